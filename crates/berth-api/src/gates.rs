@@ -1,0 +1,128 @@
+//! Feature gates: the proposals' and upstream's names, one set for the API server and one for the controllers.
+
+use std::collections::BTreeMap;
+
+/// How far a feature has come; decides rules that the proposals tie to a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Off by default, may change.
+    Alpha,
+    /// On by default as a rule.
+    Beta,
+    /// Cannot be switched off.
+    Ga,
+}
+
+/// One known gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// As written on the command line.
+    pub name: &'static str,
+    /// Its stage in berth.
+    pub stage: Stage,
+    /// Its position when nothing is said.
+    pub default: bool,
+    /// A gate without which this one counts as off.
+    pub needs: Option<&'static str>,
+}
+
+/// Every gate that berth knows, sorted by name.
+pub const GATES: &[Gate] = &[
+    Gate {
+        name: "DeploymentPodReplacementPolicy",
+        stage: Stage::Beta,
+        default: true,
+        needs: Some("DeploymentReplicaSetTerminatingReplicas"),
+    },
+    Gate { name: "DeploymentReplicaSetTerminatingReplicas", stage: Stage::Beta, default: true, needs: None },
+    Gate { name: "LogarithmicScaleDown", stage: Stage::Ga, default: true, needs: None },
+    Gate { name: "MaxUnavailableStatefulSet", stage: Stage::Beta, default: false, needs: None },
+    Gate { name: "PodDeletionCost", stage: Stage::Beta, default: true, needs: None },
+    Gate { name: "StaleControllerConsistencyReplicaSet", stage: Stage::Beta, default: true, needs: None },
+    Gate { name: "StaleControllerConsistencyStatefulSet", stage: Stage::Beta, default: true, needs: None },
+    Gate { name: "StatefulSetRecreateStrategy", stage: Stage::Beta, default: true, needs: None },
+    Gate { name: "StatefulSetSemanticRevisionComparison", stage: Stage::Beta, default: true, needs: None },
+];
+
+/// The positions of all gates of one component.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeatureGates {
+    set: BTreeMap<&'static str, bool>,
+}
+
+/// Why a `--feature-gates` value is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    /// The name is not in [`GATES`].
+    #[error("unknown feature gate {name}; known are {known}")]
+    Unknown {
+        /// As given.
+        name: String,
+        /// All names, comma separated.
+        known: String,
+    },
+    /// Not `Name=true` or `Name=false`.
+    #[error("{text:?} is not Name=true or Name=false")]
+    Malformed {
+        /// As given.
+        text: String,
+    },
+    /// A GA gate cannot be switched off.
+    #[error("feature gate {name} is GA and cannot be switched off")]
+    Locked {
+        /// As given.
+        name: &'static str,
+    },
+}
+
+impl FeatureGates {
+    /// Reads `Name=true,Other=false`, as every kube component takes it. Later settings win.
+    ///
+    /// # Errors
+    /// An unknown name, text that is no setting, a GA gate set to false.
+    pub fn parse(text: &str) -> Result<Self, GateError> {
+        let mut gates = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (gate, on) = parse_setting(part)?;
+            if gate.stage == Stage::Ga && !on {
+                return Err(GateError::Locked { name: gate.name });
+            }
+            gates.set.insert(gate.name, on);
+        }
+        Ok(gates)
+    }
+
+    /// Whether `name` is on, and all that it needs too. A name that is not in [`GATES`] is off.
+    #[must_use]
+    pub fn enabled(&self, name: &str) -> bool {
+        let Some(gate) = GATES.iter().find(|gate| gate.name == name) else { return false };
+        self.position(gate) && gate.needs.is_none_or(|needed| self.enabled(needed))
+    }
+
+    /// A text for each gate that is on but counts as off because what it needs is off.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        GATES
+            .iter()
+            .filter(|gate| self.position(gate) && !self.enabled(gate.name))
+            .filter_map(|gate| {
+                gate.needs.map(|needed| format!("feature gate {} needs {needed}, which is off: it counts as off", gate.name))
+            })
+            .collect()
+    }
+
+    fn position(&self, gate: &Gate) -> bool {
+        self.set.get(gate.name).copied().unwrap_or(gate.default)
+    }
+}
+
+fn parse_setting(part: &str) -> Result<(&'static Gate, bool), GateError> {
+    let malformed = || GateError::Malformed { text: part.to_owned() };
+    let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+    let on = value.trim().parse().map_err(|_| malformed())?;
+    let gate = GATES.iter().find(|gate| gate.name == name.trim()).ok_or_else(|| GateError::Unknown {
+        name: name.trim().to_owned(),
+        known: GATES.iter().map(|gate| gate.name).collect::<Vec<_>>().join(", "),
+    })?;
+    Ok((gate, on))
+}

@@ -1,0 +1,18 @@
+//! What berth knows about Kubernetes' API objects: types, defaults, validation, feature gates, selectors.
+//!
+//! Start with [`Kind`] (the rules of one kind, typed) and [`Object`] (the same, when the kind is known only at run time).
+//! No clock, no randomness, no IO, no async: every function here gives the same answer for the same input.
+
+pub mod apps;
+pub mod field;
+pub mod gates;
+pub mod object;
+mod passive;
+pub mod pod;
+
+pub use field::{FieldError, FieldErrorReason, Path};
+pub use gates::FeatureGates;
+pub use object::{Kind, Object, Scope};
+
+/// The types of the kinds that berth stores and serves as they are.
+pub use k8s_openapi;

@@ -1,0 +1,261 @@
+//! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
+
+use crate::{FeatureGates, FieldError};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{any::Any, fmt::Debug};
+
+/// Whether objects of a kind live in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In a namespace.
+    Namespaced,
+    /// Beside all namespaces.
+    Cluster,
+}
+
+/// What the name of an object must be (api-wire.md §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// DNS subdomain, at most 253 bytes.
+    Subdomain,
+    /// RFC 1123 label, at most 63 bytes.
+    Label,
+    /// RFC 1035 label (Service).
+    Rfc1035Label,
+    /// Anything that can be one segment of a URL path (RBAC).
+    PathSegment,
+}
+
+/// When `metadata.generation` rises (api-wire.md §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationRule {
+    /// The kind has none; what a client sends on create is stored.
+    None,
+    /// At every change of the spec.
+    Spec,
+    /// At every change of the spec or of the annotations (Deployment).
+    SpecAndAnnotations,
+}
+
+/// The rules of one kind. Every method has the answer of a kind that is only stored and served.
+///
+/// Order of a create: decode, `set_defaults`, `prepare_create`, `validate`. Of an update: decode, `set_defaults`,
+/// `prepare_update` (or `prepare_status_update`), `validate_update` (or `validate_status_update`). Generic metadata rules (names, labels,
+/// owner references, immutable metadata, generation) are the registry's, by [`crate::metadata`] and the two rules below.
+pub trait Kind:
+    k8s_openapi::Resource
+    + k8s_openapi::Metadata<Ty = ObjectMeta>
+    + Serialize
+    + DeserializeOwned
+    + JsonSchema
+    + Clone
+    + PartialEq
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// What its name must be.
+    const NAME_RULE: NameRule = NameRule::Subdomain;
+    /// When its generation rises.
+    const GENERATION_RULE: GenerationRule = GenerationRule::None;
+    /// Whether it has a status that the main endpoint keeps and `/status` alone writes.
+    const HAS_STATUS: bool = false;
+
+    /// Fills in what clients may leave out (api-apps.md §2). Idempotent; applied on every decode.
+    fn set_defaults(&mut self) {}
+
+    /// Before validation of a create: clears the status, drops fields whose gate is off.
+    fn prepare_create(&mut self, _gates: &FeatureGates) {}
+
+    /// Before validation of an update: takes over the stored status, drops fields whose gate is off unless `old` uses them.
+    fn prepare_update(&mut self, _old: &Self, _gates: &FeatureGates) {}
+
+    /// Before validation of a write to `/status`: takes over all but the status (and the metadata that the kind allows).
+    fn prepare_status_update(&mut self, _old: &Self, _gates: &FeatureGates) {}
+
+    /// All faults of a new object, without those of generic metadata, in upstream's order.
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// All faults of an update, without those of generic metadata.
+    fn validate_update(&self, _old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
+        self.validate(gates)
+    }
+
+    /// All faults of a write to `/status`.
+    fn validate_status_update(&self, _old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Texts for `Warning` headers; `old` is absent on create.
+    fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the spec differs, for [`GenerationRule`]. Only called where the rule is not `None`.
+    fn spec_differs(&self, _old: &Self) -> bool {
+        false
+    }
+}
+
+/// An object whose kind is known only at run time. Implemented for every [`Kind`], by it alone.
+///
+/// Where a method takes a second object it must be of the same kind; the registry only pairs what it read under one resource.
+pub trait Object: Any + Debug + Send + Sync {
+    /// `apps/v1`.
+    fn api_version(&self) -> &'static str;
+    /// `Deployment`.
+    fn kind(&self) -> &'static str;
+    /// [`Kind::NAME_RULE`].
+    fn name_rule(&self) -> NameRule;
+    /// [`Kind::GENERATION_RULE`].
+    fn generation_rule(&self) -> GenerationRule;
+    /// Its metadata.
+    fn meta(&self) -> &ObjectMeta;
+    /// Its metadata, to change.
+    fn meta_mut(&mut self) -> &mut ObjectMeta;
+    /// Its JSON: `apiVersion` and `kind` first.
+    fn encode(&self) -> Vec<u8>;
+    /// Its JSON as a tree.
+    fn to_value(&self) -> Value;
+    /// [`Kind::set_defaults`].
+    fn set_defaults(&mut self);
+    /// [`Kind::prepare_create`].
+    fn prepare_create(&mut self, gates: &FeatureGates);
+    /// [`Kind::prepare_update`].
+    fn prepare_update(&mut self, old: &dyn Object, gates: &FeatureGates);
+    /// [`Kind::prepare_status_update`].
+    fn prepare_status_update(&mut self, old: &dyn Object, gates: &FeatureGates);
+    /// [`Kind::validate`].
+    fn validate(&self, gates: &FeatureGates) -> Vec<FieldError>;
+    /// [`Kind::validate_update`].
+    fn validate_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError>;
+    /// [`Kind::validate_status_update`].
+    fn validate_status_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError>;
+    /// [`Kind::warnings`].
+    fn warnings(&self, old: Option<&dyn Object>) -> Vec<String>;
+    /// [`Kind::spec_differs`].
+    fn spec_differs(&self, old: &dyn Object) -> bool;
+    /// Whether both are equal in every field.
+    fn same_as(&self, other: &dyn Object) -> bool;
+    /// A copy.
+    fn clone_object(&self) -> Box<dyn Object>;
+    /// For downcasts.
+    fn as_any(&self) -> &dyn Any;
+    /// For downcasts, to change.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// For downcasts by value.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl dyn Object {
+    /// The object as a `K`, if it is one.
+    #[must_use]
+    pub fn downcast_ref<K: Kind>(&self) -> Option<&K> {
+        self.as_any().downcast_ref()
+    }
+
+    /// The object as a `K`, if it is one, to change.
+    pub fn downcast_mut<K: Kind>(&mut self) -> Option<&mut K> {
+        self.as_any_mut().downcast_mut()
+    }
+}
+
+fn same_kind<K: Kind>(object: &dyn Object) -> &K {
+    object.downcast_ref().expect("the registry pairs objects of one resource only")
+}
+
+impl<K: Kind> Object for K {
+    fn api_version(&self) -> &'static str {
+        K::API_VERSION
+    }
+
+    fn kind(&self) -> &'static str {
+        K::KIND
+    }
+
+    fn name_rule(&self) -> NameRule {
+        K::NAME_RULE
+    }
+
+    fn generation_rule(&self) -> GenerationRule {
+        K::GENERATION_RULE
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.metadata()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.metadata_mut()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("API types have string keys only")
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("API types have string keys only")
+    }
+
+    fn set_defaults(&mut self) {
+        Kind::set_defaults(self);
+    }
+
+    fn prepare_create(&mut self, gates: &FeatureGates) {
+        Kind::prepare_create(self, gates);
+    }
+
+    fn prepare_update(&mut self, old: &dyn Object, gates: &FeatureGates) {
+        Kind::prepare_update(self, same_kind(old), gates);
+    }
+
+    fn prepare_status_update(&mut self, old: &dyn Object, gates: &FeatureGates) {
+        Kind::prepare_status_update(self, same_kind(old), gates);
+    }
+
+    fn validate(&self, gates: &FeatureGates) -> Vec<FieldError> {
+        Kind::validate(self, gates)
+    }
+
+    fn validate_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError> {
+        Kind::validate_update(self, same_kind(old), gates)
+    }
+
+    fn validate_status_update(&self, old: &dyn Object, gates: &FeatureGates) -> Vec<FieldError> {
+        Kind::validate_status_update(self, same_kind(old), gates)
+    }
+
+    fn warnings(&self, old: Option<&dyn Object>) -> Vec<String> {
+        Kind::warnings(self, old.map(same_kind))
+    }
+
+    fn spec_differs(&self, old: &dyn Object) -> bool {
+        Kind::spec_differs(self, same_kind(old))
+    }
+
+    fn same_as(&self, other: &dyn Object) -> bool {
+        other.downcast_ref::<K>() == Some(self)
+    }
+
+    fn clone_object(&self) -> Box<dyn Object> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,75 @@
+//! What a controller needs of the world.
+
+use berth_api::Object;
+use berth_registry::{ApiError, DeleteOptions, Subresource};
+use bytes::Bytes;
+use futures::{future::BoxFuture, stream::BoxStream};
+use serde_json::Value;
+
+/// An object as bytes, to be decoded into whatever narrow view the reader needs.
+#[derive(Clone, Debug)]
+pub struct RawObject {
+    /// Its JSON; `metadata.resourceVersion` may be missing in it.
+    pub json: Bytes,
+    /// Its resource version; comparable as a number within one cluster.
+    pub revision: u64,
+}
+
+/// One change of a resource's objects.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A new consistent list begins: forget what is not named before [`Change::Synced`].
+    Restarted,
+    /// It is there, in this version.
+    Applied(RawObject),
+    /// It is gone; the last version, with the deletion's revision.
+    Deleted(RawObject),
+    /// The list is complete up to this revision; later changes follow one by one.
+    Synced(u64),
+    /// Nothing of this resource changed up to this revision.
+    Progress(u64),
+}
+
+/// A resource of the table, by name: (`apps`, `replicasets`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResourceName {
+    /// Empty for core.
+    pub group: &'static str,
+    /// The plural.
+    pub plural: &'static str,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// Its resource.
+    pub resource: ResourceName,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// The world of a controller. In-process ([`crate::local`]) or behind a kubeconfig (`berth-remote`); nothing in a controller knows which.
+pub trait Cluster: Send + Sync + 'static {
+    /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks.
+    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change>;
+
+    /// The newest version, uncached. `None`: not there.
+    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
+
+    /// Creates an object under the name it carries.
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+
+    /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
+    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+
+    /// Replaces one object or its status. The object carries name, namespace, uid and resourceVersion.
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+
+    /// Binds a pod to a node; `uid` is the pod's.
+    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>>;
+
+    /// Deletes. `None`: it is gone now; else the version that lingers.
+    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
+}

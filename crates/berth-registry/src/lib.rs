@@ -1,0 +1,126 @@
+//! The API rules: what a request does to the store, and what it answers. No sockets, no encodings of HTTP.
+//!
+//! Start with [`Registry`]; every verb is a method of it in a file of its own. The kinds are lines of one table ([`resource`]).
+//! IO happens only through [`berth_store::Store`]; time and randomness come in through [`berth_store::env`].
+
+pub mod error;
+pub mod options;
+pub mod resource;
+mod verbs;
+
+pub use error::ApiError;
+pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
+pub use resource::{Resource, Subresource};
+
+use berth_api::{FeatureGates, Object};
+use berth_store::{Entry, Revision, Store, env::Clock, env::Rng};
+use std::sync::Arc;
+
+/// The API over one store. Cheap to clone.
+#[derive(Clone)]
+pub struct Registry {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) gates: Arc<FeatureGates>,
+}
+
+/// All objects of a resource, in one namespace or (namespaced resources only) in all.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// Which resource.
+    pub resource: &'static Resource,
+    /// `None`: cluster-scoped resource, or all namespaces.
+    pub namespace: Option<String>,
+}
+
+/// One object, or a subresource of it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Which resource.
+    pub resource: &'static Resource,
+    /// `None` for cluster-scoped resources.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// `None`: the object itself.
+    pub subresource: Option<Subresource>,
+}
+
+/// What a write gives back.
+#[derive(Debug)]
+pub struct Written {
+    /// The object as it is now.
+    pub object: Current,
+    /// Whether it was created (201) rather than changed (200).
+    pub created: bool,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+/// An object to answer with.
+#[derive(Clone, Debug)]
+pub enum Current {
+    /// As it stands in the store.
+    Stored(Arc<Entry>),
+    /// Of a dry run (no resource version), or a view such as `Scale` or an eviction's `Status`: complete JSON, nothing to splice in.
+    Made(serde_json::Value),
+}
+
+/// What a delete gives back.
+#[derive(Debug)]
+pub enum Deleted {
+    /// It lingers (grace period, finalizers), or its kind always answers with the object (pods, namespaces).
+    Object(Current),
+    /// It is gone; its uid.
+    Gone {
+        /// `metadata.uid`.
+        uid: String,
+        /// The revision of the deletion, absent for a dry run.
+        revision: Option<Revision>,
+    },
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub struct List {
+    /// In key order.
+    pub items: Vec<Arc<Entry>>,
+    /// `metadata.resourceVersion`.
+    pub revision: Revision,
+    /// `metadata.continue`, empty on the last page.
+    pub continue_token: String,
+    /// `metadata.remainingItemCount`: only with a limit, without selectors, and when not 0.
+    pub remaining: Option<usize>,
+}
+
+/// One line of a watch, after selectors have been applied.
+#[derive(Clone, Debug)]
+pub enum WatchEvent {
+    /// New, or it started to match.
+    Added(Arc<Entry>),
+    /// Changed; also carries the shared event, whose `encoded` may hold the line.
+    Modified(Arc<berth_store::Event>),
+    /// Gone, or it stopped to match (then: the previous state, with the new revision).
+    Deleted {
+        /// The last state that matched.
+        last: Arc<Entry>,
+        /// The revision to show.
+        revision: Revision,
+    },
+    /// Everything up to this revision has been sent. `initial_events_end` marks the end of a streaming list.
+    Bookmark {
+        /// The revision to show.
+        revision: Revision,
+        /// Whether to carry `k8s.io/initial-events-end`.
+        initial_events_end: bool,
+    },
+    /// The reader fell behind: 410, then the end.
+    Expired(ApiErrorBox),
+}
+
+/// A shared error inside a stream.
+pub type ApiErrorBox = Arc<ApiError>;
+
+/// An object decoded from a request or from the store.
+pub type BoxObject = Box<dyn Object>;

@@ -1,0 +1,47 @@
+//! Time, randomness and tasks, as parameters: the real ones in `berth`, seeded and virtual ones in `berth-sim`.
+
+use futures::future::BoxFuture;
+
+use std::sync::Arc;
+
+/// A point in wall-clock time, in nanoseconds since the Unix epoch.
+pub use jiff::Timestamp;
+
+/// Time.
+pub trait Clock: Send + Sync + 'static {
+    /// Now. Never earlier than an answer given before.
+    fn now(&self) -> Timestamp;
+    /// Resolves at `at`, at once if that has passed.
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()>;
+}
+
+/// Randomness. Cryptographically strong in production, seeded in the simulation.
+pub trait Rng: Send + Sync + 'static {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// A number below `bound`; `bound` must not be 0.
+    fn below(&self, bound: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        // The bias is below 2^-32 for every bound in use (all under 2^32).
+        u64::from_le_bytes(bytes) % bound
+    }
+}
+
+/// Tasks.
+pub trait Spawner: Send + Sync + 'static {
+    /// Runs `task` beside the caller until it ends or the process stops. `name` is for logs and profiles.
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
+}
+
+/// All three, shared.
+#[derive(Clone)]
+pub struct Env {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub rng: Arc<dyn Rng>,
+    /// Tasks.
+    pub spawner: Arc<dyn Spawner>,
+}
