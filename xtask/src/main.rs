@@ -1,2 +1,59 @@
-//! xtask
-fn main() {}
+//! `cargo xtask`: what developers and CI run. `cargo xtask help` lists the commands.
+
+mod bench;
+mod deny;
+mod run;
+mod test;
+mod tidy;
+mod vectors;
+
+use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode};
+
+/// Automation of the berth repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", after_help = "Example: cargo xtask test")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Installs what the tests need, then runs every test.
+    #[command(after_help = "Example: cargo xtask test")]
+    Test,
+    /// Checks the tree: layers, banned calls, file sizes, dead files.
+    #[command(after_help = "Example: cargo xtask tidy")]
+    Tidy,
+    /// Checks licences, sources and duplicate versions of dependencies.
+    #[command(after_help = "Example: cargo xtask deny")]
+    Deny,
+    /// Compares testdata/ with the vectors shared between implementations, where those are at hand.
+    #[command(after_help = "Example: cargo xtask vectors --shared ../shared/vectors")]
+    Vectors {
+        /// The folder to compare with.
+        #[arg(long, default_value = "../shared/vectors")]
+        shared: PathBuf,
+    },
+    /// Measures berth on this machine and prints a table and JSON. Decides no test.
+    #[command(after_help = "Example: cargo xtask bench --only start,memory")]
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Test => test::run(),
+        Command::Tidy => tidy::run(),
+        Command::Deny => deny::run(),
+        Command::Vectors { shared } => vectors::compare(&shared),
+        Command::Bench(options) => bench::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            run::say(&format!("xtask: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A real `berth up` for one test: its own folder, its own port, stopped when dropped.
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up: far beyond what it takes on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `berth up`.
+pub struct Berth {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    folder: Option<TempDir>,
+    /// `--data-dir`.
+    pub data_dir: PathBuf,
+}
+
+/// `berth up` with a fresh folder and a free port.
+pub fn up(arguments: &[&str]) -> Berth {
+    let folder = TempDir::new().unwrap();
+    let mut berth = up_in(folder.path(), arguments);
+    berth.folder = Some(folder);
+    berth
+}
+
+/// `berth up` on a folder that the test keeps.
+pub fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["up", "--secure-port", "0", "--data-dir"])
+        .arg(folder)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut berth = Berth { child, output, folder: None, data_dir: folder.to_path_buf() };
+    berth.line_with("API server ready at");
+    berth
+}
+
+impl Berth {
+    /// Reads what it prints until a line holds `text`; gives that line.
+    pub fn line_with(&mut self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).unwrap() == 0 {
+                panic!("berth ended without printing {text:?}; it printed:\n{seen}");
+            }
+            if line.contains(text) {
+                return line;
+            }
+            seen.push_str(&line);
+        }
+    }
+
+    /// The kubeconfig that it wrote.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir.join("kubeconfig")
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Runs kubectl against it, with `input` as its standard input.
+    pub fn kubectl_with(&self, input: &str, arguments: &[&str]) -> Output {
+        let mut child = Command::new("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("KUBECACHEDIR", self.data_dir.join("kube-cache"))
+            .env("HOME", &self.data_dir)
+            .env("EDITOR", "true")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs kubectl, expects success, gives what it printed.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = self.kubectl_with("", arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "kubectl {arguments:?}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    }
+
+    /// Runs kubectl, expects failure, gives what it complained.
+    pub fn kubectl_fails(&self, arguments: &[&str]) -> String {
+        let output = self.kubectl_with("", arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "kubectl {arguments:?} should have failed:\n{}", String::from_utf8_lossy(&output.stdout));
+        text
+    }
+
+    /// Applies a manifest with kubectl.
+    pub fn apply(&self, manifest: &str) -> String {
+        let output = self.kubectl_with(manifest, &["apply", "--filename", "-"]);
+        assert!(output.status.success(), "kubectl apply:\n{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Asks kubectl again and again until `holds` is true of what it prints.
+    pub fn kubectl_until(&self, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
+        let started = Instant::now();
+        loop {
+            let text = String::from_utf8_lossy(&self.kubectl_with("", arguments).stdout).into_owned();
+            if holds(&text) {
+                return text;
+            }
+            assert!(started.elapsed() < PATIENCE, "kubectl {arguments:?} still prints:\n{text}");
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) -> Option<TempDir> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.folder.take()
+    }
+
+    /// SIGTERM; gives the exit code.
+    pub fn terminate(mut self) -> (Option<i32>, Option<TempDir>) {
+        Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        let status = self.child.wait().unwrap();
+        (status.code(), self.folder.take())
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether the machine has a kubectl that speaks to servers of today (1.28 or later); prints why not.
+pub fn kubectl_is_here() -> bool {
+    let Ok(output) = Command::new("kubectl").args(["version", "--client", "--output", "json"]).output() else {
+        println!("skipped: there is no kubectl on this machine");
+        return false;
+    };
+    let version: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let minor = version["clientVersion"]["minor"].as_str().map(|text| text.trim_end_matches('+').parse::<u32>().unwrap_or(0));
+    if minor.is_none_or(|minor| minor < 28) {
+        println!("skipped: kubectl is older than 1.28: {version}");
+        return false;
+    }
+    true
+}
+
+/// A Deployment as YAML.
+pub fn deployment(name: &str, replicas: u32, image: &str) -> String {
+    format!(
+        "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {name}
+  labels: {{app: {name}}}
+spec:
+  replicas: {replicas}
+  selector:
+    matchLabels: {{app: {name}}}
+  template:
+    metadata:
+      labels: {{app: {name}}}
+    spec:
+      containers:
+        - name: main
+          image: {image}
+"
+    )
+}
