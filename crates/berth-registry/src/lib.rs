@@ -6,6 +6,7 @@
 pub mod error;
 pub mod options;
 pub mod resource;
+pub mod table;
 mod verbs;
 
 pub use error::ApiError;
