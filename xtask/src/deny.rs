@@ -20,4 +20,4 @@ pub(crate) fn run() -> Outcome {
 }
 
 // The advisory database is a git repository, which machines without the internet cannot fetch: advisories are checked by hand before a release.
-const CHECK: &[&str] = &["--offline", "--all-features", "check", "bans", "licenses", "sources"];
+const CHECK: &[&str] = &["--all-features", "check", "bans", "licenses", "sources"];

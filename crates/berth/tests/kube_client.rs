@@ -1,0 +1,129 @@
+//! Rust's `kube` client against a real `berth up`: create, watch, scale, bad update, undo, delete with each cascade.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::Pod,
+};
+use kube::{
+    Api, Client, Config, Error, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{WatchStreamExt, reflector, wait::await_condition, watcher},
+};
+use serde_json::json;
+
+const FAST: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
+
+async fn client(berth: &common::Berth) -> Client {
+    let kubeconfig = Kubeconfig::read_from(berth.kubeconfig()).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+fn web(replicas: i32) -> Deployment {
+    serde_json::from_value(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
+        }
+    }))
+    .unwrap()
+}
+
+/// True of a Deployment whose newest template runs in `replicas` available pods and in no others.
+fn rolled_out(replicas: i32) -> impl Fn(Option<&Deployment>) -> bool {
+    move |deployment| {
+        deployment.is_some_and(|deployment| {
+            let status = deployment.status.clone().unwrap_or_default();
+            status.observed_generation >= deployment.metadata.generation
+                && [status.replicas, status.updated_replicas, status.available_replicas].iter().all(|count| *count == Some(replicas))
+        })
+    }
+}
+
+async fn until(api: &Api<Deployment>, holds: impl Fn(Option<&Deployment>) -> bool) {
+    tokio::time::timeout(common::PATIENCE, await_condition(api.clone(), "web", holds)).await.expect("in time").unwrap();
+}
+
+async fn until_none<K>(api: &Api<K>)
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let empty = async {
+        while !api.list(&ListParams::default()).await.unwrap().items.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(common::PATIENCE, empty).await.expect("in time");
+}
+
+#[tokio::test]
+async fn a_deployment_lives_and_dies() {
+    let berth = common::up(FAST);
+    let client = client(&berth).await;
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+
+    deployments.create(&PostParams::default(), &web(3)).await.unwrap();
+    until(&deployments, rolled_out(3)).await;
+    let again = deployments.create(&PostParams::default(), &web(3)).await.unwrap_err();
+    assert!(matches!(&again, Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists"), "{again}");
+
+    let scale = json!({"spec": {"replicas": 6}});
+    deployments.patch_scale("web", &PatchParams::default(), &Patch::Merge(&scale)).await.unwrap();
+    until(&deployments, rolled_out(6)).await;
+
+    let broken = json!({"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(&broken)).await.unwrap();
+    until(&deployments, |found| found.and_then(|web| web.status.as_ref()).is_some_and(|status| status.updated_replicas > Some(0))).await;
+    let serving = deployments.get("web").await.unwrap().status.unwrap().available_replicas.unwrap();
+    assert!(serving >= 5, "25 % of 6 rounded down may be missing, {serving} serve");
+    let mended = json!({"spec": {"template": {"metadata": {"annotations": null}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Merge(&mended)).await.unwrap();
+    until(&deployments, rolled_out(6)).await;
+    assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
+
+    deployments.delete("web", &DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() }).await.unwrap();
+    until_none(&deployments).await;
+    assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty(), "foreground: the pods went first");
+
+    deployments.create(&PostParams::default(), &web(2)).await.unwrap();
+    until(&deployments, rolled_out(2)).await;
+    deployments.delete("web", &DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() }).await.unwrap();
+    until_none(&deployments).await;
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    let orphans = sets.list(&ListParams::default()).await.unwrap().items;
+    assert!(orphans.iter().all(|set| set.owner_references().is_empty()));
+    for set in orphans {
+        sets.delete(&set.name_any(), &DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() }).await.unwrap();
+    }
+    until_none(&pods).await;
+}
+
+#[tokio::test]
+async fn a_reflector_sees_every_pod_come_and_go() {
+    let berth = common::up(FAST);
+    let client = client(&berth).await;
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+
+    let (reader, writer) = reflector::store();
+    let mut events = watcher(pods, watcher::Config::default()).reflect(writer).applied_objects().boxed();
+    deployments.create(&PostParams::default(), &web(4)).await.unwrap();
+    let filled = async {
+        while let Some(_pod) = events.try_next().await.unwrap() {
+            let ready = reader.state().iter().filter(|pod| pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Running")).count();
+            if ready == 4 {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(common::PATIENCE, filled).await.expect("in time");
+}

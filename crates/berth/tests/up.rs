@@ -1,0 +1,113 @@
+//! `berth up` itself: what it says, what it refuses, what it keeps.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{deployment, kubectl_is_here, up, up_in};
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
+
+/// Runs `berth up` to its end; for calls that must fail.
+fn refused(folder: &TempDir, arguments: &[&str]) -> String {
+    let output: Output =
+        Command::new(env!("CARGO_BIN_EXE_berth")).arg("up").arg("--data-dir").arg(folder.path()).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "should have failed: {text}");
+    text
+}
+
+fn check_refused(arguments: &[&str], says: &[&str]) {
+    let text = refused(&TempDir::new().unwrap(), arguments);
+    for part in says {
+        assert!(text.contains(part), "{arguments:?} should say {part:?}:\n{text}");
+    }
+}
+
+#[test]
+fn a_manifest_is_rolled_out_and_told() {
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("web.yaml");
+    fs::write(&manifest, deployment("web", 3, "web:1")).unwrap();
+    let mut berth = up(&[FAST, &["-f", manifest.to_str().unwrap()]].concat());
+    berth.line_with("deployment.apps/web created");
+    berth.line_with("rolled out");
+    assert_eq!(berth.terminate().0, Some(0));
+}
+
+#[test]
+fn everything_is_there_again_after_kill_nine_and_rollouts_go_on() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let berth = up_in(folder.path(), &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
+    berth.apply(&deployment("web", 6, "web:1"));
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    berth.kubectl(&["set", "image", "deployment/web", "main=web:2"]);
+    berth.kill();
+    let berth = up_in(folder.path(), FAST);
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    assert_eq!(berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}"]), "web:2");
+    berth.kubectl_until(&["get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}"], |images| {
+        images.split(' ').count() == 6 && images.split(' ').all(|image| image == "web:2")
+    });
+}
+
+#[test]
+fn the_kubeconfig_is_for_its_owner_alone() {
+    let berth = up(&["--store", "memory", "--nodes", "0"]);
+    let mode = fs::metadata(berth.kubeconfig()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_second_server_on_the_same_folder_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let _first = up_in(folder.path(), &["--nodes", "0"]);
+    let text = refused(&folder, &["--secure-port", "0", "--nodes", "0"]);
+    assert!(text.contains("in use") && text.contains(folder.path().to_str().unwrap()), "{text}");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    check_refused(&["--store", "memory", "--secure-port", &port], &[&port, "in use", "--secure-port"]);
+}
+
+#[test]
+fn a_broken_manifest_is_refused_with_its_place() {
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("broken.yaml");
+    fs::write(&manifest, "apiVersion: v1\nkind: [").unwrap();
+    let path = manifest.to_str().unwrap();
+    check_refused(&["--store", "memory", "--secure-port", "0", "-f", path], &["broken.yaml"]);
+    fs::write(&manifest, deployment("web", 1, "web:1").replace("matchLabels: {app: web}", "matchLabels: {app: other}")).unwrap();
+    check_refused(&["--store", "memory", "--secure-port", "0", "-f", path], &["broken.yaml", "does not match template `labels`"]);
+    fs::write(&manifest, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n").unwrap();
+    check_refused(&["--store", "memory", "--secure-port", "0", "-f", path], &["broken.yaml", "Widget"]);
+    check_refused(&["--store", "memory", "--secure-port", "0", "-f", "no-such-file.yaml"], &["no-such-file.yaml"]);
+}
+
+#[test]
+fn unknown_gates_and_controllers_are_refused_with_the_known_ones() {
+    check_refused(&["--store", "memory", "--feature-gates", "Nope=true"], &["Nope", "StatefulSetRecreateStrategy"]);
+    check_refused(&["--store", "memory", "--controllers", "nope"], &["nope", "deployment"]);
+}
+
+#[test]
+fn without_controllers_and_nodes_nothing_moves() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
+    berth.apply(&deployment("web", 1, "web:1"));
+    assert_eq!(berth.kubectl(&["get", "replicasets,pods,nodes", "-o", "name"]), "");
+}

@@ -1,0 +1,31 @@
+//! Requests recorded against a real server, replayed against berth without controllers.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::{path::Path, process::Command};
+
+#[test]
+fn recorded_requests_get_the_recorded_answers() {
+    let berth = common::up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
+    let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire/run.py");
+    let pki = berth.data_dir.join("pki");
+    let output = Command::new("python3")
+        .arg(runner)
+        .args(["--server", &server(&berth)])
+        .arg("--cacert")
+        .arg(pki.join("ca.crt"))
+        .arg("--cert")
+        .arg(pki.join("admin.crt"))
+        .arg("--key")
+        .arg(pki.join("admin.key"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+}
+
+fn server(berth: &common::Berth) -> String {
+    let kubeconfig = std::fs::read_to_string(berth.kubeconfig()).unwrap();
+    let line = kubeconfig.lines().find_map(|line| line.trim().strip_prefix("server:")).unwrap();
+    line.trim().trim_matches('"').to_owned()
+}
