@@ -3,18 +3,38 @@
 //! Start with [`Store`]. The crate knows bytes and [`Header`]s, no kinds: whoever opens a store hands it a function that reads the
 //! header of a value. Time, randomness and tasks come in through [`env`]; nothing here asks the machine for them.
 
+mod backend;
 pub mod env;
+mod mvcc;
+mod shared;
+
+pub use backend::memory::MemoryStore;
 
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use std::{
+    borrow::Borrow,
     fmt,
     sync::{Arc, OnceLock},
 };
 
+/// The largest value that a store takes, in bytes: etcd's default, which clients of Kubernetes know.
+pub const MAX_VALUE_BYTES: usize = 3 << 19;
+
+/// How much history a store keeps unless told otherwise, in bytes.
+pub const DEFAULT_HISTORY_BYTES: usize = 64 << 20;
+
 /// A point in the store's one sequence of writes. `0` is before the first; the wire's `resourceVersion` is this number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
+
+impl Revision {
+    /// The one behind it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +56,12 @@ impl Key {
     /// Its text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

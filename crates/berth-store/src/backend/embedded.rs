@@ -1,0 +1,1 @@
+//! Keeps everything in memory, made durable by an embedded engine.

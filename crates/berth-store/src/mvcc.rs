@@ -1,0 +1,286 @@
+//! Keys, their versions and the log of changes, as a plain structure: no locks, no IO, no time.
+//!
+//! Every write is one revision of one key, so the log has no gaps: the change of revision `oldest + 1 + n` is its `n`-th. One number,
+//! `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`).
+
+use crate::{Entry, Event, EventKind, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError};
+use bytes::Bytes;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    sync::{Arc, OnceLock},
+};
+
+/// What one kept change costs beside its values, in bytes: the event, two log places, a place among the key's older versions, and an
+/// entry with a usual header.
+const EVENT_OVERHEAD_BYTES: usize = 512;
+
+/// A write that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) kind: EventKind,
+    pub(crate) key: Key,
+    pub(crate) value: Bytes,
+    pub(crate) header: Header,
+    pub(crate) expected: Expected,
+}
+
+/// The change that `write` makes as revision `next`, where `current` is the newest version of its key; a conflict if that is not what
+/// the write expects.
+pub(crate) fn evaluate(write: Write, current: Option<&Arc<Entry>>, next: Revision) -> Result<Event, WriteError> {
+    let Write { kind, key, value, header, expected } = write;
+    let found = current.map(|entry| entry.mod_revision);
+    let as_expected = match expected {
+        Expected::Absent => found.is_none(),
+        Expected::At(revision) => found == Some(revision),
+    };
+    // A deletion of what is not there would make an event without a key; no expectation asks for it.
+    if !as_expected || (kind == EventKind::Deleted && found.is_none()) {
+        return Err(WriteError::Conflict { key, found: found.unwrap_or_default() });
+    }
+    let create_revision = current.map_or(next, |entry| entry.create_revision);
+    let entry = Arc::new(Entry { key, value, header, create_revision, mod_revision: next });
+    Ok(Event { kind, entry, previous: current.cloned(), encoded: OnceLock::new() })
+}
+
+/// `/registry/<group>/<resource>/`: the part of a key or prefix that names the resource. `None` if the text ends before it does.
+pub(crate) fn resource_of(text: &str) -> Option<&str> {
+    let (end, _) = text.match_indices('/').nth(3)?;
+    Some(&text[..=end])
+}
+
+/// The versions of one key that can still be read.
+#[derive(Debug)]
+struct Versions {
+    /// Absent if the key is deleted.
+    newest: Option<Arc<Entry>>,
+    /// The revision of the write that made `newest` what it is.
+    since: Revision,
+    /// What came before and can still be read, oldest first, each with the revision of its write.
+    older: VecDeque<(Revision, Option<Arc<Entry>>)>,
+}
+
+impl Versions {
+    fn at(&self, revision: Revision) -> Option<&Arc<Entry>> {
+        if self.since <= revision {
+            return self.newest.as_ref();
+        }
+        let behind = self.older.partition_point(|(since, _)| *since <= revision);
+        self.older.get(behind.checked_sub(1)?)?.1.as_ref()
+    }
+
+    fn replace(&mut self, newest: Option<Arc<Entry>>, since: Revision) {
+        let before = std::mem::replace(&mut self.newest, newest);
+        self.older.push_back((self.since, before));
+        self.since = since;
+    }
+
+    /// Drops what was replaced at or before `oldest`.
+    fn compact(&mut self, oldest: Revision) {
+        while !self.older.is_empty() {
+            let replaced = self.older.get(1).map_or(self.since, |(since, _)| *since);
+            if oldest < replaced {
+                return;
+            }
+            self.older.pop_front();
+        }
+        self.older.shrink_to(0);
+    }
+
+    /// Nothing to read at `oldest` or later.
+    fn is_gone(&self, oldest: Revision) -> bool {
+        self.newest.is_none() && self.older.is_empty() && self.since <= oldest
+    }
+}
+
+/// What is kept for one resource, so that its readers do not pay for the others.
+#[derive(Debug, Default)]
+struct Resource {
+    /// The kept changes of its keys, in order.
+    log: VecDeque<Arc<Event>>,
+    /// The revision of the last change that the log has lost.
+    dropped: Revision,
+    /// Keys that are not deleted.
+    live: usize,
+}
+
+/// The next thing that a watcher sees.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The first change of its prefix behind its place.
+    Event(Arc<Event>),
+    /// No change of its prefix stands between its place and this, the newest revision.
+    CaughtUp(Revision),
+    /// Its place is a revision that is not there yet.
+    Future,
+}
+
+/// All keys and the changes that are kept.
+#[derive(Debug)]
+pub(crate) struct Mvcc {
+    revision: Revision,
+    oldest: Revision,
+    keys: BTreeMap<Key, Versions>,
+    log: VecDeque<Arc<Event>>,
+    /// By [`resource_of`] their keys. One per kind that was ever written, so few.
+    resources: BTreeMap<Box<str>, Resource>,
+    history_bytes: usize,
+    history_bytes_max: usize,
+}
+
+impl Mvcc {
+    /// Nothing, at revision 0. Keeps changes and replaced versions up to `history_bytes_max`.
+    pub(crate) fn new(history_bytes_max: usize) -> Self {
+        Self::recovered(Revision(0), Vec::new(), history_bytes_max)
+    }
+
+    /// The newest versions as of `revision`, in any order, without what was before.
+    pub(crate) fn recovered(revision: Revision, entries: Vec<Arc<Entry>>, history_bytes_max: usize) -> Self {
+        let mut resources: BTreeMap<Box<str>, Resource> = BTreeMap::new();
+        for entry in &entries {
+            resource_mut(&mut resources, &entry.key).live += 1;
+        }
+        let versions = |entry: Arc<Entry>| Versions { since: entry.mod_revision, newest: Some(entry), older: VecDeque::new() };
+        let keys = entries.into_iter().map(|entry| (entry.key.clone(), versions(entry))).collect();
+        Self { revision, oldest: revision, keys, log: VecDeque::new(), resources, history_bytes: 0, history_bytes_max }
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
+        self.keys.get(key)?.newest.as_ref()
+    }
+
+    /// A page. Costs one look per key of the page, and, except for the first page of a whole resource at the newest revision, one per key
+    /// behind it.
+    pub(crate) fn range(&self, request: &RangeRequest) -> Result<Range, ReadError> {
+        let revision = request.at.unwrap_or(self.revision);
+        self.check_readable(revision)?;
+        let mut found = self.under(request).filter_map(|versions| versions.at(revision));
+        let entries: Vec<_> = match request.limit {
+            Some(limit) => found.by_ref().take(limit).cloned().collect(),
+            None => found.by_ref().cloned().collect(),
+        };
+        let remaining = match self.live_of(request, revision) {
+            Some(live) => live - entries.len(),
+            None => found.count(),
+        };
+        Ok(Range { entries, revision, remaining })
+    }
+
+    fn under<'a>(&'a self, request: &'a RangeRequest) -> impl Iterator<Item = &'a Versions> {
+        let from = match &request.start_after {
+            Some(key) if request.prefix.as_str() <= key.as_str() => Bound::Excluded(key.as_str()),
+            _ => Bound::Included(request.prefix.as_str()),
+        };
+        let in_prefix = |(key, _): &(&Key, &Versions)| key.as_str().starts_with(&request.prefix);
+        self.keys.range::<str, _>((from, Bound::Unbounded)).take_while(in_prefix).map(|(_, versions)| versions)
+    }
+
+    /// The count of all keys that `request` is about, where it is known without looking at them.
+    fn live_of(&self, request: &RangeRequest, revision: Revision) -> Option<usize> {
+        let is_whole = request.start_after.is_none() && resource_of(&request.prefix) == Some(&request.prefix);
+        if is_whole && revision == self.revision { self.resources.get(request.prefix.as_str()).map(|found| found.live) } else { None }
+    }
+
+    fn check_readable(&self, revision: Revision) -> Result<(), ReadError> {
+        if self.revision < revision {
+            return Err(ReadError::Future { requested: revision, newest: self.revision });
+        }
+        self.check_kept(revision, self.oldest)
+    }
+
+    fn check_kept(&self, requested: Revision, kept_from: Revision) -> Result<(), ReadError> {
+        if requested < kept_from { Err(ReadError::Compacted { requested, oldest: self.oldest }) } else { Ok(()) }
+    }
+
+    /// Whether a watch may begin behind `after`.
+    pub(crate) fn check_watchable(&self, after: Revision) -> Result<(), ReadError> {
+        self.check_kept(after, self.oldest)
+    }
+
+    /// What a watcher of `prefix` that has seen all up to `after` sees next. An error only if a change of its resource was lost to it:
+    /// the watcher of a quiet resource may lie far behind.
+    pub(crate) fn next(&self, prefix: &str, after: Revision) -> Result<Next, ReadError> {
+        if self.revision < after {
+            return Ok(Next::Future);
+        }
+        let (log, dropped) = match resource_of(prefix) {
+            None => (&self.log, self.oldest),
+            Some(resource) => match self.resources.get(resource) {
+                Some(found) => (&found.log, found.dropped),
+                None => return Ok(Next::CaughtUp(self.revision)),
+            },
+        };
+        self.check_kept(after, dropped)?;
+        let from = log.partition_point(|event| event.entry.mod_revision <= after);
+        let event = log.range(from..).find(|event| event.entry.key.as_str().starts_with(prefix));
+        Ok(event.map_or(Next::CaughtUp(self.revision), |event| Next::Event(Arc::clone(event))))
+    }
+
+    /// Makes a change visible. It must be of the revision behind the newest and be evaluated against its key's newest version.
+    pub(crate) fn apply(&mut self, event: Arc<Event>) {
+        let revision = event.entry.mod_revision;
+        assert_eq!(revision, self.revision.next(), "changes are applied in the order of their revisions");
+        self.revision = revision;
+        let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
+        let resource = resource_mut(&mut self.resources, &event.entry.key);
+        resource.live = resource.live + usize::from(newest.is_some()) - usize::from(event.previous.is_some());
+        match self.keys.get_mut(&event.entry.key) {
+            Some(versions) => versions.replace(newest, revision),
+            None => {
+                let versions = Versions { newest, since: revision, older: VecDeque::new() };
+                self.keys.insert(event.entry.key.clone(), versions);
+            }
+        }
+        self.history_bytes += cost_bytes(&event);
+        resource.log.push_back(Arc::clone(&event));
+        self.log.push_back(event);
+        while self.history_bytes_max < self.history_bytes {
+            self.drop_oldest();
+        }
+    }
+
+    /// Forgets what was replaced or happened at or before `revision`. What is forgotten already stays so.
+    pub(crate) fn compact(&mut self, revision: Revision) -> Result<(), ReadError> {
+        if self.revision < revision {
+            return Err(ReadError::Future { requested: revision, newest: self.revision });
+        }
+        while self.oldest < revision {
+            self.drop_oldest();
+        }
+        Ok(())
+    }
+
+    fn drop_oldest(&mut self) {
+        let event = self.log.pop_front().expect("the log has a change for each revision behind the oldest");
+        let revision = event.entry.mod_revision;
+        self.oldest = revision;
+        self.history_bytes -= cost_bytes(&event);
+        let resource = resource_mut(&mut self.resources, &event.entry.key);
+        resource.log.pop_front();
+        resource.dropped = revision;
+        if let Some(versions) = self.keys.get_mut(&event.entry.key) {
+            versions.compact(revision);
+            if versions.is_gone(revision) {
+                self.keys.remove(&event.entry.key);
+            }
+        }
+    }
+}
+
+/// What keeping `event` costs, in bytes: the version that it replaced, and its own value once more, since `encoded` holds a copy.
+fn cost_bytes(event: &Event) -> usize {
+    EVENT_OVERHEAD_BYTES + event.entry.value.len() + event.previous.as_ref().map_or(0, |previous| previous.value.len())
+}
+
+fn resource_mut<'a>(resources: &'a mut BTreeMap<Box<str>, Resource>, key: &Key) -> &'a mut Resource {
+    let name = resource_of(key.as_str()).unwrap_or_default();
+    // Looked up twice, since `entry` would allocate the name for each write.
+    if !resources.contains_key(name) {
+        resources.insert(name.into(), Resource::default());
+    }
+    resources.get_mut(name).expect("inserted above if it was missing")
+}
