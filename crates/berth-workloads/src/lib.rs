@@ -1,5 +1,13 @@
 //! What each controller decides: observed objects, gates and time in; a [`Plan`] out. No IO, no clock, no randomness, no async.
+//!
+//! Start with [`view`] (what a plan reads of an object), [`counts`] (how it asks for pods) and the `State` and `plan` of a controller:
+//! [`replica_set`], [`deployment`].
 
+pub mod counts;
+pub mod deployment;
 pub mod plan;
+pub mod replica_set;
+pub mod selector;
+pub mod view;
 
 pub use plan::{Action, Plan, Stage, Wait};

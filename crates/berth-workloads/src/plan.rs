@@ -44,11 +44,18 @@ pub struct ObjectRef {
     pub resource_version: Option<String>,
 }
 
-/// One write.
+/// One write, or the check that must come before one.
 #[derive(Debug)]
 pub enum Action {
+    /// Reads the object past every cache. Fails if it is gone, has another uid or is being deleted: nobody may adopt in its name then.
+    ConfirmAlive {
+        /// Whose uid it must still have; the resource version is not compared.
+        target: ObjectRef,
+    },
     /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
     Create {
+        /// The group to create it in: the kind's own, or `apps.berth.dev` for a child of a workload there.
+        group: &'static str,
         /// Complete, with name and namespace.
         object: Box<dyn Object>,
         /// Why, for people.
@@ -146,6 +153,19 @@ pub struct EventRecord {
     pub reason: &'static str,
     /// For people.
     pub message: String,
+    /// How often it is recorded.
+    pub repeat: Repeat,
+}
+
+/// How often an event is recorded that several plans in a row give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repeat {
+    /// Each time.
+    #[default]
+    Each,
+    /// Once for the object's uid, reason and message: its cause lasts, and every look sees it. Whoever records events remembers it for as
+    /// long as the object is there.
+    Once,
 }
 
 /// `type` of an event.
@@ -167,6 +187,15 @@ pub enum Wait {
         pods: u32,
         /// How many more will be created then.
         then_create: u32,
+        /// The one that will be gone last.
+        last: Option<TerminatingPod>,
+    },
+    /// Recreate: pods of older templates have not even been told to go yet.
+    OldPodsRunning {
+        /// How many.
+        pods: u32,
+        /// How many of the new template will be created then.
+        then_create: u32,
     },
     /// Pods of the new revision are not available yet.
     PodsUnavailable {
@@ -180,16 +209,71 @@ pub enum Wait {
         /// Its name.
         name: String,
     },
+    /// The rollout is paused, and there is something to roll out.
+    Paused,
+}
+
+/// A pod on its way out, to show what a wait hangs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminatingPod {
+    /// Its name.
+    pub name: String,
+    /// How much of its grace period is left, in seconds; negative once it is over.
+    pub left_seconds: i64,
+    /// Its grace period.
+    pub grace_period_seconds: i64,
+}
+
+impl Wait {
+    /// Its kind as the value of a metric's label.
+    #[must_use]
+    pub fn metric_label(&self) -> &'static str {
+        match self {
+            Self::PodsTerminating { .. } => "pods_terminating",
+            Self::OldPodsRunning { .. } => "old_pods_running",
+            Self::PodsUnavailable { .. } => "pods_unavailable",
+            Self::ChildNotObserved { .. } => "child_not_observed",
+            Self::Paused => "paused",
+        }
+    }
 }
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::PodsTerminating { pods, then_create } => {
-                write!(f, "waiting for {pods} terminating pods before creating {then_create} more")
+            Self::PodsTerminating { pods, then_create, last } => {
+                write!(f, "waiting for {}", Pods(*pods, "terminating "))?;
+                if let Some(last) = last {
+                    write!(f, " ({last})")?;
+                }
+                write!(f, " before creating {then_create} more")
             }
-            Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {of} pods to become available"),
+            Self::OldPodsRunning { pods, then_create } => {
+                write!(f, "waiting for {} of older templates to stop before creating {then_create} of the new one", Pods(*pods, ""))
+            }
+            Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
+            Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
         }
+    }
+}
+
+impl fmt::Display for TerminatingPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, left_seconds, grace_period_seconds } = self;
+        match left_seconds {
+            0.. => write!(f, "{name} has {left_seconds}s of its {grace_period_seconds}s grace left"),
+            _ => write!(f, "{name} is {}s over its {grace_period_seconds}s grace", -left_seconds),
+        }
+    }
+}
+
+/// A number of pods, in words.
+struct Pods(u32, &'static str);
+
+impl fmt::Display for Pods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, kind) = self;
+        write!(f, "{count} {kind}pod{}", if *count == 1 { "" } else { "s" })
     }
 }

@@ -1,0 +1,133 @@
+//! Running counts of a set's pods, and the two seams through which plans ask for the pods themselves.
+//!
+//! Whoever caches pods keeps the counts current with every pod event; [`PodCounts::recount`] is their definition. Plans read the counts; only
+//! choosing victims, adopting and releasing look at pods one by one.
+
+use crate::view::{PodView, ReplicaSetView};
+use jiff::Timestamp;
+
+/// How many pods a ReplicaSet has, by what they count for. A pod is in at most one of `active`, `mismatched`, `terminating` and
+/// `mismatched_terminating`; a finished pod (Succeeded, Failed) is in none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodCounts {
+    /// Controlled by the set, labels match, not being deleted.
+    pub active: u32,
+    /// Of the active ones: ready.
+    pub ready: u32,
+    /// Of the active ones: ready for `minReadySeconds`.
+    pub available: u32,
+    /// Of the active ones: with all labels of the template.
+    pub fully_labeled: u32,
+    /// Controlled by the set, labels match, being deleted.
+    pub terminating: u32,
+    /// Controlled by the set although the labels no longer match, not being deleted: to be released.
+    pub mismatched: u32,
+    /// As `mismatched`, but being deleted.
+    pub mismatched_terminating: u32,
+    /// Without a controller, in the set's namespace, labels match, not being deleted, not finished: to be adopted.
+    pub adoptable: u32,
+}
+
+impl PodCounts {
+    /// Counts the pods of a namespace for one set from scratch. Gives the counts at `now`, and when the next ready pod becomes available.
+    pub fn recount<'a>(set: &ReplicaSetView, pods: impl IntoIterator<Item = &'a PodView>, now: Timestamp) -> (Self, Option<Timestamp>) {
+        let (mut counts, mut next) = (Self::default(), None);
+        for pod in pods {
+            counts.add(set, pod, now);
+            let counted = pod.is_active() && role(set, pod) == Role::Owned;
+            let due = pod.available_at(set.min_ready_seconds).filter(|at| counted && *at > now);
+            next = [next, due].into_iter().flatten().min();
+        }
+        (counts, next)
+    }
+
+    /// Pods that the set controls and that have not finished: they hold their place, whatever their labels say.
+    #[must_use]
+    pub fn unfinished(&self) -> u32 {
+        self.active + self.mismatched + self.all_terminating()
+    }
+
+    /// Pods that the set controls, that are being deleted and that have not finished.
+    #[must_use]
+    pub fn all_terminating(&self) -> u32 {
+        self.terminating + self.mismatched_terminating
+    }
+
+    fn add(&mut self, set: &ReplicaSetView, pod: &PodView, now: Timestamp) {
+        match (role(set, pod), pod.is_active(), pod.is_terminating()) {
+            (Role::Owned, true, _) => {
+                self.active += 1;
+                self.ready += u32::from(pod.ready);
+                self.available += u32::from(pod.available_at(set.min_ready_seconds).is_some_and(|at| at <= now));
+                self.fully_labeled += u32::from(has_template_labels(set, pod));
+            }
+            (Role::Owned, _, true) => self.terminating += 1,
+            (Role::Mismatched, true, _) => self.mismatched += 1,
+            (Role::Mismatched, _, true) => self.mismatched_terminating += 1,
+            (Role::Orphan, true, _) => self.adoptable += 1,
+            _ => (),
+        }
+    }
+}
+
+/// What a pod is to a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The set controls it and its labels match.
+    Owned,
+    /// The set controls it, but its labels do not match.
+    Mismatched,
+    /// Nobody controls it and its labels match.
+    Orphan,
+    /// None of the set's business.
+    Stranger,
+}
+
+/// What `pod` is to `set`. A set without a valid selector has no business with any pod.
+#[must_use]
+pub fn role(set: &ReplicaSetView, pod: &PodView) -> Role {
+    let Some(selector) = set.selector.as_ref().filter(|_| pod.meta.namespace == set.meta.namespace) else { return Role::Stranger };
+    match (pod.meta.controller(), selector.matches(&pod.meta.labels)) {
+        (Some(owner), matches) if owner.uid == set.meta.uid => {
+            if matches {
+                Role::Owned
+            } else {
+                Role::Mismatched
+            }
+        }
+        (None, true) => Role::Orphan,
+        _ => Role::Stranger,
+    }
+}
+
+/// Whether the pod carries every label of the set's template.
+#[must_use]
+pub fn has_template_labels(set: &ReplicaSetView, pod: &PodView) -> bool {
+    let wanted = set.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+    wanted.into_iter().flatten().all(|(key, value)| pod.meta.labels.get(key) == Some(value))
+}
+
+/// The pods of one ReplicaSet, for the plans that must look at them. Every list is in an order that does not depend on chance.
+pub trait PodSource {
+    /// Those counted in [`PodCounts::active`].
+    fn active(&self) -> Vec<&PodView>;
+    /// Those counted in [`PodCounts::mismatched`].
+    fn mismatched(&self) -> Vec<&PodView>;
+    /// Those counted in [`PodCounts::adoptable`].
+    fn adoptable(&self) -> Vec<&PodView>;
+    /// How many active pods on this node (empty: on none) match the selector of any set with the same controller as this set, this set
+    /// included. 0 if this set has no controller.
+    fn related_on_node(&self, node_name: &str) -> u32;
+}
+
+/// The pods of a Deployment's ReplicaSets, by the uid of the set that controls them.
+pub trait SetPods {
+    /// Their counts.
+    fn counts(&self, set_uid: &str) -> PodCounts;
+    /// Of those being deleted and not finished, the one whose grace period ends last.
+    fn last_to_go(&self, set_uid: &str) -> Option<&PodView>;
+    /// Of the active ones, one that does not come up: see [`PodView::waiting_reasons`] and [`PodView::unschedulable`].
+    fn failing(&self, set_uid: &str) -> Option<&PodView>;
+    /// Pods being deleted and not finished that match the Deployment's selector and whose controlling ReplicaSet no longer exists.
+    fn terminating_without_set(&self) -> u32;
+}

@@ -1,0 +1,452 @@
+//! Narrow views: what plans read of an object, decoded straight from its JSON. Fields that no plan reads are skipped, not stored.
+//!
+//! A view carries the revision of the version it was made from, so that a plan can say which version it depends on.
+
+use crate::{
+    plan::ObjectRef,
+    replica_set::rank::deletion_cost,
+    selector::{Labels, Selector},
+};
+use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::PodTemplateSpec,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Metadata that every plan reads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version of this version.
+    pub revision: u64,
+    /// Of the spec.
+    pub generation: i64,
+    /// Its labels.
+    pub labels: Labels,
+    /// All its owners, complete: adopting and releasing write the whole list.
+    pub owners: Vec<OwnerReference>,
+    /// `creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// `deletionTimestamp`: for pods, when the grace period ends.
+    pub deleted: Option<Timestamp>,
+}
+
+impl Meta {
+    /// The owner that manages it, if one does.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owners.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// Whether the object with this uid manages it.
+    #[must_use]
+    pub fn is_controlled_by(&self, uid: &str) -> bool {
+        self.controller().is_some_and(|owner| owner.uid == uid)
+    }
+
+    fn reference(&self, group: &'static str, resource: &'static str) -> ObjectRef {
+        ObjectRef {
+            group,
+            resource,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            resource_version: Some(self.revision.to_string()),
+        }
+    }
+}
+
+/// The API group that a workload lives in. Owner references, events and children carry it on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AppsGroup {
+    /// `apps/v1`.
+    #[default]
+    Apps,
+    /// `apps.berth.dev/v1`: the same kinds on a cluster whose own controllers cannot be switched off.
+    BerthApps,
+}
+
+impl AppsGroup {
+    /// The group's name.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::Apps => "apps",
+            Self::BerthApps => "apps.berth.dev",
+        }
+    }
+
+    /// Group and version.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::Apps => "apps/v1",
+            Self::BerthApps => "apps.berth.dev/v1",
+        }
+    }
+
+    fn from_api_version(api_version: &str) -> Self {
+        if api_version == Self::BerthApps.api_version() { Self::BerthApps } else { Self::Apps }
+    }
+}
+
+/// `status.phase` of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodPhase {
+    /// Not set yet.
+    #[default]
+    Unset,
+    /// Accepted, not yet running.
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, at least one badly.
+    Failed,
+    /// Its node does not report.
+    Unknown,
+    /// A text that is none of the above.
+    Other,
+}
+
+impl PodPhase {
+    /// Whether the pod has run to its end.
+    #[must_use]
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+
+    fn parse(phase: &str) -> Self {
+        match phase {
+            "" => Self::Unset,
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            "Unknown" => Self::Unknown,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What plans read of a Pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    /// Its metadata; `generation` is not read.
+    pub meta: Meta,
+    /// `spec.nodeName`; empty until it is bound.
+    pub node_name: String,
+    /// `status.phase`.
+    pub phase: PodPhase,
+    /// Whether the condition Ready is True.
+    pub ready: bool,
+    /// Since when the condition Ready is what it is.
+    pub ready_since: Option<Timestamp>,
+    /// `deletionGracePeriodSeconds`.
+    pub grace_period_seconds: Option<i64>,
+    /// From its annotation; 0 if that is missing or not valid.
+    pub deletion_cost: i32,
+    /// The highest restart count of its containers.
+    pub restarts: i32,
+    /// The highest restart count of its init containers that restart always.
+    pub sidecar_restarts: i32,
+    /// Why containers wait, each reason once, in order of the containers.
+    pub waiting_reasons: Vec<String>,
+    /// Whether the scheduler found no node for it.
+    pub unschedulable: bool,
+}
+
+impl PodView {
+    /// Reads a pod's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a pod's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: wire::Object<wire::PodSpec, wire::PodStatus> = serde_json::from_slice(json)?;
+        let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
+        let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
+        let ready = condition("Ready");
+        let cost = wire.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DELETION_COST));
+        Ok(Self {
+            deletion_cost: cost.and_then(|text| deletion_cost(text)).unwrap_or(0),
+            grace_period_seconds: wire.metadata.deletion_grace_period_seconds,
+            meta: wire.metadata.into_meta(revision),
+            phase: PodPhase::parse(status.phase.as_deref().unwrap_or_default()),
+            ready: ready.is_some_and(|condition| condition.status == "True"),
+            ready_since: ready.and_then(|condition| condition.last_transition_time),
+            restarts: status.container_statuses.iter().flatten().map(|status| status.restart_count).max().unwrap_or(0),
+            sidecar_restarts: spec.sidecar_restarts(&status),
+            waiting_reasons: status.waiting_reasons(),
+            unschedulable: condition("PodScheduled")
+                .is_some_and(|condition| condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable")),
+            node_name: spec.node_name.unwrap_or_default(),
+        })
+    }
+
+    /// Whether it counts towards a set's replicas: neither finished nor being deleted.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        !self.phase.is_finished() && self.meta.deleted.is_none()
+    }
+
+    /// Whether it is being deleted and still holds its place.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        !self.phase.is_finished() && self.meta.deleted.is_some()
+    }
+
+    /// When a ready pod becomes (or became) available. `None`: not as long as nothing changes.
+    #[must_use]
+    pub fn available_at(&self, min_ready_seconds: i32) -> Option<Timestamp> {
+        match (self.ready, min_ready_seconds) {
+            (false, _) => None,
+            (true, ..=0) => Some(Timestamp::MIN),
+            (true, seconds) => self.ready_since?.checked_add(jiff::SignedDuration::from_secs(seconds.into())).ok(),
+        }
+    }
+
+    /// The pod, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference("", "pods")
+    }
+}
+
+/// The annotation that makes a pod dearer or cheaper to delete (KEP-2255).
+pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// What plans read of a ReplicaSet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplicaSetView {
+    /// The group it lives in.
+    pub group: AppsGroup,
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// `spec.replicas`.
+    pub replicas: i32,
+    /// `spec.minReadySeconds`.
+    pub min_ready_seconds: i32,
+    /// Which pods belong to it; `None` if the selector is missing or not valid.
+    pub selector: Option<Selector>,
+    /// The pods it makes. Shared: a template may be large.
+    pub template: Arc<PodTemplateSpec>,
+    /// What was last observed.
+    pub status: ReplicaSetStatus,
+}
+
+impl ReplicaSetView {
+    /// Reads a ReplicaSet's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a ReplicaSet's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: wire::Object<wire::ReplicaSetSpec, ReplicaSetStatus> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        let mut metadata = wire.metadata;
+        Ok(Self {
+            group: AppsGroup::from_api_version(&wire.api_version),
+            annotations: metadata.annotations.take().unwrap_or_default(),
+            meta: metadata.into_meta(revision),
+            replicas: spec.replicas.unwrap_or(1),
+            min_ready_seconds: spec.min_ready_seconds.unwrap_or(0),
+            selector: spec.selector.as_ref().and_then(Selector::parse),
+            template: Arc::new(spec.template.unwrap_or_default()),
+            status: wire.status.unwrap_or_default(),
+        })
+    }
+
+    /// The set, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference(self.group.group(), "replicasets")
+    }
+}
+
+/// What plans read of a Deployment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeploymentView {
+    /// The group it lives in.
+    pub group: AppsGroup,
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// What is wanted. Shared: a template may be large.
+    pub spec: Arc<DeploymentSpec>,
+    /// `spec.selector`, parsed; `None` if it is missing or not valid.
+    pub selector: Option<Selector>,
+    /// What was last observed.
+    pub status: DeploymentStatus,
+}
+
+impl DeploymentView {
+    /// Reads a Deployment's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a Deployment's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: wire::Object<DeploymentSpec, DeploymentStatus> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        let mut metadata = wire.metadata;
+        Ok(Self {
+            group: AppsGroup::from_api_version(&wire.api_version),
+            annotations: metadata.annotations.take().unwrap_or_default(),
+            meta: metadata.into_meta(revision),
+            selector: spec.selector.as_ref().and_then(Selector::parse),
+            spec: Arc::new(spec),
+            status: wire.status.unwrap_or_default(),
+        })
+    }
+
+    /// The Deployment, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference(self.group.group(), "deployments")
+    }
+}
+
+/// The wire's form of what the views read.
+mod wire {
+    use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
+    pub(super) struct Object<Spec, Status> {
+        #[serde(default)]
+        pub(super) api_version: String,
+        pub(super) metadata: Metadata,
+        pub(super) spec: Option<Spec>,
+        pub(super) status: Option<Status>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct Metadata {
+        #[serde(default)]
+        namespace: String,
+        name: String,
+        #[serde(default)]
+        uid: String,
+        generation: Option<i64>,
+        labels: Option<BTreeMap<String, String>>,
+        pub(super) annotations: Option<BTreeMap<String, String>>,
+        owner_references: Option<Vec<OwnerReference>>,
+        creation_timestamp: Option<Timestamp>,
+        deletion_timestamp: Option<Timestamp>,
+        pub(super) deletion_grace_period_seconds: Option<i64>,
+    }
+
+    impl Metadata {
+        pub(super) fn into_meta(self, revision: u64) -> Meta {
+            Meta {
+                namespace: self.namespace,
+                name: self.name,
+                uid: self.uid,
+                revision,
+                generation: self.generation.unwrap_or(0),
+                labels: self.labels.unwrap_or_default(),
+                owners: self.owner_references.unwrap_or_default(),
+                created: self.creation_timestamp,
+                deleted: self.deletion_timestamp,
+            }
+        }
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct ReplicaSetSpec {
+        pub(super) replicas: Option<i32>,
+        pub(super) min_ready_seconds: Option<i32>,
+        pub(super) selector: Option<LabelSelector>,
+        pub(super) template: Option<PodTemplateSpec>,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct PodSpec {
+        pub(super) node_name: Option<String>,
+        init_containers: Option<Vec<InitContainer>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct InitContainer {
+        name: String,
+        restart_policy: Option<String>,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct PodStatus {
+        pub(super) phase: Option<String>,
+        pub(super) conditions: Option<Vec<Condition>>,
+        pub(super) container_statuses: Option<Vec<ContainerStatus>>,
+        init_container_statuses: Option<Vec<ContainerStatus>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct Condition {
+        #[serde(rename = "type")]
+        pub(super) type_: String,
+        #[serde(default)]
+        pub(super) status: String,
+        pub(super) reason: Option<String>,
+        pub(super) last_transition_time: Option<Timestamp>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub(super) struct ContainerStatus {
+        #[serde(default)]
+        name: String,
+        #[serde(default)]
+        pub(super) restart_count: i32,
+        state: Option<ContainerState>,
+    }
+
+    #[derive(Deserialize)]
+    struct ContainerState {
+        waiting: Option<Waiting>,
+    }
+
+    #[derive(Deserialize)]
+    struct Waiting {
+        reason: Option<String>,
+    }
+
+    impl PodSpec {
+        pub(super) fn sidecar_restarts(&self, status: &PodStatus) -> i32 {
+            let is_sidecar = |name: &str| {
+                let mut containers = self.init_containers.iter().flatten();
+                containers.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
+            };
+            let sidecars = status.init_container_statuses.iter().flatten().filter(|status| is_sidecar(&status.name));
+            sidecars.map(|status| status.restart_count).max().unwrap_or(0)
+        }
+    }
+
+    impl PodStatus {
+        pub(super) fn waiting_reasons(&self) -> Vec<String> {
+            let statuses = self.init_container_statuses.iter().flatten().chain(self.container_statuses.iter().flatten());
+            let mut reasons = Vec::new();
+            for reason in statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_ref()) {
+                if !reasons.contains(reason) {
+                    reasons.push(reason.clone());
+                }
+            }
+            reasons
+        }
+    }
+}
