@@ -4,16 +4,20 @@
 //! No clock, no randomness, no IO, no async: every function here gives the same answer for the same input.
 
 pub mod apps;
+pub mod decode;
 pub mod field;
 pub mod gates;
+pub mod names;
 pub mod object;
 mod passive;
 pub mod pod;
 mod unset;
+pub mod selector;
 
 pub use field::{FieldError, FieldErrorReason, Path};
 pub use gates::FeatureGates;
 pub use object::{Kind, Object, Scope};
+pub use selector::{FieldSelector, Selector, SelectorError};
 
 /// The types of the kinds that berth stores and serves as they are.
 pub use k8s_openapi;

@@ -1,0 +1,45 @@
+//! From bytes to objects: JSON with its duplicate keys, typed objects with their unknown fields, and where a wrong type stands.
+
+mod parse;
+mod typed;
+
+pub use parse::{DEPTH_MAX, ParseError, Parsed, parse_json};
+pub use typed::DecodeError;
+
+use crate::Kind;
+use serde_json::Value;
+
+/// How many unknown or duplicate fields are reported at most, as upstream.
+const REPORTED_FIELDS_MAX: usize = 100;
+
+/// The object that `value` describes, and the paths of the fields that its kind does not have (`spec.Replicas`,
+/// `spec.template.spec.containers[0].foo`), sorted by path within each object, at most 100.
+///
+/// A null stands for the empty value of the field's type, as in upstream's decoder: `labels: {a: null}` is `a: ""`.
+/// Absent `apiVersion` and `kind` are taken from `K`.
+///
+/// # Errors
+/// A value of the wrong type or out of range, `apiVersion` or `kind` of another kind; with the path of the field.
+pub fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
+    typed::decode(value)
+}
+
+/// The object in `bytes` that [`crate::Object::encode`] wrote. Skips what only clients' input needs: nulls, duplicates, unknown fields.
+///
+/// # Errors
+/// Bytes that are no JSON of a `K`.
+pub fn decode_bytes<K: Kind>(bytes: &[u8]) -> Result<K, DecodeError> {
+    serde_json::from_slice(bytes).map_err(|error| DecodeError::new(String::new(), error.to_string()))
+}
+
+/// The path of `name` in the object at `parent`.
+fn child(parent: &str, name: &str) -> String {
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
+}
+
+/// Adds `path` to `report` unless it is there or the report is full.
+fn report(report: &mut Vec<String>, path: String) {
+    if report.len() < REPORTED_FIELDS_MAX && !report.contains(&path) {
+        report.push(path);
+    }
+}

@@ -1,0 +1,303 @@
+//! A JSON tree to a typed object. Our own deserializer over the tree, because it must do three things at once that serde's do singly or not:
+//! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
+
+use super::{child, report};
+use crate::Kind;
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor},
+    forward_to_deserialize_any,
+};
+use serde_json::Value;
+use std::{cell::RefCell, fmt};
+
+/// Why a tree is no object of its kind: which field, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// `spec.replicas`; empty for the object itself and where it is not known.
+    pub path: String,
+    /// `invalid type: string "3", expected i32`.
+    pub message: String,
+    /// Whether `path` has been filled in.
+    located: bool,
+}
+
+impl DecodeError {
+    pub(super) fn new(path: String, message: String) -> Self {
+        Self { path, message, located: true }
+    }
+
+    fn at(mut self, path: &str) -> Self {
+        if !self.located {
+            path.clone_into(&mut self.path);
+            self.located = true;
+        }
+        self
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let colon = if self.path.is_empty() { "" } else { ": " };
+        write!(f, "{}{colon}{}", self.path, self.message)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl serde::de::Error for DecodeError {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { path: String::new(), message: message.to_string(), located: false }
+    }
+}
+
+pub(super) fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
+    let unknown = RefCell::new(Vec::new());
+    let object = K::deserialize(Node { value, path: String::new(), unknown: &unknown })?;
+    Ok((object, unknown.into_inner()))
+}
+
+/// A part of the tree, where it stands, and where unknown fields are noted.
+struct Node<'a> {
+    value: Value,
+    path: String,
+    unknown: &'a RefCell<Vec<String>>,
+}
+
+impl Node<'_> {
+    /// Visits `empty` instead of null.
+    fn or_empty<'de, V: Visitor<'de>>(mut self, empty: Value, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.value.is_null() {
+            self.value = empty;
+        }
+        self.deserialize_any(visitor)
+    }
+}
+
+macro_rules! null_is {
+    ($empty:expr; $($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+            self.or_empty($empty, visitor)
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Node<'_> {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let Self { value, path, unknown } = self;
+        match value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(value),
+            Value::Number(number) => number.deserialize_any(visitor).map_err(DecodeError::custom),
+            Value::String(value) => visitor.visit_string(value),
+            Value::Array(list) => visitor.visit_seq(Elements { list: list.into_iter(), index: 0, path: &path, unknown }),
+            Value::Object(map) => visitor.visit_map(Members { map: map.into_iter(), value: None, path: &path, unknown }),
+        }
+        .map_err(|error| error.at(&path))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        report(&mut self.unknown.borrow_mut(), self.path);
+        visitor.visit_unit()
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        self.or_empty(Value::Object(serde_json::Map::new()), visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        match self.value {
+            Value::String(variant) => visitor.visit_enum(UnitVariant(variant)),
+            other => Err(DecodeError::invalid_type(unexpected(&other), &"a string")),
+        }
+        .map_err(|error: DecodeError| error.at(&self.path))
+    }
+
+    null_is! { Value::Bool(false); deserialize_bool }
+    null_is! { 0.into(); deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
+    deserialize_u64 deserialize_f32 deserialize_f64 }
+    null_is! { Value::String(String::new()); deserialize_str deserialize_string deserialize_identifier }
+    null_is! { Value::Array(Vec::new()); deserialize_seq }
+    null_is! { Value::Object(serde_json::Map::new()); deserialize_map }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.or_empty(Value::String(String::new()), visitor)
+    }
+
+    forward_to_deserialize_any! { i128 u128 char bytes unit unit_struct tuple tuple_struct }
+}
+
+fn unexpected(value: &Value) -> Unexpected<'_> {
+    match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(_) => Unexpected::Other("number"),
+        Value::String(value) => Unexpected::Str(value),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    }
+}
+
+struct Elements<'a> {
+    list: std::vec::IntoIter<Value>,
+    index: usize,
+    path: &'a str,
+    unknown: &'a RefCell<Vec<String>>,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'_> {
+    type Error = DecodeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
+        let Some(value) = self.list.next() else { return Ok(None) };
+        let path = format!("{}[{}]", self.path, self.index);
+        self.index += 1;
+        seed.deserialize(Node { value, path, unknown: self.unknown }).map(Some)
+    }
+}
+
+struct Members<'a> {
+    map: serde_json::map::IntoIter,
+    /// The value of the key last given, with its path.
+    value: Option<(Value, String)>,
+    path: &'a str,
+    unknown: &'a RefCell<Vec<String>>,
+}
+
+impl<'de> MapAccess<'de> for Members<'_> {
+    type Error = DecodeError;
+
+    fn next_key_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
+        let Some((key, value)) = self.map.next() else { return Ok(None) };
+        self.value = Some((value, child(self.path, &key)));
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, DecodeError> {
+        let (value, path) = self.value.take().ok_or_else(|| DecodeError::custom("a value was asked for before its key"))?;
+        let located = path.clone();
+        seed.deserialize(Node { value, path, unknown: self.unknown }).map_err(|error| error.at(&located))
+    }
+}
+
+/// An enumeration whose cases carry nothing: the only form in API types.
+struct UnitVariant(String);
+
+impl<'de> EnumAccess<'de> for UnitVariant {
+    type Error = DecodeError;
+    type Variant = Self;
+
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), DecodeError> {
+        let variant = seed.deserialize(self.0.as_str().into_deserializer())?;
+        Ok((variant, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for UnitVariant {
+    type Error = DecodeError;
+
+    fn unit_variant(self) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, _seed: T) -> Result<T::Value, DecodeError> {
+        Err(DecodeError::invalid_type(Unexpected::UnitVariant, &"a case with a value"))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, DecodeError> {
+        Err(DecodeError::invalid_type(Unexpected::UnitVariant, &visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _fields: &'static [&'static str], visitor: V) -> Result<V::Value, DecodeError> {
+        Err(DecodeError::invalid_type(Unexpected::UnitVariant, &visitor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Object, apps::Deployment};
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+    use serde_json::json;
+
+    fn check<K: crate::Kind>(value: serde_json::Value, unknown: &[&str], wanted: serde_json::Value) {
+        let (object, found) = super::decode::<K>(value).expect("decodes");
+        assert_eq!(found, unknown);
+        let found = object.to_value();
+        for (key, value) in wanted.as_object().expect("an object") {
+            assert_eq!(&found[key], value, "{key}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_listed_with_their_paths() {
+        check::<Deployment>(
+            json!({
+                "foo": 1,
+                "metadata": {"name": "a", "Name": "b", "labels": {"any": "x"}},
+                "spec": {"Replicas": 3, "template": {"spec": {"containers": [{"name": "c", "foo": {"bar": 1}}], "volumes": [{"nfss": {}}]}}},
+            }),
+            &["foo", "metadata.Name", "spec.Replicas", "spec.template.spec.containers[0].foo", "spec.template.spec.volumes[0].nfss"],
+            json!({}),
+        );
+    }
+
+    #[test]
+    fn null_is_the_empty_value() {
+        check::<Deployment>(
+            json!({"metadata": null, "spec": {"replicas": null, "template": null, "strategy": {"rollingUpdate": null}, "paused": null}}),
+            &[],
+            json!({"metadata": {}, "spec": {"selector": null, "strategy": {}, "template": {}}}),
+        );
+        check::<Pod>(
+            json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"containers": [null, {"args": [null], "command": null}]}}),
+            &[],
+            json!({"spec": {"containers": [{"name": ""}, {"name": "", "args": [""]}]}}),
+        );
+        check::<ConfigMap>(json!({"data": {"a": null}}), &[], json!({"data": {"a": ""}}));
+        check::<Secret>(json!({"data": {"a": "aGk=", "b": null}}), &[], json!({"data": {"a": "aGk=", "b": ""}}));
+    }
+
+    fn check_refused<K: crate::Kind>(value: serde_json::Value, wanted: &str) {
+        assert_eq!(super::decode::<K>(value).expect_err("refused").to_string(), wanted);
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_path() {
+        check_refused::<Deployment>(json!({"spec": {"replicas": "3"}}), "spec.replicas: invalid type: string \"3\", expected i32");
+        check_refused::<Deployment>(
+            json!({"spec": {"replicas": 3_000_000_000_u32}}),
+            "spec.replicas: invalid value: integer `3000000000`, expected i32",
+        );
+        check_refused::<Deployment>(json!({"spec": {"replicas": 1.5}}), "spec.replicas: invalid type: floating point `1.5`, expected i32");
+        check_refused::<Deployment>(
+            json!({"spec": {"template": {"spec": {"containers": [{"ports": [{"containerPort": "http"}]}]}}}}),
+            "spec.template.spec.containers[0].ports[0].containerPort: invalid type: string \"http\", expected i32",
+        );
+        check_refused::<Deployment>(
+            json!({"metadata": {"labels": {"a": 1}}}),
+            "metadata.labels.a: invalid type: integer `1`, expected a string",
+        );
+        check_refused::<Deployment>(json!([]), "invalid type: sequence, expected struct Wire");
+        check_refused::<Deployment>(json!({"kind": "Pod"}), "invalid value: string \"Pod\", expected Deployment");
+    }
+}

@@ -1,0 +1,320 @@
+//! Label selectors and field selectors, as clients write them in queries and in specs.
+
+mod fields;
+mod parse;
+
+pub use fields::{FieldOperator, FieldRequirement, FieldSelector};
+
+use crate::names::{check_label_key, check_label_value};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// Which labels an object must carry. All requirements must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector(Matching);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Matching {
+    Nothing,
+    /// Sorted by key; none at all matches everything.
+    AllOf(Vec<Requirement>),
+}
+
+/// One condition on the label `key`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+/// What must hold for the value of a label. A negative test also holds where the label is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Exists,
+    DoesNotExist,
+    Equals(String),
+    NotEquals(String),
+    In(BTreeSet<String>),
+    NotIn(BTreeSet<String>),
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+/// Why a selector cannot be used. The text is upstream's, for a 400.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SelectorError(String);
+
+impl Selector {
+    /// Matches every object.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self(Matching::AllOf(Vec::new()))
+    }
+
+    /// Matches no object.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self(Matching::Nothing)
+    }
+
+    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`; empty text matches everything.
+    ///
+    /// # Errors
+    /// Text outside the grammar, malformed keys or values, bounds that are no integers; with upstream's message.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        parse::parse(text).map(Self::all_of)
+    }
+
+    /// The selector of a spec; `{}` matches everything. What an absent one means is for the caller to say.
+    ///
+    /// # Errors
+    /// An unknown operator, a malformed key or value, a set operator without values or values where there may be none.
+    pub fn from_label_selector(selector: &LabelSelector) -> Result<Self, SelectorError> {
+        let labels = selector.match_labels.iter().flatten();
+        let equal = labels.map(|(key, value)| Requirement::new(key, Test::Equals(value.clone())));
+        let expressions = selector.match_expressions.iter().flatten().map(Requirement::from_expression);
+        equal.chain(expressions).collect::<Result<_, _>>().map(Self::all_of)
+    }
+
+    /// The selector that equals each of `labels`.
+    #[must_use]
+    pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
+        let equal = |(key, value): (&String, &String)| Requirement { key: key.clone(), test: Test::Equals(value.clone()) };
+        Self::all_of(labels.iter().map(equal).collect())
+    }
+
+    fn all_of(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self(Matching::AllOf(requirements))
+    }
+
+    /// Whether an object matches whose labels `get` knows.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        match &self.0 {
+            Matching::Nothing => false,
+            Matching::AllOf(requirements) => requirements.iter().all(|requirement| requirement.test.holds(get(&requirement.key))),
+        }
+    }
+
+    /// Whether an object with `labels` matches.
+    #[must_use]
+    pub fn matches_map(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.matches(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether every object matches.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        matches!(&self.0, Matching::AllOf(requirements) if requirements.is_empty())
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As kubectl and `/scale` print it; [`Selector::parse`] reads it back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Matching::AllOf(requirements) = &self.0 else { return Ok(()) };
+        for (index, requirement) in requirements.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Requirement {
+    /// A requirement with a well-formed key and values.
+    fn new(key: &str, test: Test) -> Result<Self, SelectorError> {
+        check("key", key, &check_label_key(key))?;
+        for (index, value) in test.values().enumerate() {
+            check(&format!("values[{index}][{key}]"), value, &check_label_value(value))?;
+        }
+        Ok(Self { key: key.to_owned(), test })
+    }
+
+    fn from_expression(expression: &LabelSelectorRequirement) -> Result<Self, SelectorError> {
+        let values: BTreeSet<String> = expression.values.iter().flatten().cloned().collect();
+        let test = match (expression.operator.as_str(), values.is_empty()) {
+            ("In", false) => Test::In(values),
+            ("NotIn", false) => Test::NotIn(values),
+            ("In" | "NotIn", true) => {
+                return Err(SelectorError("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty".to_owned()));
+            }
+            ("Exists", true) => Test::Exists,
+            ("DoesNotExist", true) => Test::DoesNotExist,
+            ("Exists" | "DoesNotExist", false) => {
+                let values = serde_json::json!(values);
+                return Err(SelectorError(format!(
+                    "values: Invalid value: {values}: values set must be empty for exists and does not exist"
+                )));
+            }
+            (unknown, _) => return Err(SelectorError(format!("{unknown:?} is not a valid label selector operator"))),
+        };
+        Self::new(&expression.key, test)
+    }
+}
+
+fn check(field: &str, value: &str, messages: &[String]) -> Result<(), SelectorError> {
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let value = serde_json::Value::from(value);
+    Err(SelectorError(format!("{field}: Invalid value: {value}: {}", messages.join("; "))))
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.test {
+            Test::Exists => f.write_str(key),
+            Test::DoesNotExist => write!(f, "!{key}"),
+            Test::Equals(value) => write!(f, "{key}={value}"),
+            Test::NotEquals(value) => write!(f, "{key}!={value}"),
+            Test::In(values) => write!(f, "{key} in ({})", Joined(values)),
+            Test::NotIn(values) => write!(f, "{key} notin ({})", Joined(values)),
+            Test::GreaterThan(bound) => write!(f, "{key}>{bound}"),
+            Test::LessThan(bound) => write!(f, "{key}<{bound}"),
+        }
+    }
+}
+
+struct Joined<'a>(&'a BTreeSet<String>);
+
+impl fmt::Display for Joined<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, value) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Test {
+    fn holds(&self, label: Option<&str>) -> bool {
+        let number = || label.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::Exists => label.is_some(),
+            Self::DoesNotExist => label.is_none(),
+            Self::Equals(value) => label == Some(value),
+            Self::NotEquals(value) => label != Some(value),
+            Self::In(values) => label.is_some_and(|label| values.contains(label)),
+            Self::NotIn(values) => label.is_none_or(|label| !values.contains(label)),
+            Self::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+            Self::LessThan(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+
+    /// The values that must be well-formed; bounds are, being integers.
+    fn values(&self) -> impl Iterator<Item = &String> {
+        let (one, many) = match self {
+            Self::Equals(value) | Self::NotEquals(value) => (Some(value), None),
+            Self::In(values) | Self::NotIn(values) => (None, Some(values)),
+            Self::Exists | Self::DoesNotExist | Self::GreaterThan(_) | Self::LessThan(_) => (None, None),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn labels(text: &str) -> BTreeMap<String, String> {
+        text.split_whitespace().filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+
+    fn check_match(selector: &str, object: &str, wanted: bool) {
+        let parsed = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
+        assert_eq!(parsed.matches_map(&labels(object)), wanted, "{selector} on {object}");
+    }
+
+    #[test]
+    fn requirements_match_as_upstream() {
+        check_match("", "", true);
+        check_match("a=b", "a=b", true);
+        check_match("a==b", "a=b c=d", true);
+        check_match("a=b", "", false);
+        check_match("a=", "a=", true);
+        check_match("a!=b", "", true);
+        check_match("a!=b", "a=b", false);
+        check_match("a in (b,c)", "a=c", true);
+        check_match("a in (b,c)", "", false);
+        check_match("a notin (b,c)", "a=c", false);
+        check_match("a notin (b,c)", "", true);
+        check_match("a", "a=", true);
+        check_match("!a", "a=", false);
+        check_match("!a,b", "b=1", true);
+        check_match("a>1", "a=2", true);
+        check_match("a<1", "a=2", false);
+        check_match("a>1", "a=x", false);
+        check_match("in in (in,notin)", "in=notin", true);
+        assert!(!Selector::nothing().matches_map(&labels("a=b")));
+    }
+
+    fn spec(json: serde_json::Value) -> Result<Selector, SelectorError> {
+        Selector::from_label_selector(&serde_json::from_value(json).expect("a label selector"))
+    }
+
+    #[test]
+    fn a_spec_prints_as_kubectl_prints_it() {
+        let selector = spec(serde_json::json!({
+            "matchLabels": {"b": "1", "a": "x"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["b", "a"]},
+                {"key": "z", "operator": "DoesNotExist"},
+                {"key": "c", "operator": "Exists"},
+            ],
+        }));
+        assert_eq!(selector.expect("valid").to_string(), "a=x,b=1,c,tier in (a,b),!z");
+        assert!(spec(serde_json::json!({})).expect("valid").is_everything());
+    }
+
+    #[test]
+    fn a_bad_spec_is_refused() {
+        let refused =
+            |expression: serde_json::Value| spec(serde_json::json!({"matchExpressions": [expression]})).expect_err("invalid").to_string();
+        assert_eq!(refused(serde_json::json!({"key": "a", "operator": "Is"})), "\"Is\" is not a valid label selector operator");
+        assert!(refused(serde_json::json!({"key": "a", "operator": "In"})).contains("can't be empty"));
+        assert!(refused(serde_json::json!({"key": "a", "operator": "Exists", "values": ["x"]})).contains("must be empty"));
+        assert!(refused(serde_json::json!({"key": "a b", "operator": "Exists"})).starts_with("key: Invalid value: \"a b\": name part"));
+        let long = refused(serde_json::json!({"key": "a", "operator": "In", "values": ["-"]}));
+        assert!(long.starts_with("values[0][a]: Invalid value: \"-\": a valid label"), "{long}");
+    }
+
+    fn word() -> impl Strategy<Value = String> {
+        "(in|notin|[a-z0-9]([a-zA-Z0-9._-]{0,5}[a-zA-Z0-9])?)"
+    }
+
+    fn requirement() -> impl Strategy<Value = Requirement> {
+        let set = || proptest::collection::btree_set(word(), 1..4);
+        let test = prop_oneof![
+            Just(Test::Exists),
+            Just(Test::DoesNotExist),
+            word().prop_map(Test::Equals),
+            word().prop_map(Test::NotEquals),
+            set().prop_map(Test::In),
+            set().prop_map(Test::NotIn),
+            (0..i64::MAX).prop_map(Test::GreaterThan),
+            (0..i64::MAX).prop_map(Test::LessThan),
+        ];
+        (word(), test).prop_map(|(key, test)| Requirement { key, test })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(requirements in proptest::collection::vec(requirement(), 0..5)) {
+            let selector = Selector::all_of(requirements);
+            prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-b =!<>(),/]{0,12}|.{0,20}") {
+            let _ = Selector::parse(&text);
+        }
+    }
+}
