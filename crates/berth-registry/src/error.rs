@@ -1,40 +1,118 @@
 //! Why a request is refused. No status codes here: `berth-apiserver` turns each case into a `Status`, remote clients turn a `Status` back.
 
+use crate::{Resource, Target};
 use berth_api::FieldError;
+use berth_store::{ReadError, WriteError};
 
 /// A refused request. Nothing changed, except where a case says otherwise.
+///
+/// In every case `group` is empty for core, `resource` is the plural, `name` the object's name (empty where it has none yet).
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// No such object. `resource` is the plural, `group` empty for core.
+    /// No such object.
     #[error("{} {name:?} not found", qualified(.resource, .group))]
-    NotFound { group: String, resource: String, name: String },
+    NotFound {
+        /// API group.
+        group: String,
+        /// Plural.
+        resource: String,
+        /// As asked for.
+        name: String,
+    },
     /// The name is taken.
     #[error("{} {name:?} already exists", qualified(.resource, .group))]
-    AlreadyExists { group: String, resource: String, name: String },
-    /// Somebody else was first, or a precondition failed; `message` is complete. `kind` is what `details.kind` shows.
+    AlreadyExists {
+        /// API group.
+        group: String,
+        /// Plural.
+        resource: String,
+        /// As asked for.
+        name: String,
+    },
+    /// Somebody else was first, or a precondition failed.
     #[error("{message}")]
-    Conflict { group: String, kind: String, name: String, message: String },
-    /// The object is invalid: every fault, in upstream's order.
+    Conflict {
+        /// API group.
+        group: String,
+        /// What `details.kind` shows: the plural, for a failed precondition of a deletion the kind.
+        kind: String,
+        /// The object's name.
+        name: String,
+        /// Complete.
+        message: String,
+    },
+    /// The object, or the options of the request, are invalid.
     #[error("{}", invalid_message(.group, .kind, .name, .errors))]
-    Invalid { group: String, kind: String, name: String, errors: Vec<FieldError> },
+    Invalid {
+        /// API group; `meta.k8s.io` for options.
+        group: String,
+        /// Kind; `CreateOptions` and the like for options, empty for a patch whose result cannot be read.
+        kind: String,
+        /// The object's name.
+        name: String,
+        /// Every fault, in upstream's order.
+        errors: Vec<FieldError>,
+    },
     /// The request cannot be understood.
     #[error("{message}")]
-    BadRequest { message: String },
+    BadRequest {
+        /// Complete.
+        message: String,
+    },
     /// As [`ApiError::BadRequest`], with the faults listed (KEP-2255).
     #[error("{message}")]
-    BadRequestFields { group: String, kind: String, name: String, message: String, errors: Vec<FieldError> },
-    /// Admission or authorisation says no; `message` is complete. `causes` are (reason, message, field).
+    BadRequestFields {
+        /// API group.
+        group: String,
+        /// Kind.
+        kind: String,
+        /// The object's name.
+        name: String,
+        /// Complete.
+        message: String,
+        /// Every fault.
+        errors: Vec<FieldError>,
+    },
+    /// Admission or authorisation says no.
     #[error("{message}")]
-    Forbidden { group: String, resource: String, name: String, message: String, causes: Vec<Cause> },
-    /// The revision asked for is no longer kept. `continue_token` restarts a list at the newest revision.
+    Forbidden {
+        /// API group.
+        group: String,
+        /// Plural.
+        resource: String,
+        /// The object's name.
+        name: String,
+        /// Complete.
+        message: String,
+        /// May be empty.
+        causes: Vec<Cause>,
+    },
+    /// The revision asked for is no longer kept.
     #[error("{message}")]
-    Expired { message: String, continue_token: Option<String> },
-    /// The revision asked for is not there yet.
+    Expired {
+        /// Complete.
+        message: String,
+        /// Goes on with the list at the newest revision, for the answer's `metadata.continue`.
+        continue_token: Option<String>,
+    },
+    /// The revision asked for is not there yet, also after some seconds of waiting.
     #[error("Too large resource version: {requested}, current: {current}")]
-    TooLargeResourceVersion { requested: u64, current: u64 },
-    /// Come back later (eviction). `retry_after_seconds` 0 means unsaid.
+    TooLargeResourceVersion {
+        /// As asked for.
+        requested: u64,
+        /// The newest.
+        current: u64,
+    },
+    /// Come back later (eviction).
     #[error("{message}")]
-    TooManyRequests { message: String, retry_after_seconds: u32, causes: Vec<Cause> },
+    TooManyRequests {
+        /// Complete.
+        message: String,
+        /// When to come back; 0: unsaid.
+        retry_after_seconds: u32,
+        /// Why.
+        causes: Vec<Cause>,
+    },
     /// The path does not take this verb.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
@@ -44,18 +122,30 @@ pub enum ApiError {
     /// A patch that cannot be applied to this object (JSON patch test, missing target, …).
     #[error("the server rejected our request due to an error in our request")]
     Unprocessable,
-    /// Larger than is taken; `message` is complete.
+    /// Larger than is taken.
     #[error("{message}")]
-    TooLarge { message: String },
-    /// A body or patch of a type that is not taken; `message` is complete.
+    TooLarge {
+        /// Complete.
+        message: String,
+    },
+    /// A body or patch of a type that is not taken.
     #[error("{message}")]
-    UnsupportedMediaType { message: String },
+    UnsupportedMediaType {
+        /// Complete.
+        message: String,
+    },
     /// The store is not there, or does not know whether a write happened.
     #[error("{message}")]
-    Unavailable { message: String },
+    Unavailable {
+        /// Complete.
+        message: String,
+    },
     /// A fault of the server's own.
     #[error("{message}")]
-    Internal { message: String },
+    Internal {
+        /// Complete.
+        message: String,
+    },
 }
 
 /// One of `details.causes`.
@@ -73,6 +163,78 @@ pub struct Cause {
 #[must_use]
 pub fn qualified(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+impl ApiError {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::BadRequest { message: message.into() }
+    }
+
+    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::NotFound { group: resource.group.to_owned(), resource: resource.plural.to_owned(), name: name.to_owned() }
+    }
+
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::AlreadyExists { group: resource.group.to_owned(), resource: resource.plural.to_owned(), name: name.to_owned() }
+    }
+
+    /// A conflict about an object; `why` follows `Operation cannot be fulfilled on GR "n": `.
+    pub(crate) fn conflict(target: &Target, why: &str) -> Self {
+        Self::conflict_shown_as(target, target.resource.plural, why)
+    }
+
+    /// As [`ApiError::conflict`], with another word for the resource.
+    pub(crate) fn conflict_shown_as(target: &Target, kind: &str, why: &str) -> Self {
+        let group = target.resource.group;
+        let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", qualified(kind, group), target.name);
+        Self::Conflict { group: group.to_owned(), kind: kind.to_owned(), name: target.name.clone(), message }
+    }
+
+    /// Another writer was first.
+    pub(crate) fn modified(target: &Target) -> Self {
+        Self::conflict(target, "the object has been modified; please apply your changes to the latest version and try again")
+    }
+
+    /// An object that admission refuses; `why` follows `GR "n" is forbidden: `.
+    pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Vec<Cause>) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", qualified(resource.plural, resource.group));
+        let (group, resource) = (resource.group.to_owned(), resource.plural.to_owned());
+        Self::Forbidden { group, resource, name: name.to_owned(), message, causes }
+    }
+
+    /// Faults of an object. Where all of them are about pod-deletion-cost, KEP-2255 wants 400.
+    pub(crate) fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
+        let (group, kind, name) = (resource.group.to_owned(), resource.kind.to_owned(), name.to_owned());
+        if !errors.is_empty() && errors.iter().all(|error| error.field.to_string().ends_with(DELETION_COST_FIELD)) {
+            let message = invalid_message(&group, &kind, &name, &errors);
+            return Self::BadRequestFields { group, kind, name, message, errors };
+        }
+        Self::Invalid { group, kind, name, errors }
+    }
+
+    /// A body that the store does not take.
+    pub(crate) fn write_failed(error: &WriteError) -> Self {
+        match error {
+            WriteError::Conflict { .. } => Self::Internal { message: format!("a conflict came through: {error}") },
+            WriteError::TooLarge { size, max, .. } => {
+                Self::TooLarge { message: format!("Request entity too large: an object of {size} bytes is larger than the limit of {max}") }
+            }
+            WriteError::Unknown { .. } => Self::Unavailable { message: error.to_string() },
+        }
+    }
+}
+
+/// How the path of a pod-deletion-cost annotation ends, in a pod and in a template.
+const DELETION_COST_FIELD: &str = "annotations[controller.kubernetes.io/pod-deletion-cost]";
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Compacted { .. } => Self::Expired { message: error.to_string(), continue_token: None },
+            ReadError::Future { requested, newest } => Self::TooLargeResourceVersion { requested: requested.0, current: newest.0 },
+            ReadError::Unavailable(_) => Self::Unavailable { message: error.to_string() },
+        }
+    }
 }
 
 fn invalid_message(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> String {
