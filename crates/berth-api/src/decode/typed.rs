@@ -117,7 +117,11 @@ impl<'de> Deserializer<'de> for Node<'_> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        self.or_empty(Value::Object(serde_json::Map::new()), visitor)
+        match self.value {
+            Value::Object(_) | Value::Null => self.or_empty(Value::Object(serde_json::Map::new()), visitor),
+            // A derived struct would take a list as its members in order.
+            other => Err(DecodeError::invalid_type(unexpected(&other), &"an object").at(&self.path)),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -266,7 +270,7 @@ mod tests {
         check::<Deployment>(
             json!({"metadata": null, "spec": {"replicas": null, "template": null, "strategy": {"rollingUpdate": null}, "paused": null}}),
             &[],
-            json!({"metadata": {}, "spec": {"selector": null, "strategy": {}, "template": {}}}),
+            json!({"metadata": {}, "spec": {"strategy": {}, "template": {}}}),
         );
         check::<Pod>(
             json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"containers": [null, {"args": [null], "command": null}]}}),
@@ -297,7 +301,9 @@ mod tests {
             json!({"metadata": {"labels": {"a": 1}}}),
             "metadata.labels.a: invalid type: integer `1`, expected a string",
         );
-        check_refused::<Deployment>(json!([]), "invalid type: sequence, expected struct Wire");
+        check_refused::<Deployment>(json!({"spec": {"strategy": []}}), "spec.strategy: invalid type: sequence, expected an object");
+        check_refused::<Pod>(json!({"spec": {"containers": ["c"]}}), "spec.containers[0]: invalid type: string \"c\", expected an object");
+        check_refused::<Deployment>(json!([]), "invalid type: sequence, expected an object");
         check_refused::<Deployment>(json!({"kind": "Pod"}), "invalid value: string \"Pod\", expected Deployment");
     }
 }
