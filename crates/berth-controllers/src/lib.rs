@@ -1,5 +1,17 @@
 //! The shell around the plans: the [`Cluster`] seam, caches, work queues, the executor, events.
 
+pub mod cache;
 pub mod cluster;
+pub mod metrics;
+pub mod own_writes;
+pub mod queue;
+pub mod worker;
 
-pub use cluster::{Change, Cluster, RawObject};
+pub use cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks. A holder that panicked leaves plain data that is still whole: no guard here is held over a call that can fail half-way.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,452 @@
+//! What a controller knows of a resource: narrow views of all its objects, kept up to date by one watch.
+
+use crate::{
+    cluster::{Change, Cluster, RawObject, ResourceName},
+    lock,
+    metrics::Metrics,
+};
+use berth_store::env::Spawner;
+use event_listener::Event;
+use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+/// How many changes are taken in under one lock: enough to make the lock cheap, few enough that readers need not wait long.
+const BATCH_MAX: usize = 256;
+
+/// Namespace and name; what work queues hold.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// A key from its parts.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{}{slash}{}", self.namespace, self.name)
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a controller reads of an object.
+pub trait View: Send + Sync + Sized + 'static {
+    /// Reads it from an object's JSON.
+    ///
+    /// # Errors
+    /// JSON that is not of this kind.
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error>;
+    /// `metadata.namespace`; empty if there is none.
+    fn namespace(&self) -> &str;
+    /// `metadata.name`.
+    fn name(&self) -> &str;
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+}
+
+/// What is derived from all objects of a cache and kept up to date with each change.
+pub trait Index<V>: Default + Send + 'static {
+    /// Takes one change in: `old` was in the cache before, `new` is now.
+    fn change(&mut self, old: Option<&Arc<V>>, new: Option<&Arc<V>>);
+}
+
+/// No index.
+impl<V> Index<V> for () {
+    fn change(&mut self, _old: Option<&Arc<V>>, _new: Option<&Arc<V>>) {}
+}
+
+/// One change that a cache has taken in. At least one side is there; if both are, they have the same uid.
+pub struct Delta<V> {
+    /// Before.
+    pub old: Option<Arc<V>>,
+    /// Now.
+    pub new: Option<Arc<V>>,
+}
+
+impl<V> Delta<V> {
+    /// Before and now, whichever are there.
+    pub fn sides(&self) -> impl Iterator<Item = &Arc<V>> {
+        self.old.iter().chain(&self.new)
+    }
+}
+
+impl<V> Clone for Delta<V> {
+    fn clone(&self) -> Self {
+        Self { old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+type Handler<V> = Box<dyn Fn(&Delta<V>) + Send + Sync>;
+type RevisionHandler = Box<dyn Fn(u64) + Send + Sync>;
+
+/// Views of all objects of one resource.
+pub struct Cache<V, I = ()> {
+    resource: ResourceName,
+    known: Mutex<Known<V, I>>,
+    synced: Event,
+    handlers: Mutex<Handlers<V>>,
+}
+
+struct Handlers<V> {
+    changes: Vec<Handler<V>>,
+    revisions: Vec<RevisionHandler>,
+}
+
+/// What a cache knows at one moment.
+pub struct Known<V, I = ()> {
+    objects: BTreeMap<ObjectKey, Held<V>>,
+    index: I,
+    revision: u64,
+    synced: bool,
+    /// A list that has begun and is not complete; it replaces `objects` as a whole.
+    listing: Option<BTreeMap<ObjectKey, Held<V>>>,
+}
+
+struct Held<V> {
+    view: Arc<V>,
+    revision: u64,
+}
+
+/// A [`Change`] with its object decoded.
+enum Decoded<V> {
+    Restarted,
+    Applied(Held<V>),
+    Deleted { key: ObjectKey, revision: u64 },
+    Synced(u64),
+    Progress(u64),
+}
+
+/// A cache whatever it holds, for those who wait for several.
+pub trait Warm: Send + Sync {
+    /// Resolves when the first consistent list is complete.
+    fn warm(&self) -> BoxFuture<'_, ()>;
+    /// Whether the first consistent list is complete.
+    fn is_warm(&self) -> bool;
+    /// [`Cache::revision`].
+    fn revision(&self) -> u64;
+    /// [`Cache::resource`].
+    fn resource(&self) -> ResourceName;
+    /// [`Cache::on_revision`].
+    fn on_revision(&self, handler: RevisionHandler);
+}
+
+impl<V: View, I: Index<V>> Cache<V, I> {
+    /// An empty cache of `resource`. It fills after [`Cache::start`].
+    #[must_use]
+    pub fn new(resource: ResourceName) -> Self {
+        let known = Known { objects: BTreeMap::new(), index: I::default(), revision: 0, synced: false, listing: None };
+        let handlers = Handlers { changes: Vec::new(), revisions: Vec::new() };
+        Self { resource, known: Mutex::new(known), synced: Event::new(), handlers: Mutex::new(handlers) }
+    }
+
+    /// Has `handler` called for each change, after the cache shows it. To be called before [`Cache::start`]; must not call the cache's
+    /// own `on_…`.
+    pub fn on_change(&self, handler: impl Fn(&Delta<V>) + Send + Sync + 'static) {
+        lock(&self.handlers).changes.push(Box::new(handler));
+    }
+
+    /// Follows the resource for ever.
+    pub fn start(self: &Arc<Self>, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        let changes = cluster.watch(self.resource);
+        spawner.spawn("cache", Box::pin(follow(Arc::clone(self), changes, Arc::clone(metrics))));
+    }
+
+    /// What it is a cache of.
+    #[must_use]
+    pub fn resource(&self) -> ResourceName {
+        self.resource
+    }
+
+    /// What it knows now. Readers exclude each other and the watch: hold it for a look, not over a wait.
+    pub fn read(&self) -> MutexGuard<'_, Known<V, I>> {
+        lock(&self.known)
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
+        self.read().get(key)
+    }
+
+    /// Everything up to this revision is in the cache; 0 before the first list.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.read().revision
+    }
+
+    /// Takes changes in, then calls the handlers.
+    fn take_in(&self, changes: Vec<Decoded<V>>) {
+        let (deltas, revision, synced) = {
+            let mut known = self.read();
+            let before = known.synced;
+            let mut deltas = Vec::with_capacity(changes.len());
+            changes.into_iter().for_each(|change| known.take_in(change, &mut deltas));
+            (deltas, known.revision, known.synced && !before)
+        };
+        let handlers = lock(&self.handlers);
+        for delta in &deltas {
+            handlers.changes.iter().for_each(|handle| handle(delta));
+        }
+        handlers.revisions.iter().for_each(|handle| handle(revision));
+        if synced {
+            self.synced.notify(usize::MAX);
+        }
+    }
+}
+
+impl<V: View, I: Index<V>> Warm for Cache<V, I> {
+    fn warm(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            loop {
+                let synced = self.synced.listen();
+                if self.is_warm() {
+                    return;
+                }
+                synced.await;
+            }
+        })
+    }
+
+    fn is_warm(&self) -> bool {
+        self.read().synced
+    }
+
+    fn revision(&self) -> u64 {
+        Cache::revision(self)
+    }
+
+    fn resource(&self) -> ResourceName {
+        self.resource
+    }
+
+    fn on_revision(&self, handler: RevisionHandler) {
+        lock(&self.handlers).revisions.push(handler);
+    }
+}
+
+impl<V: View, I: Index<V>> Known<V, I> {
+    /// One object.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
+        self.objects.get(key).map(|held| Arc::clone(&held.view))
+    }
+
+    /// The index.
+    #[must_use]
+    pub fn index(&self) -> &I {
+        &self.index
+    }
+
+    /// All objects, by namespace and name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<V>> {
+        self.objects.values().map(|held| &held.view)
+    }
+
+    /// The objects of one namespace, by name.
+    pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<V>> {
+        let first = ObjectKey::new(namespace, "");
+        self.objects.range(first..).take_while(move |(key, _)| &*key.namespace == namespace).map(|(_, held)| &held.view)
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    fn take_in(&mut self, change: Decoded<V>, deltas: &mut Vec<Delta<V>>) {
+        match change {
+            Decoded::Restarted => self.listing = Some(BTreeMap::new()),
+            Decoded::Applied(held) => match &mut self.listing {
+                Some(listing) => drop(listing.insert(key_of(&*held.view), held)),
+                None => {
+                    self.revision = self.revision.max(held.revision);
+                    self.replace(key_of(&*held.view), Some(held), deltas);
+                }
+            },
+            Decoded::Deleted { key, revision } => match &mut self.listing {
+                Some(listing) => drop(listing.remove(&key)),
+                None => {
+                    self.revision = self.revision.max(revision);
+                    self.replace(key, None, deltas);
+                }
+            },
+            Decoded::Synced(revision) => {
+                self.replace_all(deltas);
+                self.revision = self.revision.max(revision);
+                self.synced = true;
+            }
+            Decoded::Progress(revision) if self.listing.is_none() => self.revision = self.revision.max(revision),
+            Decoded::Progress(_) => (),
+        }
+    }
+
+    /// Takes over the list that is complete now.
+    fn replace_all(&mut self, deltas: &mut Vec<Delta<V>>) {
+        let Some(listing) = self.listing.take() else { return };
+        let absent: Vec<ObjectKey> = self.objects.keys().filter(|key| !listing.contains_key(key)).cloned().collect();
+        absent.into_iter().for_each(|key| self.replace(key, None, deltas));
+        for (key, held) in listing {
+            if self.objects.get(&key).is_none_or(|known| known.revision != held.revision) {
+                self.replace(key, Some(held), deltas);
+            }
+        }
+    }
+
+    /// Replaces one object. Another uid under the same name is another object: the old one is gone first.
+    fn replace(&mut self, key: ObjectKey, new: Option<Held<V>>, deltas: &mut Vec<Delta<V>>) {
+        let new_view = new.as_ref().map(|held| Arc::clone(&held.view));
+        let old_view = match new {
+            Some(held) => self.objects.insert(key, held),
+            None => self.objects.remove(&key),
+        }
+        .map(|held| held.view);
+        match (old_view, new_view) {
+            (Some(old), Some(new)) if old.uid() != new.uid() => {
+                self.note(Delta { old: Some(old), new: None }, deltas);
+                self.note(Delta { old: None, new: Some(new) }, deltas);
+            }
+            (None, None) => (),
+            (old, new) => self.note(Delta { old, new }, deltas),
+        }
+    }
+
+    fn note(&mut self, delta: Delta<V>, deltas: &mut Vec<Delta<V>>) {
+        self.index.change(delta.old.as_ref(), delta.new.as_ref());
+        deltas.push(delta);
+    }
+}
+
+fn key_of(view: &impl View) -> ObjectKey {
+    ObjectKey::new(view.namespace(), view.name())
+}
+
+async fn follow<V: View, I: Index<V>>(cache: Arc<Cache<V, I>>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
+    let mut batches = changes.ready_chunks(BATCH_MAX);
+    while let Some(batch) = batches.next().await {
+        let decoded = batch.into_iter().filter_map(|change| decode(change, cache.resource, &metrics)).collect();
+        cache.take_in(decoded);
+    }
+}
+
+fn decode<V: View>(change: Change, resource: ResourceName, metrics: &Metrics) -> Option<Decoded<V>> {
+    let view = |raw: &RawObject| match V::decode(raw) {
+        Ok(view) => Some(view),
+        Err(error) => {
+            metrics.resources_sync_errors.inc();
+            tracing::warn!(resource = resource.plural, revision = raw.revision, %error, "an object cannot be read; it is left out");
+            None
+        }
+    };
+    Some(match change {
+        Change::Restarted => Decoded::Restarted,
+        Change::Applied(raw) => Decoded::Applied(Held { view: Arc::new(view(&raw)?), revision: raw.revision }),
+        Change::Deleted(raw) => Decoded::Deleted { key: key_of(&view(&raw)?), revision: raw.revision },
+        Change::Synced(revision) => Decoded::Synced(revision),
+        Change::Progress(revision) => Decoded::Progress(revision),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Thing(&'static str, &'static str);
+
+    impl View for Thing {
+        fn decode(_: &RawObject) -> Result<Self, serde_json::Error> {
+            unreachable!("the test gives decoded changes")
+        }
+        fn namespace(&self) -> &str {
+            "ns"
+        }
+        fn name(&self) -> &str {
+            self.0
+        }
+        fn uid(&self) -> &str {
+            self.1
+        }
+    }
+
+    fn applied(name: &'static str, uid: &'static str, revision: u64) -> Decoded<Thing> {
+        Decoded::Applied(Held { view: Arc::new(Thing(name, uid)), revision })
+    }
+
+    fn deleted(name: &'static str, revision: u64) -> Decoded<Thing> {
+        Decoded::Deleted { key: ObjectKey::new("ns", name), revision }
+    }
+
+    /// Feeds changes to a new cache; gives what its handler saw and where the cache is.
+    fn check(changes: Vec<Vec<Decoded<Thing>>>, wanted: &[(&str, &str)], wanted_revision: u64) {
+        let cache = Cache::<Thing>::new(ResourceName { group: "", plural: "things" });
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        cache.on_change(move |delta| {
+            let side = |side: &Option<Arc<Thing>>| side.as_ref().map_or(String::new(), |thing| format!("{}:{}", thing.0, thing.1));
+            lock(&sink).push((side(&delta.old), side(&delta.new)));
+        });
+        changes.into_iter().for_each(|batch| cache.take_in(batch));
+        let seen: Vec<_> = lock(&seen).clone();
+        let wanted: Vec<_> = wanted.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
+        assert_eq!((seen, cache.revision()), (wanted, wanted_revision));
+    }
+
+    #[test]
+    fn a_list_shows_only_when_it_is_complete() {
+        check(vec![vec![Decoded::Restarted, applied("a", "1", 5)]], &[], 0);
+        check(vec![vec![Decoded::Restarted, applied("a", "1", 5)], vec![Decoded::Synced(7)]], &[("", "a:1")], 7);
+    }
+
+    #[test]
+    fn a_later_list_replaces_and_tells_only_what_differs() {
+        check(
+            vec![
+                vec![Decoded::Restarted, applied("a", "1", 5), applied("b", "2", 6), applied("c", "3", 6), Decoded::Synced(7)],
+                vec![Decoded::Restarted, applied("b", "2", 6), applied("c", "3", 9), Decoded::Progress(100), Decoded::Synced(9)],
+            ],
+            &[("", "a:1"), ("", "b:2"), ("", "c:3"), ("a:1", ""), ("c:3", "c:3")],
+            9,
+        );
+    }
+
+    #[test]
+    fn another_uid_under_the_same_name_is_a_deletion_and_a_creation() {
+        check(
+            vec![vec![Decoded::Restarted, Decoded::Synced(1)], vec![applied("a", "1", 2), applied("a", "2", 4)]],
+            &[("", "a:1"), ("a:1", ""), ("", "a:2")],
+            4,
+        );
+    }
+
+    #[test]
+    fn deletions_and_progress_move_the_revision() {
+        let synced = || vec![Decoded::Restarted, applied("a", "1", 1), Decoded::Synced(1)];
+        check(vec![synced(), vec![deleted("a", 3), deleted("a", 3)]], &[("", "a:1"), ("a:1", "")], 3);
+        check(vec![synced(), vec![Decoded::Progress(8)]], &[("", "a:1")], 8);
+    }
+}

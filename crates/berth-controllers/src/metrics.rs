@@ -1,0 +1,149 @@
+//! Metrics of work queues and controllers, under upstream's names, labels and buckets.
+
+use crate::worker::RunningWork;
+use jiff::Timestamp;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector, exponential_buckets,
+};
+use std::{
+    sync::{Mutex, Weak},
+    time::Duration,
+};
+
+/// All metrics of the controllers of one process. Cheap enough to make one for each test.
+pub struct Metrics {
+    depth: IntGaugeVec,
+    adds: IntCounterVec,
+    queue_duration: HistogramVec,
+    work_duration: HistogramVec,
+    unfinished: GaugeVec,
+    longest: GaugeVec,
+    retries: IntCounterVec,
+    running: Mutex<Vec<Running>>,
+    /// `replicaset_controller_sorting_deletion_age_ratio`.
+    pub sorting_deletion_age_ratio: Histogram,
+    /// `replicaset_controller_stale_sync_skips_total`, by group and resource.
+    pub stale_sync_skips: IntCounterVec,
+    /// `garbagecollector_controller_resources_sync_error_total`: objects that a cache could not read.
+    pub resources_sync_errors: IntCounter,
+    /// `berth_events_dropped_total`: events not written, because there were too many.
+    pub events_dropped: IntCounter,
+}
+
+struct Running {
+    work: Weak<dyn RunningWork>,
+    unfinished: Gauge,
+    longest: Gauge,
+}
+
+/// The series of one work queue.
+pub struct QueueMetrics {
+    pub(crate) depth: IntGauge,
+    pub(crate) adds: IntCounter,
+    pub(crate) queue_duration: Histogram,
+    pub(crate) work_duration: Histogram,
+    pub(crate) retries: IntCounter,
+}
+
+/// Ages of the keys that are being processed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunningAges {
+    /// All together.
+    pub sum: Duration,
+    /// The oldest.
+    pub longest: Duration,
+}
+
+impl Metrics {
+    /// Metrics that `registry` serves.
+    ///
+    /// # Errors
+    /// One of the names is already registered there.
+    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let name = &["name"];
+        // From 10 ns to 10 s, a decade each.
+        let decades = exponential_buckets(1e-8, 10.0, 10)?;
+        let duration = |metric: &str, help: &str| HistogramOpts::new(metric, help).buckets(decades.clone());
+        let age_ratio = HistogramOpts::new(
+            "replicaset_controller_sorting_deletion_age_ratio",
+            "Age of each ready pod chosen for deletion, divided by the age of the youngest ready pod",
+        )
+        .buckets(vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0]);
+        Ok(Self {
+            depth: register(registry, IntGaugeVec::new(Opts::new("workqueue_depth", "Keys waiting to be processed"), name)?)?,
+            adds: register(registry, IntCounterVec::new(Opts::new("workqueue_adds_total", "Keys accepted"), name)?)?,
+            queue_duration: register(
+                registry,
+                HistogramVec::new(duration("workqueue_queue_duration_seconds", "How long keys waited before they were taken"), name)?,
+            )?,
+            work_duration: register(
+                registry,
+                HistogramVec::new(duration("workqueue_work_duration_seconds", "How long processing a key took"), name)?,
+            )?,
+            unfinished: register(
+                registry,
+                GaugeVec::new(Opts::new("workqueue_unfinished_work_seconds", "Sum of the ages of keys being processed"), name)?,
+            )?,
+            longest: register(
+                registry,
+                GaugeVec::new(Opts::new("workqueue_longest_running_processor_seconds", "Age of the oldest key being processed"), name)?,
+            )?,
+            retries: register(registry, IntCounterVec::new(Opts::new("workqueue_retries_total", "Delayed and rate limited adds"), name)?)?,
+            running: Mutex::default(),
+            sorting_deletion_age_ratio: register(registry, Histogram::with_opts(age_ratio)?)?,
+            stale_sync_skips: register(
+                registry,
+                IntCounterVec::new(
+                    Opts::new("replicaset_controller_stale_sync_skips_total", "Looks put off because a cache did not show own writes yet"),
+                    &["group", "resource"],
+                )?,
+            )?,
+            resources_sync_errors: register(
+                registry,
+                IntCounter::new("garbagecollector_controller_resources_sync_error_total", "Objects that a cache could not read")?,
+            )?,
+            events_dropped: register(
+                registry,
+                IntCounter::new("berth_events_dropped_total", "Events not written because there were too many")?,
+            )?,
+        })
+    }
+
+    /// The series of the queue `name`.
+    #[must_use]
+    pub fn queue(&self, name: &str) -> QueueMetrics {
+        let label = &[name];
+        QueueMetrics {
+            depth: self.depth.with_label_values(label),
+            adds: self.adds.with_label_values(label),
+            queue_duration: self.queue_duration.with_label_values(label),
+            work_duration: self.work_duration.with_label_values(label),
+            retries: self.retries.with_label_values(label),
+        }
+    }
+
+    /// From now on [`Metrics::refresh`] shows the running work of the queue `name`, until it is dropped.
+    pub(crate) fn follow(&self, name: &str, work: Weak<dyn RunningWork>) {
+        let label = &[name];
+        let running =
+            Running { work, unfinished: self.unfinished.with_label_values(label), longest: self.longest.with_label_values(label) };
+        crate::lock(&self.running).push(running);
+    }
+
+    /// Brings the gauges of running work up to `now`. To be called before each scrape.
+    pub fn refresh(&self, now: Timestamp) {
+        crate::lock(&self.running).retain(|running| {
+            let Some(work) = running.work.upgrade() else { return false };
+            let ages = work.ages(now);
+            running.unfinished.set(ages.sum.as_secs_f64());
+            running.longest.set(ages.longest.as_secs_f64());
+            true
+        });
+    }
+}
+
+fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}

@@ -1,0 +1,205 @@
+//! A controller's own writes that its caches do not show yet. A key whose writes are not all visible is not looked at: it would plan from
+//! the past. Nothing here expires.
+
+use crate::cluster::{ObjectName, RawObject, ResourceName};
+use berth_api::Object;
+use berth_registry::DeleteOptions;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Writes awaited by the keys of one controller.
+pub struct OwnWrites<K> {
+    /// For each key the newest revision awaited of each resource.
+    revisions: BTreeMap<K, BTreeMap<ResourceName, u64>>,
+    /// The same by revision, for whoever moves a cache on.
+    by_revision: BTreeMap<ResourceName, BTreeSet<(u64, K)>>,
+    /// Objects that are gone but may still be cached, by key, then by object with its uid.
+    gone: BTreeMap<K, BTreeSet<Gone>>,
+    unsettled: BTreeMap<K, Vec<Unsettled>>,
+}
+
+/// An object that no longer exists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gone {
+    /// Its name.
+    pub name: ObjectName,
+    /// Its uid; another object may have the name by now.
+    pub uid: String,
+}
+
+/// What carrying out a plan left to wait for.
+#[derive(Debug, Default)]
+pub struct Writes {
+    /// For each resource the newest revision written.
+    pub revisions: BTreeMap<ResourceName, u64>,
+    /// What was deleted at once.
+    pub gone: Vec<Gone>,
+    /// Writes that may or may not have happened.
+    pub unsettled: Vec<Unsettled>,
+}
+
+/// A write whose outcome is unknown. It is repeated until the answer is definite, before its key is planned again.
+#[derive(Debug)]
+pub enum Unsettled {
+    /// A create; repeated under the same name.
+    Create(Box<dyn Object>),
+    /// A delete; its options carry the uid.
+    Delete(ObjectName, DeleteOptions),
+}
+
+/// What the caches show, for [`OwnWrites::blocked`].
+pub trait Shown {
+    /// Up to which revision the cache of `resource` is complete.
+    fn revision(&self, resource: ResourceName) -> u64;
+    /// Whether the cache no longer shows the object, or shows that it is being deleted.
+    fn is_gone(&self, gone: &Gone) -> bool;
+}
+
+impl Writes {
+    /// Notes a write that gave this version.
+    pub fn wrote(&mut self, resource: ResourceName, written: &RawObject) {
+        let newest = self.revisions.entry(resource).or_default();
+        *newest = written.revision.max(*newest);
+    }
+
+    /// Notes what another part of the plan wrote.
+    pub fn merge(&mut self, other: Self) {
+        for (resource, revision) in other.revisions {
+            let newest = self.revisions.entry(resource).or_default();
+            *newest = revision.max(*newest);
+        }
+        self.gone.extend(other.gone);
+        self.unsettled.extend(other.unsettled);
+    }
+}
+
+impl<K> Default for OwnWrites<K> {
+    fn default() -> Self {
+        Self { revisions: BTreeMap::new(), by_revision: BTreeMap::new(), gone: BTreeMap::new(), unsettled: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone> OwnWrites<K> {
+    /// From now on `key` waits for these writes too.
+    pub fn record(&mut self, key: &K, writes: Writes) {
+        for (resource, revision) in writes.revisions {
+            let newest = self.revisions.entry(key.clone()).or_default().entry(resource).or_default();
+            let index = self.by_revision.entry(resource).or_default();
+            index.remove(&(*newest, key.clone()));
+            *newest = revision.max(*newest);
+            index.insert((*newest, key.clone()));
+        }
+        if !writes.gone.is_empty() {
+            self.gone.entry(key.clone()).or_default().extend(writes.gone);
+        }
+        if !writes.unsettled.is_empty() {
+            self.unsettled.entry(key.clone()).or_default().extend(writes.unsettled);
+        }
+    }
+
+    /// The cache of `resource` is complete up to `revision`: gives the keys that waited for that.
+    pub fn advance(&mut self, resource: ResourceName, revision: u64) -> Vec<K> {
+        let Some(index) = self.by_revision.get_mut(&resource) else { return Vec::new() };
+        let mut woken = Vec::new();
+        while index.first().is_some_and(|(awaited, _)| *awaited <= revision) {
+            let Some((_, key)) = index.pop_first() else { break };
+            woken.push(key);
+        }
+        for key in &woken {
+            self.forget_revision(key, resource);
+        }
+        woken
+    }
+
+    /// Takes the writes of unknown outcome of `key`, to be repeated now.
+    pub fn take_unsettled(&mut self, key: &K) -> Vec<Unsettled> {
+        self.unsettled.remove(key).unwrap_or_default()
+    }
+
+    /// Whether `key` must still wait; if so, for which resource. Forgets what `shown` shows.
+    pub fn blocked(&mut self, key: &K, shown: &impl Shown) -> Option<ResourceName> {
+        let awaited: Vec<_> = self.revisions.get(key).into_iter().flatten().map(|(resource, revision)| (*resource, *revision)).collect();
+        for (resource, revision) in awaited {
+            if shown.revision(resource) < revision {
+                return Some(resource);
+            }
+            self.by_revision.entry(resource).or_default().remove(&(revision, key.clone()));
+            self.forget_revision(key, resource);
+        }
+        let gone = self.gone.get_mut(key)?;
+        gone.retain(|object| !shown.is_gone(object));
+        let blocked = gone.first().map(|object| object.name.resource);
+        if blocked.is_none() {
+            self.gone.remove(key);
+        }
+        blocked
+    }
+
+    fn forget_revision(&mut self, key: &K, resource: ResourceName) {
+        if let Some(awaited) = self.revisions.get_mut(key) {
+            awaited.remove(&resource);
+            if awaited.is_empty() {
+                self.revisions.remove(key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+    const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
+
+    struct Caches {
+        pods: u64,
+        sets: u64,
+        shows_gone: bool,
+    }
+
+    impl Shown for Caches {
+        fn revision(&self, resource: ResourceName) -> u64 {
+            if resource == PODS { self.pods } else { self.sets }
+        }
+        fn is_gone(&self, _: &Gone) -> bool {
+            self.shows_gone
+        }
+    }
+
+    fn writes(revisions: &[(ResourceName, u64)]) -> Writes {
+        Writes { revisions: revisions.iter().copied().collect(), ..Writes::default() }
+    }
+
+    #[test]
+    fn a_key_waits_until_every_cache_shows_its_newest_write() {
+        let mut own = OwnWrites::default();
+        own.record(&"a", writes(&[(PODS, 5), (SETS, 6)]));
+        own.record(&"a", writes(&[(PODS, 9)]));
+        let mut blocked = |pods, sets| own.blocked(&"a", &Caches { pods, sets, shows_gone: true });
+        assert_eq!(blocked(8, 7), Some(PODS));
+        assert_eq!(blocked(9, 5), Some(SETS));
+        assert_eq!(blocked(9, 6), None);
+    }
+
+    #[test]
+    fn only_keys_whose_write_is_shown_are_woken_and_only_once() {
+        let mut own = OwnWrites::default();
+        own.record(&"a", writes(&[(PODS, 5)]));
+        own.record(&"b", writes(&[(PODS, 7)]));
+        assert_eq!(own.advance(PODS, 4), Vec::<&str>::new());
+        assert_eq!(own.advance(PODS, 6), ["a"]);
+        assert_eq!(own.advance(PODS, 9), ["b"]);
+        assert_eq!(own.advance(PODS, 9), Vec::<&str>::new());
+        assert!(own.revisions.is_empty());
+    }
+
+    #[test]
+    fn a_deleted_object_is_awaited_until_the_cache_loses_it() {
+        let mut own = OwnWrites::default();
+        let name = ObjectName { resource: PODS, namespace: "ns".into(), name: "p".into() };
+        own.record(&"a", Writes { gone: vec![Gone { name, uid: "1".into() }], ..Writes::default() });
+        assert_eq!(own.blocked(&"a", &Caches { pods: 0, sets: 0, shows_gone: false }), Some(PODS));
+        assert_eq!(own.blocked(&"b", &Caches { pods: 0, sets: 0, shows_gone: false }), None);
+        assert_eq!(own.blocked(&"a", &Caches { pods: 0, sets: 0, shows_gone: true }), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! A work queue as plain data: what is waiting, running, delayed; [`crate::worker`] has the loop that sleeps.
+
+use crate::metrics::{QueueMetrics, RunningAges};
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+/// Back-off after the first failure of a key.
+pub const BACK_OFF_FIRST: Duration = Duration::from_millis(5);
+/// Back-off grows no further than this: short enough that a person does not wait for a cause that has gone.
+pub const BACK_OFF_MAX: Duration = Duration::from_secs(5);
+
+/// Keys to be looked at. Each is waiting at most once, and never handed out while it is being processed. Never drops a key.
+pub struct WorkQueue<K> {
+    /// Waiting keys that may be handed out, oldest first.
+    ready: VecDeque<K>,
+    /// Since when each waiting key waits; includes those that are being processed and were added again meanwhile.
+    waiting: BTreeMap<K, Timestamp>,
+    processing: BTreeMap<K, Timestamp>,
+    /// The same entries twice: by time, and by key.
+    due: BTreeSet<(Timestamp, K)>,
+    due_at: BTreeMap<K, Timestamp>,
+    failures: BTreeMap<K, u32>,
+    metrics: Option<QueueMetrics>,
+}
+
+impl<K: Ord + Clone> WorkQueue<K> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(metrics: Option<QueueMetrics>) -> Self {
+        Self {
+            ready: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            processing: BTreeMap::new(),
+            due: BTreeSet::new(),
+            due_at: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            metrics,
+        }
+    }
+
+    /// Has `key` handed out as soon as it is not being processed. Nothing changes if it is waiting already.
+    pub fn add(&mut self, key: K, now: Timestamp) {
+        if self.waiting.contains_key(&key) {
+            return;
+        }
+        self.waiting.insert(key.clone(), now);
+        if !self.processing.contains_key(&key) {
+            self.ready.push_back(key);
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.adds.inc();
+            metrics.depth.set(depth(&self.waiting));
+        }
+    }
+
+    /// As [`WorkQueue::add`], at `at`. Of several times for one key the earliest counts.
+    pub fn add_after(&mut self, key: K, at: Timestamp, now: Timestamp) {
+        if let Some(metrics) = &self.metrics {
+            metrics.retries.inc();
+        }
+        if at <= now {
+            return self.add(key, now);
+        }
+        match self.due_at.get(&key) {
+            Some(earlier) if *earlier <= at => return,
+            Some(later) => drop(self.due.remove(&(*later, key.clone()))),
+            None => (),
+        }
+        self.due_at.insert(key.clone(), at);
+        self.due.insert((at, key));
+    }
+
+    /// As [`WorkQueue::add_after`], later with every call until [`WorkQueue::forget`]: 5 ms, doubling to 5 s.
+    pub fn add_rate_limited(&mut self, key: K, now: Timestamp) {
+        let failures = self.failures.entry(key.clone()).or_default();
+        let factor = 1u32.checked_shl(*failures).unwrap_or(u32::MAX);
+        *failures = failures.saturating_add(1);
+        let delay = BACK_OFF_FIRST.saturating_mul(factor).min(BACK_OFF_MAX);
+        let at = now.saturating_add(delay).expect("a duration of seconds is in range");
+        self.add_after(key, at, now);
+    }
+
+    /// Forgets the failures of `key`: its next back-off is the first again.
+    pub fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    /// Takes the key that has been ready longest. It counts as being processed until [`WorkQueue::done`].
+    pub fn pop(&mut self, now: Timestamp) -> Option<K> {
+        self.release_due(now);
+        let key = self.ready.pop_front()?;
+        let since = self.waiting.remove(&key).unwrap_or(now);
+        self.processing.insert(key.clone(), now);
+        if let Some(metrics) = &self.metrics {
+            metrics.depth.set(depth(&self.waiting));
+            metrics.queue_duration.observe(age(since, now).as_secs_f64());
+        }
+        Some(key)
+    }
+
+    /// `key` is no longer being processed; if it was added meanwhile it is ready now.
+    pub fn done(&mut self, key: &K, now: Timestamp) {
+        let Some(since) = self.processing.remove(key) else { return };
+        if self.waiting.contains_key(key) {
+            self.ready.push_back(key.clone());
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.work_duration.observe(age(since, now).as_secs_f64());
+        }
+    }
+
+    /// When the next delayed key falls due. A key that is ready needs no wake-up: [`WorkQueue::pop`] gives it.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Whether [`WorkQueue::pop`] would give a key without any time passing.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Ages of what is being processed.
+    #[must_use]
+    pub fn running(&self, now: Timestamp) -> RunningAges {
+        let ages = self.processing.values().map(|since| age(*since, now));
+        ages.fold(RunningAges::default(), |all, age| RunningAges { sum: all.sum + age, longest: all.longest.max(age) })
+    }
+
+    fn release_due(&mut self, now: Timestamp) {
+        while self.due.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, key)) = self.due.pop_first() else { return };
+            self.due_at.remove(&key);
+            self.add(key, now);
+        }
+    }
+}
+
+fn age(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
+
+fn depth<K>(waiting: &BTreeMap<K, Timestamp>) -> i64 {
+    i64::try_from(waiting.len()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+    use proptest::prelude::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).expect("in range")
+    }
+
+    fn queue() -> WorkQueue<&'static str> {
+        WorkQueue::new(None)
+    }
+
+    #[test]
+    fn a_key_waits_once_however_often_it_is_added() {
+        let mut queue = queue();
+        queue.add("a", at(0));
+        queue.add("b", at(0));
+        queue.add("a", at(0));
+        assert_eq!([queue.pop(at(1)), queue.pop(at(1)), queue.pop(at(1))], [Some("a"), Some("b"), None]);
+    }
+
+    #[test]
+    fn a_key_in_processing_is_handed_out_again_only_when_done() {
+        let mut queue = queue();
+        queue.add("a", at(0));
+        assert_eq!(queue.pop(at(0)), Some("a"));
+        queue.add("a", at(1));
+        assert_eq!(queue.pop(at(1)), None);
+        queue.done(&"a", at(2));
+        assert_eq!(queue.pop(at(2)), Some("a"));
+        queue.done(&"a", at(3));
+        assert_eq!(queue.pop(at(3)), None);
+    }
+
+    #[test]
+    fn the_earliest_of_several_delays_counts() {
+        let mut queue = queue();
+        queue.add_after("a", at(100), at(0));
+        queue.add_after("a", at(50), at(0));
+        queue.add_after("a", at(70), at(0));
+        assert_eq!((queue.next_wakeup(), queue.pop(at(49))), (Some(at(50)), None));
+        assert_eq!((queue.pop(at(50)), queue.next_wakeup()), (Some("a"), None));
+    }
+
+    #[test]
+    fn back_off_doubles_to_five_seconds_and_starts_anew_when_forgotten() {
+        let mut queue = queue();
+        let mut delay = || {
+            queue.add_rate_limited("a", at(0));
+            let wakeup = queue.next_wakeup().expect("delayed");
+            queue.pop(wakeup);
+            queue.done(&"a", wakeup);
+            wakeup.as_millisecond()
+        };
+        let delays: Vec<_> = (0..12).map(|_| delay()).collect();
+        assert_eq!(delays, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000]);
+        for _ in 0..100 {
+            delay();
+        }
+        queue.forget(&"a");
+        queue.add_rate_limited("a", at(0));
+        assert_eq!(queue.next_wakeup(), Some(at(5)));
+    }
+
+    #[test]
+    fn metrics_follow_the_keys() {
+        let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
+        let series = metrics.queue("test");
+        let (depth, adds, retries) = (series.depth.clone(), series.adds.clone(), series.retries.clone());
+        let (waited, worked) = (series.queue_duration.clone(), series.work_duration.clone());
+        let mut queue = WorkQueue::new(Some(series));
+        queue.add("a", at(0));
+        queue.add("a", at(0));
+        queue.add_after("b", at(1000), at(0));
+        assert_eq!((depth.get(), adds.get(), retries.get()), (1, 1, 1));
+        queue.pop(at(2000));
+        queue.pop(at(2000));
+        assert_eq!((depth.get(), adds.get(), waited.get_sample_sum()), (0, 2, 2.0));
+        assert_eq!(queue.running(at(2500)), RunningAges { sum: Duration::from_secs(1), longest: Duration::from_millis(500) });
+        queue.done(&"a", at(3000));
+        assert_eq!((worked.get_sample_count(), worked.get_sample_sum()), (1, 1.0));
+    }
+
+    proptest! {
+        /// Whatever the order of calls: no key is in two hands, and every key that was added is handed out in the end.
+        #[test]
+        fn no_key_is_lost_or_handed_out_twice(calls in proptest::collection::vec((0u8..5, 0u8..4), 0..200)) {
+            let mut queue = WorkQueue::new(None);
+            let (mut hands, mut owed) = (BTreeSet::new(), BTreeSet::new());
+            for (time, (call, key)) in calls.into_iter().enumerate() {
+                let now = at(i64::try_from(time).expect("small"));
+                match call {
+                    0 => { queue.add(key, now); owed.insert(key); }
+                    1 => { queue.add_after(key, at(300), now); owed.insert(key); }
+                    2 => { queue.add_rate_limited(key, now); owed.insert(key); }
+                    3 => if let Some(key) = queue.pop(now) { prop_assert!(hands.insert(key)); owed.remove(&key); },
+                    _ => { queue.done(&key, now); hands.remove(&key); }
+                }
+            }
+            for key in std::mem::take(&mut hands) { queue.done(&key, at(10_000)); }
+            let rest: BTreeSet<u8> = std::iter::from_fn(|| queue.pop(at(10_000))).collect();
+            prop_assert!(owed.is_subset(&rest));
+        }
+    }
+}

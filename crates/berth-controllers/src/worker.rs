@@ -1,0 +1,152 @@
+//! Workers: take a key, look, put it back if it failed.
+
+use crate::{
+    lock,
+    metrics::{Metrics, RunningAges},
+    queue::WorkQueue,
+};
+use berth_store::env::{Clock, Env};
+use event_listener::Event;
+use futures::future::{BoxFuture, select};
+use jiff::Timestamp;
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex},
+};
+
+/// A [`WorkQueue`] that several tasks share. Cheap to clone.
+pub struct Queue<K> {
+    shared: Arc<Shared<K>>,
+    clock: Arc<dyn Clock>,
+}
+
+struct Shared<K> {
+    queue: Mutex<WorkQueue<K>>,
+    wake: Event,
+}
+
+/// What a queue's workers are busy with.
+pub trait RunningWork: Send + Sync {
+    /// Ages of the keys being processed.
+    fn ages(&self, now: Timestamp) -> RunningAges;
+}
+
+/// What a look at one key came to.
+#[derive(Debug)]
+pub enum Looked {
+    /// Nothing more to do until something changes.
+    Finished,
+    /// As `Finished`, but look again at this time in any case.
+    Again(Timestamp),
+    /// Look again after a back-off.
+    Failed,
+}
+
+/// What a controller does with one key. It looks at the state, never at what woke it.
+pub trait Reconcile<K>: Send + Sync + 'static {
+    /// One look.
+    fn look<'a>(&'a self, key: &'a K) -> BoxFuture<'a, Looked>;
+}
+
+impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
+    /// An empty queue, counted in `metrics` under `name`.
+    #[must_use]
+    pub fn new(name: &str, clock: Arc<dyn Clock>, metrics: &Metrics) -> Self {
+        let queue = WorkQueue::new(Some(metrics.queue(name)));
+        let shared = Arc::new(Shared { queue: Mutex::new(queue), wake: Event::new() });
+        let running: Arc<dyn RunningWork> = Arc::<Shared<K>>::clone(&shared);
+        metrics.follow(name, Arc::downgrade(&running));
+        Self { shared, clock }
+    }
+
+    /// [`WorkQueue::add`].
+    pub fn add(&self, key: K) {
+        let now = self.clock.now();
+        self.change(|queue| queue.add(key, now));
+    }
+
+    /// [`WorkQueue::add_after`].
+    pub fn add_after(&self, key: K, at: Timestamp) {
+        let now = self.clock.now();
+        self.change(|queue| queue.add_after(key, at, now));
+    }
+
+    /// [`WorkQueue::add_rate_limited`].
+    pub fn add_rate_limited(&self, key: K) {
+        let now = self.clock.now();
+        self.change(|queue| queue.add_rate_limited(key, now));
+    }
+
+    /// The next key; it is this caller's until [`Queue::finish`].
+    pub async fn next(&self) -> K {
+        loop {
+            let changed = self.shared.wake.listen();
+            let wakeup = {
+                let mut queue = lock(&self.shared.queue);
+                match queue.pop(self.clock.now()) {
+                    Some(key) => return key,
+                    None => queue.next_wakeup(),
+                }
+            };
+            match wakeup {
+                Some(at) => drop(select(changed, self.clock.sleep_until(at)).await),
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Gives a key back that [`Queue::next`] gave out.
+    pub fn finish(&self, key: &K, looked: &Looked) {
+        let now = self.clock.now();
+        self.change(|queue| {
+            match looked {
+                Looked::Failed => queue.add_rate_limited(key.clone(), now),
+                Looked::Again(at) => {
+                    queue.forget(key);
+                    queue.add_after(key.clone(), *at, now);
+                }
+                Looked::Finished => queue.forget(key),
+            }
+            queue.done(key, now);
+        });
+    }
+
+    /// Wakes a worker if the change gave it something to do or an earlier time to wait for.
+    fn change(&self, change: impl FnOnce(&mut WorkQueue<K>)) {
+        let mut queue = lock(&self.shared.queue);
+        let wakeup = queue.next_wakeup();
+        change(&mut queue);
+        if queue.has_ready() || queue.next_wakeup() != wakeup {
+            self.shared.wake.notify_additional(1);
+        }
+    }
+}
+
+impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
+    /// Starts `workers` tasks that look at keys for ever.
+    pub fn start(&self, env: &Env, name: &'static str, workers: usize, reconcile: &Arc<impl Reconcile<K>>) {
+        for _ in 0..workers {
+            env.spawner.spawn(name, Box::pin(work(self.clone(), Arc::clone(reconcile))));
+        }
+    }
+}
+
+async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, reconcile: Arc<impl Reconcile<K>>) {
+    loop {
+        let key = queue.next().await;
+        let looked = reconcile.look(&key).await;
+        queue.finish(&key, &looked);
+    }
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
+    }
+}
+
+impl<K: Ord + Clone + Send + Sync> RunningWork for Shared<K> {
+    fn ages(&self, now: Timestamp) -> RunningAges {
+        lock(&self.queue).running(now)
+    }
+}
