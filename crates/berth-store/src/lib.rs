@@ -8,6 +8,8 @@ pub mod env;
 mod mvcc;
 mod shared;
 
+#[cfg(feature = "embedded")]
+pub use backend::embedded::{EmbeddedStore, OpenError};
 pub use backend::memory::MemoryStore;
 
 use bytes::Bytes;

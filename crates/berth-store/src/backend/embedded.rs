@@ -1,1 +1,0 @@
-//! Keeps everything in memory, made durable by an embedded engine.

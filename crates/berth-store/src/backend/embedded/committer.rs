@@ -1,0 +1,167 @@
+//! The one thread that writes: takes what waits, one durable commit, then publishes and answers.
+
+use super::engine::{CommitError, Engine};
+use crate::{
+    Entry, Event, EventKind, Key, WriteError,
+    mvcc::{Write, evaluate},
+    shared::Shared,
+};
+use futures::channel::oneshot;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+/// What one commit takes at most: bounds how long the first of its writers waits for the last.
+const BATCH_WRITES_MAX: usize = 1024;
+/// The same, in bytes of values; one value more may come on top.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// How long a quiet time must last before watchers of unchanged resources are told of the newest revision. Waking all of them for each
+/// commit would cost more than the commits.
+const PROGRESS_AFTER: Duration = Duration::from_millis(2);
+/// They are told at the latest after so many commits.
+const PROGRESS_COMMITS_MAX: usize = 64;
+
+type Answer = Result<Arc<Entry>, WriteError>;
+
+pub(super) enum Request {
+    Write {
+        write: Write,
+        reply: oneshot::Sender<Answer>,
+    },
+    /// Finish what was asked before, then stop.
+    Close,
+}
+
+/// What came together and is committed together.
+#[derive(Default)]
+struct Batch {
+    writes: Vec<(Write, oneshot::Sender<Answer>)>,
+    bytes: usize,
+    closes: bool,
+}
+
+impl Batch {
+    fn add(&mut self, request: Request) {
+        match request {
+            Request::Close => self.closes = true,
+            Request::Write { write, reply } => {
+                self.bytes += write.value.len();
+                self.writes.push((write, reply));
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.closes || BATCH_WRITES_MAX <= self.writes.len() || BATCH_BYTES_MAX <= self.bytes
+    }
+}
+
+pub(super) struct Committer {
+    engine: Engine,
+    shared: Arc<Shared>,
+    waiting: Receiver<Request>,
+    /// Set by the first commit that failed.
+    broken: Option<String>,
+    /// Commits of which not all watchers know.
+    untold: usize,
+}
+
+impl Committer {
+    pub(super) fn new(engine: Engine, shared: Arc<Shared>, waiting: Receiver<Request>) -> Self {
+        Self { engine, shared, waiting, broken: None, untold: 0 }
+    }
+
+    /// Until the store is closed.
+    pub(super) fn run(mut self) {
+        while let Some(batch) = self.next_batch() {
+            let closes = batch.closes;
+            self.commit(batch.writes);
+            if closes {
+                break;
+            }
+        }
+        self.shared.ring_all();
+        // The note that is synced here only guards against damage; a commit is durable without it.
+        let _ = self.engine.close();
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        let mut batch = Batch::default();
+        batch.add(self.first_request()?);
+        while !batch.is_full() {
+            let Ok(request) = self.waiting.try_recv() else { break };
+            batch.add(request);
+        }
+        Some(batch)
+    }
+
+    fn first_request(&mut self) -> Option<Request> {
+        if self.untold == 0 {
+            return self.waiting.recv().ok();
+        }
+        if self.untold < PROGRESS_COMMITS_MAX {
+            match self.waiting.recv_timeout(PROGRESS_AFTER) {
+                Ok(request) => return Some(request),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        self.untold = 0;
+        self.shared.ring_all();
+        self.waiting.recv().ok()
+    }
+
+    fn commit(&mut self, writes: Vec<(Write, oneshot::Sender<Answer>)>) {
+        let keys: Vec<_> = writes.iter().map(|(write, _)| write.key.clone()).collect();
+        let (writes, replies): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
+        let (events, answers) = self.evaluate_all(writes);
+        let answers = match self.make_durable(&events) {
+            Ok(()) => answers,
+            // Not even a conflict is answered: it may tell of a write whose fate is unknown.
+            Err(cause) => keys.into_iter().map(|key| Err(WriteError::Unknown { key, cause: cause.clone() })).collect(),
+        };
+        for (reply, answer) in replies.into_iter().zip(answers) {
+            // A caller that no longer waits has chosen not to know.
+            let _ = reply.send(answer);
+        }
+    }
+
+    /// The changes of the writes that find what they expect, and the answer for each write.
+    fn evaluate_all(&self, writes: Vec<Write>) -> (Vec<Arc<Event>>, Vec<Answer>) {
+        let visible = self.shared.read();
+        let mut revision = visible.revision();
+        let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
+        let mut events = Vec::with_capacity(writes.len());
+        let mut evaluate_next = |write: Write| {
+            let current = changed.get(&write.key).map_or_else(|| visible.get(&write.key), Option::as_ref);
+            let event = evaluate(write, current, revision.next())?;
+            revision = revision.next();
+            let entry = Arc::clone(&event.entry);
+            changed.insert(entry.key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&entry)));
+            events.push(Arc::new(event));
+            Ok(entry)
+        };
+        let answers = writes.into_iter().map(&mut evaluate_next).collect();
+        (events, answers)
+    }
+
+    /// Durable first, then visible. Nothing is written any more after a failure: what it left on disk is unknown.
+    fn make_durable(&mut self, events: &[Arc<Event>]) -> Result<(), String> {
+        if let Some(cause) = &self.broken {
+            return Err(cause.clone());
+        }
+        if events.is_empty() {
+            return Ok(());
+        }
+        let committed = self.engine.commit(events);
+        committed.map_err(|error: CommitError| self.broken.insert(error.to_string()).clone())?;
+        self.shared.publish(events);
+        self.untold += 1;
+        Ok(())
+    }
+}

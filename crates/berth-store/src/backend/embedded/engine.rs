@@ -1,0 +1,203 @@
+//! The durable part: a folder with an fjall database, a lock and a note of what was acknowledged.
+
+use super::{
+    OpenError,
+    acknowledged::Acknowledged,
+    record::{FORMAT, OBJECT_PREFIX, STATE_KEY, State, decode_object, encode_object, object_key},
+};
+use crate::{Entry, Event, EventKind, HeaderOf, Key, Revision};
+use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+use std::{
+    fs::{self, File, TryLockError},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+};
+
+/// Small, since reads never reach the engine.
+const BLOCK_CACHE_BYTES: u64 = 1 << 20;
+/// What is collected in memory before it becomes a table. A second copy of recent values, so small too.
+const MEMTABLE_BYTES: u64 = 8 << 20;
+/// Read again at each start. The engine's least.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+
+pub(super) struct Engine {
+    database: Database,
+    objects: Keyspace,
+    /// As of the last commit.
+    state: State,
+    acknowledged: Acknowledged,
+    /// Held as long as the engine is.
+    _lock: File,
+}
+
+/// Why a commit is not known to be durable, in the words of what failed.
+pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Engine {
+    /// Opens or makes the database in `dir` and reads the newest version of every key.
+    pub(super) fn open(dir: &Path, header_of: &HeaderOf) -> Result<(Self, Vec<Arc<Entry>>), OpenError> {
+        fs::create_dir_all(dir).map_err(|source| OpenError::io("make", dir, source))?;
+        let lock = lock(dir)?;
+        let acknowledged = Acknowledged::open(dir)?;
+        let (database, objects) = open_or_create(dir)?;
+        let state = read_state(&objects)?;
+        let mut engine = Self { database, objects, state, acknowledged, _lock: lock };
+        let entries = engine.entries(header_of)?;
+        engine.check_nothing_is_lost(&entries)?;
+        engine.note_start().map_err(|source| OpenError::io("write", dir, source))?;
+        Ok((engine, entries))
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.state.revision
+    }
+
+    fn entries(&self, header_of: &HeaderOf) -> Result<Vec<Arc<Entry>>, OpenError> {
+        let mut entries: Vec<Arc<Entry>> = Vec::new();
+        for record in self.objects.prefix(OBJECT_PREFIX) {
+            let entry = read_entry(record, header_of).map_err(|error| error.behind(entries.last()))?;
+            entries.push(Arc::new(entry));
+        }
+        Ok(entries)
+    }
+
+    /// Each record may be right and yet not all be there.
+    fn check_nothing_is_lost(&self, entries: &[Arc<Entry>]) -> Result<(), OpenError> {
+        let mut found = State { revision: self.state.revision, ..State::default() };
+        entries.iter().for_each(|entry| found.add(&entry.key, entry.mod_revision));
+        if found != self.state {
+            let why = format!(
+                "{} records, sum {:x}, where {} records, sum {:x} belong",
+                found.count, found.sum, self.state.count, self.state.sum
+            );
+            return Err(OpenError::Damaged { what: format!("the set of records as of revision {}", found.revision), why });
+        }
+        let acknowledged = self.acknowledged.mark;
+        if found.revision < acknowledged.before {
+            let what = format!("the journal behind revision {}", found.revision);
+            return Err(OpenError::Damaged { what, why: format!("revision {} was acknowledged and is missing", acknowledged.last) });
+        }
+        Ok(())
+    }
+
+    /// What was read is durable now, also what the last process wrote and did not acknowledge.
+    fn note_start(&mut self) -> std::io::Result<()> {
+        self.acknowledged.advance(self.state.revision)?;
+        self.acknowledged.advance(self.state.revision)?;
+        self.acknowledged.sync()
+    }
+
+    /// Makes the changes durable, all or none. After an error it is unknown which, and the engine must not be written to again.
+    pub(super) fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError> {
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
+        for event in events {
+            let Event { kind, entry, previous, .. } = &**event;
+            if let Some(previous) = previous {
+                self.state.remove(&previous.key, previous.mod_revision);
+            }
+            match kind {
+                EventKind::Put => {
+                    self.state.add(&entry.key, entry.mod_revision);
+                    batch.insert(&self.objects, object_key(&entry.key), encode_object(entry));
+                }
+                EventKind::Deleted => batch.remove(&self.objects, object_key(&entry.key)),
+            }
+            self.state.revision = entry.mod_revision;
+        }
+        batch.insert(&self.objects, STATE_KEY, self.state.encode());
+        batch.commit()?;
+        Ok(self.acknowledged.advance(self.state.revision)?)
+    }
+
+    /// Lets the note of what was acknowledged outlive a power loss. Everything else does so already.
+    pub(super) fn close(self) -> std::io::Result<()> {
+        self.acknowledged.sync()
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("lock");
+    let file =
+        File::options().write(true).create(true).truncate(false).open(&path).map_err(|source| OpenError::io("open", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.into() }),
+        Err(TryLockError::Error(source)) => Err(OpenError::io("lock", &path, source)),
+    }
+}
+
+/// The database of `dir`. A new one is made beside its place and moved there when whole: the engine does not open what a crash left
+/// while making it.
+fn open_or_create(dir: &Path) -> Result<(Database, Keyspace), OpenError> {
+    let (place, unfinished) = (dir.join("engine"), dir.join("engine.new"));
+    if !place.exists() {
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).map_err(|source| OpenError::io("remove", &unfinished, source))?;
+        }
+        create(&unfinished).map_err(|source| OpenError::Engine { dir: unfinished.clone(), source })?;
+        fs::rename(&unfinished, &place).map_err(|source| OpenError::io("move", &unfinished, source))?;
+        sync_dir(dir).map_err(|source| OpenError::io("sync", dir, source))?;
+    }
+    // The engine asserts some of what it reads: what it finds wrong so is an answer to the opener too, not the end of the process.
+    let opened = catch_unwind(AssertUnwindSafe(|| open(&place)));
+    let stopped = |_| OpenError::Damaged { what: place.display().to_string(), why: "the engine stopped reading it".into() };
+    opened.map_err(stopped)?.map_err(|source| OpenError::Engine { dir: place.clone(), source })
+}
+
+fn create(dir: &Path) -> fjall::Result<()> {
+    let (database, objects) = open(dir)?;
+    objects.insert(STATE_KEY, State::default().encode())?;
+    database.persist(PersistMode::SyncAll)
+}
+
+fn open(dir: &Path) -> fjall::Result<(Database, Keyspace)> {
+    let builder = Database::builder(dir).cache_size(BLOCK_CACHE_BYTES).max_journaling_size(JOURNAL_BYTES_MAX).worker_threads(1);
+    let database = builder.journal_compression(fjall::CompressionType::None).open()?;
+    let objects = database.keyspace("objects", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
+    Ok((database, objects))
+}
+
+fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn read_state(objects: &Keyspace) -> Result<State, OpenError> {
+    let what = "the record of the store's state";
+    let damaged = |why: String| OpenError::Damaged { what: what.into(), why };
+    let bytes = objects.get(STATE_KEY).map_err(|error| damaged(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| damaged("it is missing".into()))?;
+    match State::decode(&bytes) {
+        Some((FORMAT, state)) => Ok(state),
+        Some((format, _)) => Err(OpenError::Format { found: format, known: FORMAT }),
+        None => Err(damaged("its checksum is wrong".into())),
+    }
+}
+
+/// Why a record cannot be read; with its key if that much is known.
+struct BadRecord {
+    key: Option<String>,
+    why: String,
+}
+
+impl BadRecord {
+    fn behind(self, last: Option<&Arc<Entry>>) -> OpenError {
+        let what = match (self.key, last) {
+            (Some(key), _) => format!("the record of {key}"),
+            (None, Some(last)) => format!("the record behind that of {}", last.key),
+            (None, None) => "the first record".into(),
+        };
+        OpenError::Damaged { what, why: self.why }
+    }
+}
+
+fn read_entry(record: Guard, header_of: &HeaderOf) -> Result<Entry, BadRecord> {
+    let (key, bytes) = record.into_inner().map_err(|error| BadRecord { key: None, why: error.to_string() })?;
+    let text = String::from_utf8_lossy(&key[OBJECT_PREFIX.len()..]);
+    let Some(object) = decode_object(&text, &bytes) else {
+        return Err(BadRecord { key: Some(text.into()), why: "its checksum is wrong".into() });
+    };
+    let key = Key::new(&text);
+    let header = header_of(&key, &object.value);
+    Ok(Entry { key, value: object.value, header, create_revision: object.create_revision, mod_revision: object.mod_revision })
+}
