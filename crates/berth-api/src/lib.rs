@@ -3,15 +3,19 @@
 //! Start with [`Kind`] (the rules of one kind, typed) and [`Object`] (the same, when the kind is known only at run time).
 //! No clock, no randomness, no IO, no async: every function here gives the same answer for the same input.
 
+pub mod annotations;
 pub mod apps;
 pub mod decode;
 pub mod field;
 pub mod gates;
+pub mod int_or_string;
+pub mod metadata;
 pub mod names;
 pub mod object;
 mod passive;
 pub mod pod;
 mod unset;
+pub mod quantity;
 pub mod selector;
 
 pub use field::{FieldError, FieldErrorReason, Path};

@@ -1,0 +1,50 @@
+//! Keys of annotations and labels that are contract, in Kubernetes and in berth.
+
+/// A Deployment's rollout number, on it and its ReplicaSets.
+pub const REVISION: &str = "deployment.kubernetes.io/revision";
+/// Earlier rollout numbers of a ReplicaSet, joined by commas.
+pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// On a ReplicaSet: `replicas` of its Deployment when it was last scaled.
+pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+/// On a ReplicaSet: `replicas` + `maxSurge` of its Deployment when it was last scaled.
+pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+/// On a ReplicaSet: a partial scaling is going on that began at this many replicas (KEP-5882).
+pub const REPLICA_SET_REPLICAS_BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-replicas-before-scale";
+/// A rollback request of the old API.
+pub const DEPRECATED_ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+
+/// Label of a Deployment's ReplicaSets, their selectors and pods.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label of a StatefulSet's pods: the name of their ControllerRevision.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+/// Label of a ControllerRevision: the hash in its name.
+pub const CONTROLLER_REVISION_DATA_HASH: &str = "controller.kubernetes.io/hash";
+/// Label of a StatefulSet's pod: its own name.
+pub const STATEFUL_SET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+/// Label of a StatefulSet's pod: its ordinal.
+pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// On a pod: the cheaper, the sooner it is chosen when its ReplicaSet shrinks (KEP-2255).
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// What `kubectl apply` last sent.
+pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// On a template: when `kubectl rollout restart` was called.
+pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+/// Why a rollout was made, for `kubectl rollout history`.
+pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+/// Label of a Namespace: its name.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// `podReplacementPolicy` of a Deployment whose API server does not know the field.
+pub const BERTH_POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
+/// `Recreate` on a StatefulSet of type `OnDelete`, where the API server refuses the type `Recreate`.
+pub const BERTH_UPDATE_STRATEGY: &str = "berth.dev/update-strategy";
+/// `Revision` on a StatefulSet with rolling updates: unready pods of an older revision that hold the update up are deleted.
+pub const BERTH_REPAIR: &str = "berth.dev/repair";
+
+/// On a pod: how long its simulated containers take to be ready.
+pub const SIM_READY_AFTER: &str = "sim.berth.dev/ready-after";
+/// On a pod: how long its simulated containers take to stop.
+pub const SIM_TERMINATES_AFTER: &str = "sim.berth.dev/terminates-after";
+/// On a pod: how its simulated containers fail.
+pub const SIM_FAILS: &str = "sim.berth.dev/fails";

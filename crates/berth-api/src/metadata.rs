@@ -1,0 +1,317 @@
+//! Rules of the metadata that every object has (api conventions, "Metadata").
+
+pub use crate::names::{
+    check_dns_1035_label, check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_path_segment,
+    check_qualified_name,
+};
+
+use crate::{FieldError, Path, Scope, object::NameRule};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use std::collections::BTreeMap;
+
+/// Sum of the bytes of all annotation keys and values of one object.
+const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
+const FINALIZER_ORPHAN: &str = "orphan";
+const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+/// Finalizers that need no domain in front.
+const STANDARD_FINALIZERS: [&str; 3] = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND, "kubernetes"];
+
+/// Faults of the metadata of an object that is about to be created. A name must have been generated already where only `generateName`
+/// was given, so that a bad base is reported at both fields, as upstream does.
+#[must_use]
+pub fn validate_new(meta: &ObjectMeta, rule: NameRule, scope: Scope) -> Vec<FieldError> {
+    let path = Path::new("metadata");
+    let mut faults = validate_names(meta, rule, &path);
+    faults.extend(validate_namespace(meta, scope, &path));
+    if let Some(generation) = meta.generation.filter(|generation| *generation < 0) {
+        faults.push(FieldError::invalid(&path.child("generation"), generation, "must be greater than or equal to 0"));
+    }
+    faults.extend(validate_contents(meta, &path));
+    faults
+}
+
+/// Faults of the metadata of an update. Call [`restore_immutable`] first.
+#[must_use]
+pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta) -> Vec<FieldError> {
+    let path = Path::new("metadata");
+    let mut faults = Vec::new();
+    if old.deletion_timestamp.is_some() {
+        faults.extend(new_finalizers(new, old, &path.child("finalizers")));
+    }
+    for (field, new, old) in [("name", &new.name, &old.name), ("namespace", &new.namespace, &old.namespace), ("uid", &new.uid, &old.uid)] {
+        if new.as_deref().unwrap_or_default() != old.as_deref().unwrap_or_default() {
+            faults.push(FieldError::invalid(&path.child(field), new.as_deref().unwrap_or_default(), "field is immutable"));
+        }
+    }
+    faults.extend(validate_contents(new, &path));
+    faults
+}
+
+/// Puts back what an update cannot change and upstream restores without a word.
+pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
+    new.creation_timestamp.clone_from(&old.creation_timestamp);
+    new.generation = old.generation;
+    new.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    new.self_link.clone_from(&old.self_link);
+}
+
+/// Messages on `name` under `rule`; none if it is well-formed.
+#[must_use]
+pub fn check_name(name: &str, rule: NameRule) -> Vec<String> {
+    match rule {
+        NameRule::Subdomain => check_dns_subdomain(name),
+        NameRule::Label => check_dns_label(name),
+        NameRule::Rfc1035Label => check_dns_1035_label(name),
+        NameRule::PathSegment => check_path_segment(name),
+    }
+}
+
+/// Faults of label keys and values, all at `path` itself.
+#[must_use]
+pub fn validate_labels(labels: Option<&BTreeMap<String, String>>, path: &Path) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    for (key, value) in labels.into_iter().flatten() {
+        faults.extend(invalid_each(path, key, check_label_key(key)));
+        faults.extend(invalid_each(path, value, check_label_value(value)));
+    }
+    faults
+}
+
+/// Faults of annotation keys, and of the size of all annotations together, at `path` itself.
+#[must_use]
+pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, path: &Path) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let mut bytes = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        bytes += key.len() + value.len();
+        faults.extend(invalid_each(path, key, check_qualified_name(&key.to_lowercase())));
+    }
+    if bytes > ANNOTATION_BYTES_MAX {
+        faults.push(FieldError::too_long(path, ANNOTATION_BYTES_MAX));
+    }
+    faults
+}
+
+fn invalid_each<'a>(path: &'a Path, value: &'a str, messages: Vec<String>) -> impl Iterator<Item = FieldError> + 'a {
+    messages.into_iter().map(move |message| FieldError::invalid(path, value, message))
+}
+
+fn validate_names(meta: &ObjectMeta, rule: NameRule, path: &Path) -> Vec<FieldError> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (name, base) = (text(&meta.name), text(&meta.generate_name));
+    let mut faults = Vec::new();
+    if !base.is_empty() {
+        faults.extend(invalid_each(&path.child("generateName"), &base, check_name_base(&base, rule)));
+    }
+    if name.is_empty() {
+        faults.push(FieldError::required(&path.child("name"), "name or generateName is required"));
+    } else {
+        faults.extend(invalid_each(&path.child("name"), &name, check_name(&name, rule)));
+    }
+    faults
+}
+
+/// Checks the start of a generated name: a `-` at its end will be followed by letters.
+fn check_name_base(base: &str, rule: NameRule) -> Vec<String> {
+    match (rule, base.strip_suffix('-').filter(|start| !start.is_empty())) {
+        (NameRule::PathSegment, _) | (_, None) => check_name(base, rule),
+        (_, Some(start)) => {
+            let mut masked: String = start.to_owned();
+            masked.pop();
+            masked.push('a');
+            check_name(&masked, rule)
+        }
+    }
+}
+
+fn validate_namespace(meta: &ObjectMeta, scope: Scope, path: &Path) -> Vec<FieldError> {
+    let path = path.child("namespace");
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    match (scope, namespace.is_empty()) {
+        (Scope::Namespaced, true) => vec![FieldError::required(&path, "")],
+        (Scope::Namespaced, false) => invalid_each(&path, namespace, check_dns_label(namespace)).collect(),
+        (Scope::Cluster, true) => Vec::new(),
+        (Scope::Cluster, false) => vec![FieldError::forbidden(&path, "not allowed on this type")],
+    }
+}
+
+/// What creates and updates check alike.
+fn validate_contents(meta: &ObjectMeta, path: &Path) -> Vec<FieldError> {
+    let mut faults = validate_labels(meta.labels.as_ref(), &path.child("labels"));
+    faults.extend(validate_annotations(meta.annotations.as_ref(), &path.child("annotations")));
+    faults.extend(validate_owner_references(meta.owner_references.as_deref().unwrap_or_default(), &path.child("ownerReferences")));
+    faults.extend(validate_finalizers(meta.finalizers.as_deref().unwrap_or_default(), &path.child("finalizers")));
+    faults
+}
+
+fn validate_owner_references(owners: &[OwnerReference], path: &Path) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let mut controller: Option<String> = None;
+    for (index, owner) in owners.iter().enumerate() {
+        faults.extend(validate_owner_reference(owner, &path.index(index)));
+        if owner.controller != Some(true) {
+            continue;
+        }
+        let name = format!("{}/{}", owner.kind, owner.name);
+        match &controller {
+            None => controller = Some(name),
+            Some(first) => faults.push(FieldError::invalid(
+                path,
+                serde_json::json!(owners),
+                format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"),
+            )),
+        }
+    }
+    faults
+}
+
+fn validate_owner_reference(owner: &OwnerReference, path: &Path) -> Vec<FieldError> {
+    let version = owner.api_version.rsplit('/').next().unwrap_or_default();
+    let mut faults = Vec::new();
+    if version.is_empty() {
+        faults.push(FieldError::invalid(&path.child("apiVersion"), owner.api_version.as_str(), "version must not be empty"));
+    }
+    for (field, value) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
+        if value.is_empty() {
+            faults.push(FieldError::invalid(&path.child(field), "", "must not be empty"));
+        }
+    }
+    if (owner.api_version.as_str(), owner.kind.as_str()) == ("v1", "Event") {
+        faults.push(FieldError::invalid(path, serde_json::json!(owner), "/v1, Kind=Event is disallowed from being an owner"));
+    }
+    faults
+}
+
+fn validate_finalizers(finalizers: &[String], path: &Path) -> Vec<FieldError> {
+    let mut faults: Vec<FieldError> =
+        finalizers.iter().flat_map(|finalizer| invalid_each(path, finalizer, check_qualified_name(finalizer))).collect();
+    let has = |wanted: &str| finalizers.iter().any(|finalizer| finalizer == wanted);
+    if has(FINALIZER_ORPHAN) && has(FINALIZER_FOREGROUND) {
+        let detail = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
+        faults.push(FieldError::invalid(path, finalizers.to_vec(), detail));
+    }
+    for (index, finalizer) in finalizers.iter().enumerate() {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            faults.push(FieldError::invalid(&path.index(index), finalizer.as_str(), detail));
+        }
+    }
+    faults
+}
+
+fn new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> Option<FieldError> {
+    let old = old.finalizers.as_deref().unwrap_or_default();
+    let mut added: Vec<&String> = new.finalizers.iter().flatten().filter(|finalizer| !old.contains(finalizer)).collect();
+    added.sort();
+    added.dedup();
+    let quoted: Vec<String> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+    let detail =
+        format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", quoted.join(", "));
+    (!added.is_empty()).then(|| FieldError::forbidden(path, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn meta(json: Value) -> ObjectMeta {
+        serde_json::from_value(json).expect("metadata")
+    }
+
+    fn texts(faults: &[FieldError]) -> Vec<String> {
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    /// Faults of `json` on a namespaced object with a subdomain name, each by its start.
+    fn check(json: Value, wanted: &[&str]) {
+        let mut object = json!({"name": "a", "namespace": "n"});
+        object.as_object_mut().expect("an object").extend(json.as_object().expect("an object").clone());
+        let found = texts(&validate_new(&meta(object), NameRule::Subdomain, Scope::Namespaced));
+        assert_eq!(found.len(), wanted.len(), "{found:#?}");
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!(found.starts_with(wanted), "{found}\n{wanted}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        check(json!({}), &[]);
+        check(json!({"name": ""}), &["metadata.name: Required value: name or generateName is required"]);
+        check(json!({"name": "A"}), &["metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain must"]);
+        check(
+            json!({"generateName": "AB-", "name": "AB-x2x2x"}),
+            &["metadata.generateName: Invalid value: \"AB-\": a lowercase", "metadata.name: Invalid value: \"AB-x2x2x\": a lowercase"],
+        );
+        check(json!({"generateName": "ab-", "name": "ab-x2x2x"}), &[]);
+        check(json!({"generateName": "é-", "name": "a"}), &[]);
+        check(json!({"generateName": "-", "name": "a"}), &["metadata.generateName: Invalid value: \"-\""]);
+        check(json!({"namespace": ""}), &["metadata.namespace: Required value"]);
+        check(json!({"namespace": "a.b"}), &["metadata.namespace: Invalid value: \"a.b\": must not contain dots"]);
+        let cluster = validate_new(&meta(json!({"name": "a:b", "namespace": "n"})), NameRule::PathSegment, Scope::Cluster);
+        assert_eq!(texts(&cluster), ["metadata.namespace: Forbidden: not allowed on this type"]);
+    }
+
+    #[test]
+    fn labels_and_annotations_are_checked() {
+        check(json!({"labels": {"a/b": "c", "d": ""}}), &[]);
+        check(
+            json!({"labels": {"a b": "c d"}}),
+            &["metadata.labels: Invalid value: \"a b\": name part must", "metadata.labels: Invalid value: \"c d\": a valid label must"],
+        );
+        check(json!({"annotations": {"Example.com/A": "any thing"}}), &[]);
+        check(json!({"annotations": {"a b": ""}}), &["metadata.annotations: Invalid value: \"a b\": name part must"]);
+        check(json!({"annotations": {"a": "x".repeat(ANNOTATION_BYTES_MAX - 1)}}), &[]);
+        check(
+            json!({"annotations": {"a": "x".repeat(ANNOTATION_BYTES_MAX)}}),
+            &["metadata.annotations: Too long: may not be more than 262144 bytes"],
+        );
+    }
+
+    #[test]
+    fn owners_and_finalizers_are_checked() {
+        let owner =
+            |controller: bool| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": controller});
+        check(json!({"ownerReferences": [owner(true), owner(false)]}), &[]);
+        check(json!({"ownerReferences": [owner(true), owner(true)]}), &["metadata.ownerReferences: Invalid value: [{"]);
+        check(
+            json!({"ownerReferences": [{}]}),
+            &[
+                "metadata.ownerReferences[0].apiVersion: Invalid value: \"\": version must not be empty",
+                "metadata.ownerReferences[0].kind: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences[0].name: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences[0].uid: Invalid value: \"\": must not be empty",
+            ],
+        );
+        check(
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}]}),
+            &["metadata.ownerReferences[0]: Invalid value: {"],
+        );
+        check(json!({"finalizers": ["orphan", "kubernetes", "example.com/f"]}), &[]);
+        check(
+            json!({"finalizers": ["orphan", "foregroundDeletion", "f"]}),
+            &[
+                "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\",\"f\"]: finalizer orphan and foregroundDeletion cannot",
+                "metadata.finalizers[2]: Invalid value: \"f\": name is neither a standard finalizer name nor is it fully qualified",
+            ],
+        );
+    }
+
+    #[test]
+    fn updates_keep_identity_and_add_no_finalizers_to_the_leaving() {
+        let old =
+            meta(json!({"name": "a", "uid": "1", "finalizers": ["e.com/a"], "deletionTimestamp": "2026-01-01T00:00:00Z", "generation": 3}));
+        let mut new = meta(json!({"name": "a", "uid": "2", "finalizers": ["e.com/b", "e.com/a"], "generation": 9}));
+        restore_immutable(&mut new, &old);
+        assert_eq!((new.generation, &new.deletion_timestamp), (Some(3), &old.deletion_timestamp));
+        assert_eq!(
+            texts(&validate_update(&new, &old)),
+            [
+                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers \
+                 []string{\"e.com/b\"}",
+                "metadata.uid: Invalid value: \"2\": field is immutable",
+            ]
+        );
+    }
+}
