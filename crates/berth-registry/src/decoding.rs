@@ -1,0 +1,68 @@
+//! From what a request carries to an object, as strictly as the request asks.
+
+use crate::{ApiError, Body, BoxObject, Resource, options::FieldValidation};
+use berth_api::decode::parse_json;
+use serde_json::Value;
+
+/// An object from a request, without defaults.
+pub(crate) struct Incoming {
+    pub(crate) object: BoxObject,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The object of a create or an update.
+pub(crate) fn body(resource: &Resource, body: Body, validation: FieldValidation) -> Result<Incoming, ApiError> {
+    match body {
+        Body::Object(object) if object.kind() == resource.kind => Ok(Incoming { object, warnings: Vec::new() }),
+        Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
+        Body::Json(bytes) => json(resource, &bytes, validation),
+    }
+}
+
+fn json(resource: &Resource, bytes: &[u8], validation: FieldValidation) -> Result<Incoming, ApiError> {
+    let refused = |why: &str| not_handled(resource.kind, resource, why);
+    let parsed = parse_json(bytes).map_err(|error| refused(&error.to_string()))?;
+    if !parsed.value.is_object() {
+        return Err(refused("it is no JSON object"));
+    }
+    check_type(resource, &parsed.value)?;
+    let decoded = (resource.decode)(parsed.value).map_err(|error| refused(&error.message))?;
+    let faults = faults(&parsed.duplicates, &decoded.unknown);
+    let warnings = match validation {
+        FieldValidation::Strict if !faults.is_empty() => return Err(refused(&strict(&faults))),
+        FieldValidation::Warn => faults,
+        FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
+    };
+    Ok(Incoming { object: decoded.object, warnings })
+}
+
+/// Duplicate fields first, then unknown ones.
+pub(crate) fn faults(duplicates: &[String], unknown: &[String]) -> Vec<String> {
+    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+    duplicates.chain(unknown.iter().map(|path| format!("unknown field {path:?}"))).collect()
+}
+
+/// The text of a strict refusal.
+pub(crate) fn strict(faults: &[String]) -> String {
+    format!("strict decoding error: {}", faults.join(", "))
+}
+
+/// `apiVersion` and `kind` may be missing; what is there must be the resource's.
+fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiError> {
+    let text = |member: &str| value.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(resource.kind));
+    let found = text("apiVersion").unwrap_or(&api_version);
+    if kind != resource.kind {
+        return Err(not_handled(kind, resource, &format!("no kind {kind:?} is served at this path")));
+    }
+    if found != api_version {
+        let why = format!("the API version in the data ({found}) does not match the expected API version ({api_version})");
+        return Err(not_handled(kind, resource, &why));
+    }
+    Ok(())
+}
+
+fn not_handled(kind: &str, resource: &Resource, why: &str) -> ApiError {
+    ApiError::bad_request(format!("{kind} in version {:?} cannot be handled as a {}: {why}", resource.version, resource.kind))
+}

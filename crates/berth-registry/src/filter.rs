@@ -1,0 +1,57 @@
+//! Selectors over entries: labels, names and indexed fields, all from the key and the header, nothing decoded.
+
+use crate::{ApiError, Resource, header, key};
+use berth_api::{FieldSelector, Selector};
+use berth_store::Entry;
+
+/// What a list or a watch selects.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    labels: Selector,
+    fields: FieldSelector,
+}
+
+impl Filter {
+    /// Reads both selectors and checks that the resource has the fields named.
+    ///
+    /// # Errors
+    /// 400 with upstream's texts.
+    pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
+        let bad = |error: berth_api::SelectorError| ApiError::bad_request(error.to_string());
+        let filter = Self { labels: Selector::parse(labels).map_err(bad)?, fields: FieldSelector::parse(fields).map_err(bad)? };
+        for requirement in &filter.fields.requirements {
+            check_field(resource, &requirement.field)?;
+        }
+        Ok(filter)
+    }
+
+    /// Whether every entry matches.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.requirements.is_empty()
+    }
+
+    /// Whether an entry, as the resource shows it, matches.
+    pub(crate) fn matches(&self, entry: &Entry) -> bool {
+        if self.is_everything() {
+            return true;
+        }
+        let parts = key::parts(&entry.key);
+        self.labels.matches(|key| header::label(&entry.header, key))
+            && self.fields.matches(|field| match (field, parts) {
+                ("metadata.name", Some(parts)) => Some(parts.name),
+                ("metadata.namespace", Some(parts)) => Some(parts.namespace),
+                _ => Some(header::field(&entry.header, field)),
+            })
+    }
+}
+
+fn check_field(resource: &Resource, field: &str) -> Result<(), ApiError> {
+    if matches!(field, "metadata.name" | "metadata.namespace") || resource.selectable_fields.iter().any(|(known, _)| *known == field) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(if resource.selectable_fields.is_empty() {
+        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    } else {
+        format!("field label not supported: {field}")
+    }))
+}

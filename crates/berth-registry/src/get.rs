@@ -1,0 +1,73 @@
+//! Reading one object, and waiting for a revision.
+
+use crate::{ApiError, Current, GetOptions, Registry, Subresource, Target, options::parse_revision, scale, stored};
+use berth_store::{Entry, Revision, WatchItem};
+use futures::{
+    StreamExt,
+    future::{Either, select},
+};
+use std::{pin::pin, sync::Arc, time::Duration};
+
+/// How long a read waits for a revision that is not there yet.
+const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
+
+impl Registry {
+    /// The object, or the view of it that a subresource is.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`]; a resource version that is no number, or that does not come within 3 s.
+    pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Current, ApiError> {
+        if let Some(revision) = wanted_revision(&options.resource_version)? {
+            self.wait_for(revision).await?;
+        }
+        let entry = self.fetch(target).await?;
+        match target.subresource {
+            None | Some(Subresource::Status | Subresource::Finalize) => Ok(Current::Stored(stored::shown(target.resource, entry))),
+            Some(Subresource::Scale) => scale::view(target, &entry).map(Current::Made),
+            Some(Subresource::Binding | Subresource::Eviction) => Err(ApiError::MethodNotAllowed),
+        }
+    }
+
+    /// The entry of the target's object.
+    pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
+        self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(target.resource, &target.name))
+    }
+
+    /// Resolves when `revision` is visible.
+    ///
+    /// # Errors
+    /// [`ApiError::TooLargeResourceVersion`] after 3 s.
+    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), ApiError> {
+        let current = self.store.revision();
+        if revision <= current {
+            return Ok(());
+        }
+        let deadline = self.clock.now().saturating_add(FUTURE_REVISION_WAIT).expect("a positive duration can be added");
+        let reached = pin!(self.reach(revision, current));
+        match select(reached, self.clock.sleep_until(deadline)).await {
+            Either::Left((reached, _)) => reached,
+            Either::Right(_) => Err(ApiError::TooLargeResourceVersion { requested: revision.0, current: self.store.revision().0 }),
+        }
+    }
+
+    async fn reach(&self, revision: Revision, after: Revision) -> Result<(), ApiError> {
+        let mut changes = self.store.watch("/registry/", after)?;
+        while self.store.revision() < revision {
+            match changes.next().await {
+                Some(Ok(WatchItem::Event(_) | WatchItem::Progress(_))) => (),
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(ApiError::Unavailable { message: "the store ended its watch".to_owned() }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The revision that `resourceVersion` names; `None` for unset and `0`, which any state satisfies.
+pub(crate) fn wanted_revision(text: &str) -> Result<Option<Revision>, ApiError> {
+    match (text, parse_revision(text)) {
+        ("", _) | (_, Some(Revision(0))) => Ok(None),
+        (_, Some(revision)) => Ok(Some(revision)),
+        (_, None) => Err(ApiError::bad_request(format!("invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"))),
+    }
+}

@@ -1,0 +1,117 @@
+//! Lists: a page of a collection as of one revision.
+
+use crate::{
+    ApiError, Collection, List, ListOptions, Registry, checks, continuing::Token, filter::Filter, get::wanted_revision, key, stored,
+};
+use berth_store::{Entry, Key, RangeRequest, ReadError, Revision};
+use std::sync::Arc;
+
+/// How many entries are read at once where a selector may drop most of them.
+const SCAN_PAGE: usize = 1000;
+
+/// Text of 410 for a token whose revision is gone; the answer carries a token that goes on at the newest revision.
+const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+    without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with \
+    the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk \
+    was returned and now may show up in the list.";
+
+/// Which entries a page is made of.
+struct Page {
+    prefix: String,
+    start_after: Option<Key>,
+    at: Option<Revision>,
+    limit: Option<usize>,
+}
+
+impl Registry {
+    /// A page of a collection, in key order. Selectors are matched on headers: nothing is decoded.
+    ///
+    /// # Errors
+    /// Bad options, selectors or tokens; a revision that is gone, or not there within 3 s.
+    pub async fn list(&self, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
+        checks::list_options(options)?;
+        let filter = Filter::parse(at.resource, &options.label_selector, &options.field_selector)?;
+        let prefix = key::prefix(at);
+        let limit = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit);
+        if !options.continue_token.is_empty() {
+            return self.continue_list(at, options, &filter, Page { prefix, start_after: None, at: None, limit }).await;
+        }
+        let revision = self.revision_to_list_at(options, limit).await?;
+        // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
+        let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
+        self.page(at, &filter, Page { prefix, start_after: None, at: revision, limit }).await
+    }
+
+    async fn continue_list(&self, at: &Collection, options: &ListOptions, filter: &Filter, page: Page) -> Result<List, ApiError> {
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let token = Token::decode(&options.continue_token)?;
+        let start_after = Some(token.start_after(&page.prefix));
+        match self.page(at, filter, Page { start_after, at: token.revision(), ..page }).await {
+            Err(ApiError::Expired { .. }) => {
+                let continue_token = Some(token.at_newest().encode());
+                Err(ApiError::Expired { message: TOKEN_EXPIRED.to_owned(), continue_token })
+            }
+            other => other,
+        }
+    }
+
+    /// The revision that a first page must show; `None`: the newest. Waits for one that is not there yet.
+    async fn revision_to_list_at(&self, options: &ListOptions, limit: Option<usize>) -> Result<Option<Revision>, ApiError> {
+        let Some(revision) = wanted_revision(&options.resource_version)? else { return Ok(None) };
+        self.wait_for(revision).await?;
+        // A limit without a match means exactly, by a rule older than the match.
+        let exact = options.resource_version_match == "Exact" || (options.resource_version_match.is_empty() && limit.is_some());
+        Ok(exact.then_some(revision))
+    }
+
+    async fn page(&self, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
+        let Page { prefix, start_after, at: revision, limit } = page;
+        let scan = if filter.is_everything() { limit } else { limit.map(|limit| limit.max(SCAN_PAGE)) };
+        let mut request = RangeRequest { prefix, start_after, at: revision, limit: scan };
+        let mut items = Vec::new();
+        loop {
+            let range = self.store.range(request.clone()).await.map_err(expired)?;
+            request.at = Some(range.revision);
+            let taken = take(at, filter, &range.entries, limit, &mut items);
+            let more = range.remaining + range.entries.len() - taken;
+            let last = taken.checked_sub(1).map(|last| range.entries[last].key.clone());
+            let full = limit.is_some_and(|limit| items.len() == limit);
+            let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };
+            if full {
+                let continue_token = Token::behind(&last, &request.prefix, Some(range.revision)).encode();
+                let remaining = filter.is_everything().then_some(more);
+                return Ok(List { items, revision: range.revision, continue_token, remaining });
+            }
+            request.start_after = Some(last);
+        }
+    }
+}
+
+fn ended(revision: Revision) -> List {
+    List { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
+}
+
+/// Moves matching entries to `items` until those are `limit`; gives how many entries were looked at.
+fn take(at: &Collection, filter: &Filter, entries: &[Arc<Entry>], limit: Option<usize>, items: &mut Vec<Arc<Entry>>) -> usize {
+    for (index, entry) in entries.iter().enumerate() {
+        if limit.is_some_and(|limit| items.len() == limit) {
+            return index;
+        }
+        let shown = stored::shown(at.resource, Arc::clone(entry));
+        if filter.matches(&shown) {
+            items.push(shown);
+        }
+    }
+    entries.len()
+}
+
+fn expired(error: ReadError) -> ApiError {
+    match error {
+        ReadError::Compacted { .. } => {
+            ApiError::Expired { message: "The provided resource version is too old to be listed.".to_owned(), continue_token: None }
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,224 @@
+//! The way of every change to an object that exists: read, change, check, compare-and-set; again when another writer was first.
+
+use crate::{
+    ApiError, BoxObject, Current, Registry, Subresource, Target, Written,
+    admission::service,
+    checks::Mode,
+    metadata,
+    options::{Precondition, parse_revision},
+    stored,
+};
+use berth_api::{
+    Object,
+    k8s_openapi::api::core::v1::Namespace,
+    object::GenerationRule,
+};
+use berth_store::{Entry, Expected, WriteError};
+use std::sync::Arc;
+
+/// How often a change that carries no resource version is tried before the client hears of the conflict.
+pub(crate) const ATTEMPTS: u32 = 5;
+
+/// An object as it stands.
+pub(crate) struct Stored {
+    pub(crate) entry: Arc<Entry>,
+    /// Decoded, with defaults, without resource version.
+    pub(crate) object: BoxObject,
+}
+
+/// What should stand there instead, not yet checked.
+pub(crate) struct Proposal {
+    pub(crate) object: BoxObject,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why one try did not write.
+enum Failure {
+    /// Another writer was first.
+    Raced,
+    Refused(ApiError),
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Registry {
+    /// The target's object, decoded.
+    pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
+        let entry = self.fetch(target).await?;
+        let object = stored::load(target.resource, &entry)?;
+        Ok(Stored { entry, object })
+    }
+
+    /// Changes the target's object to what `change` proposes, under all rules of the resource.
+    ///
+    /// # Errors
+    /// What `change` refuses; a failed precondition; a proposal that is invalid; too many writers at once.
+    pub(crate) async fn modify(
+        &self,
+        target: &Target,
+        mode: Mode,
+        precondition: &Precondition,
+        mut change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
+    ) -> Result<Written, ApiError> {
+        for _ in 0..ATTEMPTS {
+            let old = self.load(target).await?;
+            check_precondition(target, &old, precondition)?;
+            let new = change(&old)?;
+            match self.replace(target, mode, old, new).await {
+                Ok(written) => return Ok(written),
+                Err(Failure::Raced) => (),
+                Err(Failure::Refused(error)) => return Err(error),
+            }
+        }
+        Err(ApiError::modified(target))
+    }
+
+    async fn replace(&self, target: &Target, mode: Mode, old: Stored, mut new: Proposal) -> Result<Written, Failure> {
+        check_identity(target, &old, &mut *new.object)?;
+        self.settle(target, &*old.object, &mut *new.object)?;
+        if target.subresource.is_none() {
+            service::keep_cluster_ip(self, &*old.object, &mut *new.object).await?;
+        }
+        new.warnings.extend(new.object.warnings(Some(&*old.object)));
+        let object = self.commit(target, mode, &old, &*new.object).await?;
+        Ok(Written { object, created: false, warnings: new.warnings })
+    }
+
+    /// Applies the rules of an update to what is proposed.
+    fn settle(&self, target: &Target, old: &dyn Object, new: &mut dyn Object) -> Result<(), ApiError> {
+        new.set_defaults();
+        match target.subresource {
+            Some(Subresource::Status) => new.prepare_status_update(old, &self.gates),
+            Some(Subresource::Finalize) => keep_all_but_finalizers(old, new),
+            _ => new.prepare_update(old, &self.gates),
+        }
+        metadata::restore_immutable(new.meta_mut(), old.meta());
+        let mut errors = metadata::validate_update(new, old);
+        errors.extend(match target.subresource {
+            Some(Subresource::Status) => new.validate_status_update(old, &self.gates),
+            Some(Subresource::Finalize) => Vec::new(),
+            _ => new.validate_update(old, &self.gates),
+        });
+        if !errors.is_empty() {
+            return Err(ApiError::invalid(target.resource, &target.name, errors));
+        }
+        raise_generation(old, new);
+        Ok(())
+    }
+
+    /// Writes `new` in place of `old`, unless they are equal; removes the object where `new` was all that kept it from going.
+    async fn commit(&self, target: &Target, mode: Mode, old: &Stored, new: &dyn Object) -> Result<Current, Failure> {
+        if new.same_as(&*old.object) {
+            return Ok(Current::Stored(stored::shown(target.resource, Arc::clone(&old.entry))));
+        }
+        if mode == Mode::Dry {
+            return Ok(Current::Made(with_revision(new.to_value(), &old.entry)));
+        }
+        let (key, value) = (old.entry.key.clone(), stored::encode(target.resource, new));
+        let written = if is_finished(new) {
+            self.store.delete(key, value, old.entry.mod_revision).await
+        } else {
+            self.store.put(key, value, Expected::At(old.entry.mod_revision)).await
+        };
+        match written {
+            Ok(entry) => Ok(Current::Stored(stored::shown(target.resource, entry))),
+            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
+            Err(error) => Err(Failure::Refused(ApiError::write_failed(&error))),
+        }
+    }
+}
+
+/// The JSON of a dry run's answer shows the resource version that the change was tried on.
+fn with_revision(mut object: serde_json::Value, entry: &Entry) -> serde_json::Value {
+    object["metadata"]["resourceVersion"] = entry.mod_revision.to_string().into();
+    object
+}
+
+/// Whether an object is marked for deletion and nothing keeps it any more.
+pub(crate) fn is_finished(object: &dyn Object) -> bool {
+    let meta = object.meta();
+    let namespace = object.downcast_ref::<Namespace>().and_then(|namespace| namespace.spec.as_ref());
+    meta.deletion_timestamp.is_some()
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+        && namespace.is_none_or(|spec| spec.finalizers.as_ref().is_none_or(Vec::is_empty))
+}
+
+/// `/finalize` takes the namespace's own finalizers, nothing else.
+fn keep_all_but_finalizers(old: &dyn Object, new: &mut dyn Object) {
+    let (Some(old), Some(new)) = (old.downcast_ref::<Namespace>(), new.downcast_mut::<Namespace>()) else { return };
+    let finalizers = new.spec.take().and_then(|spec| spec.finalizers);
+    *new = old.clone();
+    new.spec.get_or_insert_default().finalizers = finalizers.filter(|finalizers| !finalizers.is_empty());
+}
+
+fn raise_generation(old: &dyn Object, new: &mut dyn Object) {
+    let raised = match new.generation_rule() {
+        GenerationRule::None => false,
+        GenerationRule::Spec => new.spec_differs(old),
+        GenerationRule::SpecAndAnnotations => new.spec_differs(old) || new.meta().annotations != old.meta().annotations,
+    };
+    if raised {
+        new.meta_mut().generation = Some(old.meta().generation.unwrap_or(0) + 1);
+    }
+}
+
+/// The proposal's name and namespace must be the target's; its uid and resource version, where given, the object's.
+fn check_identity(target: &Target, old: &Stored, new: &mut dyn Object) -> Result<(), ApiError> {
+    check_name(target, new)?;
+    let meta = new.meta_mut();
+    let (uid, resource_version) = (meta.uid.take(), meta.resource_version.take());
+    meta.uid.clone_from(&old.object.meta().uid);
+    check_precondition(target, old, &Precondition { uid, resource_version })
+}
+
+/// The name and namespace of an update's object must be the URL's; an empty namespace is filled in.
+pub(crate) fn check_name(target: &Target, new: &mut dyn Object) -> Result<(), ApiError> {
+    match new.meta().name.as_deref().unwrap_or_default() {
+        "" => {
+            let name = &target.name;
+            let text = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+            return Err(ApiError::bad_request(text));
+        }
+        name if name != target.name => {
+            let text = format!("the name of the object ({name}) does not match the name on the URL ({})", target.name);
+            return Err(ApiError::bad_request(text));
+        }
+        _ => (),
+    }
+    check_namespace(target.namespace.as_deref(), new)
+}
+
+/// The namespace of an object must be the URL's; an empty one is filled in.
+pub(crate) fn check_namespace(wanted: Option<&str>, object: &mut dyn Object) -> Result<(), ApiError> {
+    let meta = object.meta_mut();
+    match meta.namespace.as_deref().unwrap_or_default() {
+        "" => meta.namespace = wanted.map(str::to_owned),
+        found if Some(found) != wanted => {
+            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+fn check_precondition(target: &Target, old: &Stored, wanted: &Precondition) -> Result<(), ApiError> {
+    let found = old.object.meta().uid.as_deref().unwrap_or_default();
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| !uid.is_empty() && *uid != found) {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
+        return Err(ApiError::conflict(target, &why));
+    }
+    match wanted.resource_version.as_deref().unwrap_or_default() {
+        "" | "0" => Ok(()),
+        text => match parse_revision(text) {
+            Some(revision) if revision == old.entry.mod_revision => Ok(()),
+            Some(_) => Err(ApiError::modified(target)),
+            None => Err(ApiError::bad_request(format!("invalid resource version: {text:?} is no number"))),
+        },
+    }
+}

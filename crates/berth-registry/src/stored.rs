@@ -1,0 +1,61 @@
+//! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
+
+use crate::{ApiError, BoxObject, Resource, events};
+use berth_api::Object;
+use berth_store::{Entry, Event};
+use bytes::Bytes;
+use serde_json::Value;
+use std::sync::{Arc, OnceLock};
+
+/// The bytes to keep of an object.
+pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
+    debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");
+    if events::is_view(resource) { events::to_core(object.to_value()) } else { object.encode().into() }
+}
+
+/// The object of an entry, with its defaults, without resource version.
+pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiError> {
+    let broken = |why: String| ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) };
+    let converted;
+    let bytes = if events::is_view(resource) {
+        converted = events::from_core(&entry.value).ok_or_else(|| broken("it is no event".to_owned()))?;
+        &converted
+    } else {
+        &entry.value
+    };
+    let mut object = (resource.decode_stored)(bytes).map_err(|error| broken(error.message))?;
+    object.set_defaults();
+    Ok(object)
+}
+
+/// The object's JSON as a tree, with its resource version: what patches apply to.
+pub(crate) fn document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
+    let entry = shown(resource, Arc::clone(entry));
+    serde_json::from_slice(&crate::splice::encode_entry(&entry))
+        .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
+}
+
+/// The entry as `resource` shows it: only `events.k8s.io` shows another form than the one kept.
+pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
+    if !events::is_view(resource) {
+        return entry;
+    }
+    let Some(value) = events::from_core(&entry.value) else { return entry };
+    let header = crate::header::read(resource.selectable_fields, &value);
+    let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
+    Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
+}
+
+/// As [`shown`], of a change.
+pub(crate) fn shown_event(resource: &Resource, event: Arc<Event>) -> Arc<Event> {
+    if !events::is_view(resource) {
+        return event;
+    }
+    let shown = |entry: &Arc<Entry>| shown(resource, Arc::clone(entry));
+    Arc::new(Event {
+        kind: event.kind,
+        entry: shown(&event.entry),
+        previous: event.previous.as_ref().map(shown),
+        encoded: OnceLock::new(),
+    })
+}

@@ -1,0 +1,56 @@
+//! Replacing an object by PUT.
+
+use crate::{
+    ApiError, Body, Registry, Subresource, Target, Written, WriteOptions,
+    checks::{self, Verb},
+    decoding,
+    modify::{Proposal, check_name},
+    scale,
+};
+use berth_api::FieldError;
+
+/// Kinds whose update must carry a resource version.
+const CONDITIONAL: &[(&str, &str)] = &[("coordination.k8s.io", "leases"), ("policy", "poddisruptionbudgets")];
+
+impl Registry {
+    /// Replaces the object, or the part of it that a subresource is. Creates it where its kind allows that and it is missing. Where
+    /// nothing changes, nothing is written and the answer carries the version as it was.
+    ///
+    /// # Errors
+    /// A body that cannot be read or names another object; conflicts; faults of the result.
+    pub async fn update(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+        let checked = checks::write_options(Verb::Update, options)?;
+        match target.subresource {
+            Some(Subresource::Scale) => return scale::update(self, target, body, options, checked).await,
+            Some(Subresource::Binding | Subresource::Eviction) => return Err(ApiError::MethodNotAllowed),
+            None | Some(Subresource::Status | Subresource::Finalize) => (),
+        }
+        let mut incoming = decoding::body(target.resource, body, checked.validation)?;
+        check_name(target, &mut *incoming.object)?;
+        let may_create = target.resource.create_on_update && target.subresource.is_none();
+        if may_create && self.store.get(&target.key()).await?.is_none() {
+            incoming.object.meta_mut().resource_version = None;
+            return self.create_object(&target.collection(), incoming, checked.mode).await;
+        }
+        check_conditional(target, incoming.object.meta().resource_version.as_deref())?;
+        let is_conditional = incoming.object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
+        let mut body = Some(incoming);
+        self.modify(target, checked.mode, &options.precondition, |_| {
+            // A conditional update cannot be tried again with success, so only the others keep a copy.
+            let kept = body.as_ref().filter(|_| !is_conditional).map(|body| body.object.clone_object());
+            let taken = body.take().ok_or_else(|| ApiError::modified(target))?;
+            body = kept.map(|object| decoding::Incoming { object, warnings: taken.warnings.clone() });
+            Ok(Proposal { object: taken.object, warnings: taken.warnings })
+        })
+        .await
+    }
+}
+
+fn check_conditional(target: &Target, resource_version: Option<&str>) -> Result<(), ApiError> {
+    let resource = target.resource;
+    if !CONDITIONAL.contains(&(resource.group, resource.plural)) || !resource_version.unwrap_or_default().is_empty() {
+        return Ok(());
+    }
+    let field = berth_api::Path::new("metadata").child("resourceVersion");
+    Err(ApiError::invalid(resource, &target.name, vec![FieldError::invalid(&field, 0, "must be specified for an update")]))
+}

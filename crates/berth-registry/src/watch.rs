@@ -1,0 +1,184 @@
+//! Watches: the changes of a collection behind a revision, through selectors, with bookmarks.
+
+use crate::{
+    ApiError, Collection, Registry, Resource, WatchEvent, WatchOptions, checks, filter::Filter, get::wanted_revision, key, stored,
+};
+use berth_store::{Entry, Event, EventKind, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Clock};
+use futures::{
+    Stream, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// How often a quiet watch says up to where it is complete.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Where a watch begins.
+enum Start {
+    /// With all objects as they are, not older than the revision.
+    State(Option<Revision>),
+    /// Behind a revision, without objects.
+    Behind(Revision),
+}
+
+impl Registry {
+    /// The changes of a collection: all objects first for resource version unset or `0` and for a streaming list, else what came behind
+    /// the version given. Never ends by itself, except behind [`WatchEvent::Expired`].
+    ///
+    /// # Errors
+    /// Bad options or selectors; a version that is gone (410), or for a streaming list one that is not there within 3 s.
+    pub async fn watch(&self, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
+        checks::watch_options(options)?;
+        let filter = Filter::parse(at.resource, &options.label_selector, &options.field_selector)?;
+        let prefix = key::prefix(at);
+        let (first, after) = match self.start_of(options)? {
+            Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,
+            Start::Behind(revision) => (Vec::new(), revision),
+        };
+        let changes = self.store.watch(&prefix, after).map_err(too_old)?;
+        let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
+        let live = Live { resource: at.resource, filter, changes: Some(changes), bookmarks, seen: after };
+        Ok(stream::iter(first).chain(live).boxed())
+    }
+
+    fn start_of(&self, options: &WatchOptions) -> Result<Start, ApiError> {
+        let revision = wanted_revision(&options.resource_version)?;
+        Ok(match (options.send_initial_events, revision) {
+            (Some(true), revision) => Start::State(revision),
+            (None, None) => Start::State(None),
+            (Some(false), None) => Start::Behind(self.store.revision()),
+            (None | Some(false), Some(revision)) => Start::Behind(revision),
+        })
+    }
+
+    /// The objects as they are, as events, and the revision at which they are so.
+    async fn state(
+        &self,
+        at: &Collection,
+        filter: &Filter,
+        prefix: &str,
+        options: &WatchOptions,
+        not_before: Option<Revision>,
+    ) -> Result<(Vec<WatchEvent>, Revision), ApiError> {
+        if let Some(revision) = not_before {
+            self.wait_for(revision).await?;
+        }
+        let request = RangeRequest { prefix: prefix.to_owned(), start_after: None, at: None, limit: None };
+        let range = self.store.range(request).await?;
+        let shown = range.entries.into_iter().map(|entry| stored::shown(at.resource, entry));
+        let mut events: Vec<WatchEvent> = shown.filter(|entry| filter.matches(entry)).map(WatchEvent::Added).collect();
+        if options.send_initial_events == Some(true) && options.allow_bookmarks {
+            events.push(WatchEvent::Bookmark { revision: range.revision, initial_events_end: true });
+        }
+        Ok((events, range.revision))
+    }
+}
+
+fn too_old(error: ReadError) -> ApiError {
+    match error {
+        ReadError::Compacted { .. } => {
+            let message = "The resourceVersion for the provided watch is too old.".to_owned();
+            ApiError::Expired { message, continue_token: None }
+        }
+        other => other.into(),
+    }
+}
+
+/// When the next bookmark is due.
+struct Bookmarks {
+    clock: Arc<dyn Clock>,
+    due: BoxFuture<'static, ()>,
+}
+
+impl Bookmarks {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        let due = Self::next(&*clock);
+        Self { clock, due }
+    }
+
+    fn next(clock: &dyn Clock) -> BoxFuture<'static, ()> {
+        clock.sleep_until(clock.now().saturating_add(BOOKMARK_INTERVAL).expect("a positive duration can be added"))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let due = self.due.as_mut().poll(context);
+        if due.is_ready() {
+            self.due = Self::next(&*self.clock);
+            // The new timer must be polled once to wake the task; the caller comes back after the bookmark.
+            context.waker().wake_by_ref();
+        }
+        due
+    }
+}
+
+/// The part of a watch that follows changes.
+struct Live {
+    resource: &'static Resource,
+    filter: Filter,
+    /// `None` once the watch has ended.
+    changes: Option<Watch>,
+    bookmarks: Option<Bookmarks>,
+    /// Everything up to here has been looked at.
+    seen: Revision,
+}
+
+impl Live {
+    /// The event that a change is to this watch, if any.
+    fn event(&self, change: Arc<Event>) -> Option<WatchEvent> {
+        let change = stored::shown_event(self.resource, change);
+        let was = change.previous.as_ref().filter(|previous| self.filter.matches(previous));
+        let revision = change.entry.mod_revision;
+        if change.kind == EventKind::Deleted {
+            // The last value may already lack the label that was selected by; readers still must learn that the object went.
+            return was.map(|_| WatchEvent::Deleted { last: Arc::clone(&change.entry), revision });
+        }
+        match (was, self.filter.matches(&change.entry)) {
+            (Some(_), true) => Some(WatchEvent::Modified(change)),
+            (None, true) => Some(WatchEvent::Added(Arc::clone(&change.entry))),
+            (Some(last), false) => Some(deleted(last, revision)),
+            (None, false) => None,
+        }
+    }
+
+    fn end(&mut self, error: ReadError) -> WatchEvent {
+        self.changes = None;
+        WatchEvent::Expired(Arc::new(too_old(error)))
+    }
+}
+
+fn deleted(last: &Arc<Entry>, revision: Revision) -> WatchEvent {
+    WatchEvent::Deleted { last: Arc::clone(last), revision }
+}
+
+impl Stream for Live {
+    type Item = WatchEvent;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        let this = self.get_mut();
+        loop {
+            let Some(changes) = &mut this.changes else { return Poll::Ready(None) };
+            match changes.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(WatchItem::Event(change)))) => {
+                    this.seen = this.seen.max(change.entry.mod_revision);
+                    if let Some(event) = this.event(change) {
+                        return Poll::Ready(Some(event));
+                    }
+                }
+                Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => this.seen = this.seen.max(revision),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(this.end(error))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => break,
+            }
+        }
+        match this.bookmarks.as_mut().map(|bookmarks| bookmarks.poll(context)) {
+            Some(Poll::Ready(())) => Poll::Ready(Some(WatchEvent::Bookmark { revision: this.seen, initial_events_end: false })),
+            Some(Poll::Pending) | None => Poll::Pending,
+        }
+    }
+}
