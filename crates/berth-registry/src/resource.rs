@@ -1,6 +1,6 @@
 //! The resource table: every kind that is served is one line of it.
 
-use crate::table::{Printed, cells};
+use crate::table::{Printed, cells, row_conditions};
 use berth_api::{
     Kind, Object, Scope,
     apps::{Deployment, ReplicaSet, StatefulSet},
@@ -18,6 +18,8 @@ use berth_api::{
         storage::v1::StorageClass,
     },
 };
+
+use Subresource::{Binding, Eviction, Finalize, Scale, Status};
 
 /// A part of an object with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,11 +51,12 @@ impl Subresource {
 }
 
 /// A column of a Table.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize)]
 pub struct Column {
     /// As kubectl prints it.
     pub name: &'static str,
     /// `string`, `integer`, `date`, …
+    #[serde(rename = "type")]
     pub kind: &'static str,
     /// `name` for the Name column, else empty.
     pub format: &'static str,
@@ -92,6 +95,8 @@ pub struct Resource {
     pub columns: &'static [Column],
     /// The cells of one row, one per column; `now` is for ages.
     pub cells: fn(&dyn Object, jiff::Timestamp) -> Vec<serde_json::Value>,
+    /// Conditions of one row, by which clients may hide it.
+    pub row_conditions: fn(&dyn Object) -> Vec<serde_json::Value>,
     /// Decodes JSON into an object of this kind.
     pub decode: fn(serde_json::Value) -> Result<Decoded, DecodeError>,
     /// Decodes what the store holds, or any JSON whose unknown fields do not matter: quicker than `decode`.
@@ -116,8 +121,6 @@ pub struct DecodeError {
     /// Where and why.
     pub message: String,
 }
-
-use Subresource::{Binding, Eviction, Finalize, Scale, Status};
 
 /// Every kind, in the order in which groups are preferred and kinds are shown.
 static RESOURCES: &[Resource] = &[
@@ -201,6 +204,7 @@ impl Resource {
             selectable_fields: &[],
             columns: K::COLUMNS,
             cells: cells::<K>,
+            row_conditions: row_conditions::<K>,
             decode: decode::<K>,
             decode_stored: decode_stored::<K>,
             schema: K::json_schema,

@@ -1,22 +1,47 @@
 //! Tables: what `kubectl get` prints, computed by the server.
+//!
+//! Start with [`Printer`]: one per request; it turns what a verb gives back into a [`Table`], which serialises itself. A kind's columns
+//! and cells are its [`Printed`]. Where only metadata is asked for, see [`PartialObjectMetadata`].
 
-use crate::resource::Column;
-use berth_api::{Kind, Object};
+mod age;
+mod cluster;
+mod network;
+mod partial;
+mod pod;
+mod storage;
+mod text;
+mod workloads;
+
+pub use partial::{PartialObjectMetadata, PartialObjectMetadataList};
+
+use crate::{
+    ApiError, BoxObject, Current, List, WatchEvent,
+    resource::{Column, Resource},
+};
+use berth_api::{
+    Kind, Object,
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta},
+};
+use berth_store::{Entry, Revision};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// How a kind is printed. The default is what a kind without columns of its own shows.
 pub trait Printed: Kind {
-    /// One entry a cell; the first is the name.
-    const COLUMNS: &'static [Column] = &[
-        Column { name: "Name", kind: "string", format: "name", priority: 0, description: "Name of the object." },
-        Column { name: "Created At", kind: "date", format: "", priority: 0, description: "When the object was created." },
-    ];
+    /// One entry a cell; exactly one has the format `name`.
+    const COLUMNS: &'static [Column] = &[text::NAME, Column { kind: "date", ..text::text("Created At", "When the object was created.") }];
 
     /// The cells of its row, one per column; `now` is for ages.
     fn cells(&self, _now: Timestamp) -> Vec<Value> {
         let meta = self.metadata();
-        vec![json!(meta.name), json!(meta.creation_timestamp)]
+        vec![json!(text::name(meta)), json!(meta.creation_timestamp)]
+    }
+
+    /// Conditions of its row; clients may hide rows by them.
+    fn row_conditions(&self) -> Vec<Value> {
+        Vec::new()
     }
 }
 
@@ -24,4 +49,200 @@ pub(crate) fn cells<K: Printed>(object: &dyn Object, now: Timestamp) -> Vec<Valu
     object.downcast_ref::<K>().map(|object| object.cells(now)).unwrap_or_default()
 }
 
-mod kinds;
+pub(crate) fn row_conditions<K: Printed>(object: &dyn Object) -> Vec<Value> {
+    object.downcast_ref::<K>().map(Printed::row_conditions).unwrap_or_default()
+}
+
+/// What rows carry of their object besides the cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Its metadata.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+    /// Nothing.
+    None,
+}
+
+impl IncludeObject {
+    /// By the text of the query parameter `includeObject`; `None` for an unknown one. Empty is `Metadata`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "Metadata" => Some(Self::Metadata),
+            "Object" => Some(Self::Object),
+            "None" => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+/// A table of the API group `meta.k8s.io`, ready to be serialised.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Table {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: ListMeta,
+    /// Absent from all but the first event of a watch.
+    column_definitions: Option<&'static [Column]>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    cells: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<Value>,
+    object: RowObject,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum RowObject {
+    Metadata(Box<PartialObjectMetadata>),
+    Object(Value),
+    None,
+}
+
+/// Where in a watch an event stands: only the first carries the columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The first event.
+    First,
+    /// Any later one.
+    Later,
+}
+
+/// Makes the tables of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    /// What is printed.
+    pub resource: &'static Resource,
+    /// What rows carry.
+    pub include: IncludeObject,
+    /// Ages are as of this moment.
+    pub now: Timestamp,
+}
+
+impl Printer {
+    /// A table of one object (get, create, update, patch, delete), not of a `Scale`.
+    ///
+    /// # Errors
+    /// [`ApiError::Internal`] if the store holds what is no object of the kind.
+    pub fn object(&self, current: &Current) -> Result<Table, ApiError> {
+        self.single(&*decode_current(self.resource, current)?)
+    }
+
+    /// A table of a page of a list.
+    ///
+    /// # Errors
+    /// As [`Printer::object`].
+    pub fn list(&self, list: &List) -> Result<Table, ApiError> {
+        let rows = list.items.iter().map(|entry| Ok(self.row(&*decode_entry(self.resource, entry, entry.mod_revision)?)));
+        Ok(Table { rows: rows.collect::<Result<_, ApiError>>()?, ..table(list_meta(list), Some(self.resource.columns)) })
+    }
+
+    /// A table of one row for an event of a watch; `None` for an error, which is sent as it is.
+    ///
+    /// # Errors
+    /// As [`Printer::object`].
+    pub fn watch_event(&self, event: &WatchEvent, position: Position) -> Result<Option<Table>, ApiError> {
+        let object = match event {
+            WatchEvent::Added(entry) => decode_entry(self.resource, entry, entry.mod_revision)?,
+            WatchEvent::Modified(event) => decode_entry(self.resource, &event.entry, event.entry.mod_revision)?,
+            WatchEvent::Deleted { last, revision } => decode_entry(self.resource, last, *revision)?,
+            WatchEvent::Bookmark { revision, initial_events_end } => {
+                let mut object = decode(self.resource, &empty_object(self.resource))?;
+                *object.meta_mut() = bookmark_meta(*revision, *initial_events_end);
+                object
+            }
+            WatchEvent::Expired(_) => return Ok(None),
+        };
+        let mut table = self.single(&*object)?;
+        if position == Position::Later {
+            table.column_definitions = None;
+        }
+        Ok(Some(table))
+    }
+
+    fn single(&self, object: &dyn Object) -> Result<Table, ApiError> {
+        let metadata = ListMeta { resource_version: object.meta().resource_version.clone(), ..ListMeta::default() };
+        Ok(Table { rows: vec![self.row(object)], ..table(metadata, Some(self.resource.columns)) })
+    }
+
+    fn row(&self, object: &dyn Object) -> Row {
+        Row {
+            cells: (self.resource.cells)(object, self.now),
+            conditions: (self.resource.row_conditions)(object),
+            object: match self.include {
+                IncludeObject::Metadata => RowObject::Metadata(Box::new(PartialObjectMetadata::new(object.meta().clone()))),
+                IncludeObject::Object => RowObject::Object(object.to_value()),
+                IncludeObject::None => RowObject::None,
+            },
+        }
+    }
+}
+
+const SCALE_COLUMNS: &[Column] =
+    &[text::NAME, text::integer("Desired", "How many pods are wanted."), text::integer("Available", "How many pods there are."), text::AGE];
+
+/// A table of one `Scale` (autoscaling/v1), as the scale subresource gives it.
+#[must_use]
+pub fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Table {
+    let meta: ObjectMeta = serde_json::from_value(scale["metadata"].clone()).unwrap_or_default();
+    let count = |pointer: &str| scale.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
+    let cells =
+        vec![json!(text::name(&meta)), json!(count("/spec/replicas")), json!(count("/status/replicas")), json!(text::age_of(&meta, now))];
+    let metadata = ListMeta { resource_version: meta.resource_version.clone(), ..ListMeta::default() };
+    let object = match include {
+        IncludeObject::Metadata => RowObject::Metadata(Box::new(PartialObjectMetadata::new(meta))),
+        IncludeObject::Object => RowObject::Object(scale.clone()),
+        IncludeObject::None => RowObject::None,
+    };
+    Table { rows: vec![Row { cells, conditions: Vec::new(), object }], ..table(metadata, Some(SCALE_COLUMNS)) }
+}
+
+fn table(metadata: ListMeta, column_definitions: Option<&'static [Column]>) -> Table {
+    Table { kind: "Table", api_version: "meta.k8s.io/v1", metadata, column_definitions, rows: Vec::new() }
+}
+
+fn list_meta(list: &List) -> ListMeta {
+    ListMeta {
+        continue_: (!list.continue_token.is_empty()).then(|| list.continue_token.clone()),
+        remaining_item_count: list.remaining.and_then(|count| i64::try_from(count).ok()),
+        resource_version: Some(list.revision.to_string()),
+        ..ListMeta::default()
+    }
+}
+
+fn bookmark_meta(revision: Revision, initial_events_end: bool) -> ObjectMeta {
+    let end = BTreeMap::from([("k8s.io/initial-events-end".to_owned(), "true".to_owned())]);
+    ObjectMeta { annotations: initial_events_end.then_some(end), resource_version: Some(revision.to_string()), ..ObjectMeta::default() }
+}
+
+fn empty_object(resource: &Resource) -> Vec<u8> {
+    json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {}}).to_string().into_bytes()
+}
+
+fn decode_current(resource: &Resource, current: &Current) -> Result<BoxObject, ApiError> {
+    match current {
+        Current::Stored(entry) => decode_entry(resource, entry, entry.mod_revision),
+        Current::Made(value) => decode(resource, value.to_string().as_bytes()),
+    }
+}
+
+fn decode_entry(resource: &Resource, entry: &Entry, revision: Revision) -> Result<BoxObject, ApiError> {
+    let mut object = decode(resource, &entry.value)?;
+    object.meta_mut().resource_version = Some(revision.to_string());
+    Ok(object)
+}
+
+fn decode(resource: &Resource, bytes: &[u8]) -> Result<BoxObject, ApiError> {
+    (resource.decode_stored)(bytes)
+        .map_err(|error| ApiError::Internal { message: format!("cannot read a stored {}: {error}", resource.kind) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Objects of which only the metadata is asked for.
+
+use super::{bookmark_meta, list_meta};
+use crate::{ApiError, Current, List, WatchEvent};
+use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use berth_store::{Entry, Revision};
+use serde::{Deserialize, Serialize};
+
+/// The metadata of any object, as an object of the API group `meta.k8s.io`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartialObjectMetadata {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: ObjectMeta,
+}
+
+/// A page of a list, metadata only.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartialObjectMetadataList {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: ListMeta,
+    items: Vec<PartialObjectMetadata>,
+}
+
+/// The one part of an object that is read; the rest is skipped.
+#[derive(Deserialize)]
+struct OnlyMetadata {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+impl PartialObjectMetadata {
+    pub(super) fn new(metadata: ObjectMeta) -> Self {
+        Self { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata }
+    }
+
+    /// Of one object.
+    ///
+    /// # Errors
+    /// [`ApiError::Internal`] if the store holds what is no object.
+    pub fn of_object(current: &Current) -> Result<Self, ApiError> {
+        match current {
+            Current::Stored(entry) => of_entry(entry, entry.mod_revision),
+            Current::Made(value) => OnlyMetadata::deserialize(value).map(|only| Self::new(only.metadata)).map_err(|e| unreadable(&e)),
+        }
+    }
+
+    /// Of an event of a watch; `None` for an error, which is sent as it is.
+    ///
+    /// # Errors
+    /// As [`PartialObjectMetadata::of_object`].
+    pub fn of_watch_event(event: &WatchEvent) -> Result<Option<Self>, ApiError> {
+        let partial = match event {
+            WatchEvent::Added(entry) => of_entry(entry, entry.mod_revision)?,
+            WatchEvent::Modified(event) => of_entry(&event.entry, event.entry.mod_revision)?,
+            WatchEvent::Deleted { last, revision } => of_entry(last, *revision)?,
+            WatchEvent::Bookmark { revision, initial_events_end } => Self::new(bookmark_meta(*revision, *initial_events_end)),
+            WatchEvent::Expired(_) => return Ok(None),
+        };
+        Ok(Some(partial))
+    }
+}
+
+impl PartialObjectMetadataList {
+    /// Of a page of a list.
+    ///
+    /// # Errors
+    /// As [`PartialObjectMetadata::of_object`].
+    pub fn of_list(list: &List) -> Result<Self, ApiError> {
+        let items = list.items.iter().map(|entry| of_entry(entry, entry.mod_revision)).collect::<Result<_, _>>()?;
+        Ok(Self { kind: "PartialObjectMetadataList", api_version: "meta.k8s.io/v1", metadata: list_meta(list), items })
+    }
+}
+
+fn of_entry(entry: &Entry, revision: Revision) -> Result<PartialObjectMetadata, ApiError> {
+    let mut only: OnlyMetadata = serde_json::from_slice(&entry.value).map_err(|error| unreadable(&error))?;
+    only.metadata.resource_version = Some(revision.to_string());
+    Ok(PartialObjectMetadata::new(only.metadata))
+}
+
+fn unreadable(error: &serde_json::Error) -> ApiError {
+    ApiError::Internal { message: format!("cannot read the metadata of a stored object: {error}") }
+}

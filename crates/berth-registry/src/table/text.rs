@@ -1,0 +1,102 @@
+//! Columns and cell texts that several kinds share.
+
+use super::age;
+use crate::resource::Column;
+use berth_api::k8s_openapi::{
+    api::core::v1::PodSpec,
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// The column of the object's name.
+pub(super) const NAME: Column =
+    Column { name: "Name", kind: "string", format: "name", priority: 0, description: "Name of the object, unique in its namespace." };
+/// The column of the object's age.
+pub(super) const AGE: Column = text("Age", "How long ago the object was created.");
+pub(super) const CONTAINERS: Column = wide("Containers", "Names of the template's containers.");
+pub(super) const IMAGES: Column = wide("Images", "Images of the template's containers.");
+pub(super) const SELECTOR: Column = wide("Selector", "Which pods belong to the object.");
+
+/// A column that is always shown.
+pub(super) const fn text(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "string", format: "", priority: 0, description }
+}
+
+/// A column that only wide output shows.
+pub(super) const fn wide(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "string", format: "", priority: 1, description }
+}
+
+/// A column of whole numbers.
+pub(super) const fn integer(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "integer", format: "", priority: 0, description }
+}
+
+pub(super) fn name(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}
+
+pub(super) fn age_of(meta: &ObjectMeta, now: Timestamp) -> String {
+    age::since(meta.creation_timestamp.as_ref(), now)
+}
+
+/// The text, or `absent` where it is missing or empty.
+pub(super) fn or<'a>(text: Option<&'a str>, absent: &'a str) -> &'a str {
+    text.filter(|text| !text.is_empty()).unwrap_or(absent)
+}
+
+/// Names and images of a template's containers, each joined by commas.
+pub(super) fn containers(spec: Option<&PodSpec>) -> (String, String) {
+    let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let names: Vec<&str> = containers.iter().map(|c| c.name.as_str()).collect();
+    let images: Vec<&str> = containers.iter().map(|c| c.image.as_deref().unwrap_or_default()).collect();
+    (names.join(","), images.join(","))
+}
+
+/// `k=v,l=w`.
+pub(super) fn labels(labels: Option<&BTreeMap<String, String>>) -> String {
+    let texts: Vec<String> = labels.into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
+    or(Some(&texts.join(",")), "<none>").to_owned()
+}
+
+/// `k=v,l in (a,b),!m`, by key.
+pub(super) fn selector(selector: Option<&LabelSelector>) -> String {
+    let mut texts: Vec<(&str, String)> = Vec::new();
+    if let Some(selector) = selector {
+        let equal = selector.match_labels.iter().flatten();
+        texts.extend(equal.map(|(key, value)| (key.as_str(), format!("{key}={value}"))));
+        for requirement in selector.match_expressions.iter().flatten() {
+            let key = requirement.key.as_str();
+            let mut values = requirement.values.clone().unwrap_or_default();
+            values.sort();
+            let text = match requirement.operator.as_str() {
+                "In" => format!("{key} in ({})", values.join(",")),
+                "NotIn" => format!("{key} notin ({})", values.join(",")),
+                "DoesNotExist" => format!("!{key}"),
+                _ => key.to_owned(),
+            };
+            texts.push((key, text));
+        }
+    }
+    texts.sort_by_key(|(key, _)| *key);
+    let texts: Vec<String> = texts.into_iter().map(|(_, text)| text).collect();
+    or(Some(&texts.join(",")), "<none>").to_owned()
+}
+
+/// The first `max` of `items`, joined by commas; how many more there are, if any.
+pub(super) fn first_few(items: &[String], max: usize) -> String {
+    let shown = items[..items.len().min(max)].join(",");
+    if items.len() > max { format!("{shown} + {} more...", items.len() - max) } else { shown }
+}
+
+pub(super) fn int_or_string(value: Option<&IntOrString>) -> String {
+    match value {
+        None => "N/A".to_owned(),
+        Some(IntOrString::Int(number)) => number.to_string(),
+        Some(IntOrString::String(text)) => text.clone(),
+    }
+}
