@@ -2,6 +2,8 @@
 
 use berth_api::Object;
 use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// The decision of one look.
@@ -70,7 +72,7 @@ pub enum Action {
         /// `None`: the object; else `status`, `scale`, ….
         subresource: Option<&'static str>,
         /// The patch.
-        patch: serde_json::Value,
+        patch: Value,
         /// Why, for people.
         reason: String,
         /// Recorded on its outcome.
@@ -116,6 +118,27 @@ pub enum Action {
         /// The node's name.
         node: String,
     },
+}
+
+/// The merge patch that turns `old` into `new`, below `field` (`status`); `None` if they are equal. Fields that are in `old` only become null;
+/// lists and nested objects that differ are given whole.
+pub(crate) fn merge_patch<T: Serialize>(field: &str, old: &T, new: &T) -> Option<Value> {
+    let (mut old, new) = (fields(old), fields(new));
+    let mut patch = Map::new();
+    for (key, value) in new {
+        if old.remove(&key).as_ref() != Some(&value) {
+            patch.insert(key, value);
+        }
+    }
+    patch.extend(old.into_iter().map(|(key, _)| (key, Value::Null)));
+    (!patch.is_empty()).then(|| json!({field: patch}))
+}
+
+fn fields<T: Serialize>(value: &T) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => unreachable!("API structs have string keys only"),
+    }
 }
 
 /// `propagationPolicy` of a delete.

@@ -1,6 +1,10 @@
 //! The ReplicaSet controller's decisions: as many active pods as its spec says.
 
+mod plan;
 pub mod rank;
+pub mod status;
+
+pub use plan::{BURST_PODS, plan};
 
 use crate::{
     counts::{PodCounts, PodSource},

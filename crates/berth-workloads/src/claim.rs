@@ -1,0 +1,52 @@
+//! Adopting and releasing: an object belongs to the owner whose selector matches its labels, and to no other.
+
+use crate::{
+    plan::{Action, ObjectRef, Outcome, Stage},
+    view::Meta,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::json;
+
+/// The reference by which `owner` manages an object.
+#[must_use]
+pub fn controller_reference(api_version: &str, kind: &str, owner: &Meta) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Makes `owner` the controller of an object that has none.
+#[must_use]
+pub fn adopt(target: ObjectRef, meta: &Meta, owner: OwnerReference) -> Action {
+    let reason = format!("{} {} selects it", owner.kind, owner.name);
+    // A plain reference to the same owner, if there is one, becomes the controller reference.
+    let mut owners: Vec<_> = meta.owners.iter().filter(|other| other.uid != owner.uid).cloned().collect();
+    owners.push(owner);
+    set_owners(target, &owners, reason)
+}
+
+/// Takes the owner with this uid off an object.
+#[must_use]
+pub fn release(target: ObjectRef, meta: &Meta, owner_uid: &str) -> Action {
+    let owners: Vec<_> = meta.owners.iter().filter(|owner| owner.uid != owner_uid).cloned().collect();
+    set_owners(target, &owners, "its labels no longer match the selector".to_owned())
+}
+
+/// The claims of one look. `owner` is read again before anything is adopted in its name; releasing needs no such check.
+#[must_use]
+pub fn stages(owner: ObjectRef, adopt: Vec<Action>, release: Vec<Action>) -> Vec<Stage> {
+    let confirm = if adopt.is_empty() { Vec::new() } else { vec![Action::ConfirmAlive { target: owner }] };
+    let claims = adopt.into_iter().chain(release).collect();
+    [confirm, claims].into_iter().filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect()
+}
+
+/// The list is written as a whole: the resource version that the target carries keeps other writers' changes from being lost.
+fn set_owners(target: ObjectRef, owners: &[OwnerReference], reason: String) -> Action {
+    let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
+    Action::Patch { target, subresource: None, patch: json!({"metadata": {"ownerReferences": owners}}), reason, events: Outcome::default() }
+}

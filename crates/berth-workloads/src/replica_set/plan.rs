@@ -1,0 +1,142 @@
+//! One look at one ReplicaSet.
+
+use super::{
+    State,
+    rank::{Ages, Candidate, DeletionCost, Ranking},
+    status::status,
+};
+use crate::{
+    claim,
+    plan::{Action, Outcome, Plan, Stage, merge_patch},
+    view::PodView,
+};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+
+/// How many pods one look creates or deletes at most: what is left waits for the next look, so that one set cannot keep the others waiting.
+pub const BURST_PODS: usize = 500;
+
+/// Longest name of a pod.
+const NAME_LENGTH_MAX: usize = 253;
+
+/// Decides what to do for one ReplicaSet.
+///
+/// Adopting and releasing come first and alone: counts are only right afterwards. Then as many pods are created or deleted as are missing or
+/// too many, while the status is written. A set without a valid selector is left alone.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    if state.set.selector.is_none() {
+        return Plan::default();
+    }
+    let claims = claims(state);
+    if !claims.is_empty() {
+        return Plan { stages: claims, ..Plan::default() };
+    }
+    let (pods, error) = match manage(state) {
+        Ok(action) => (action, state.last_error.map(str::to_owned)),
+        Err(NoLabels) => (None, Some(NoLabels.to_string())),
+    };
+    let actions: Vec<_> = pods.into_iter().chain(write_status(state, error.as_deref())).collect();
+    let stages = if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] };
+    Plan { stages, look_again: state.next_available_at, ..Plan::default() }
+}
+
+/// Adopts matching orphans and releases pods that no longer match; nothing once the set is being deleted.
+fn claims(state: &State<'_>) -> Vec<Stage> {
+    let (set, counts) = (state.set, &state.counts);
+    if set.meta.deleted.is_some() || (counts.adoptable == 0 && counts.mismatched == 0) {
+        return Vec::new();
+    }
+    let adopt = state.pods.adoptable().into_iter().map(|pod| claim::adopt(pod.reference(), &pod.meta, owner_reference(state)));
+    let release = state.pods.mismatched().into_iter().map(|pod| claim::release(pod.reference(), &pod.meta, &set.meta.uid));
+    claim::stages(set.reference(), adopt.collect(), release.collect())
+}
+
+/// The template has no labels, so that no selector could find its pods.
+#[derive(Debug, PartialEq, Eq)]
+struct NoLabels;
+
+impl std::fmt::Display for NoLabels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("unable to create pods, no labels")
+    }
+}
+
+/// Creates what is missing or deletes what is too many.
+fn manage(state: &State<'_>) -> Result<Option<Action>, NoLabels> {
+    let (wanted, active) = (i64::from(state.set.replicas.max(0)), i64::from(state.counts.active));
+    if state.set.meta.deleted.is_some() || wanted == active {
+        return Ok(None);
+    }
+    let count = usize::try_from((wanted - active).unsigned_abs()).unwrap_or(usize::MAX).min(BURST_PODS);
+    if wanted < active { Ok(Some(delete(state, count))) } else { create(state, count).map(Some) }
+}
+
+fn create(state: &State<'_>, count: usize) -> Result<Action, NoLabels> {
+    let template = Box::new(pod(state));
+    if template.metadata.labels.as_ref().is_none_or(std::collections::BTreeMap::is_empty) {
+        return Err(NoLabels);
+    }
+    Ok(Action::CreatePods { template, count, owner: state.set.reference(), owner_kind: "ReplicaSet" })
+}
+
+/// The pod to create, but for its name.
+fn pod(state: &State<'_>) -> Pod {
+    let set = state.set;
+    let template = set.template.metadata.as_ref();
+    // The dash is left out where no room is left for it; the API server cuts the rest to fit.
+    let dash = if set.meta.name.len() < NAME_LENGTH_MAX { "-" } else { "" };
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}{dash}", set.meta.name)),
+            namespace: Some(set.meta.namespace.clone()),
+            labels: template.and_then(|metadata| metadata.labels.clone()),
+            annotations: template.and_then(|metadata| metadata.annotations.clone()),
+            finalizers: template.and_then(|metadata| metadata.finalizers.clone()),
+            owner_references: Some(vec![owner_reference(state)]),
+            ..ObjectMeta::default()
+        },
+        spec: set.template.spec.clone(),
+        ..Pod::default()
+    }
+}
+
+fn owner_reference(state: &State<'_>) -> OwnerReference {
+    claim::controller_reference(state.set.group.api_version(), "ReplicaSet", &state.set.meta)
+}
+
+fn delete(state: &State<'_>, count: usize) -> Action {
+    let pods = victims(state, count).into_iter().map(PodView::reference);
+    // A status update of the pod must not save it: only its identity counts.
+    let pods = pods.map(|pod| crate::plan::ObjectRef { resource_version: None, ..pod }).collect();
+    Action::DeletePods { pods, owner: state.set.reference(), owner_kind: "ReplicaSet" }
+}
+
+/// The `count` active pods that go first. Where all go, none is ranked.
+fn victims<'a>(state: &State<'a>, count: usize) -> Vec<&'a PodView> {
+    let active = state.pods.active();
+    if active.len() <= count {
+        return active;
+    }
+    let candidates = active.into_iter().map(|pod| Candidate { pod, related: state.pods.related_on_node(&pod.node_name) }).collect();
+    ranking(state).first(candidates, count).into_iter().map(|candidate| candidate.pod).collect()
+}
+
+fn ranking(state: &State<'_>) -> Ranking {
+    let cost = if state.gates.enabled("PodDeletionCost") { DeletionCost::Counts } else { DeletionCost::Ignored };
+    let ages = if state.gates.enabled("LogarithmicScaleDown") { Ages::Logarithmic } else { Ages::Exact };
+    Ranking { now: state.now, cost, ages }
+}
+
+fn write_status(state: &State<'_>, error: Option<&str>) -> Option<Action> {
+    let patch = merge_patch("status", &state.set.status, &status(state, error))?;
+    Some(Action::Patch {
+        target: state.set.reference(),
+        subresource: Some("status"),
+        patch,
+        reason: "its pods have changed".to_owned(),
+        events: Outcome::default(),
+    })
+}

@@ -1,0 +1,74 @@
+//! What a ReplicaSet's status says.
+
+use super::State;
+use berth_api::apps::ReplicaSetStatus;
+use jiff::Timestamp;
+use k8s_openapi::{api::apps::v1::ReplicaSetCondition, apimachinery::pkg::apis::meta::v1::Time};
+
+const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// The status that the counts of `state` make. `error` is what keeps the set from having the pods it wants.
+#[must_use]
+pub fn status(state: &State<'_>, error: Option<&str>) -> ReplicaSetStatus {
+    let counts = &state.counts;
+    let reports_terminating = state.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
+    ReplicaSetStatus {
+        replicas: number(counts.active),
+        fully_labeled_replicas: number(counts.fully_labeled),
+        ready_replicas: number(counts.ready),
+        available_replicas: number(counts.available),
+        terminating_replicas: reports_terminating.then(|| number(counts.terminating)),
+        observed_generation: state.set.meta.generation,
+        conditions: conditions(
+            state.set.status.conditions.as_deref().unwrap_or_default(),
+            error.map(|message| Failure { message, active: counts.active.into(), wanted: state.set.replicas.into() }),
+            state.now,
+        ),
+    }
+}
+
+/// Why a set does not have the pods it wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure<'a> {
+    /// The error.
+    pub message: &'a str,
+    /// How many pods it has.
+    pub active: i64,
+    /// How many it wants.
+    pub wanted: i64,
+}
+
+/// The conditions after a look: `ReplicaFailure` is added on the first failure, left as it is while failures last, removed without one.
+#[must_use]
+pub fn conditions(stored: &[ReplicaSetCondition], failure: Option<Failure<'_>>, now: Timestamp) -> Option<Vec<ReplicaSetCondition>> {
+    let is_failure = |condition: &ReplicaSetCondition| condition.type_.as_deref() == Some(REPLICA_FAILURE);
+    let mut conditions: Vec<_> = stored.iter().filter(|condition| failure.is_some() || !is_failure(condition)).cloned().collect();
+    if let Some(failure) = failure
+        && !conditions.iter().any(is_failure)
+    {
+        conditions.push(failure.condition(now));
+    }
+    (!conditions.is_empty()).then_some(conditions)
+}
+
+impl Failure<'_> {
+    fn condition(&self, now: Timestamp) -> ReplicaSetCondition {
+        let reason = match self.active.cmp(&self.wanted) {
+            std::cmp::Ordering::Less => Some("FailedCreate".to_owned()),
+            std::cmp::Ordering::Greater => Some("FailedDelete".to_owned()),
+            std::cmp::Ordering::Equal => None,
+        };
+        ReplicaSetCondition {
+            type_: Some(REPLICA_FAILURE.to_owned()),
+            status: Some("True".to_owned()),
+            reason,
+            message: Some(self.message.to_owned()),
+            last_transition_time: Some(Time(now)),
+        }
+    }
+}
+
+/// A count as the wire has it. Counts of pods in one namespace stay far below 2³¹.
+fn number(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
