@@ -3,4 +3,6 @@ use crate::run::Outcome;
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {}
-pub(crate) fn run(_: &Options) -> Outcome { Ok(()) }
+pub(crate) fn run(_: &Options) -> Outcome {
+    Ok(())
+}

@@ -33,7 +33,8 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 ];
 
 /// Crates that the simulation links: all that they need of time, tasks and randomness is passed in.
-const DETERMINISTIC: &[&str] = &["berth-api", "berth-workloads", "berth-store", "berth-registry", "berth-controllers", "berth-node", "berth-sim"];
+const DETERMINISTIC: &[&str] =
+    &["berth-api", "berth-workloads", "berth-store", "berth-registry", "berth-controllers", "berth-node", "berth-sim"];
 
 /// The parts of those crates that the simulation does not build.
 const REAL_BACKENDS: &[&str] = &["crates/berth-store/src/backend/embedded"];
@@ -61,7 +62,8 @@ const LINES_MAX: usize = 900;
 
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
-    let faults: Vec<String> = [layers(), simulation_reach(), banned_calls(), unfinished(), sizes(), dead_files()].into_iter().flatten().collect();
+    let faults: Vec<String> =
+        [layers(), simulation_reach(), banned_calls(), unfinished(), sizes(), dead_files()].into_iter().flatten().collect();
     for fault in &faults {
         say(fault);
     }
@@ -116,9 +118,8 @@ fn banned_calls() -> Vec<String> {
             continue;
         }
         for (number, line) in code_lines(&text) {
-            faults.extend(
-                BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(word, why)| format!("{path}:{number}: {word}: {why}")),
-            );
+            faults
+                .extend(BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(word, why)| format!("{path}:{number}: {word}: {why}")));
         }
     }
     faults

@@ -18,7 +18,8 @@ pub(crate) fn compare(shared: &Path) -> Outcome {
 fn differences(ours: &Path, theirs: &Path) -> Result<Vec<String>, String> {
     let (ours, theirs) = (files(ours)?, files(theirs)?);
     let missing = theirs.keys().filter(|name| !ours.contains_key(*name)).map(|name| format!("{name} is missing"));
-    let differing = ours.iter().filter(|(name, text)| theirs.get(*name).is_none_or(|other| other != *text)).map(|(name, _)| format!("{name} differs"));
+    let differing =
+        ours.iter().filter(|(name, text)| theirs.get(*name).is_none_or(|other| other != *text)).map(|(name, _)| format!("{name} differs"));
     Ok(missing.chain(differing).collect())
 }
 

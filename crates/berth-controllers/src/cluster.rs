@@ -61,6 +61,12 @@ pub trait Cluster: Send + Sync + 'static {
     /// Creates an object under the name it carries.
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
 
+    /// As [`Cluster::create`], in a group that may be another than the kind's own (`apps.berth.dev`).
+    fn create_in(&self, group: &'static str, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let own = object.api_version().rsplit_once('/').map_or("", |(group, _)| group);
+        if own == group { self.create(object) } else { Box::pin(async { Err(ApiError::UnknownResource) }) }
+    }
+
     /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
     fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>>;
 

@@ -2,9 +2,14 @@
 
 pub mod cache;
 pub mod cluster;
+pub mod events;
+pub mod executor;
+pub mod local;
 pub mod metrics;
 pub mod own_writes;
 pub mod queue;
+#[cfg(test)]
+mod testing;
 pub mod worker;
 
 pub use cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};

@@ -40,10 +40,12 @@ pub struct Writes {
 /// A write whose outcome is unknown. It is repeated until the answer is definite, before its key is planned again.
 #[derive(Debug)]
 pub enum Unsettled {
-    /// A create; repeated under the same name.
-    Create(Box<dyn Object>),
+    /// A create in this group; repeated under the same name.
+    Create(&'static str, Box<dyn Object>),
     /// A delete; its options carry the uid.
-    Delete(ObjectName, DeleteOptions),
+    Delete(Gone, DeleteOptions),
+    /// A change, guarded by its precondition: not repeated, but read past every cache for the revision to wait for.
+    Read(Gone),
 }
 
 /// What the caches show, for [`OwnWrites::blocked`].

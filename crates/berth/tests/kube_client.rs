@@ -90,19 +90,27 @@ async fn a_deployment_lives_and_dies() {
     until(&deployments, rolled_out(6)).await;
     assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
 
-    deployments.delete("web", &DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() }).await.unwrap();
+    deployments
+        .delete("web", &DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() })
+        .await
+        .unwrap();
     until_none(&deployments).await;
     assert!(pods.list(&ListParams::default()).await.unwrap().items.is_empty(), "foreground: the pods went first");
 
     deployments.create(&PostParams::default(), &web(2)).await.unwrap();
     until(&deployments, rolled_out(2)).await;
-    deployments.delete("web", &DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() }).await.unwrap();
+    deployments
+        .delete("web", &DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() })
+        .await
+        .unwrap();
     until_none(&deployments).await;
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 2);
     let orphans = sets.list(&ListParams::default()).await.unwrap().items;
     assert!(orphans.iter().all(|set| set.owner_references().is_empty()));
     for set in orphans {
-        sets.delete(&set.name_any(), &DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() }).await.unwrap();
+        sets.delete(&set.name_any(), &DeleteParams { propagation_policy: Some(PropagationPolicy::Background), ..DeleteParams::default() })
+            .await
+            .unwrap();
     }
     until_none(&pods).await;
 }

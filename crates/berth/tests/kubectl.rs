@@ -46,7 +46,8 @@ fn a_bad_update_stops_at_max_unavailable_and_is_undone() {
     let berth = up(FAST);
     berth.apply(&deployment("web", 4, "web:1"));
     berth.kubectl(&["rollout", "status", "deployment/web"]);
-    let patch = r#"{"spec":{"progressDeadlineSeconds":2,"template":{"metadata":{"annotations":{"sim.berth.dev/fails":"ImagePullBackOff"}}}}}"#;
+    let patch =
+        r#"{"spec":{"progressDeadlineSeconds":2,"template":{"metadata":{"annotations":{"sim.berth.dev/fails":"ImagePullBackOff"}}}}}"#;
     berth.kubectl(&["patch", "deployment", "web", "--patch", patch]);
     assert!(berth.kubectl_fails(&["rollout", "status", "deployment/web"]).contains("exceeded its progress deadline"));
     assert_eq!(berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"]), "3");
@@ -154,10 +155,18 @@ fn writing_works_in_every_form() {
     assert_eq!(spec, "1 3 web:1 A");
     let unknown = deployment("typo", 1, "web:1").replace("replicas:", "replicsa:");
     let refused = berth.kubectl_with(&unknown, &["apply", "--filename", "-"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown field \"spec.replicsa\""), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("unknown field \"spec.replicsa\""),
+        "{}",
+        String::from_utf8_lossy(&refused.stderr)
+    );
     let invalid = deployment("bad", 1, "web:1").replace("matchLabels: {app: bad}", "matchLabels: {app: other}");
     let refused = berth.kubectl_with(&invalid, &["apply", "--filename", "-"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("does not match template `labels`"), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("does not match template `labels`"),
+        "{}",
+        String::from_utf8_lossy(&refused.stderr)
+    );
     berth.kubectl(&["delete", "deployment", "web", "--wait"]);
     berth.kubectl_fails(&["get", "deployment", "web"]);
 }

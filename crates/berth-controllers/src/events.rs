@@ -1,0 +1,359 @@
+//! Events: repeated ones are counted instead of written anew, floods are cut, and nobody ever waits for one to be written.
+
+use crate::{
+    cluster::{Cluster, ObjectName, ResourceName},
+    lock,
+    metrics::Metrics,
+};
+use berth_registry::ApiError;
+use berth_store::env::{Env, Rng};
+use berth_workloads::{
+    lru::Lru,
+    plan::{EventRecord, Repeat, Severity},
+};
+use event_listener::Event as Wake;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::{Event, EventSource, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use serde_json::json;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+/// An event that repeats within this time is counted, not written anew.
+const SERIES_WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// How many events of one object and reason are written at once; further ones are dropped.
+const BURST: u32 = 25;
+/// One more may be written each time this has passed.
+const REFILL: SignedDuration = SignedDuration::from_mins(5);
+/// How many series and objects are remembered.
+const MEMORY: usize = 4096;
+/// How many writes may wait; the oldest is dropped for a newer one.
+const BUFFER_MAX: usize = 1024;
+/// The resource that events are written to.
+const EVENTS: ResourceName = ResourceName { group: "", plural: "events" };
+
+/// Records events for one component. Cheap to clone; recording never blocks and never fails.
+#[derive(Clone)]
+pub struct Recorder {
+    component: &'static str,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    cluster: Arc<dyn Cluster>,
+    env: Env,
+    metrics: Arc<Metrics>,
+    pending: Mutex<Pending>,
+    wake: Wake,
+}
+
+struct Pending {
+    correlator: Correlator,
+    writes: VecDeque<Write>,
+}
+
+/// One write that is due.
+#[derive(Debug)]
+enum Write {
+    Create(Box<Event>),
+    /// The event repeated; `last` is it as it would be if it were written anew.
+    Count {
+        last: Box<Event>,
+    },
+}
+
+impl Recorder {
+    /// A recorder whose writer runs as a task of `env`. `component` is shown as the events' source.
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>, component: &'static str) -> Self {
+        let pending = Pending { correlator: Correlator::default(), writes: VecDeque::new() };
+        let shared = Arc::new(Shared { cluster, env, metrics, pending: Mutex::new(pending), wake: Wake::new() });
+        shared.env.spawner.spawn("events", Box::pin(write_all(Arc::clone(&shared))));
+        Self { component, shared }
+    }
+
+    /// The same recorder under another component's name.
+    #[must_use]
+    pub fn of(&self, component: &'static str) -> Self {
+        Self { component, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Records an event. It is written some time later, if at all.
+    pub fn record(&self, record: &EventRecord) {
+        let now = self.shared.env.clock.now();
+        let mut pending = lock(&self.shared.pending);
+        let write = match pending.correlator.correlate(record, now, &*self.shared.env.rng) {
+            Verdict::New { name } => Write::Create(Box::new(event(record, name, 1, now, now, self.component))),
+            Verdict::Repeated { name, count, first } => {
+                Write::Count { last: Box::new(event(record, name, count, first, now, self.component)) }
+            }
+            Verdict::Known => return,
+            Verdict::TooMany => return self.shared.metrics.events_dropped.inc(),
+        };
+        if pending.writes.len() == BUFFER_MAX {
+            pending.writes.pop_front();
+            self.shared.metrics.events_dropped.inc();
+        }
+        pending.writes.push_back(write);
+        self.shared.wake.notify(1);
+    }
+}
+
+async fn write_all(shared: Arc<Shared>) {
+    loop {
+        let changed = shared.wake.listen();
+        let write = lock(&shared.pending).writes.pop_front();
+        match write {
+            Some(write) => shared.write(write).await,
+            None => changed.await,
+        }
+    }
+}
+
+impl Shared {
+    async fn write(&self, write: Write) {
+        let result = match write {
+            Write::Create(event) => self.cluster.create(event).await.map(drop),
+            Write::Count { last } => self.count(last).await,
+        };
+        if let Err(error) = result {
+            tracing::debug!(%error, "an event could not be written");
+        }
+    }
+
+    /// Counts a repeated event up; writes it anew if it has expired.
+    async fn count(&self, last: Box<Event>) -> Result<(), ApiError> {
+        let name = ObjectName {
+            resource: EVENTS,
+            namespace: last.metadata.namespace.clone().unwrap_or_default(),
+            name: last.metadata.name.clone().unwrap_or_default(),
+        };
+        let patch = json!({"count": last.count, "lastTimestamp": last.last_timestamp});
+        match self.cluster.patch(&name, None, patch).await {
+            Err(ApiError::NotFound { .. }) => self.cluster.create(last).await.map(drop),
+            other => other.map(drop),
+        }
+    }
+}
+
+fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last: Timestamp, component: &str) -> Event {
+    let about = &record.about;
+    // Events about cluster-scoped objects live in `default`, as upstream.
+    let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+    Event {
+        metadata: ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() },
+        involved_object: ObjectReference {
+            api_version: Some(record.about_api_version.clone()),
+            kind: Some(record.about_kind.to_owned()),
+            namespace: Some(about.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            name: Some(about.name.clone()),
+            uid: Some(about.uid.clone()),
+            resource_version: about.resource_version.clone(),
+            ..ObjectReference::default()
+        },
+        reason: Some(record.reason.to_owned()),
+        message: Some(record.message.clone()),
+        type_: Some(severity(record.severity).to_owned()),
+        count: Some(i32::try_from(count).unwrap_or(i32::MAX)),
+        first_timestamp: Some(Time(first)),
+        last_timestamp: Some(Time(last)),
+        source: Some(EventSource { component: Some(component.to_owned()), ..EventSource::default() }),
+        reporting_component: Some(component.to_owned()),
+        ..Event::default()
+    }
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Normal => "Normal",
+        Severity::Warning => "Warning",
+    }
+}
+
+/// What makes two events the same.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct SeriesKey {
+    uid: String,
+    reason: &'static str,
+    message: String,
+    severity: &'static str,
+}
+
+struct Series {
+    name: String,
+    count: u32,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// A token bucket.
+struct Allowance {
+    left: u32,
+    refilled: Timestamp,
+}
+
+/// Decides what becomes of each event. Plain data; forgets the least recently used.
+struct Correlator {
+    series: Lru<SeriesKey, Series>,
+    once: Lru<SeriesKey, ()>,
+    allowances: Lru<(String, &'static str), Allowance>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    New { name: String },
+    Repeated { name: String, count: u32, first: Timestamp },
+    Known,
+    TooMany,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self { series: Lru::new(MEMORY), once: Lru::new(MEMORY), allowances: Lru::new(MEMORY) }
+    }
+}
+
+impl Correlator {
+    fn correlate(&mut self, record: &EventRecord, now: Timestamp, rng: &dyn Rng) -> Verdict {
+        let key = SeriesKey {
+            uid: record.about.uid.clone(),
+            reason: record.reason,
+            message: record.message.clone(),
+            severity: severity(record.severity),
+        };
+        if record.repeat == Repeat::Once && self.once.get_mut(&key).is_some() {
+            return Verdict::Known;
+        }
+        // By object and reason, so that a thousand created pods do not hide the one that could not be.
+        if !self.allow((record.about.uid.clone(), record.reason), now) {
+            return Verdict::TooMany;
+        }
+        if record.repeat == Repeat::Once {
+            self.once.insert(key.clone(), ());
+        }
+        match self.series.get_mut(&key) {
+            Some(series) if now.duration_since(series.last) < SERIES_WINDOW => {
+                series.count = series.count.saturating_add(1);
+                series.last = now;
+                Verdict::Repeated { name: series.name.clone(), count: series.count, first: series.first }
+            }
+            _ => {
+                let name = event_name(&record.about.name, rng);
+                self.series.insert(key, Series { name: name.clone(), count: 1, first: now, last: now });
+                Verdict::New { name }
+            }
+        }
+    }
+
+    fn allow(&mut self, key: (String, &'static str), now: Timestamp) -> bool {
+        let Some(allowance) = self.allowances.get_mut(&key) else {
+            self.allowances.insert(key, Allowance { left: BURST - 1, refilled: now });
+            return true;
+        };
+        let periods = now.duration_since(allowance.refilled).as_secs() / REFILL.as_secs();
+        if periods > 0 {
+            allowance.left = u32::try_from(periods).unwrap_or(BURST).saturating_add(allowance.left).min(BURST);
+            allowance.refilled = now;
+        }
+        let allowed = allowance.left > 0;
+        allowance.left = allowance.left.saturating_sub(1);
+        allowed
+    }
+}
+
+fn event_name(object: &str, rng: &dyn Rng) -> String {
+    let mut bytes = [0; 8];
+    rng.fill(&mut bytes);
+    format!("{object}.{:016x}", u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Numbers;
+    use berth_workloads::plan::ObjectRef;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("in range")
+    }
+
+    fn record(uid: &str, message: &str, repeat: Repeat) -> EventRecord {
+        let about = ObjectRef {
+            group: "apps",
+            resource: "replicasets",
+            namespace: "ns".into(),
+            name: "web".into(),
+            uid: uid.into(),
+            resource_version: None,
+        };
+        EventRecord {
+            about,
+            about_kind: "ReplicaSet",
+            about_api_version: "apps/v1".into(),
+            severity: Severity::Warning,
+            reason: "FailedCreate",
+            message: message.into(),
+            repeat,
+        }
+    }
+
+    /// What becomes of events at these seconds: `new`, a count, `known` or `cut`.
+    fn check(events: &[(i64, &str, &str, Repeat)], wanted: &[&str]) {
+        let (mut correlator, rng) = (Correlator::default(), Numbers::default());
+        let verdicts: Vec<String> = events
+            .iter()
+            .map(|(second, uid, message, repeat)| match correlator.correlate(&record(uid, message, *repeat), at(*second), &rng) {
+                Verdict::New { .. } => "new".to_owned(),
+                Verdict::Repeated { count, .. } => count.to_string(),
+                Verdict::Known => "known".to_owned(),
+                Verdict::TooMany => "cut".to_owned(),
+            })
+            .collect();
+        assert_eq!(verdicts, wanted);
+    }
+
+    #[test]
+    fn the_same_event_within_ten_minutes_is_counted() {
+        let each = Repeat::Each;
+        check(&[(0, "1", "m", each), (599, "1", "m", each), (1198, "1", "m", each)], &["new", "2", "3"]);
+        check(&[(0, "1", "m", each), (600, "1", "m", each)], &["new", "new"]);
+        check(&[(0, "1", "m", each), (1, "1", "other", each), (1, "2", "m", each)], &["new", "new", "new"]);
+    }
+
+    #[test]
+    fn an_event_that_is_recorded_once_is_not_counted_later() {
+        check(&[(0, "1", "m", Repeat::Once), (5, "1", "m", Repeat::Once), (9000, "1", "m", Repeat::Once)], &["new", "known", "known"]);
+    }
+
+    #[test]
+    fn a_flood_about_one_object_is_cut_and_others_are_not() {
+        let mut correlator = Correlator::default();
+        let rng = Numbers::default();
+        let mut verdict = |uid: &str, second: i64, index: i64| {
+            correlator.correlate(&record(uid, &index.to_string(), Repeat::Each), at(second), &rng) != Verdict::TooMany
+        };
+        let written = (0..100).filter(|index| verdict("1", 0, *index)).count();
+        assert_eq!(written, 25);
+        assert!(verdict("2", 0, 0));
+        assert_eq!((0..3).filter(|index| verdict("1", 300, 100 + index)).count(), 1);
+    }
+
+    #[test]
+    fn an_event_names_what_it_is_about() {
+        let event = event(&record("1", "m", Repeat::Each), "web.01".into(), 2, at(1), at(2), "replicaset-controller");
+        let value = serde_json::to_value(&event).expect("string keys");
+        assert_eq!(
+            value["involvedObject"],
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "ns", "name": "web", "uid": "1"})
+        );
+        assert_eq!(
+            (&value["type"], &value["count"], &value["source"]["component"]),
+            (&json!("Warning"), &json!(2), &json!("replicaset-controller"))
+        );
+        assert_eq!((&value["firstTimestamp"], &value["lastTimestamp"]), (&json!("1970-01-01T00:00:01Z"), &json!("1970-01-01T00:00:02Z")));
+    }
+}

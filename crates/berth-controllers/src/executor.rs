@@ -1,0 +1,403 @@
+//! Carries plans out: stage after stage, the actions of one stage together. Decides nothing.
+
+use crate::{
+    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    events::Recorder,
+    own_writes::{Gone, Unsettled, Writes},
+};
+use berth_api::Object;
+use berth_registry::{ApiError, DeleteOptions, PropagationPolicy, Subresource, options::Precondition};
+use berth_store::env::Rng;
+use berth_workloads::{
+    Action, Plan,
+    plan::{EventRecord, ObjectRef, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
+};
+use futures::{Stream, StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The resource of pods.
+pub const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+/// Letters and digits that form no words: upstream's choice for generated names.
+const SAFE_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many of them end a generated name.
+const SUFFIX_LENGTH: usize = 5;
+/// A generated name is a DNS label: its prefix is cut to what remains of 63.
+const PREFIX_MAX: usize = 63 - SUFFIX_LENGTH;
+/// How many names are tried for one pod where each is taken by another.
+const NAME_TRIES: usize = 8;
+
+/// Carries out plans of one component.
+pub struct Executor {
+    cluster: Arc<dyn Cluster>,
+    rng: Arc<dyn Rng>,
+    events: Recorder,
+}
+
+/// What came of a plan, or of an action.
+#[derive(Debug, Default)]
+pub struct Carried {
+    /// What the caches must show before the same key is planned again.
+    pub writes: Writes,
+    /// The first action that failed.
+    pub error: Option<CarryError>,
+}
+
+/// An action that failed. What was done before it stays done.
+#[derive(Debug, thiserror::Error)]
+pub enum CarryError {
+    /// The API refused, or could not be reached.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// Nobody may act in the name of an object that is going or gone.
+    #[error("{name} is being deleted or was replaced")]
+    NotAlive {
+        /// Its name.
+        name: String,
+    },
+    /// The name is taken by an object with another owner.
+    #[error("{name} already exists and belongs to another owner")]
+    Taken {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What the executor reads of an object that is already there.
+#[derive(Default, Deserialize)]
+struct Known {
+    #[serde(default)]
+    metadata: KnownMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KnownMeta {
+    #[serde(default)]
+    uid: String,
+    deletion_timestamp: Option<Timestamp>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+impl Carried {
+    fn failed(error: impl Into<CarryError>) -> Self {
+        Self { error: Some(error.into()), ..Self::default() }
+    }
+
+    fn wrote(resource: ResourceName, written: &RawObject) -> Self {
+        let mut carried = Self::default();
+        carried.writes.wrote(resource, written);
+        carried
+    }
+
+    fn add(&mut self, other: Self) {
+        self.writes.merge(other.writes);
+        self.error = self.error.take().or(other.error);
+    }
+}
+
+impl Executor {
+    /// An executor that writes to `cluster` and records what happened.
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, rng: Arc<dyn Rng>, events: Recorder) -> Self {
+        Self { cluster, rng, events }
+    }
+
+    /// Carries `plan` out up to the first stage in which an action fails; that stage is still finished.
+    pub async fn carry_out(&self, plan: Plan) -> Carried {
+        plan.events.iter().for_each(|event| self.events.record(event));
+        let mut carried = Carried::default();
+        for stage in plan.stages {
+            carried.add(gather(stage.actions.into_iter().map(|action| self.act(action))).await);
+            if carried.error.is_some() {
+                break;
+            }
+        }
+        carried
+    }
+
+    /// Repeats writes of unknown outcome. Those that are still unknown are in the answer.
+    pub async fn settle(&self, unsettled: Vec<Unsettled>) -> Carried {
+        gather(unsettled.into_iter().map(|write| self.settle_one(write))).await
+    }
+
+    async fn act(&self, action: Action) -> Carried {
+        match action {
+            Action::ConfirmAlive { target } => self.confirm_alive(&target).await,
+            Action::Create { group, object, events, .. } => self.noted(events, self.create(group, object)).await,
+            Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
+            Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
+                self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
+            }
+            Action::CreatePods { template, count, owner, owner_kind } => self.create_pods(&template, count, &owner, owner_kind).await,
+            Action::DeletePods { pods, owner, owner_kind } => self.delete_pods(&pods, &owner, owner_kind).await,
+            Action::Bind { pod, node } => match self.cluster.bind(&name_of(&pod), &pod.uid, &node).await {
+                Ok(revision) => Carried { writes: Writes { revisions: [(PODS, revision)].into(), ..Writes::default() }, error: None },
+                Err(error) => self.unknown_or(error, || Unsettled::Read(gone(&pod))),
+            },
+        }
+    }
+
+    /// Waits for `action`, then records the event for how it ended.
+    async fn noted(&self, events: Outcome, action: impl Future<Output = Carried>) -> Carried {
+        let carried = action.await;
+        match (&carried.error, events.success, events.failure) {
+            (None, Some(success), _) => self.events.record(&success),
+            (Some(CarryError::Api(error)), _, _) if is_namespace_terminating(error) => (),
+            (Some(error), _, Some(mut failure)) => {
+                failure.message.push_str(&error.to_string());
+                self.events.record(&failure);
+            }
+            _ => (),
+        }
+        carried
+    }
+
+    async fn confirm_alive(&self, target: &ObjectRef) -> Carried {
+        match self.cluster.get(&name_of(target)).await.map(|object| object.as_ref().map(known)) {
+            Ok(Some(known)) if known.uid == target.uid && known.deletion_timestamp.is_none() => Carried::default(),
+            Ok(_) => Carried::failed(CarryError::NotAlive { name: target.name.clone() }),
+            Err(error) => Carried::failed(error),
+        }
+    }
+
+    async fn create(&self, group: &'static str, object: Box<dyn Object>) -> Carried {
+        let copy = object.clone_object();
+        let name = object_name(group, &*object);
+        match self.cluster.create_in(group, object).await {
+            Ok(written) => Carried::wrote(name.resource, &written),
+            Err(ApiError::AlreadyExists { .. }) => self.accept_own(&name, controller_uid(&*copy)).await,
+            Err(error) => self.unknown_or(error, || Unsettled::Create(group, copy)),
+        }
+    }
+
+    /// The object of this name is success if its controller has this uid.
+    async fn accept_own(&self, name: &ObjectName, controller: Option<String>) -> Carried {
+        match self.cluster.get(name).await {
+            Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => {
+                Carried::wrote(name.resource, &object)
+            }
+            Ok(_) => Carried::failed(CarryError::Taken { name: name.name.clone() }),
+            Err(error) => Carried::failed(error),
+        }
+    }
+
+    async fn patch(&self, target: &ObjectRef, subresource: Option<&'static str>, mut patch: Value) -> Carried {
+        patch["metadata"]["uid"] = json!(target.uid);
+        if let Some(version) = &target.resource_version {
+            patch["metadata"]["resourceVersion"] = json!(version);
+        }
+        let name = name_of(target);
+        match self.cluster.patch(&name, subresource.and_then(parse_subresource), patch).await {
+            Ok(written) => Carried::wrote(name.resource, &written),
+            Err(error) => self.unknown_or(error, || Unsettled::Read(gone(target))),
+        }
+    }
+
+    async fn delete(&self, target: &ObjectRef, propagation: Option<Propagation>, grace_period_seconds: Option<i64>) -> Carried {
+        let options = DeleteOptions {
+            grace_period_seconds,
+            propagation_policy: propagation.map(|policy| policy_of(policy).as_str().to_owned()),
+            precondition: Precondition { uid: Some(target.uid.clone()), resource_version: target.resource_version.clone() },
+            ..DeleteOptions::default()
+        };
+        self.delete_with(gone(target), options).await.1
+    }
+
+    /// Deletes; also says whether the object was still there.
+    async fn delete_with(&self, target: Gone, options: DeleteOptions) -> (Presence, Carried) {
+        let absent = |target| Carried { writes: Writes { gone: vec![target], ..Writes::default() }, error: None };
+        match self.cluster.delete(&target.name, options.clone()).await {
+            Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.name.resource, &lingering)),
+            Ok(None) => (Presence::Present, absent(target)),
+            Err(ApiError::NotFound { .. }) => (Presence::Absent, absent(target)),
+            Err(error) => (Presence::Present, self.unknown_or(error, || Unsettled::Delete(target, options))),
+        }
+    }
+
+    /// Slow start: 1, 2, 4, … pods together, no further batch after one in which a pod could not be created.
+    async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+        let (mut carried, mut left, mut batch) = (Carried::default(), count, 1);
+        while left > 0 && carried.error.is_none() {
+            let size = batch.min(left);
+            carried.add(gather((0..size).map(|_| self.create_pod(template, owner, owner_kind))).await);
+            left -= size;
+            batch = size * 2;
+        }
+        carried
+    }
+
+    async fn create_pod(&self, template: &Pod, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+        let mut name = String::new();
+        let mut carried = Carried::default();
+        for _ in 0..NAME_TRIES {
+            let mut pod = template.clone();
+            name = pod_name(pod.metadata.generate_name.as_deref().unwrap_or_default(), &*self.rng);
+            pod.metadata.name = Some(name.clone());
+            carried = self.create("", Box::new(pod)).await;
+            if !matches!(carried.error, Some(CarryError::Taken { .. })) {
+                break;
+            }
+        }
+        match &carried.error {
+            None => self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
+            // Its pods are being deleted with it: nothing to report, nothing to retry.
+            Some(CarryError::Api(error)) if is_namespace_terminating(error) => return Carried::default(),
+            Some(error) => self.record_pod(owner, owner_kind, Severity::Warning, "FailedCreate", format!("Error creating: {error}")),
+        }
+        carried
+    }
+
+    async fn delete_pods(&self, pods: &[ObjectRef], owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+        gather(pods.iter().map(|pod| self.delete_pod(pod, owner, owner_kind))).await
+    }
+
+    async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+        let precondition = Precondition { uid: Some(pod.uid.clone()), resource_version: pod.resource_version.clone() };
+        let (presence, carried) = self.delete_with(gone(pod), DeleteOptions { precondition, ..DeleteOptions::default() }).await;
+        match (&carried.error, presence) {
+            (None, Presence::Present) => {
+                self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.name));
+            }
+            (None, Presence::Absent) => (),
+            (Some(error), _) => {
+                self.record_pod(owner, owner_kind, Severity::Warning, "FailedDelete", format!("Error deleting: {error}"));
+            }
+        }
+        carried
+    }
+
+    async fn settle_one(&self, write: Unsettled) -> Carried {
+        match write {
+            Unsettled::Create(group, object) => {
+                let (name, controller) = (object_name(group, &*object), controller_uid(&*object));
+                let carried = self.create(group, object).await;
+                match carried.error {
+                    // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
+                    Some(CarryError::Api(_)) if carried.writes.unsettled.is_empty() => self.find_own(&name, controller).await,
+                    _ => carried,
+                }
+            }
+            Unsettled::Delete(target, options) => self.delete_with(target, options).await.1,
+            Unsettled::Read(target) => match self.cluster.get(&target.name).await {
+                Ok(Some(object)) => Carried::wrote(target.name.resource, &object),
+                Ok(None) => Carried { writes: Writes { gone: vec![target], ..Writes::default() }, error: None },
+                Err(error) => self.unknown_or(error, || Unsettled::Read(target)),
+            },
+        }
+    }
+
+    /// The object of this name, if its controller has this uid. That there is none is settled too.
+    async fn find_own(&self, name: &ObjectName, controller: Option<String>) -> Carried {
+        let carried = self.accept_own(name, controller).await;
+        if matches!(carried.error, Some(CarryError::Taken { .. })) { Carried::default() } else { carried }
+    }
+
+    /// A failure; where the write may have happened all the same, `repeat` says how to find out.
+    fn unknown_or(&self, error: ApiError, repeat: impl FnOnce() -> Unsettled) -> Carried {
+        let unsettled = if is_unknown(&error) { vec![repeat()] } else { Vec::new() };
+        Carried { writes: Writes { unsettled, ..Writes::default() }, error: Some(error.into()) }
+    }
+
+    fn record_pod(&self, owner: &ObjectRef, kind: &'static str, severity: Severity, reason: &'static str, message: String) {
+        let about_api_version = if owner.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", owner.group) };
+        let repeat = Repeat::Each;
+        self.events.record(&EventRecord { about: owner.clone(), about_kind: kind, about_api_version, severity, reason, message, repeat });
+    }
+}
+
+/// Whether a deleted object was still there.
+enum Presence {
+    Present,
+    Absent,
+}
+
+/// Runs actions together, at most [`STAGE_CONCURRENCY`] at once.
+async fn gather(actions: impl Iterator<Item = impl Future<Output = Carried>>) -> Carried {
+    let results = bounded(stream::iter(actions));
+    results
+        .fold(Carried::default(), async |mut all, one| {
+            all.add(one);
+            all
+        })
+        .await
+}
+
+fn bounded<F: Future<Output = Carried>>(actions: impl Stream<Item = F>) -> impl Stream<Item = Carried> {
+    actions.buffer_unordered(STAGE_CONCURRENCY)
+}
+
+/// Whether the write may have happened although it was answered with an error.
+fn is_unknown(error: &ApiError) -> bool {
+    matches!(error, ApiError::Unavailable { .. } | ApiError::Internal { .. })
+}
+
+/// Whether a create was refused because its namespace is going.
+#[must_use]
+pub fn is_namespace_terminating(error: &ApiError) -> bool {
+    matches!(error, ApiError::Forbidden { causes, .. } if causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+}
+
+fn pod_name(prefix: &str, rng: &dyn Rng) -> String {
+    let cut = prefix.char_indices().map(|(at, _)| at).find(|at| *at >= PREFIX_MAX).unwrap_or(prefix.len());
+    let mut name = prefix[..cut].to_owned();
+    name.extend((0..SUFFIX_LENGTH).map(|_| random_letter(rng)));
+    name
+}
+
+fn random_letter(rng: &dyn Rng) -> char {
+    let index = usize::try_from(rng.below(SAFE_ALPHABET.len() as u64)).expect("below the alphabet's length");
+    char::from(SAFE_ALPHABET[index])
+}
+
+fn name_of(target: &ObjectRef) -> ObjectName {
+    let resource = ResourceName { group: target.group, plural: target.resource };
+    ObjectName { resource, namespace: target.namespace.clone(), name: target.name.clone() }
+}
+
+fn gone(target: &ObjectRef) -> Gone {
+    Gone { name: name_of(target), uid: target.uid.clone() }
+}
+
+fn object_name(group: &'static str, object: &dyn Object) -> ObjectName {
+    let plural = berth_registry::resource::by_kind(object.api_version(), object.kind()).map_or("", |resource| resource.plural);
+    let meta = object.meta();
+    ObjectName {
+        resource: ResourceName { group, plural },
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+    }
+}
+
+/// What is read of an object that is there. Nothing, where its JSON is no object's: then it is nobody's.
+fn known(object: &RawObject) -> KnownMeta {
+    serde_json::from_slice::<Known>(&object.json).unwrap_or_default().metadata
+}
+
+fn controller_of(known: &KnownMeta) -> Option<String> {
+    find_controller(known.owner_references.as_deref())
+}
+
+fn controller_uid(object: &dyn Object) -> Option<String> {
+    find_controller(object.meta().owner_references.as_deref())
+}
+
+fn find_controller(owners: Option<&[OwnerReference]>) -> Option<String> {
+    owners.unwrap_or_default().iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+}
+
+fn parse_subresource(name: &'static str) -> Option<Subresource> {
+    use Subresource::{Binding, Eviction, Finalize, Scale, Status};
+    [Status, Scale, Binding, Eviction, Finalize].into_iter().find(|subresource| subresource.as_str() == name)
+}
+
+fn policy_of(propagation: Propagation) -> PropagationPolicy {
+    match propagation {
+        Propagation::Background => PropagationPolicy::Background,
+        Propagation::Foreground => PropagationPolicy::Foreground,
+        Propagation::Orphan => PropagationPolicy::Orphan,
+    }
+}

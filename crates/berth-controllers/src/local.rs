@@ -1,0 +1,187 @@
+//! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
+
+use crate::cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};
+use berth_api::{Object, Scope};
+use berth_registry::{
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, Registry, Resource, Subresource, Target, WatchEvent,
+    WatchOptions, WriteOptions, Written, options::Precondition, resource,
+};
+use berth_store::{Entry, env::Env};
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use jiff::SignedDuration;
+use k8s_openapi::{
+    api::core::v1::{Binding, ObjectReference},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde_json::Value;
+
+/// How long to wait before a watch that could not begin is tried again.
+const RETRY: SignedDuration = SignedDuration::from_millis(100);
+
+/// A cluster that is this process. Cheap to clone.
+#[derive(Clone)]
+pub struct LocalCluster {
+    registry: Registry,
+    env: Env,
+}
+
+impl LocalCluster {
+    /// A cluster over `registry`.
+    #[must_use]
+    pub fn new(registry: Registry, env: Env) -> Self {
+        Self { registry, env }
+    }
+}
+
+impl Cluster for LocalCluster {
+    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+        let cluster = self.clone();
+        stream::repeat(()).then(move |()| cluster.clone().watch_once(resource)).flatten().boxed()
+    }
+
+    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let target = target(name, None);
+        async move {
+            match self.registry.get(&target?, &GetOptions::default()).await {
+                Ok(current) => current_object(current).map(Some),
+                Err(ApiError::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource);
+        async move {
+            let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
+            written(self.registry.create(&at, Body::Object(object), &WriteOptions::default()).await?)
+        }
+        .boxed()
+    }
+
+    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let target = target(name, subresource);
+        async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &WriteOptions::default()).await?) }.boxed()
+    }
+
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let target = target_of(&*object, subresource);
+        async move { written(self.registry.update(&target?, Body::Object(object), &WriteOptions::default()).await?) }.boxed()
+    }
+
+    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
+        let name = name.clone();
+        let target = target(&name, Some(Subresource::Binding));
+        let binding = binding(&name, uid, node);
+        async move {
+            let body = Body::Json(serde_json::to_vec(&binding).expect("API types have string keys only"));
+            let precondition = Precondition { uid: binding.metadata.uid.clone(), resource_version: None };
+            let options = WriteOptions { precondition, ..WriteOptions::default() };
+            match self.registry.create_subresource(&target?, body, &options).await?.object {
+                Current::Stored(entry) => Ok(entry.mod_revision.0),
+                // Answered with a `Status`: the binding is in the pod's newest version.
+                Current::Made(_) => Ok(self.get(&name).await?.map_or(0, |pod| pod.revision)),
+            }
+        }
+        .boxed()
+    }
+
+    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let target = target(name, None);
+        async move {
+            match self.registry.delete(&target?, &options).await? {
+                Deleted::Gone { .. } => Ok(None),
+                Deleted::Object(current) => Ok(Some(current_object(current)?)),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl LocalCluster {
+    /// A list and what follows it, until the watch breaks.
+    async fn watch_once(self, name: ResourceName) -> BoxStream<'static, Change> {
+        let Some(resource) = resource::by_name(name.group, name.plural) else {
+            tracing::error!(group = name.group, resource = name.plural, "no such resource: it is not watched");
+            return stream::pending().boxed();
+        };
+        let at = Collection { resource, namespace: None };
+        let options = WatchOptions {
+            resource_version_match: "NotOlderThan".to_owned(),
+            send_initial_events: Some(true),
+            allow_bookmarks: true,
+            ..WatchOptions::default()
+        };
+        match self.registry.watch(&at, &options).await {
+            Ok(events) => stream::iter([Change::Restarted]).chain(events.filter_map(async |event| change(event))).boxed(),
+            Err(error) => {
+                tracing::warn!(resource = name.plural, %error, "a watch could not begin; trying again");
+                self.env.clock.sleep_until(self.env.clock.now() + RETRY).await;
+                stream::empty().boxed()
+            }
+        }
+    }
+}
+
+/// What a watch event tells a cache. Nothing for the end of the stream: the list that follows tells it.
+fn change(event: WatchEvent) -> Option<Change> {
+    Some(match event {
+        WatchEvent::Added(entry) => Change::Applied(stored(&entry)),
+        WatchEvent::Modified(event) => Change::Applied(stored(&event.entry)),
+        WatchEvent::Deleted { last, revision } => Change::Deleted(RawObject { json: last.value.clone(), revision: revision.0 }),
+        WatchEvent::Bookmark { revision, initial_events_end: true } => Change::Synced(revision.0),
+        WatchEvent::Bookmark { revision, initial_events_end: false } => Change::Progress(revision.0),
+        WatchEvent::Expired(error) => {
+            tracing::info!(%error, "a watch fell behind and begins again");
+            return None;
+        }
+    })
+}
+
+fn stored(entry: &Entry) -> RawObject {
+    RawObject { json: entry.value.clone(), revision: entry.mod_revision.0 }
+}
+
+fn written(written: Written) -> Result<RawObject, ApiError> {
+    current_object(written.object)
+}
+
+fn current_object(current: Current) -> Result<RawObject, ApiError> {
+    match current {
+        Current::Stored(entry) => Ok(stored(&entry)),
+        Current::Made(value) => Err(ApiError::Internal { message: format!("a {} has no revision", value["kind"]) }),
+    }
+}
+
+fn binding(pod: &ObjectName, uid: &str, node: &str) -> Binding {
+    Binding {
+        metadata: ObjectMeta {
+            namespace: Some(pod.namespace.clone()),
+            name: Some(pod.name.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        },
+        target: ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() },
+    }
+}
+
+fn target(name: &ObjectName, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+    let resource = resource::by_name(name.resource.group, name.resource.plural).ok_or(ApiError::UnknownResource)?;
+    Ok(Target { resource, namespace: namespace(resource, &name.namespace), name: name.name.clone(), subresource })
+}
+
+fn target_of(object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+    let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource)?;
+    let meta = object.meta();
+    let namespace = namespace(resource, meta.namespace.as_deref().unwrap_or_default());
+    Ok(Target { resource, namespace, name: meta.name.clone().unwrap_or_default(), subresource })
+}
+
+fn namespace(resource: &Resource, namespace: &str) -> Option<String> {
+    (resource.scope == Scope::Namespaced).then(|| namespace.to_owned())
+}
