@@ -5,7 +5,9 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -42,12 +44,8 @@ impl Engine for Fjall {
     const NAME: &str = "fjall";
 
     fn open(folder: &Path) -> Self {
-        let database = fjall::Database::builder(folder)
-            .cache_size(CACHE_BYTES as u64)
-            .worker_threads(1)
-            .max_journaling_size(256 << 20)
-            .open()
-            .unwrap();
+        let database =
+            fjall::Database::builder(folder).cache_size(CACHE_BYTES as u64).worker_threads(1).max_journaling_size(64 << 20).open().unwrap();
         let options = || fjall::KeyspaceCreateOptions::default().max_memtable_size(8 << 20);
         let keyspace = database.keyspace("objects", options).unwrap();
         Self { database, keyspace }
@@ -103,11 +101,18 @@ impl Engine for Redb {
 
 fn main() {
     // Cargo passes `--bench`.
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
-    let objects = arguments.next().map_or(200_000, |count| count.parse().unwrap());
-    let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from).join(format!("berth-engine-{}", std::process::id()));
-    measure::<Fjall>(&folder.join("fjall"), objects);
-    measure::<Redb>(&folder.join("redb"), objects);
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    if let [FILL, engine, objects, folder] = &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        match *engine {
+            Fjall::NAME => fill_and_wait::<Fjall>(Path::new(folder), objects.parse().unwrap()),
+            _ => fill_and_wait::<Redb>(Path::new(folder), objects.parse().unwrap()),
+        }
+    }
+    let objects = arguments.first().map_or(200_000, |count| count.parse().unwrap());
+    let parent = arguments.get(1).map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = parent.join(format!("berth-engine-{}", std::process::id()));
+    measure::<Fjall>(&folder.join(Fjall::NAME), objects);
+    measure::<Redb>(&folder.join(Redb::NAME), objects);
     fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -115,18 +120,44 @@ fn measure<E: Engine>(folder: &Path, objects: usize) {
     let mut engine = E::open(folder);
     println!("{}: single writer, one record a commit: {}/s", E::NAME, commits_of(&mut engine, 1));
     println!("{}: single writer, {WRITERS} records a commit: {}/s", E::NAME, commits_of(&mut engine, WRITERS));
-    let engine = group_commits(engine);
+    drop(group_commits(engine));
+    fs::remove_dir_all(folder).unwrap();
 
-    let engine = fill(engine, objects);
-    drop(engine);
+    fill_and_kill::<E>(folder, objects);
     println!("{}: {objects} objects of {VALUE_BYTES} bytes take {} MiB on disk", E::NAME, size_of(folder) >> 20);
+    recover::<E>(folder, "kill -9");
+    recover::<E>(folder, "closing");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// The first argument of a process that is to be killed.
+const FILL: &str = "fill";
+
+/// Lets another process fill the folder, and kills it.
+fn fill_and_kill<E: Engine>(folder: &Path, objects: usize) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([FILL, E::NAME, &objects.to_string()]).arg(folder).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    print!("{said}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn fill_and_wait<E: Engine>(folder: &Path, objects: usize) -> ! {
+    let _engine = fill(E::open(folder), objects);
+    loop {
+        thread::park();
+    }
+}
+
+fn recover<E: Engine>(folder: &Path, after: &str) {
     let started = Instant::now();
     let engine = E::open(folder);
     let opened = started.elapsed();
     let (count, bytes) = engine.scan();
-    println!("{}: recovered {count} records, {} MiB in {:?} (opening {opened:?})", E::NAME, bytes >> 20, started.elapsed());
-    drop(engine);
-    fs::remove_dir_all(folder).unwrap();
+    println!("{}: recovered {count} records, {} MiB, after {after} in {:?} (opening {opened:?})", E::NAME, bytes >> 20, started.elapsed());
 }
 
 /// Records a second.

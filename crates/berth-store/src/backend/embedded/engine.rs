@@ -2,7 +2,8 @@
 
 use super::{
     OpenError,
-    acknowledged::Acknowledged,
+    acknowledged::{Acknowledged, Mark},
+    journal,
     record::{FORMAT, OBJECT_PREFIX, STATE_KEY, State, decode_object, encode_object, object_key},
 };
 use crate::{Entry, Event, EventKind, HeaderOf, Key, Revision};
@@ -37,10 +38,16 @@ pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
 impl Engine {
     /// Opens or makes the database in `dir` and reads the newest version of every key.
     pub(super) fn open(dir: &Path, header_of: &HeaderOf) -> Result<(Self, Vec<Arc<Entry>>), OpenError> {
-        fs::create_dir_all(dir).map_err(|source| OpenError::io("make", dir, source))?;
+        make_dir(dir).map_err(|source| OpenError::io("make", dir, source))?;
         let lock = lock(dir)?;
+        // The engine asserts some of what it reads: what it finds wrong so is an answer to the opener too, not the end of the process.
+        let read = catch_unwind(AssertUnwindSafe(|| Self::read(dir, lock, header_of)));
+        read.unwrap_or_else(|_| Err(OpenError::Damaged { what: dir.display().to_string(), why: "reading it panicked".into() }))
+    }
+
+    fn read(dir: &Path, lock: File, header_of: &HeaderOf) -> Result<(Self, Vec<Arc<Entry>>), OpenError> {
         let acknowledged = Acknowledged::open(dir)?;
-        let (database, objects) = open_or_create(dir)?;
+        let (database, objects) = open_or_create(dir, acknowledged.mark)?;
         let state = read_state(&objects)?;
         let mut engine = Self { database, objects, state, acknowledged, _lock: lock };
         let entries = engine.entries(header_of)?;
@@ -116,6 +123,18 @@ impl Engine {
     }
 }
 
+/// The folder, and that its parent knows it.
+fn make_dir(dir: &Path) -> std::io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(dir)?;
+    match dir.canonicalize()?.parent() {
+        Some(parent) => sync_dir(parent),
+        None => Ok(()),
+    }
+}
+
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join("lock");
     let file =
@@ -129,7 +148,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 
 /// The database of `dir`. A new one is made beside its place and moved there when whole: the engine does not open what a crash left
 /// while making it.
-fn open_or_create(dir: &Path) -> Result<(Database, Keyspace), OpenError> {
+fn open_or_create(dir: &Path, acknowledged: Mark) -> Result<(Database, Keyspace), OpenError> {
     let (place, unfinished) = (dir.join("engine"), dir.join("engine.new"));
     if !place.exists() {
         if unfinished.exists() {
@@ -139,10 +158,8 @@ fn open_or_create(dir: &Path) -> Result<(Database, Keyspace), OpenError> {
         fs::rename(&unfinished, &place).map_err(|source| OpenError::io("move", &unfinished, source))?;
         sync_dir(dir).map_err(|source| OpenError::io("sync", dir, source))?;
     }
-    // The engine asserts some of what it reads: what it finds wrong so is an answer to the opener too, not the end of the process.
-    let opened = catch_unwind(AssertUnwindSafe(|| open(&place)));
-    let stopped = |_| OpenError::Damaged { what: place.display().to_string(), why: "the engine stopped reading it".into() };
-    opened.map_err(stopped)?.map_err(|source| OpenError::Engine { dir: place.clone(), source })
+    journal::check(&place, acknowledged)?;
+    open(&place).map_err(|source| OpenError::Engine { dir: place, source })
 }
 
 fn create(dir: &Path) -> fjall::Result<()> {

@@ -10,6 +10,7 @@
 mod acknowledged;
 mod committer;
 mod engine;
+mod journal;
 mod record;
 
 use crate::{
