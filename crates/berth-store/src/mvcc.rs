@@ -284,3 +284,6 @@ fn resource_mut<'a>(resources: &'a mut BTreeMap<Box<str>, Resource>, key: &Key) 
     }
     resources.get_mut(name).expect("inserted above if it was missing")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The stores themselves: durable creates with 64 writers, a page of a big list, recovery, memory.
+//!
+//! `cargo bench -p berth-store --features embedded --bench store -- [objects] [folder]` (default 200000, the system's temporary folder).
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures and may stop at the first error")]
+
+use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, HeaderOf, Key, MemoryStore, RangeRequest, Store};
+use bytes::Bytes;
+use futures::{
+    FutureExt, StreamExt,
+    stream::{FuturesUnordered, iter},
+};
+use std::{
+    fs,
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+const WRITERS: usize = 64;
+const MEASURE: Duration = Duration::from_secs(5);
+const VALUE_BYTES: usize = 1024;
+const PAGE: usize = 5000;
+const PODS: &str = "/registry/core/pods/";
+
+fn main() {
+    // Cargo passes `--bench`.
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let objects = arguments.next().map_or(200_000, |count| count.parse().unwrap());
+    let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from).join(format!("berth-store-{}", std::process::id()));
+
+    println!("memory: {WRITERS} writers: {}/s", creates_a_second(&MemoryStore::new(header_of(), DEFAULT_HISTORY_BYTES)));
+    let started = Instant::now();
+    let store = open(&folder);
+    println!("embedded: opened an empty folder in {:?}, resident {} MiB", started.elapsed(), resident_mib());
+    println!("embedded: {WRITERS} writers: {}/s", creates_a_second(&store));
+    drop(store);
+    fs::remove_dir_all(&folder).unwrap();
+
+    let store = open(&folder);
+    fill(&store, objects);
+    drop(store);
+    let before = resident_mib();
+    let started = Instant::now();
+    let store = open(&folder);
+    println!(
+        "embedded: recovered {objects} objects in {:?}, resident {} MiB before, {} MiB after",
+        started.elapsed(),
+        before,
+        resident_mib()
+    );
+    println!("embedded: {WRITERS} writers beside {objects} objects: {}/s", creates_a_second(&store));
+    first_page(&store);
+    drop(store);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+fn open(folder: &std::path::Path) -> EmbeddedStore {
+    EmbeddedStore::open(folder, header_of(), DEFAULT_HISTORY_BYTES).unwrap()
+}
+
+fn header_of() -> HeaderOf {
+    Arc::new(|_, value| Header { uid: String::from_utf8_lossy(&value[..36.min(value.len())]).into(), ..Header::default() })
+}
+
+/// One thread drives all writers, as the few threads of a server do.
+fn creates_a_second(store: &dyn Store) -> usize {
+    let started = Instant::now();
+    let writer = |writer: usize| async move {
+        let mut written = 0;
+        while started.elapsed() < MEASURE {
+            create(store, &format!("writer-{writer}"), written).await;
+            written += 1;
+        }
+        written
+    };
+    let writers: FuturesUnordered<_> = (0..WRITERS).map(writer).collect();
+    let written: usize = block_on(writers.fold(0, |sum, written| std::future::ready(sum + written)));
+    (written as f64 / started.elapsed().as_secs_f64()) as usize
+}
+
+fn fill(store: &dyn Store, objects: usize) {
+    let creates = iter(0..objects).map(|index| create(store, "fill", index)).buffer_unordered(1024);
+    block_on(creates.for_each(std::future::ready));
+}
+
+async fn create(store: &dyn Store, group: &str, index: usize) {
+    let scattered = (index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let key = Key::new(&format!("{PODS}{group}-{}/web-{scattered:016x}", scattered % 100));
+    let mut value = format!(r#"{{"metadata":{{"name":"web-{scattered:016x}"}},"padding":""#).into_bytes();
+    value.resize(VALUE_BYTES, b'x');
+    store.put(key, Bytes::from(value), Expected::Absent).await.unwrap();
+}
+
+fn first_page(store: &dyn Store) {
+    for limit in [Some(PAGE), None] {
+        let started = Instant::now();
+        let request = RangeRequest { prefix: PODS.into(), start_after: None, at: None, limit };
+        let range = block_on(store.range(request)).unwrap();
+        println!("embedded: a range of {} entries in {:?}", range.entries.len(), started.elapsed());
+    }
+}
+
+fn resident_mib() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) / 1024
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.poll_unpin(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
