@@ -1,315 +1,24 @@
-//! Deployment, ReplicaSet and StatefulSet: berth's own structs around upstream's pod template, because upstream's lack the fields of the
-//! proposals. Wire form as `apps/v1`.
-
-use crate::Kind;
-use k8s_openapi::{
-    Metadata, NamespaceResourceScope, Resource,
-    api::{
-        apps::v1::{
-            ControllerRevision, DeploymentCondition, ReplicaSetCondition, StatefulSetCondition, StatefulSetOrdinals,
-            StatefulSetPersistentVolumeClaimRetentionPolicy,
-        },
-        core::v1::{PersistentVolumeClaim, PodTemplateSpec},
-    },
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
-};
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeStruct};
-
-/// Pods of one template, replaced revision by revision (`apps/v1`).
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
-pub struct Deployment {
-    /// Standard object metadata.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: DeploymentSpec,
-    /// What was last observed.
-    pub status: DeploymentStatus,
-}
-
-/// What a Deployment's owner wants.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeploymentSpec {
-    /// How many pods; 1 if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    /// Which pods belong to it. Required, immutable, must match the template's labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// The pods to run. A change starts a rollout.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub template: PodTemplateSpec,
-    /// How pods of an older template are replaced.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub strategy: DeploymentStrategy,
-    /// How long a pod must be ready before it counts as available.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub min_ready_seconds: i32,
-    /// How many old ReplicaSets are kept for rollback; 10 if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision_history_limit: Option<i32>,
-    /// Whether template changes are held back.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_false")]
-    pub paused: bool,
-    /// How long a rollout may go without progress before it counts as failed; 600 if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress_deadline_seconds: Option<i32>,
-    /// When replacement pods are created: `TerminationStarted` as soon as the pods they replace are being deleted, `TerminationComplete`
-    /// only when those are gone. Unset: Recreate waits on a rollout but not on scaling, RollingUpdate never waits (KEP-5882).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["TerminationComplete", "TerminationStarted"]))]
-    pub pod_replacement_policy: Option<String>,
-}
-
-/// How pods of an older template are replaced.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeploymentStrategy {
-    /// `RollingUpdate` (default) or `Recreate`.
-    #[serde(rename = "type", default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
-    pub type_: String,
-    /// Limits of a rolling update; only with `RollingUpdate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rolling_update: Option<RollingUpdateDeployment>,
-}
-
-/// Limits of a rolling update.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RollingUpdateDeployment {
-    /// How many pods may be missing: a number, or a percentage of `replicas` rounded down; 25% if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_unavailable: Option<IntOrString>,
-    /// How many pods there may be too many: a number, or a percentage of `replicas` rounded up; 25% if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_surge: Option<IntOrString>,
-}
-
-/// What was last observed of a Deployment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeploymentStatus {
-    /// The generation that this status speaks of.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
-    /// Pods that are neither terminating nor finished.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub replicas: i32,
-    /// Those of them that have the newest template.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub updated_replicas: i32,
-    /// Those of them that are ready.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub ready_replicas: i32,
-    /// Those of them that have been ready for `minReadySeconds`.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub available_replicas: i32,
-    /// How many available pods are missing.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub unavailable_replicas: i32,
-    /// Pods with a deletion timestamp that have not finished; unset where it is not known (KEP-3973).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub terminating_replicas: Option<i32>,
-    /// The state of the rollout.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-patch-merge-key" = "type", "x-kubernetes-patch-strategy" = "merge"))]
-    pub conditions: Option<Vec<DeploymentCondition>>,
-    /// How often the name of a new ReplicaSet was already taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collision_count: Option<i32>,
-}
-
-/// A number of equal pods (`apps/v1`).
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
-pub struct ReplicaSet {
-    /// Standard object metadata.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: ReplicaSetSpec,
-    /// What was last observed.
-    pub status: ReplicaSetStatus,
-}
-
-/// What a ReplicaSet's owner wants.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ReplicaSetSpec {
-    /// How many pods; 1 if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    /// How long a pod must be ready before it counts as available.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub min_ready_seconds: i32,
-    /// Which pods belong to it. Required, immutable, must match the template's labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// The pods to run.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub template: PodTemplateSpec,
-}
-
-/// What was last observed of a ReplicaSet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ReplicaSetStatus {
-    /// Pods that are neither terminating nor finished.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub replicas: i32,
-    /// Those of them that carry all labels of the template.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub fully_labeled_replicas: i32,
-    /// Those of them that are ready.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub ready_replicas: i32,
-    /// Those of them that have been ready for `minReadySeconds`.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub available_replicas: i32,
-    /// Pods with a deletion timestamp that have not finished; unset where it is not known (KEP-3973).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub terminating_replicas: Option<i32>,
-    /// The generation that this status speaks of.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
-    /// What went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-patch-merge-key" = "type", "x-kubernetes-patch-strategy" = "merge"))]
-    pub conditions: Option<Vec<ReplicaSetCondition>>,
-}
-
-/// Pods with identities of their own (`apps/v1`).
-#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
-pub struct StatefulSet {
-    /// Standard object metadata.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: StatefulSetSpec,
-    /// What was last observed.
-    pub status: StatefulSetStatus,
-}
-
-/// What a StatefulSet's owner wants.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StatefulSetSpec {
-    /// How many pods; 1 if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    /// Which pods belong to it. Required, immutable, must match the template's labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// The pods to run. A change starts an update.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub template: PodTemplateSpec,
-    /// Claims that every pod gets one each of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
-    /// The headless Service that gives the pods their host names.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
-    pub service_name: String,
-    /// `OrderedReady` (default): one pod after the other; `Parallel`: all at once.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
-    pub pod_management_policy: String,
-    /// How pods of an older template are replaced.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub update_strategy: StatefulSetUpdateStrategy,
-    /// How many old revisions are kept for rollback; 10 if unset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision_history_limit: Option<i32>,
-    /// How long a pod must be ready before it counts as available.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub min_ready_seconds: i32,
-    /// What becomes of claims when their pod or the set goes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub persistent_volume_claim_retention_policy: Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
-    /// Where the numbering of pods starts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ordinals: Option<StatefulSetOrdinals>,
-}
-
-/// How a StatefulSet's pods of an older template are replaced.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StatefulSetUpdateStrategy {
-    /// `RollingUpdate` (default): one by one, highest ordinal first; `OnDelete`: when somebody deletes them; `Recreate`: all are deleted at
-    /// once and created anew when the last is gone, also out of a broken rollout (KEP-3541).
-    #[serde(rename = "type", default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
-    #[schemars(extend("enum" = ["OnDelete", "Recreate", "RollingUpdate"]))]
-    pub type_: String,
-    /// Limits of a rolling update; only with `RollingUpdate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rolling_update: Option<RollingUpdateStatefulSet>,
-}
-
-/// Limits of a StatefulSet's rolling update.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RollingUpdateStatefulSet {
-    /// Pods below this slot keep the old template.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<i32>,
-    /// How many pods may be missing: a number, or a percentage of `replicas` rounded down.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_unavailable: Option<IntOrString>,
-}
-
-/// What was last observed of a StatefulSet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StatefulSetStatus {
-    /// The generation that this status speaks of.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub observed_generation: i64,
-    /// Pods that exist.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub replicas: i32,
-    /// Those of them that are ready.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub ready_replicas: i32,
-    /// Those of the current revision.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub current_replicas: i32,
-    /// Those of the update revision.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
-    pub updated_replicas: i32,
-    /// The revision that the update started from.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
-    pub current_revision: String,
-    /// The revision that the update leads to.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
-    pub update_revision: String,
-    /// How often the name of a new revision was already taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collision_count: Option<i32>,
-    /// The state of the set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-patch-merge-key" = "type", "x-kubernetes-patch-strategy" = "merge"))]
-    pub conditions: Option<Vec<StatefulSetCondition>>,
-    /// Pods that have been ready for `minReadySeconds`.
-    #[serde(default, deserialize_with = "null_as_default")]
-    pub available_replicas: i32,
-}
+//! Deployment, ReplicaSet, StatefulSet and ControllerRevision: types, defaults, validation (`apps/v1`).
+//!
+//! The first three are berth's own structs around upstream's pod template, because upstream's lack the fields of the proposals.
 
 /// Makes a struct of metadata, spec and status an object of `apps/v1`.
 macro_rules! apps_kind {
     ($kind:ident, $spec:ident, $status:ident, $plural:literal, $list:literal) => {
-        impl Resource for $kind {
+        impl k8s_openapi::Resource for $kind {
             const API_VERSION: &'static str = "apps/v1";
             const GROUP: &'static str = "apps";
             const KIND: &'static str = stringify!($kind);
             const VERSION: &'static str = "v1";
             const URL_PATH_SEGMENT: &'static str = $plural;
-            type Scope = NamespaceResourceScope;
+            type Scope = k8s_openapi::NamespaceResourceScope;
         }
 
         impl k8s_openapi::ListableResource for $kind {
             const LIST_KIND: &'static str = $list;
         }
 
-        impl Metadata for $kind {
+        impl k8s_openapi::Metadata for $kind {
             type Ty = ObjectMeta;
 
             fn metadata(&self) -> &ObjectMeta {
@@ -321,11 +30,12 @@ macro_rules! apps_kind {
             }
         }
 
-        impl Serialize for $kind {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut object = serializer.serialize_struct(Self::KIND, 5)?;
-                object.serialize_field("apiVersion", Self::API_VERSION)?;
-                object.serialize_field("kind", Self::KIND)?;
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeStruct;
+                let mut object = serializer.serialize_struct(<Self as k8s_openapi::Resource>::KIND, 5)?;
+                object.serialize_field("apiVersion", <Self as k8s_openapi::Resource>::API_VERSION)?;
+                object.serialize_field("kind", <Self as k8s_openapi::Resource>::KIND)?;
                 object.serialize_field("metadata", &self.metadata)?;
                 object.serialize_field("spec", &self.spec)?;
                 object.serialize_field("status", &self.status)?;
@@ -333,9 +43,10 @@ macro_rules! apps_kind {
             }
         }
 
-        impl<'de> Deserialize<'de> for $kind {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                #[derive(Deserialize)]
+        impl<'de> serde::Deserialize<'de> for $kind {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                use k8s_openapi::Resource;
+                #[derive(serde::Deserialize)]
                 #[serde(rename_all = "camelCase")]
                 struct Wire {
                     api_version: Option<String>,
@@ -345,8 +56,8 @@ macro_rules! apps_kind {
                     status: Option<$status>,
                 }
                 let wire = Wire::deserialize(deserializer)?;
-                check_type::<D::Error>(wire.api_version.as_deref(), <$kind>::API_VERSION)?;
-                check_type::<D::Error>(wire.kind.as_deref(), <$kind>::KIND)?;
+                $crate::apps::check_type::<D::Error>(wire.api_version.as_deref(), <$kind>::API_VERSION)?;
+                $crate::apps::check_type::<D::Error>(wire.kind.as_deref(), <$kind>::KIND)?;
                 Ok(Self {
                     metadata: wire.metadata.unwrap_or_default(),
                     spec: wire.spec.unwrap_or_default(),
@@ -357,14 +68,153 @@ macro_rules! apps_kind {
     };
 }
 
-apps_kind!(Deployment, DeploymentSpec, DeploymentStatus, "deployments", "DeploymentList");
-apps_kind!(ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, "replicasets", "ReplicaSetList");
-apps_kind!(StatefulSet, StatefulSetSpec, StatefulSetStatus, "statefulsets", "StatefulSetList");
+mod controller_revision;
+pub mod deployment;
+mod replica_set;
+pub mod stateful_set;
 
-impl Kind for Deployment {}
-impl Kind for ReplicaSet {}
-impl Kind for StatefulSet {}
-impl Kind for ControllerRevision {}
+pub use deployment::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RollingUpdateDeployment};
+pub use replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
+pub use stateful_set::{RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetUpdateStrategy};
+
+use crate::{
+    FeatureGates, FieldError, Path, Selector, annotations, metadata::check_dns_label, pod::validate_template,
+    selector::validate_label_selector,
+};
+use k8s_openapi::{
+    api::core::v1::PodTemplateSpec,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+
+/// What a template of a kind may not have, in upstream's words for that kind.
+#[derive(Clone, Copy)]
+struct TemplateRules {
+    empty_selector: &'static str,
+    active_deadline: &'static str,
+}
+
+/// Upstream has one set of texts for Deployment and ReplicaSet.
+const REPLICATED: TemplateRules = TemplateRules {
+    empty_selector: "empty selector is invalid for deployment",
+    active_deadline: "activeDeadlineSeconds in ReplicaSet is not Supported",
+};
+
+fn template_path() -> Path {
+    Path::new("spec").child("template")
+}
+
+fn not_negative(path: &Path, value: impl Into<i64>) -> Option<FieldError> {
+    let value = value.into();
+    (value < 0).then(|| FieldError::invalid(path, value, "must be greater than or equal to 0"))
+}
+
+/// One count of a status that another bounds.
+struct NotGreater {
+    field: &'static str,
+    count: i32,
+    bound: i32,
+    detail: &'static str,
+}
+
+const NO_STATUS_REPLICAS: &str = "cannot be greater than status.replicas";
+
+fn not_greater(status: &Path, rules: &[NotGreater]) -> Vec<FieldError> {
+    let broken = rules.iter().filter(|rule| rule.count > rule.bound);
+    broken.map(|rule| FieldError::invalid(&status.child(rule.field), rule.count, rule.detail)).collect()
+}
+
+/// The fault of a collision count that falls or vanishes: the controllers would choose a name again that is taken.
+fn collision_count_kept(new: Option<i32>, old: Option<i32>) -> Option<FieldError> {
+    let path = Path::new("status").child("collisionCount");
+    (new < old).then(|| FieldError::invalid(&path, json!(new), "cannot be decremented"))
+}
+
+/// Faults of `spec.selector` and, if the selector can be used, of `spec.template`, by `check_template`.
+fn validate_selector_and_template(
+    selector: Option<&LabelSelector>,
+    template: &PodTemplateSpec,
+    rules: TemplateRules,
+    check_template: impl FnOnce() -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    let path = Path::new("spec").child("selector");
+    let mut faults = Vec::new();
+    let usable = match selector {
+        None => {
+            faults.push(FieldError::required(&path, ""));
+            Ok(Selector::nothing())
+        }
+        Some(selector) => {
+            faults.extend(validate_label_selector(selector, &path));
+            Selector::from_label_selector(selector)
+        }
+    };
+    match usable {
+        Err(_) => faults.push(FieldError::invalid(&path, json!(selector), "invalid label selector")),
+        Ok(usable) => {
+            if usable.is_everything() {
+                faults.push(FieldError::invalid(&path, json!(selector), rules.empty_selector));
+            }
+            faults.extend(labels_match(&usable, template));
+            faults.extend(check_template());
+            faults.extend(validate_template_of_workload(template, rules));
+        }
+    }
+    faults
+}
+
+fn labels_match(selector: &Selector, template: &PodTemplateSpec) -> Option<FieldError> {
+    let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+    let matches = selector.matches(|key| labels.and_then(|labels| labels.get(key)).map(String::as_str));
+    let path = template_path().child("metadata").child("labels");
+    (!matches).then(|| FieldError::invalid(&path, json!(labels), "`selector` does not match template `labels`"))
+}
+
+/// What a controller's pods may not have although pods may.
+fn validate_template_of_workload(template: &PodTemplateSpec, rules: TemplateRules) -> Vec<FieldError> {
+    let path = template_path().child("spec");
+    let spec = template.spec.as_ref();
+    let restart = spec.and_then(|spec| spec.restart_policy.as_deref()).unwrap_or_default();
+    let deadline = spec.and_then(|spec| spec.active_deadline_seconds);
+    let mut faults = Vec::new();
+    if restart != "Always" {
+        faults.push(FieldError::not_supported(&path.child("restartPolicy"), restart, &["Always"]));
+    }
+    if deadline.is_some() {
+        faults.push(FieldError::forbidden(&path.child("activeDeadlineSeconds"), rules.active_deadline));
+    }
+    faults
+}
+
+/// The fault of a selector that an update changes.
+fn validate_selector_kept(new: Option<&LabelSelector>, old: Option<&LabelSelector>) -> Option<FieldError> {
+    (new != old).then(|| FieldError::invalid(&Path::new("spec").child("selector"), json!(new), "field is immutable"))
+}
+
+/// `faults` of an update without that of an invalid pod-deletion-cost, if the stored template has one too (KEP-2255).
+fn without_old_deletion_cost(mut faults: Vec<FieldError>, old: &PodTemplateSpec) -> Vec<FieldError> {
+    let path = template_path().child("annotations").key(annotations::POD_DELETION_COST);
+    let is_cost = |fault: &FieldError| fault.field == path;
+    if faults.iter().any(is_cost) && validate_template(old, &template_path()).iter().any(is_cost) {
+        faults.retain(|fault| !is_cost(fault));
+    }
+    faults
+}
+
+/// A status field whose gate is off is dropped unless the stored status has it.
+fn drop_disabled_terminating(new: &mut Option<i32>, old: Option<i32>, gates: &FeatureGates) {
+    if old.is_none() && !gates.enabled("DeploymentReplicaSetTerminatingReplicas") {
+        *new = None;
+    }
+}
+
+/// The warning about a name that is too much for the names and host names of pods.
+fn name_warning(metadata: &ObjectMeta) -> Option<String> {
+    let reasons = check_dns_label(metadata.name.as_deref().unwrap_or_default());
+    let text = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";
+    (!reasons.is_empty()).then(|| format!("metadata.name: {text}: [{}]", reasons.join(" ")))
+}
 
 fn check_type<E: serde::de::Error>(found: Option<&str>, wanted: &'static str) -> Result<(), E> {
     match found {

@@ -44,6 +44,12 @@ pub const GATES: &[Gate] = &[
     Gate { name: "StatefulSetSemanticRevisionComparison", stage: Stage::Beta, default: true, needs: None },
 ];
 
+/// The stage of the gate `name`, if berth knows it.
+#[must_use]
+pub fn stage(name: &str) -> Option<Stage> {
+    GATES.iter().find(|gate| gate.name == name).map(|gate| gate.stage)
+}
+
 /// The positions of all gates of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {

@@ -1,0 +1,64 @@
+//! ControllerRevision: a stored state that never changes, with a number that may.
+
+use super::not_negative;
+use crate::{FeatureGates, FieldError, Kind, Path};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use serde_json::Value;
+
+impl Kind for ControllerRevision {
+    /// Upstream always prints the number.
+    fn set_defaults(&mut self) {
+        self.revision.get_or_insert(0);
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let path = Path::new("data");
+        let data = match &self.data.0 {
+            Value::Null => Some(FieldError::required(&path, "data is mandatory")),
+            Value::Object(_) => None,
+            other => Some(FieldError::invalid(&path, other.clone(), "data must be a valid JSON object")),
+        };
+        data.into_iter().chain(revision_fault(self)).collect()
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let changed = self.data != old.data;
+        let data = changed.then(|| FieldError::invalid(&Path::new("data"), self.data.0.clone(), "field is immutable"));
+        revision_fault(self).into_iter().chain(data).collect()
+    }
+}
+
+fn revision_fault(object: &ControllerRevision) -> Option<FieldError> {
+    not_negative(&Path::new("revision"), object.revision.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn revision(data: Value, revision: i64) -> ControllerRevision {
+        serde_json::from_value(json!({"data": data, "revision": revision})).expect("a revision")
+    }
+
+    fn check(faults: Vec<FieldError>, wanted: &[&str]) {
+        assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn data_is_an_object_that_never_changes() {
+        let gates = FeatureGates::default();
+        let stored = revision(json!({"a": 1}), 1);
+        check(stored.validate(&gates), &[]);
+        check(revision(json!(null), 1).validate(&gates), &["data: Required value: data is mandatory"]);
+        check(
+            revision(json!([1]), -1).validate(&gates),
+            &[
+                "data: Invalid value: [1]: data must be a valid JSON object",
+                "revision: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+        check(revision(json!({"a": 1}), 7).validate_update(&stored, &gates), &[]);
+        check(revision(json!({"a": 2}), 1).validate_update(&stored, &gates), &["data: Invalid value: {\"a\":2}: field is immutable"]);
+    }
+}

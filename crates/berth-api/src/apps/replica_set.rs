@@ -1,0 +1,166 @@
+//! ReplicaSet: types, defaults, validation.
+
+use super::{
+    NO_STATUS_REPLICAS, NotGreater, is_zero, name_warning, not_greater, not_negative, null_as_default, template_path,
+    validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+};
+use crate::{
+    FeatureGates, FieldError, Kind, Path,
+    object::GenerationRule,
+    pod::{set_template_defaults, template_warnings},
+};
+use k8s_openapi::{
+    api::{apps::v1::ReplicaSetCondition, core::v1::PodTemplateSpec},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A number of equal pods (`apps/v1`).
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
+pub struct ReplicaSet {
+    /// Standard object metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: ReplicaSetSpec,
+    /// What was last observed.
+    pub status: ReplicaSetStatus,
+}
+
+/// What a ReplicaSet's owner wants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaSetSpec {
+    /// How many pods; 1 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// How long a pod must be ready before it counts as available.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub min_ready_seconds: i32,
+    /// Which pods belong to it. Required, immutable, must match the template's labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// The pods to run.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub template: PodTemplateSpec,
+}
+
+/// What was last observed of a ReplicaSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaSetStatus {
+    /// Pods that are neither terminating nor finished.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub replicas: i32,
+    /// Those of them that carry all labels of the template.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub fully_labeled_replicas: i32,
+    /// Those of them that are ready.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub ready_replicas: i32,
+    /// Those of them that have been ready for `minReadySeconds`.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub available_replicas: i32,
+    /// Pods with a deletion timestamp that have not finished; unset where it is not known (KEP-3973).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating_replicas: Option<i32>,
+    /// The generation that this status speaks of.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-patch-merge-key" = "type", "x-kubernetes-patch-strategy" = "merge"))]
+    pub conditions: Option<Vec<ReplicaSetCondition>>,
+}
+
+apps_kind!(ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, "replicasets", "ReplicaSetList");
+
+impl Kind for ReplicaSet {
+    const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
+    const HAS_STATUS: bool = true;
+
+    fn set_defaults(&mut self) {
+        self.spec.replicas.get_or_insert(1);
+        set_template_defaults(&mut self.spec.template);
+    }
+
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        self.status = ReplicaSetStatus::default();
+    }
+
+    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.status = old.status.clone();
+    }
+
+    fn prepare_status_update(&mut self, old: &Self, gates: &FeatureGates) {
+        self.spec = old.spec.clone();
+        super::drop_disabled_terminating(&mut self.status.terminating_replicas, old.status.terminating_replicas, gates);
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        validate_spec(&self.spec)
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = without_old_deletion_cost(validate_spec(&self.spec), &old.spec.template);
+        faults.extend(validate_selector_kept(self.spec.selector.as_ref(), old.spec.selector.as_ref()));
+        faults
+    }
+
+    fn validate_status_update(&self, _old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        validate_status(&self.status)
+    }
+
+    fn warnings(&self, old: Option<&Self>) -> Vec<String> {
+        let name = old.is_none().then(|| name_warning(&self.metadata)).flatten();
+        let template = match old {
+            Some(old) if !self.spec_differs(old) => Vec::new(),
+            _ => template_warnings(&self.spec.template, &template_path()),
+        };
+        name.into_iter().chain(template).collect()
+    }
+
+    fn spec_differs(&self, old: &Self) -> bool {
+        self.spec != old.spec
+    }
+}
+
+fn validate_spec(spec: &ReplicaSetSpec) -> Vec<FieldError> {
+    let path = Path::new("spec");
+    let mut faults = Vec::new();
+    faults.extend(spec.replicas.and_then(|replicas| not_negative(&path.child("replicas"), replicas)));
+    faults.extend(not_negative(&path.child("minReadySeconds"), spec.min_ready_seconds));
+    faults.extend(validate_selector_and_template(spec.selector.as_ref(), &spec.template, super::REPLICATED, || {
+        crate::pod::validate_template(&spec.template, &template_path())
+    }));
+    faults
+}
+
+fn validate_status(status: &ReplicaSetStatus) -> Vec<FieldError> {
+    let path = Path::new("status");
+    let counts = [
+        ("replicas", i64::from(status.replicas)),
+        ("fullyLabeledReplicas", i64::from(status.fully_labeled_replicas)),
+        ("readyReplicas", i64::from(status.ready_replicas)),
+        ("availableReplicas", i64::from(status.available_replicas)),
+        ("observedGeneration", status.observed_generation),
+        ("terminatingReplicas", i64::from(status.terminating_replicas.unwrap_or_default())),
+    ];
+    let mut faults: Vec<FieldError> = counts.into_iter().filter_map(|(field, count)| not_negative(&path.child(field), count)).collect();
+    let of_replicas = |field, count| NotGreater { field, count, bound: status.replicas, detail: NO_STATUS_REPLICAS };
+    faults.extend(not_greater(
+        &path,
+        &[
+            of_replicas("fullyLabeledReplicas", status.fully_labeled_replicas),
+            of_replicas("readyReplicas", status.ready_replicas),
+            of_replicas("availableReplicas", status.available_replicas),
+            NotGreater {
+                field: "availableReplicas",
+                count: status.available_replicas,
+                bound: status.ready_replicas,
+                detail: "cannot be greater than readyReplicas",
+            },
+        ],
+    ));
+    faults
+}

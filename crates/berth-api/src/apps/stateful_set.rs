@@ -1,0 +1,246 @@
+//! StatefulSet: types, defaults, what writes keep and drop.
+
+mod claims;
+mod validate;
+
+use super::{is_zero, null_as_default, template_path};
+use crate::{
+    FeatureGates, FieldError, Kind, Path,
+    object::{GenerationRule, NameRule},
+    pod::{set_template_defaults, template_warnings},
+};
+use k8s_openapi::{
+    api::{
+        apps::v1::{StatefulSetCondition, StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy},
+        core::v1::{PersistentVolumeClaim, PodTemplateSpec},
+    },
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Pods with identities of their own (`apps/v1`).
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
+pub struct StatefulSet {
+    /// Standard object metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: StatefulSetSpec,
+    /// What was last observed.
+    pub status: StatefulSetStatus,
+}
+
+/// What a StatefulSet's owner wants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatefulSetSpec {
+    /// How many pods; 1 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Which pods belong to it. Required, immutable, must match the template's labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// The pods to run. A change starts an update.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub template: PodTemplateSpec,
+    /// Claims that every pod gets one each of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
+    /// The headless Service that gives the pods their host names.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    pub service_name: String,
+    /// `OrderedReady` (default): one pod after the other; `Parallel`: all at once.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    pub pod_management_policy: String,
+    /// How pods of an older template are replaced.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub update_strategy: StatefulSetUpdateStrategy,
+    /// How many old revisions are kept for rollback; 10 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision_history_limit: Option<i32>,
+    /// How long a pod must be ready before it counts as available.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub min_ready_seconds: i32,
+    /// What becomes of claims when their pod or the set goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim_retention_policy: Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
+    /// Where the numbering of pods starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinals: Option<StatefulSetOrdinals>,
+}
+
+/// How a StatefulSet's pods of an older template are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatefulSetUpdateStrategy {
+    /// `RollingUpdate` (default): one by one, highest ordinal first; `OnDelete`: when somebody deletes them; `Recreate`: all are deleted at
+    /// once and created anew when the last is gone, also out of a broken rollout (KEP-3541).
+    #[serde(rename = "type", default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ["OnDelete", "Recreate", "RollingUpdate"]))]
+    pub type_: String,
+    /// Limits of a rolling update; only with `RollingUpdate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdateStatefulSet>,
+}
+
+/// Limits of a StatefulSet's rolling update.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollingUpdateStatefulSet {
+    /// Pods below this slot keep the old template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// How many pods may be missing: a number, or a percentage of `replicas` rounded down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+}
+
+/// What was last observed of a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatefulSetStatus {
+    /// The generation that this status speaks of.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+    /// Pods that exist.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub replicas: i32,
+    /// Those of them that are ready.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub ready_replicas: i32,
+    /// Those of the current revision.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub current_replicas: i32,
+    /// Those of the update revision.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "is_zero")]
+    pub updated_replicas: i32,
+    /// The revision that the update started from.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    pub current_revision: String,
+    /// The revision that the update leads to.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
+    pub update_revision: String,
+    /// How often the name of a new revision was already taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collision_count: Option<i32>,
+    /// The state of the set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-patch-merge-key" = "type", "x-kubernetes-patch-strategy" = "merge"))]
+    pub conditions: Option<Vec<StatefulSetCondition>>,
+    /// Pods that have been ready for `minReadySeconds`.
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub available_replicas: i32,
+}
+
+apps_kind!(StatefulSet, StatefulSetSpec, StatefulSetStatus, "statefulsets", "StatefulSetList");
+
+/// The strategy that replaces pods one by one; the default.
+pub const ROLLING_UPDATE: &str = "RollingUpdate";
+/// The strategy that leaves it to others to delete pods.
+pub const ON_DELETE: &str = "OnDelete";
+/// The strategy that deletes all pods at once (KEP-3541).
+pub const RECREATE: &str = "Recreate";
+/// One pod after the other; the default.
+pub const ORDERED_READY: &str = "OrderedReady";
+/// All pods at once.
+pub const PARALLEL: &str = "Parallel";
+
+const MAX_UNAVAILABLE_GATE: &str = "MaxUnavailableStatefulSet";
+
+impl Kind for StatefulSet {
+    const NAME_RULE: NameRule = NameRule::Label;
+    const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
+    const HAS_STATUS: bool = true;
+
+    fn set_defaults(&mut self) {
+        let spec = &mut self.spec;
+        spec.replicas.get_or_insert(1);
+        spec.revision_history_limit.get_or_insert(10);
+        if spec.pod_management_policy.is_empty() {
+            ORDERED_READY.clone_into(&mut spec.pod_management_policy);
+        }
+        let retention = spec.persistent_volume_claim_retention_policy.get_or_insert_default();
+        for policy in [&mut retention.when_deleted, &mut retention.when_scaled] {
+            if policy.as_deref().is_none_or(str::is_empty) {
+                *policy = Some("Retain".to_owned());
+            }
+        }
+        spec.update_strategy.set_defaults();
+        spec.volume_claim_templates.take_if(|claims| claims.is_empty());
+        spec.volume_claim_templates.iter_mut().flatten().for_each(claims::set_defaults);
+        set_template_defaults(&mut spec.template);
+    }
+
+    fn prepare_create(&mut self, gates: &FeatureGates) {
+        self.status = StatefulSetStatus::default();
+        self.spec.update_strategy.prepare_max_unavailable(None, gates);
+    }
+
+    fn prepare_update(&mut self, old: &Self, gates: &FeatureGates) {
+        self.status = old.status.clone();
+        self.spec.update_strategy.prepare_max_unavailable(Some(&old.spec.update_strategy), gates);
+    }
+
+    fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.spec = old.spec.clone();
+    }
+
+    fn validate(&self, gates: &FeatureGates) -> Vec<FieldError> {
+        validate::create(self, gates)
+    }
+
+    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
+        validate::update(self, old, gates)
+    }
+
+    fn validate_status_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        validate::status_update(&self.status, &old.status)
+    }
+
+    fn warnings(&self, old: Option<&Self>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if old.is_none_or(|old| self.spec_differs(old)) {
+            warnings.extend(template_warnings(&self.spec.template, &template_path()));
+            let claims = Path::new("spec").child("volumeClaimTemplates");
+            for (index, claim) in self.spec.volume_claim_templates.iter().flatten().enumerate() {
+                warnings.extend(claims::warnings(claim, &claims.index(index)));
+            }
+        }
+        if self.spec.revision_history_limit.is_some_and(i32::is_negative) {
+            let advice = "a negative value retains all historical revisions; a value >= 0 is recommended";
+            warnings.push(format!("spec.revisionHistoryLimit: {advice}"));
+        }
+        warnings
+    }
+
+    fn spec_differs(&self, old: &Self) -> bool {
+        self.spec != old.spec
+    }
+}
+
+impl StatefulSetUpdateStrategy {
+    /// Quirk kept from upstream: `rollingUpdate` is created only where `type` was left out too.
+    fn set_defaults(&mut self) {
+        if self.type_.is_empty() {
+            ROLLING_UPDATE.clone_into(&mut self.type_);
+            self.rolling_update.get_or_insert_default();
+        }
+        if let Some(rolling) = self.rolling_update.as_mut().filter(|_| self.type_ == ROLLING_UPDATE) {
+            rolling.partition.get_or_insert(0);
+        }
+    }
+
+    /// With the gate on, fills in `maxUnavailable`; with it off, drops it unless the stored object uses it.
+    fn prepare_max_unavailable(&mut self, old: Option<&Self>, gates: &FeatureGates) {
+        let Some(rolling) = &mut self.rolling_update else { return };
+        let in_use = |strategy: &Self| strategy.rolling_update.as_ref().is_some_and(|rolling| rolling.max_unavailable.is_some());
+        if !gates.enabled(MAX_UNAVAILABLE_GATE) {
+            rolling.max_unavailable.take_if(|_| !old.is_some_and(in_use));
+        } else if self.type_ == ROLLING_UPDATE {
+            rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Faults of a StatefulSet, in upstream's order.
+
+use super::{
+    ON_DELETE, ORDERED_READY, PARALLEL, RECREATE, ROLLING_UPDATE, RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec,
+    StatefulSetStatus, StatefulSetUpdateStrategy, claims,
+};
+use crate::{
+    FeatureGates, FieldError, FieldErrorReason, Path,
+    apps::{
+        NO_STATUS_REPLICAS, NotGreater, TemplateRules, collision_count_kept, not_greater, not_negative, template_path,
+        validate_selector_and_template, without_old_deletion_cost,
+    },
+    gates::{self, Stage},
+    int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
+    metadata::check_dns_label,
+    pod::validate_template,
+};
+use k8s_openapi::api::{
+    apps::v1::StatefulSetPersistentVolumeClaimRetentionPolicy,
+    core::v1::{EmptyDirVolumeSource, PodTemplateSpec, Volume},
+};
+use serde_json::json;
+
+const RECREATE_GATE: &str = "StatefulSetRecreateStrategy";
+
+const ORDERED: TemplateRules = TemplateRules {
+    empty_selector: "empty selector is invalid for statefulset",
+    active_deadline: "activeDeadlineSeconds in StatefulSet is not Supported",
+};
+
+const FORBIDDEN_UPDATE: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+     'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+
+pub(super) fn create(set: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
+    validate_spec(&set.spec, None, gates)
+}
+
+pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
+    let mut faults = without_old_deletion_cost(validate_spec(&new.spec, Some(&old.spec), gates), &old.spec.template);
+    if gates.enabled(RECREATE_GATE) {
+        let stage = gates::stage(RECREATE_GATE);
+        faults.extend(leaving_recreate(&new.spec.update_strategy, &old.spec.update_strategy, stage));
+    }
+    if differs_beyond_allowed(&new.spec, &old.spec) {
+        faults.push(FieldError::forbidden(&Path::new("spec"), FORBIDDEN_UPDATE));
+    }
+    faults
+}
+
+/// The alpha of KEP-3541 lets nobody switch away from Recreate; from beta on everybody may.
+fn leaving_recreate(new: &StatefulSetUpdateStrategy, old: &StatefulSetUpdateStrategy, stage: Option<Stage>) -> Option<FieldError> {
+    let leaves = old.type_ == RECREATE && new.type_ != RECREATE;
+    let path = Path::new("spec").child("updateStrategy").child("type");
+    (leaves && stage == Some(Stage::Alpha)).then(|| FieldError::forbidden(&path, "switching away from 'Recreate' is not allowed in alpha"))
+}
+
+/// Whether anything but the fields that an update may change differs.
+fn differs_beyond_allowed(new: &StatefulSetSpec, old: &StatefulSetSpec) -> bool {
+    (&new.selector, &new.volume_claim_templates, &new.service_name, &new.pod_management_policy)
+        != (&old.selector, &old.volume_claim_templates, &old.service_name, &old.pod_management_policy)
+}
+
+fn validate_spec(spec: &StatefulSetSpec, old: Option<&StatefulSetSpec>, gates: &FeatureGates) -> Vec<FieldError> {
+    let path = Path::new("spec");
+    let mut faults = Vec::new();
+    faults.extend(validate_management(&spec.pod_management_policy, &path.child("podManagementPolicy")));
+    let recreate = gates.enabled(RECREATE_GATE) || old.is_some_and(|old| old.update_strategy.type_ == RECREATE);
+    let supported = if recreate { &[ON_DELETE, RECREATE, ROLLING_UPDATE][..] } else { &[ON_DELETE, ROLLING_UPDATE] };
+    faults.extend(validate_strategy(&spec.update_strategy, supported, &path.child("updateStrategy")));
+    let retention = spec.persistent_volume_claim_retention_policy.iter();
+    faults.extend(retention.flat_map(|policy| validate_retention(policy, &path.child("persistentVolumeClaimRetentionPolicy"))));
+    if old.is_none() {
+        faults.extend(validate_claims(spec, &path.child("volumeClaimTemplates")));
+    }
+    faults.extend(spec.replicas.and_then(|replicas| not_negative(&path.child("replicas"), replicas)));
+    faults.extend(not_negative(&path.child("minReadySeconds"), spec.min_ready_seconds));
+    let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start);
+    faults.extend(start.and_then(|start| not_negative(&path.child("ordinals").child("start"), start)));
+    if old.is_none() && !spec.service_name.is_empty() {
+        let path = path.child("serviceName");
+        let messages = check_dns_label(&spec.service_name).into_iter();
+        faults.extend(messages.map(|message| FieldError::invalid(&path, spec.service_name.as_str(), message)));
+    }
+    faults.extend(validate_selector_and_template(spec.selector.as_ref(), &spec.template, ORDERED, || validate_pods(spec, old)));
+    faults
+}
+
+fn validate_management(policy: &str, path: &Path) -> Option<FieldError> {
+    match policy {
+        ORDERED_READY | PARALLEL => None,
+        "" => Some(FieldError::required(path, "")),
+        other => Some(FieldError::invalid(path, other, format!("must be '{ORDERED_READY}' or '{PARALLEL}'"))),
+    }
+}
+
+fn validate_strategy(strategy: &StatefulSetUpdateStrategy, supported: &[&str], path: &Path) -> Vec<FieldError> {
+    let rolling_path = path.child("rollingUpdate");
+    match (strategy.type_.as_str(), &strategy.rolling_update) {
+        ("", _) => vec![FieldError::required(path, "")],
+        (unknown, _) if !supported.contains(&unknown) => vec![FieldError::not_supported(&path.child("type"), unknown, supported)],
+        (_, None) => Vec::new(),
+        (ROLLING_UPDATE, Some(rolling)) => validate_rolling(rolling, &rolling_path),
+        (_, Some(rolling)) => vec![FieldError::invalid(&rolling_path, json!(rolling), "only allowed for updateStrategy 'RollingUpdate'")],
+    }
+}
+
+fn validate_rolling(rolling: &RollingUpdateStatefulSet, path: &Path) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    faults.extend(rolling.partition.and_then(|partition| not_negative(&path.child("partition"), partition)));
+    if let Some(unavailable) = &rolling.max_unavailable {
+        let path = path.child("maxUnavailable");
+        faults.extend(validate_not_negative(unavailable, &path));
+        faults.extend(is_zero(unavailable).then(|| FieldError::invalid(&path, json!(unavailable), "cannot be 0")));
+        faults.extend(validate_at_most_100_percent(unavailable, &path));
+    }
+    faults
+}
+
+fn validate_retention(policy: &StatefulSetPersistentVolumeClaimRetentionPolicy, path: &Path) -> Vec<FieldError> {
+    let check = |(field, value): (&str, &Option<String>)| {
+        let value = value.as_deref().unwrap_or_default();
+        // Not sorted, unlike most lists.
+        let reason = FieldErrorReason::NotSupported(value.into(), vec!["Retain".to_owned(), "Delete".to_owned()]);
+        let known = matches!(value, "Retain" | "Delete");
+        (!known).then(|| FieldError { field: path.child(field), reason, detail: String::new() })
+    };
+    [("whenDeleted", &policy.when_deleted), ("whenScaled", &policy.when_scaled)].into_iter().filter_map(check).collect()
+}
+
+fn validate_claims(spec: &StatefulSetSpec, path: &Path) -> Vec<FieldError> {
+    let claims = spec.volume_claim_templates.iter().flatten().enumerate();
+    let specs = claims.filter_map(|(index, claim)| claim.spec.as_ref().map(|spec| (path.index(index).child("spec"), spec)));
+    specs.flat_map(|(path, spec)| claims::validate(spec, &path)).collect()
+}
+
+/// Faults of the template; none on an update where the stored one has faults already.
+fn validate_pods(spec: &StatefulSetSpec, old: Option<&StatefulSetSpec>) -> Vec<FieldError> {
+    let validate = |spec: &StatefulSetSpec| validate_template(&with_claims(spec), &template_path());
+    let faults = validate(spec);
+    let old_has_faults = || old.is_some_and(|old| !validate(old).is_empty());
+    if faults.is_empty() || old_has_faults() { Vec::new() } else { faults }
+}
+
+/// The template with a volume for each claim template, because its containers may mount them.
+fn with_claims(spec: &StatefulSetSpec) -> PodTemplateSpec {
+    let mut template = spec.template.clone();
+    let volumes = template.spec.get_or_insert_default().volumes.get_or_insert_default();
+    for claim in spec.volume_claim_templates.iter().flatten() {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        volumes.retain(|volume| volume.name != name);
+        volumes.push(Volume { name, empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() });
+    }
+    template
+}
+
+pub(super) fn status_update(new: &StatefulSetStatus, old: &StatefulSetStatus) -> Vec<FieldError> {
+    let path = Path::new("status");
+    let counts = [
+        ("replicas", i64::from(new.replicas)),
+        ("readyReplicas", i64::from(new.ready_replicas)),
+        ("currentReplicas", i64::from(new.current_replicas)),
+        ("updatedReplicas", i64::from(new.updated_replicas)),
+        ("availableReplicas", i64::from(new.available_replicas)),
+        ("observedGeneration", new.observed_generation),
+        ("collisionCount", i64::from(new.collision_count.unwrap_or_default())),
+    ];
+    let mut faults: Vec<FieldError> = counts.into_iter().filter_map(|(field, count)| not_negative(&path.child(field), count)).collect();
+    let of_replicas = |field, count| NotGreater { field, count, bound: new.replicas, detail: NO_STATUS_REPLICAS };
+    faults.extend(not_greater(
+        &path,
+        &[
+            of_replicas("readyReplicas", new.ready_replicas),
+            of_replicas("currentReplicas", new.current_replicas),
+            of_replicas("updatedReplicas", new.updated_replicas),
+            of_replicas("availableReplicas", new.available_replicas),
+            NotGreater {
+                field: "availableReplicas",
+                count: new.available_replicas,
+                bound: new.ready_replicas,
+                // Unlike the other two kinds with the prefix.
+                detail: "cannot be greater than status.readyReplicas",
+            },
+        ],
+    ));
+    faults.extend(collision_count_kept(new.collision_count, old.collision_count));
+    faults
+}
