@@ -2,6 +2,7 @@
 //!
 //! The first three are berth's own structs around upstream's pod template, because upstream's lack the fields of the proposals.
 
+// The macro stands before the modules that use it.
 /// Makes a struct of metadata, spec and status an object of `apps/v1`.
 macro_rules! apps_kind {
     ($kind:ident, $spec:ident, $status:ident, $plural:literal, $list:literal) => {
@@ -72,6 +73,8 @@ mod controller_revision;
 pub mod deployment;
 mod replica_set;
 pub mod stateful_set;
+#[cfg(test)]
+mod testing;
 
 pub use deployment::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RollingUpdateDeployment};
 pub use replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};

@@ -132,3 +132,42 @@ fn parse_setting(part: &str) -> Result<(&'static Gate, bool), GateError> {
     })?;
     Ok((gate, on))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        FeatureGates::parse(text).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn settings_are_read_as_kubernetes_components_read_them() {
+        let gates =
+            FeatureGates::parse(" PodDeletionCost=false, MaxUnavailableStatefulSet=true,PodDeletionCost=true,").expect("known gates");
+        assert!(gates.enabled("PodDeletionCost"), "the last setting wins");
+        assert!(gates.enabled("MaxUnavailableStatefulSet"));
+        assert!(!gates.enabled("NoSuchGate"));
+        assert!(refused("Foo=true").starts_with("unknown feature gate Foo; known are DeploymentPodReplacementPolicy, "));
+        assert_eq!(refused("PodDeletionCost"), "\"PodDeletionCost\" is not Name=true or Name=false");
+        assert_eq!(refused("PodDeletionCost=yes"), "\"PodDeletionCost=yes\" is not Name=true or Name=false");
+        assert_eq!(refused("LogarithmicScaleDown=false"), "feature gate LogarithmicScaleDown is GA and cannot be switched off");
+    }
+
+    #[test]
+    fn a_gate_without_what_it_needs_is_off_and_warned_about() {
+        let gates = FeatureGates::parse("DeploymentReplicaSetTerminatingReplicas=false").expect("known gates");
+        assert!(!gates.enabled("DeploymentPodReplacementPolicy"));
+        assert_eq!(
+            gates.warnings(),
+            ["feature gate DeploymentPodReplacementPolicy needs DeploymentReplicaSetTerminatingReplicas, which is off: it counts as off"]
+        );
+        assert!(FeatureGates::default().warnings().is_empty());
+    }
+
+    #[test]
+    fn the_table_is_sorted_and_closed() {
+        assert!(GATES.is_sorted_by_key(|gate| gate.name));
+        assert!(GATES.iter().filter_map(|gate| gate.needs).all(|needed| stage(needed).is_some()));
+    }
+}

@@ -211,3 +211,118 @@ impl DeploymentStrategy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::testing::{check_round_trip, deployment, gates};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    const POLICY_OFF: &str = "DeploymentPodReplacementPolicy=false";
+    const TERMINATING_OFF: &str = "DeploymentReplicaSetTerminatingReplicas=false";
+
+    #[test]
+    fn what_is_left_out_is_filled_in() {
+        let found = crate::Object::to_value(&deployment(json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": 1}}}})));
+        let spec = &found["spec"];
+        assert_eq!(
+            (&spec["replicas"], &spec["revisionHistoryLimit"], &spec["progressDeadlineSeconds"]),
+            (&json!(1), &json!(10), &json!(600))
+        );
+        assert_eq!(spec["strategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}}));
+        assert_eq!((&spec["paused"], &spec["minReadySeconds"], &spec["podReplacementPolicy"]), (&Value::Null, &Value::Null, &Value::Null));
+        assert_eq!(found["status"], json!({}));
+        let recreate = deployment(json!({"spec": {"replicas": 0, "strategy": {"type": "Recreate"}}}));
+        assert_eq!((recreate.spec.replicas, recreate.spec.strategy.rolling_update), (Some(0), None));
+    }
+
+    fn with_policy(policy: Option<&str>) -> Deployment {
+        deployment(json!({"spec": {"podReplacementPolicy": policy}}))
+    }
+
+    /// Writes `new` over `old` (or creates it) with `off` and compares the policy that is kept.
+    fn check_policy(old: Option<Option<&str>>, new: Option<&str>, off: &str, wanted: Option<&str>) {
+        let mut object = with_policy(new);
+        match old {
+            None => object.prepare_create(&gates(off)),
+            Some(old) => object.prepare_update(&with_policy(old), &gates(off)),
+        }
+        assert_eq!(object.spec.pod_replacement_policy.as_deref(), wanted, "{new:?} over {old:?} with {off}");
+    }
+
+    #[test]
+    fn a_policy_whose_gate_is_off_is_dropped_unless_in_use() {
+        let (started, complete) = (Some(TERMINATION_STARTED), Some(TERMINATION_COMPLETE));
+        check_policy(None, complete, "", complete);
+        for off in [POLICY_OFF, TERMINATING_OFF] {
+            check_policy(None, complete, off, None);
+            check_policy(Some(None), complete, off, None);
+            check_policy(Some(started), complete, off, complete);
+            check_policy(Some(started), None, off, None);
+        }
+    }
+
+    #[test]
+    fn each_endpoint_keeps_what_is_not_its_own() {
+        let old = deployment(json!({"metadata": {"labels": {"a": "old"}}, "spec": {"replicas": 1}, "status": {"replicas": 1}}));
+        let sent = deployment(json!({
+            "metadata": {"labels": {"a": "new"}, "annotations": {"b": "new"}}, "spec": {"replicas": 2}, "status": {"replicas": 2},
+        }));
+        let on = FeatureGates::default();
+        let mut created = sent.clone();
+        created.prepare_create(&on);
+        assert_eq!(created.status, DeploymentStatus::default());
+        let mut updated = sent.clone();
+        updated.prepare_update(&old, &on);
+        assert_eq!((updated.spec.replicas, updated.status.replicas), (Some(2), 1));
+        let mut status = sent;
+        status.prepare_status_update(&old, &on);
+        assert_eq!((status.spec.replicas, status.status.replicas), (Some(1), 2));
+        assert_eq!(status.metadata.labels, old.metadata.labels);
+        assert!(status.metadata.annotations.is_some());
+    }
+
+    #[test]
+    fn terminating_replicas_follow_their_gate() {
+        let with = |count: Option<i32>| deployment(json!({"status": {"terminatingReplicas": count}}));
+        for (old, off, wanted) in [(None, "", Some(3)), (None, TERMINATING_OFF, None), (Some(1), TERMINATING_OFF, Some(3))] {
+            let mut new = with(Some(3));
+            new.prepare_status_update(&with(old), &gates(off));
+            assert_eq!(new.status.terminating_replicas, wanted, "{old:?} {off}");
+        }
+        assert!(crate::Object::encode(&with(Some(0))).ends_with(br#""status":{"terminatingReplicas":0}}"#));
+    }
+
+    #[test]
+    fn long_names_are_warned_about_once() {
+        let dotted = deployment(json!({"metadata": {"name": "a.b"}}));
+        let warning = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is \
+                       recommended: [must not contain dots]";
+        assert_eq!(dotted.warnings(None), [warning]);
+        assert!(dotted.warnings(Some(&dotted)).is_empty());
+    }
+
+    fn arbitrary_spec() -> impl Strategy<Value = Value> {
+        let type_ = proptest::option::of(prop_oneof![Just("RollingUpdate"), Just("Recreate"), Just(""), Just("X")]);
+        let number = || proptest::option::of(-1..3_i32);
+        (type_, proptest::option::of((number(), number())), number(), number(), any::<bool>()).prop_map(|(type_, rolling, a, b, paused)| {
+            let rolling = rolling.map(|(surge, unavailable)| json!({"maxSurge": surge, "maxUnavailable": unavailable}));
+            json!({
+                "replicas": a, "progressDeadlineSeconds": b, "minReadySeconds": a, "paused": paused,
+                "strategy": {"type": type_, "rollingUpdate": rolling},
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn defaults_are_idempotent_and_survive_storing(spec in arbitrary_spec()) {
+            let once = deployment(json!({"spec": spec}));
+            let mut twice = once.clone();
+            twice.set_defaults();
+            prop_assert_eq!(&once, &twice);
+            check_round_trip(&once);
+        }
+    }
+}

@@ -164,3 +164,76 @@ fn validate_status(status: &ReplicaSetStatus) -> Vec<FieldError> {
     ));
     faults
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::testing::{check, check_round_trip, gates, replica_set};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn an_empty_one_prints_its_replicas() {
+        let set = replica_set(json!({}));
+        check_round_trip(&set);
+        let found = crate::Object::to_value(&set);
+        assert_eq!(found["status"], json!({"replicas": 0}));
+        assert_eq!(found["spec"]["replicas"], json!(1));
+        assert_eq!(found["spec"]["revisionHistoryLimit"], Value::Null);
+    }
+
+    #[test]
+    fn faults_are_upstreams() {
+        let gates = FeatureGates::default();
+        let old = replica_set(json!({}));
+        check(&old.validate(&gates), &[]);
+        let bad = replica_set(json!({"spec": {
+            "replicas": -1, "minReadySeconds": -1, "selector": null,
+            "template": {"metadata": null, "spec": {"restartPolicy": "OnFailure", "activeDeadlineSeconds": 1}},
+        }}));
+        check(
+            &bad.validate(&gates),
+            &[
+                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+                "spec.selector: Required value",
+                "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+                "spec.template.spec.restartPolicy: Unsupported value: \"OnFailure\": supported values: \"Always\"",
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
+            ],
+        );
+        let empty = replica_set(json!({"spec": {"selector": {"matchLabels": null}}}));
+        check(
+            &empty.validate_update(&old, &gates),
+            &[
+                "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
+                "spec.selector: Invalid value: {}: field is immutable",
+            ],
+        );
+    }
+
+    #[test]
+    fn counts_of_the_status_fit_together() {
+        let check_status = |status: Value, wanted: &[&str]| check(&validate_status(&replica_set(json!({"status": status})).status), wanted);
+        check_status(json!({"replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 5}), &[]);
+        check_status(
+            json!({"replicas": 1, "fullyLabeledReplicas": 2, "readyReplicas": 2, "availableReplicas": 3, "terminatingReplicas": -1}),
+            &[
+                "status.terminatingReplicas: Invalid value: -1: must be greater than or equal to 0",
+                "status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+            ],
+        );
+    }
+
+    #[test]
+    fn status_writes_keep_the_spec_and_may_label() {
+        let old = replica_set(json!({}));
+        let mut new =
+            replica_set(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 9}, "status": {"terminatingReplicas": 1}}));
+        new.prepare_status_update(&old, &gates("DeploymentReplicaSetTerminatingReplicas=false"));
+        assert_eq!((new.spec.replicas, new.status.terminating_replicas), (Some(1), None));
+        assert!(new.metadata.labels.is_some());
+    }
+}

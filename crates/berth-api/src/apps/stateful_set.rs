@@ -244,3 +244,122 @@ impl StatefulSetUpdateStrategy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apps::testing::{check_round_trip, gates, stateful_set};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn spec(spec: Value) -> Value {
+        crate::Object::to_value(&stateful_set(json!({"spec": spec})))["spec"].clone()
+    }
+
+    #[test]
+    fn what_is_left_out_is_filled_in() {
+        let spec = spec(json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}));
+        assert_eq!((&spec["replicas"], &spec["revisionHistoryLimit"]), (&json!(1), &json!(10)));
+        assert_eq!(spec["podManagementPolicy"], json!("OrderedReady"));
+        assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], json!({"whenDeleted": "Retain", "whenScaled": "Delete"}));
+        let status = crate::Object::to_value(&stateful_set(json!({})))["status"].clone();
+        assert_eq!(status, json!({"replicas": 0, "availableReplicas": 0}));
+    }
+
+    #[test]
+    fn the_rolling_block_is_made_only_where_the_type_was_left_out() {
+        let strategy = |sent: Value| spec(json!({"updateStrategy": sent}))["updateStrategy"].clone();
+        let made = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}});
+        assert_eq!(strategy(json!({})), made);
+        assert_eq!(strategy(json!({"type": "RollingUpdate", "rollingUpdate": {}})), made);
+        for kept in ["RollingUpdate", "OnDelete", "Recreate"] {
+            assert_eq!(strategy(json!({"type": kept})), json!({"type": kept}));
+        }
+    }
+
+    #[test]
+    fn claims_are_defaulted() {
+        let spec = spec(json!({"volumeClaimTemplates": [
+            {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "0.5Gi"}}}},
+        ]}));
+        assert_eq!(
+            spec["volumeClaimTemplates"],
+            json!([{
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+                "spec": {"resources": {"requests": {"storage": "512Mi"}}, "volumeMode": "Filesystem"}, "status": {"phase": "Pending"},
+            }])
+        );
+    }
+
+    #[test]
+    fn max_unavailable_follows_its_gate() {
+        let with = |unavailable: Option<i32>| {
+            stateful_set(json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": unavailable}}}}))
+        };
+        let check = |old: Option<Option<i32>>, new: Option<i32>, setting: &str, wanted: Option<i32>| {
+            let mut object = with(new);
+            match old {
+                None => object.prepare_create(&gates(setting)),
+                Some(old) => object.prepare_update(&with(old), &gates(setting)),
+            }
+            let found = object.spec.update_strategy.rolling_update.expect("defaulted").max_unavailable;
+            assert_eq!(found, wanted.map(IntOrString::Int), "{new:?} over {old:?} with {setting:?}");
+        };
+        check(None, Some(2), "", None);
+        check(Some(None), Some(2), "", None);
+        check(Some(Some(1)), Some(2), "", Some(2));
+        check(None, Some(2), "MaxUnavailableStatefulSet=true", Some(2));
+        check(None, None, "MaxUnavailableStatefulSet=true", Some(1));
+    }
+
+    #[test]
+    fn each_endpoint_keeps_what_is_not_its_own() {
+        let old = stateful_set(json!({"spec": {"replicas": 1}, "status": {"replicas": 1}}));
+        let sent = stateful_set(json!({"spec": {"replicas": 2}, "status": {"replicas": 2}}));
+        let (mut created, mut updated, mut status) = (sent.clone(), sent.clone(), sent);
+        created.prepare_create(&FeatureGates::default());
+        updated.prepare_update(&old, &FeatureGates::default());
+        status.prepare_status_update(&old, &FeatureGates::default());
+        assert_eq!((created.spec.replicas, created.status.replicas), (Some(2), 0));
+        assert_eq!((updated.spec.replicas, updated.status.replicas), (Some(2), 1));
+        assert_eq!((status.spec.replicas, status.status.replicas), (Some(1), 2));
+    }
+
+    #[test]
+    fn odd_values_are_warned_about() {
+        let set = stateful_set(json!({"spec": {
+            "revisionHistoryLimit": -1,
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1500m"}}}}],
+        }}));
+        let history = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+        let claim =
+            "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer";
+        assert_eq!(set.warnings(None), [claim, history]);
+        assert_eq!(set.warnings(Some(&set)), [history]);
+    }
+
+    fn arbitrary_spec() -> impl Strategy<Value = Value> {
+        let type_ = proptest::option::of(prop_oneof![Just("RollingUpdate"), Just("Recreate"), Just("OnDelete"), Just(""), Just("X")]);
+        let number = || proptest::option::of(-1..3_i32);
+        (type_, proptest::option::of((number(), number())), number(), proptest::option::of(0..2_usize)).prop_map(
+            |(type_, rolling, replicas, claims)| {
+                let rolling = rolling.map(|(partition, unavailable)| json!({"partition": partition, "maxUnavailable": unavailable}));
+                let claims = claims.map(|count| vec![json!({"metadata": {"name": "data"}}); count]);
+                json!({
+                    "replicas": replicas, "volumeClaimTemplates": claims, "updateStrategy": {"type": type_, "rollingUpdate": rolling},
+                })
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn defaults_are_idempotent_and_survive_storing(spec in arbitrary_spec()) {
+            let once = stateful_set(json!({"spec": spec}));
+            let mut twice = once.clone();
+            twice.set_defaults();
+            prop_assert_eq!(&once, &twice);
+            check_round_trip(&once);
+        }
+    }
+}

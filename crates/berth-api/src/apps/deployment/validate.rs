@@ -102,3 +102,161 @@ pub(super) fn status_update(new: &DeploymentStatus, old: &DeploymentStatus) -> V
     faults.extend(collision_count_kept(new.collision_count, old.collision_count));
     faults
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        FeatureGates, Kind,
+        apps::testing::{check, deployment},
+    };
+    use serde_json::{Value, json};
+
+    fn check_create(spec: Value, wanted: &[&str]) {
+        check(&deployment(json!({"spec": spec})).validate(&FeatureGates::default()), wanted);
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        check_create(json!({}), &[]);
+        check_create(
+            json!({"replicas": -1, "minReadySeconds": -2, "revisionHistoryLimit": -3, "progressDeadlineSeconds": -4}),
+            &[
+                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                "spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
+                "spec.revisionHistoryLimit: Invalid value: -3: must be greater than or equal to 0",
+                "spec.progressDeadlineSeconds: Invalid value: -4: must be greater than or equal to 0",
+                "spec.progressDeadlineSeconds: Invalid value: -4: must be greater than minReadySeconds",
+            ],
+        );
+        check_create(
+            json!({"minReadySeconds": 600}),
+            &["spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"],
+        );
+    }
+
+    #[test]
+    fn strategies_are_checked() {
+        let check_strategy = |strategy: Value, wanted: &[&str]| check_create(json!({"strategy": strategy}), wanted);
+        check_strategy(json!({"type": "Recreate"}), &[]);
+        check_strategy(
+            json!({"type": "Foo"}),
+            &["spec.strategy: Unsupported value: {\"type\":\"Foo\"}: supported values: \"Recreate\", \"RollingUpdate\""],
+        );
+        check_strategy(
+            json!({"type": "Recreate", "rollingUpdate": {}}),
+            &["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+        );
+        let check_rolling = |rolling: Value, wanted: &[&str]| check_strategy(json!({"rollingUpdate": rolling}), wanted);
+        check_rolling(json!({"maxUnavailable": "100%", "maxSurge": "300%"}), &[]);
+        check_rolling(json!({"maxUnavailable": 0, "maxSurge": 1}), &[]);
+        let both_zero = "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: ";
+        check_rolling(json!({"maxUnavailable": 0, "maxSurge": "0%"}), &[&format!("{both_zero}0: may not be 0 when `maxSurge` is 0")]);
+        check_rolling(json!({"maxUnavailable": "0%", "maxSurge": 0}), &[&format!("{both_zero}\"0%\": may not be 0 when `maxSurge` is 0")]);
+        check_rolling(
+            json!({"maxUnavailable": "101%", "maxSurge": "x"}),
+            &[
+                "spec.strategy.rollingUpdate.maxSurge: Invalid value: \"x\": a valid percent string must be",
+                "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%",
+            ],
+        );
+        check_rolling(
+            json!({"maxUnavailable": -1}),
+            &["spec.strategy.rollingUpdate.maxUnavailable: Invalid value: -1: must be greater than or equal to 0"],
+        );
+    }
+
+    #[test]
+    fn the_selector_must_fit_the_template() {
+        let mismatch = "spec.template.metadata.labels: Invalid value: {\"app\":\"w\"}: `selector` does not match template `labels`";
+        check_create(json!({"selector": null}), &["spec.selector: Required value", mismatch]);
+        check_create(
+            json!({"selector": {"matchLabels": null}}),
+            &["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+        );
+        check_create(json!({"selector": {"matchLabels": {"b": "c"}}}), &[mismatch]);
+        check_create(
+            json!({"template": {"metadata": null}}),
+            &["spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"],
+        );
+        check_create(
+            json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}, "template": {"spec": {"restartPolicy": "Never"}}}),
+            &[
+                "spec.selector.matchExpressions[0].operator: Invalid value: \"Is\": not a valid selector operator",
+                "spec.selector: Invalid value: {\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Is\"}],\"matchLabels\":{\"app\":\"w\"}}: \
+                 invalid label selector",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_template_runs_for_ever() {
+        check_create(
+            json!({"template": {"spec": {"restartPolicy": "Never", "activeDeadlineSeconds": 5}}}),
+            &[
+                "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_policy_is_one_of_two() {
+        for good in ["TerminationStarted", "TerminationComplete"] {
+            check_create(json!({"podReplacementPolicy": good}), &[]);
+        }
+        for bad in ["", "terminationComplete"] {
+            let wanted = format!(
+                "spec.podReplacementPolicy: Unsupported value: \"{bad}\": supported values: \"TerminationComplete\", \"TerminationStarted\""
+            );
+            check_create(json!({"podReplacementPolicy": bad}), &[&wanted]);
+        }
+    }
+
+    #[test]
+    fn the_selector_never_changes() {
+        let gates = FeatureGates::default();
+        let old = deployment(json!({}));
+        let new = deployment(json!({"spec": {
+            "selector": {"matchLabels": {"app": null, "x": "y"}},
+            "template": {"metadata": {"labels": {"x": "y"}}},
+        }}));
+        check(&new.validate_update(&old, &gates), &["spec.selector: Invalid value: {\"matchLabels\":{\"x\":\"y\"}}: field is immutable"]);
+        check(&old.validate_update(&old, &gates), &[]);
+    }
+
+    #[test]
+    fn counts_of_the_status_fit_together() {
+        let check_status = |old: Value, new: Value, wanted: &[&str]| {
+            let (old, new) = (deployment(json!({"status": old})), deployment(json!({"status": new})));
+            check(&new.validate_status_update(&old, &FeatureGates::default()), wanted);
+        };
+        check_status(json!({}), json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 1, "terminatingReplicas": 9}), &[]);
+        check_status(
+            json!({}),
+            json!({"observedGeneration": -1, "unavailableReplicas": -1, "terminatingReplicas": -1, "collisionCount": -1}),
+            &[
+                "status.observedGeneration: Invalid value: -1: must be",
+                "status.unavailableReplicas: Invalid value: -1: must be",
+                "status.terminatingReplicas: Invalid value: -1: must be",
+                "status.collisionCount: Invalid value: -1: must be",
+            ],
+        );
+        check_status(
+            json!({}),
+            json!({"replicas": 1, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 3}),
+            &[
+                "status.updatedReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+            ],
+        );
+        check_status(
+            json!({"collisionCount": 2}),
+            json!({"collisionCount": 1}),
+            &["status.collisionCount: Invalid value: 1: cannot be decremented"],
+        );
+        check_status(json!({"collisionCount": 2}), json!({}), &["status.collisionCount: Invalid value: null: cannot be decremented"]);
+        check_status(json!({}), json!({"collisionCount": 1}), &[]);
+    }
+}

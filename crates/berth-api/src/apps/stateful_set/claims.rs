@@ -84,3 +84,35 @@ pub(super) fn warnings(claim: &PersistentVolumeClaim, path: &Path) -> Vec<String
     };
     [("requests", &resources.requests), ("limits", &resources.limits)].into_iter().filter_map(warning).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn check(spec: Value, wanted: &[&str]) {
+        let spec = serde_json::from_value(spec).expect("a claim's spec");
+        let found: Vec<String> = validate(&spec, &Path::new("s")).iter().map(ToString::to_string).collect();
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn claims_have_modes_and_a_size() {
+        let sized = |size: &str| json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
+        check(sized("1Gi"), &[]);
+        check(sized("0"), &["s.resources[storage]: Invalid value: \"0\": must be greater than zero"]);
+        check(
+            sized("x"),
+            &["s.resources[storage]: Invalid value: \"x\": quantities must match the regular expression \
+               '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"],
+        );
+        check(json!({}), &["s.accessModes: Required value: at least 1 access mode is required", "s.resources[storage]: Required value"]);
+        check(
+            json!({"accessModes": ["ReadWriteOncePod", "ReadOnlyMany"], "volumeMode": "X", "resources": {"requests": {"storage": "1"}}}),
+            &[
+                "s.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
+                "s.volumeMode: Unsupported value: \"X\": supported values: \"Block\", \"Filesystem\"",
+            ],
+        );
+    }
+}

@@ -185,3 +185,151 @@ pub(super) fn status_update(new: &StatefulSetStatus, old: &StatefulSetStatus) ->
     faults.extend(collision_count_kept(new.collision_count, old.collision_count));
     faults
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Kind,
+        apps::testing::{check, gates, stateful_set},
+    };
+    use serde_json::Value;
+
+    const RECREATE_OFF: &str = "StatefulSetRecreateStrategy=false";
+
+    fn check_create(spec: Value, wanted: &[&str]) {
+        check(&stateful_set(json!({"spec": spec})).validate(&FeatureGates::default()), wanted);
+    }
+
+    fn check_update(old: Value, new: Value, off: &str, wanted: &[&str]) {
+        let (old, new) = (stateful_set(json!({"spec": old})), stateful_set(json!({"spec": new})));
+        check(&new.validate_update(&old, &gates(off)), wanted);
+    }
+
+    #[test]
+    fn faults_come_in_upstreams_order() {
+        check_create(json!({"revisionHistoryLimit": -1, "serviceName": ""}), &[]);
+        check_create(
+            json!({
+                "podManagementPolicy": "Odd", "updateStrategy": {"type": "Odd"},
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Odd", "whenScaled": "Keep"},
+                "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {"accessModes": ["Odd"]}}],
+                "replicas": -1, "minReadySeconds": -2, "ordinals": {"start": -3}, "serviceName": "a.b", "selector": {"matchLabels": null},
+                "template": {"spec": {"restartPolicy": "Never", "activeDeadlineSeconds": 1}},
+            }),
+            &[
+                "spec.podManagementPolicy: Invalid value: \"Odd\": must be 'OrderedReady' or 'Parallel'",
+                "spec.updateStrategy.type: Unsupported value: \"Odd\": supported values: \"OnDelete\", \"Recreate\", \"RollingUpdate\"",
+                "spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported value: \"Odd\": supported values: \"Retain\", \"Delete\"",
+                "spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: \"Keep\": supported values: \"Retain\", \"Delete\"",
+                "spec.volumeClaimTemplates[0].spec.accessModes: Unsupported value: \"Odd\": supported values: \"ReadOnlyMany\", ",
+                "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
+                "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                "spec.minReadySeconds: Invalid value: -2: must be greater than or equal to 0",
+                "spec.ordinals.start: Invalid value: -3: must be greater than or equal to 0",
+                "spec.serviceName: Invalid value: \"a.b\": must not contain dots",
+                "spec.selector: Invalid value: {}: empty selector is invalid for statefulset",
+                "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in StatefulSet is not Supported",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_rolling_block_belongs_to_rolling_updates() {
+        let check_strategy = |strategy: Value, wanted: &[&str]| check_create(json!({"updateStrategy": strategy}), wanted);
+        let path = "spec.updateStrategy.rollingUpdate";
+        for other in ["OnDelete", "Recreate"] {
+            check_strategy(json!({"type": other}), &[]);
+            check_strategy(
+                json!({"type": other, "rollingUpdate": {"partition": 1}}),
+                &[&format!("{path}: Invalid value: {{\"partition\":1}}: only allowed for updateStrategy 'RollingUpdate'")],
+            );
+        }
+        check_strategy(json!({"rollingUpdate": {"partition": 3, "maxUnavailable": "50%"}}), &[]);
+        check_strategy(
+            json!({"rollingUpdate": {"partition": -1, "maxUnavailable": 0}}),
+            &[
+                &format!("{path}.partition: Invalid value: -1: must be greater than or equal to 0"),
+                &format!("{path}.maxUnavailable: Invalid value: 0: cannot be 0"),
+            ],
+        );
+        check_strategy(
+            json!({"rollingUpdate": {"maxUnavailable": "101%"}}),
+            &[&format!("{path}.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%")],
+        );
+    }
+
+    #[test]
+    fn recreate_follows_its_gate_and_what_is_stored() {
+        let strategy = |type_: &str| json!({"updateStrategy": {"type": type_}});
+        let refused = "spec.updateStrategy.type: Unsupported value: \"Recreate\": supported values: \"OnDelete\", \"RollingUpdate\"";
+        check(&stateful_set(json!({"spec": strategy("Recreate")})).validate(&gates(RECREATE_OFF)), &[refused]);
+        check_update(strategy("OnDelete"), strategy("Recreate"), RECREATE_OFF, &[refused]);
+        check_update(strategy("Recreate"), json!({"replicas": 3, "updateStrategy": {"type": "Recreate"}}), RECREATE_OFF, &[]);
+        for other in ["OnDelete", "RollingUpdate"] {
+            check_update(strategy("Recreate"), strategy(other), RECREATE_OFF, &[]);
+            check_update(strategy("Recreate"), strategy(other), "", &[]);
+            check_update(strategy(other), strategy("Recreate"), "", &[]);
+        }
+    }
+
+    #[test]
+    fn only_an_alpha_keeps_sets_on_recreate() {
+        let strategy = |type_: &str| StatefulSetUpdateStrategy { type_: type_.to_owned(), rolling_update: None };
+        let faults = |old, new, stage| leaving_recreate(&strategy(new), &strategy(old), stage).into_iter().collect::<Vec<_>>();
+        check(&faults(RECREATE, ON_DELETE, Some(Stage::Alpha)), &["spec.updateStrategy.type: Forbidden: "]);
+        check(&faults(RECREATE, RECREATE, Some(Stage::Alpha)), &[]);
+        check(&faults(ON_DELETE, RECREATE, Some(Stage::Alpha)), &[]);
+        check(&faults(RECREATE, ON_DELETE, Some(Stage::Beta)), &[]);
+    }
+
+    #[test]
+    fn updates_change_only_what_the_list_allows() {
+        let forbidden = format!("spec: Forbidden: {FORBIDDEN_UPDATE}");
+        let claim = json!([{"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
+        for allowed in [
+            json!({"replicas": 2}),
+            json!({"ordinals": {"start": 1}}),
+            json!({"template": {"metadata": {"annotations": {"a": "b"}}}}),
+            json!({"updateStrategy": {"type": "OnDelete"}}),
+            json!({"revisionHistoryLimit": 1}),
+            json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}),
+            json!({"minReadySeconds": 1}),
+            json!({"volumeClaimTemplates": []}),
+        ] {
+            check_update(json!({}), allowed, "", &[]);
+        }
+        for refused in [
+            json!({"serviceName": "s"}),
+            json!({"podManagementPolicy": "Parallel"}),
+            json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}),
+            json!({"volumeClaimTemplates": claim}),
+        ] {
+            check_update(json!({}), refused, "", &[&forbidden]);
+        }
+        // What is stored is tolerated, though it could not be created.
+        let odd = json!({"serviceName": "a.b", "volumeClaimTemplates": [{"metadata": {"name": "d"}}]});
+        check_update(odd.clone(), odd, "", &[]);
+    }
+
+    #[test]
+    fn counts_of_the_status_fit_together() {
+        let check_status = |old: Value, new: Value, wanted: &[&str]| {
+            let (old, new) = (stateful_set(json!({"status": old})), stateful_set(json!({"status": new})));
+            check(&new.validate_status_update(&old, &FeatureGates::default()), wanted);
+        };
+        check_status(json!({}), json!({"replicas": 2, "readyReplicas": 1, "availableReplicas": 1}), &[]);
+        check_status(
+            json!({"collisionCount": 1}),
+            json!({"replicas": 1, "currentReplicas": 2, "updatedReplicas": 2, "availableReplicas": 1, "observedGeneration": -1}),
+            &[
+                "status.observedGeneration: Invalid value: -1: must be greater than or equal to 0",
+                "status.currentReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.updatedReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas",
+                "status.collisionCount: Invalid value: null: cannot be decremented",
+            ],
+        );
+    }
+}
