@@ -113,6 +113,11 @@ impl FieldError {
         Self { field: field.clone(), reason: FieldErrorReason::TooLong(max), detail: String::new() }
     }
 
+    /// A list of `count` elements where `max` may be.
+    pub fn too_many(field: &Path, count: usize, max: usize) -> Self {
+        Self { field: field.clone(), reason: FieldErrorReason::TooMany(count, max), detail: String::new() }
+    }
+
     /// The wire's name of the reason, for `details.causes[].reason`.
     #[must_use]
     pub fn wire_reason(&self) -> &'static str {

@@ -6,17 +6,19 @@
 pub mod annotations;
 pub mod apps;
 pub mod decode;
+mod faults;
 pub mod field;
 pub mod gates;
 pub mod int_or_string;
+pub mod label_selector;
 pub mod metadata;
 pub mod names;
 pub mod object;
 mod passive;
 pub mod pod;
-mod unset;
 pub mod quantity;
 pub mod selector;
+mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};
 pub use gates::FeatureGates;

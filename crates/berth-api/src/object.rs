@@ -64,6 +64,8 @@ pub trait Kind:
     const GENERATION_RULE: GenerationRule = GenerationRule::None;
     /// Whether it has a status that the main endpoint keeps and `/status` alone writes.
     const HAS_STATUS: bool = false;
+    /// Whether an update must say which revision it changes; else it may be unconditional.
+    const REQUIRES_RESOURCE_VERSION: bool = false;
 
     /// Fills in what clients may leave out (api-apps.md §2). Idempotent; applied on every decode.
     fn set_defaults(&mut self) {}
@@ -115,6 +117,8 @@ pub trait Object: Any + Debug + Send + Sync {
     fn name_rule(&self) -> NameRule;
     /// [`Kind::GENERATION_RULE`].
     fn generation_rule(&self) -> GenerationRule;
+    /// [`Kind::REQUIRES_RESOURCE_VERSION`].
+    fn requires_resource_version(&self) -> bool;
     /// Its metadata.
     fn meta(&self) -> &ObjectMeta;
     /// Its metadata, to change.
@@ -185,6 +189,10 @@ impl<K: Kind> Object for K {
 
     fn generation_rule(&self) -> GenerationRule {
         K::GENERATION_RULE
+    }
+
+    fn requires_resource_version(&self) -> bool {
+        K::REQUIRES_RESOURCE_VERSION
     }
 
     fn meta(&self) -> &ObjectMeta {

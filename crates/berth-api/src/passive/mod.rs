@@ -1,34 +1,15 @@
-//! Kinds that are stored and served, with upstream's types.
+//! Kinds that are stored and served, with upstream's types: the rules that clients rely on.
 
-use crate::Kind;
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{
-        ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota,
-        Secret, Service, ServiceAccount,
-    },
-    discovery::v1::EndpointSlice,
-    events::v1::Event,
-    policy::v1::PodDisruptionBudget,
-    scheduling::v1::PriorityClass,
-    storage::v1::StorageClass,
-};
+mod budget;
+mod cluster;
+mod config;
+mod events;
+mod limits;
+mod network;
+mod node;
+mod storage;
 
-impl Kind for ConfigMap {}
-impl Kind for CoreEvent {}
-impl Kind for Endpoints {}
-impl Kind for EndpointSlice {}
-impl Kind for Event {}
-impl Kind for Lease {}
-impl Kind for LimitRange {}
-impl Kind for Namespace {}
-impl Kind for Node {}
-impl Kind for PersistentVolume {}
-impl Kind for PersistentVolumeClaim {}
-impl Kind for PodDisruptionBudget {}
-impl Kind for PriorityClass {}
-impl Kind for ResourceQuota {}
-impl Kind for Secret {}
-impl Kind for Service {}
-impl Kind for ServiceAccount {}
-impl Kind for StorageClass {}
+pub(crate) use storage::{set_claim_spec_defaults, validate_claim_spec};
+
+/// What a field that was set once and for all is refused with.
+const IMMUTABLE: &str = "field is immutable";

@@ -154,7 +154,7 @@ fn set_volume_defaults(volume: &mut Volume) {
         default_to(&mut source.pull_policy, pull_policy(text(&source.reference)));
     }
     if let Some(template) = volume.ephemeral.as_mut().and_then(|source| source.volume_claim_template.as_mut()) {
-        default_to(&mut template.spec.volume_mode, "Filesystem");
+        crate::passive::set_claim_spec_defaults(&mut template.spec);
     }
 }
 

@@ -4,19 +4,25 @@ mod canonical;
 mod defaults;
 mod deletion_cost;
 mod ephemeral;
-mod quantities;
+pub(crate) mod quantities;
 mod state;
+mod update;
+pub(crate) mod validate;
 mod volume_sources;
+mod warnings;
 
 pub use defaults::set_template_defaults;
 pub use deletion_cost::{DELETION_COST, deletion_cost, is_deletion_cost_error, is_valid_deletion_cost};
+pub use quantities::total_requests;
 pub use state::{is_ready, is_terminal, qos_class, ready_since};
+pub use validate::{validate_template, validate_template_with_claims};
+pub use warnings::template_warnings;
 
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     object::{GenerationRule, NameRule},
 };
-use k8s_openapi::api::core::v1::{Pod, PodStatus, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
 impl Kind for Pod {
     const NAME_RULE: NameRule = NameRule::Subdomain;
@@ -50,6 +56,28 @@ impl Kind for Pod {
         }
     }
 
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        validate::validate_new_pod(self)
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        update::validate_update(self, old)
+    }
+
+    fn validate_status_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        update::validate_status_update(self, old)
+    }
+
+    /// Only new pods and changed specs are warned about.
+    fn warnings(&self, old: Option<&Self>) -> Vec<String> {
+        match &self.spec {
+            Some(spec) if old.is_none_or(|old| old.spec != self.spec) => {
+                warnings::warnings(&self.metadata, spec, (&Path::new("metadata"), &Path::new("spec")))
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn spec_differs(&self, old: &Self) -> bool {
         self.spec != old.spec
     }
@@ -60,22 +88,4 @@ fn make_grace_positive(seconds: &mut Option<i64>) {
     if seconds.is_some_and(i64::is_negative) {
         *seconds = Some(1);
     }
-}
-
-/// All faults of a template; `path` is `spec.template`.
-#[must_use]
-pub fn validate_template(template: &PodTemplateSpec, path: &Path) -> Vec<FieldError> {
-    validate_template_with_claims(template, path, &[])
-}
-
-/// All faults of a template whose pods also get a volume for each of `claim_names`.
-#[must_use]
-pub fn validate_template_with_claims(_template: &PodTemplateSpec, _path: &Path, _claim_names: &[String]) -> Vec<FieldError> {
-    Vec::new()
-}
-
-/// Warnings about a template; `path` is `spec.template`.
-#[must_use]
-pub fn template_warnings(_template: &PodTemplateSpec, _path: &Path) -> Vec<String> {
-    Vec::new()
 }

@@ -1,15 +1,98 @@
-//! Sums and roundings over resource lists.
+//! Sums and comparisons over resource lists.
 
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use crate::{quantity::Quantity, unset::list};
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec},
+    apimachinery::pkg::api::resource::Quantity as WireQuantity,
+};
 use std::collections::BTreeMap;
 
 /// Resources by name, as on the wire.
-pub(super) type ResourceList = BTreeMap<String, Quantity>;
+pub(crate) type ResourceList = BTreeMap<String, WireQuantity>;
+
+/// Resources by name, as numbers.
+type Amounts = BTreeMap<String, Quantity>;
+
+/// The number of a quantity; absent if it is malformed, which validation reports.
+pub(crate) fn parse(quantity: &WireQuantity) -> Option<Quantity> {
+    quantity.0.parse().ok()
+}
 
 /// Brings every quantity that parses to its canonical text, rounded up to thousandths.
-pub(super) fn round_up(_list: &mut ResourceList) {}
+pub(crate) fn round_up(list: &mut ResourceList) {
+    for quantity in list.values_mut() {
+        canonicalise(quantity);
+    }
+}
+
+/// Brings a quantity that parses to its canonical text, rounded up to thousandths.
+pub(crate) fn canonicalise(quantity: &mut WireQuantity) {
+    if let Some(number) = parse(quantity) {
+        quantity.0 = number.round_up_to_milli().to_string();
+    }
+}
 
 /// Whether it is more than nothing.
-pub(super) fn is_positive(quantity: &Quantity) -> bool {
-    !quantity.0.starts_with('-') && quantity.0.contains(|digit| matches!(digit, '1'..='9'))
+pub(super) fn is_positive(quantity: &WireQuantity) -> bool {
+    parse(quantity).is_some_and(|number| number > Quantity::ZERO)
+}
+
+/// Whether it is a number of bytes with a part of a byte, as `128m` is, written where `128M` was meant.
+pub(super) fn is_fractional_bytes(quantity: &WireQuantity) -> bool {
+    parse(quantity).is_some_and(|number| !number.is_integer())
+}
+
+/// What a node must have free for the pod: the sum of its containers' requests, or what its init containers need at their worst moment,
+/// whichever is more, for each resource; and its overhead. Init containers that keep running (sidecars) count beside all that come after
+/// them. Requests of the pod as a whole stand in for those of its containers. Malformed quantities count as nothing.
+#[must_use]
+pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
+    let mut total = containers_requests(spec);
+    let whole = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    total.extend(whole.into_iter().flat_map(amounts));
+    for (name, overhead) in spec.overhead.iter().flat_map(amounts) {
+        add(&mut total, name, overhead);
+    }
+    total
+}
+
+fn containers_requests(spec: &PodSpec) -> Amounts {
+    let mut running = Amounts::new();
+    let mut worst = Amounts::new();
+    for container in list(&spec.init_containers) {
+        let mut now = running.clone();
+        add_requests(&mut now, container);
+        if container.restart_policy.as_deref() == Some("Always") {
+            running.clone_from(&now);
+        }
+        raise(&mut worst, now);
+    }
+    for container in &spec.containers {
+        add_requests(&mut running, container);
+    }
+    raise(&mut running, worst);
+    running
+}
+
+fn add_requests(total: &mut Amounts, container: &Container) {
+    let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    for (name, request) in requests.into_iter().flat_map(amounts) {
+        add(total, name, request);
+    }
+}
+
+fn add(total: &mut Amounts, name: String, amount: Quantity) {
+    let sum = total.get(&name).map_or(amount, |present| present.plus(amount));
+    total.insert(name, sum);
+}
+
+fn raise(amounts: &mut Amounts, others: Amounts) {
+    for (name, other) in others {
+        let present = amounts.entry(name).or_insert(other);
+        *present = (*present).max(other);
+    }
+}
+
+fn amounts(list: &ResourceList) -> impl Iterator<Item = (String, Quantity)> {
+    list.iter().filter_map(|(name, quantity)| Some((name.clone(), parse(quantity)?)))
 }

@@ -1,6 +1,6 @@
 //! What controllers, scheduler and nodes ask of a pod.
 
-use super::quantities::{ResourceList, is_positive};
+use super::quantities::{ResourceList, is_positive, parse};
 use crate::unset::list;
 use k8s_openapi::{
     api::core::v1::{Pod, PodCondition, PodSpec, ResourceRequirements},
@@ -57,5 +57,5 @@ fn bounds<'a>(resources: Option<&'a ResourceRequirements>, name: &str) -> (Optio
 }
 
 fn is_guaranteed(bounds: (Option<&Quantity>, Option<&Quantity>)) -> bool {
-    matches!(bounds, (Some(request), Some(limit)) if request == limit)
+    matches!(bounds, (Some(request), Some(limit)) if parse(request) == parse(limit))
 }

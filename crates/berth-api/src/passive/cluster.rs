@@ -1,0 +1,150 @@
+//! Namespace, PriorityClass and Lease.
+
+use super::IMMUTABLE;
+use crate::{
+    FeatureGates, FieldError, Kind, Path,
+    faults::Faults,
+    names::check_qualified_name,
+    object::NameRule,
+    unset::{default_to, list, text},
+};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Namespace, NamespaceStatus},
+    scheduling::v1::PriorityClass,
+};
+
+/// Label by which a namespace can be selected by name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+/// The finalizer that holds a namespace until it is empty.
+const FINALIZER: &str = "kubernetes";
+/// Highest priority that is not the system's.
+const USER_PRIORITY_MAX: i32 = 1_000_000_000;
+/// Classes whose names begin with `system-`, with their values.
+const SYSTEM_PRIORITIES: &[(&str, i32)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+impl Kind for Namespace {
+    const NAME_RULE: NameRule = NameRule::Label;
+    const HAS_STATUS: bool = true;
+
+    fn set_defaults(&mut self) {
+        label_with_name(self);
+        default_to(&mut self.status.get_or_insert_default().phase, "Active");
+        self.spec.get_or_insert_default();
+    }
+
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        // Once more: where only `generateName` was given there was no name before.
+        label_with_name(self);
+        let finalizers = self.spec.get_or_insert_default().finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        self.status = Some(NamespaceStatus { phase: Some("Active".to_owned()), conditions: None });
+    }
+
+    /// Finalizers are changed through `/finalize` only.
+    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.spec.clone_from(&old.spec);
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let finalizers = self.spec.as_ref().map(|spec| list(&spec.finalizers)).unwrap_or_default();
+        for (index, finalizer) in finalizers.iter().enumerate() {
+            let path = Path::new("spec.finalizers").index(index);
+            faults.form(&path, finalizer, check_qualified_name);
+            if finalizer != FINALIZER && !finalizer.contains('/') {
+                faults.invalid(&path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified");
+            }
+        }
+        faults.into_vec()
+    }
+
+    fn validate_status_update(&self, _old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let phase = self.status.as_ref().map(|status| text(&status.phase)).unwrap_or_default();
+        let detail = match (&self.metadata.deletion_timestamp, phase) {
+            (None, "Active") | (Some(_), "Terminating") => return Vec::new(),
+            (None, _) => "may only be 'Active' if `deletionTimestamp` is empty",
+            (Some(_), _) => "may only be 'Terminating' if `deletionTimestamp` is not empty",
+        };
+        vec![FieldError::invalid(&Path::new("status.phase"), phase, detail)]
+    }
+}
+
+fn label_with_name(namespace: &mut Namespace) {
+    if let Some(name) = namespace.metadata.name.as_ref().filter(|name| !name.is_empty()) {
+        namespace.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name.clone());
+    }
+}
+
+impl Kind for PriorityClass {
+    fn set_defaults(&mut self) {
+        self.value.get_or_insert(0);
+        default_to(&mut self.preemption_policy, "PreemptLowerPriority");
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let name = text(&self.metadata.name);
+        if name.starts_with("system-") {
+            if let Err(why) = check_system_class(self, name) {
+                let detail = format!("priority class names with 'system-' prefix are reserved for system use only. error: {why}");
+                faults.forbidden(&Path::new("metadata.name"), detail);
+            }
+        } else if self.value.is_some_and(|value| value > USER_PRIORITY_MAX) {
+            let detail = format!("maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}");
+            faults.forbidden(&Path::new("value"), detail);
+        }
+        faults.optional_one_of(&Path::new("preemptionPolicy"), &self.preemption_policy, &["Never", "PreemptLowerPriority"]);
+        faults.into_vec()
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        if self.value != old.value {
+            faults.forbidden(&Path::new("value"), "may not be changed in an update.");
+        }
+        if self.preemption_policy != old.preemption_policy {
+            faults.invalid(&Path::new("preemptionPolicy"), text(&self.preemption_policy), IMMUTABLE);
+        }
+        faults.into_vec()
+    }
+}
+
+/// Whether this is a class that the system itself brings, exactly as it brings it.
+fn check_system_class(class: &PriorityClass, name: &str) -> Result<(), String> {
+    let Some((_, value)) = SYSTEM_PRIORITIES.iter().find(|(known, _)| *known == name) else {
+        return Err(format!("{name} is not a known system priority class"));
+    };
+    if class.value != Some(*value) {
+        return Err(format!("value of {name} PriorityClass must be {value}"));
+    }
+    if class.global_default == Some(true) {
+        return Err(format!("globalDefault of {name} PriorityClass must be false"));
+    }
+    Ok(())
+}
+
+impl Kind for Lease {
+    const REQUIRES_RESOURCE_VERSION: bool = true;
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let mut faults = Faults::default();
+        let path = Path::new("spec");
+        if let Some(seconds) = spec.lease_duration_seconds.filter(|seconds| *seconds <= 0) {
+            faults.invalid(&path.child("leaseDurationSeconds"), seconds, "must be greater than 0");
+        }
+        faults.not_negative(&path.child("leaseTransitions"), spec.lease_transitions);
+        if !text(&spec.preferred_holder).is_empty() && text(&spec.strategy).is_empty() {
+            faults.forbidden(&path.child("preferredHolder"), "may only be specified when `strategy` is defined");
+        }
+        faults.into_vec()
+    }
+}

@@ -1,0 +1,211 @@
+//! What an update of a pod may change.
+
+use super::{deletion_cost, validate};
+use crate::{
+    FieldError, Path,
+    faults::Faults,
+    names::check_qualified_name,
+    unset::{list, list_mut},
+};
+use k8s_openapi::api::core::v1::{Affinity, ContainerStatus, NodeSelector, NodeSelectorTerm, Pod, PodSpec, Toleration};
+use serde_json::Value;
+
+const IMMUTABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+                         `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+                         `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// All faults of an update. A spec that did not change is not looked at, so that old pods can always be labelled or freed of finalizers.
+pub(super) fn validate_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    if !deletion_cost::is_invalid(old.metadata.annotations.as_ref()) {
+        faults.add(deletion_cost::validate(pod.metadata.annotations.as_ref(), &Path::new("metadata.annotations")));
+    }
+    let empty = PodSpec::default();
+    let (spec, old_spec) = (pod.spec.as_ref().unwrap_or(&empty), old.spec.as_ref().unwrap_or(&empty));
+    if spec != old_spec {
+        validate::validate_pod_spec(spec, &mut faults);
+        validate_change(spec, old_spec, &mut faults);
+    }
+    faults.into_vec()
+}
+
+fn validate_change(spec: &PodSpec, old: &PodSpec, faults: &mut Faults) {
+    let path = Path::new("spec");
+    let before = faults.len();
+    let counts = [
+        ("containers", spec.containers.len() == old.containers.len()),
+        ("initContainers", list(&spec.init_containers).len() == list(&old.init_containers).len()),
+    ];
+    for (field, _) in counts.iter().filter(|(_, same)| !same) {
+        faults.forbidden(&path.child(field), "pod updates may not add or remove containers");
+    }
+    validate_deadline(spec.active_deadline_seconds, old.active_deadline_seconds, &path.child("activeDeadlineSeconds"), faults);
+    if faults.len() > before {
+        return;
+    }
+    validate_added_tolerations(list(&spec.tolerations), list(&old.tolerations), &path.child("tolerations"), faults);
+    for gate in list(&spec.scheduling_gates).iter().filter(|gate| !list(&old.scheduling_gates).contains(gate)) {
+        let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.name);
+        faults.forbidden(&path.child("schedulingGates"), detail);
+    }
+    let mut allowed = without_allowed_changes(spec, old);
+    if !list(&old.scheduling_gates).is_empty() {
+        narrow_gated(&mut allowed, spec, old, faults);
+    }
+    if allowed != *old {
+        faults.forbidden(&path, format!("{IMMUTABLE}\n{}", difference(&allowed, old)));
+    }
+}
+
+/// It may be set, and shortened.
+fn validate_deadline(seconds: Option<i64>, old: Option<i64>, path: &Path, faults: &mut Faults) {
+    match (seconds, old) {
+        (Some(seconds), Some(old)) if seconds > old => faults.invalid(path, seconds, "must be less than or equal to previous value"),
+        (None, Some(_)) => faults.invalid(path, Value::Null, "must not update from a positive integer to nil value"),
+        _ => (),
+    }
+}
+
+/// Each old toleration must still be there; only how long it lasts may change.
+fn validate_added_tolerations(tolerations: &[Toleration], old: &[Toleration], path: &Path, faults: &mut Faults) {
+    let same = |new: &Toleration, old: &Toleration| {
+        let lasting = Toleration { toleration_seconds: old.toleration_seconds, ..new.clone() };
+        lasting == *old
+    };
+    if old.iter().any(|old| !tolerations.iter().any(|new| same(new, old))) {
+        faults.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+    }
+}
+
+/// The new spec with all that may change as it was.
+fn without_allowed_changes(spec: &PodSpec, old: &PodSpec) -> PodSpec {
+    let mut same = spec.clone();
+    for (container, old) in same.containers.iter_mut().zip(&old.containers) {
+        container.image.clone_from(&old.image);
+    }
+    for (container, old) in list_mut(&mut same.init_containers).iter_mut().zip(list(&old.init_containers)) {
+        container.image.clone_from(&old.image);
+    }
+    same.active_deadline_seconds = old.active_deadline_seconds;
+    same.tolerations.clone_from(&old.tolerations);
+    same.scheduling_gates.clone_from(&old.scheduling_gates);
+    if old.termination_grace_period_seconds.is_some_and(i64::is_negative) && spec.termination_grace_period_seconds == Some(1) {
+        same.termination_grace_period_seconds = old.termination_grace_period_seconds;
+    }
+    same
+}
+
+/// The nodes of a pod that waits behind a scheduling gate may become fewer; what does so is taken back in `allowed`.
+fn narrow_gated(allowed: &mut PodSpec, spec: &PodSpec, old: &PodSpec, faults: &mut Faults) {
+    let path = Path::new("spec");
+    let kept = |(key, value)| spec.node_selector.as_ref().and_then(|selector| selector.get(key)) == Some(value);
+    if old.node_selector.iter().flatten().all(kept) {
+        allowed.node_selector.clone_from(&old.node_selector);
+    } else {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        faults.invalid(&path.child("nodeSelector"), to_value(&spec.node_selector), detail);
+        allowed.node_selector.clone_from(&old.node_selector);
+    }
+    let before = faults.len();
+    validate_narrowed(required(spec), required(old), &path, faults);
+    if faults.len() == before {
+        take_back_node_affinity(&mut allowed.affinity, old.affinity.as_ref());
+    }
+}
+
+fn required(spec: &PodSpec) -> Option<&NodeSelector> {
+    spec.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
+}
+
+/// Terms are alternatives: none may be added or removed; the requirements of one hold together: they may become more.
+fn validate_narrowed(selector: Option<&NodeSelector>, old: Option<&NodeSelector>, path: &Path, faults: &mut Faults) {
+    let Some(old) = old else { return };
+    let path =
+        path.child("affinity").child("nodeAffinity").child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
+    let terms = selector.map(|selector| selector.node_selector_terms.as_slice()).unwrap_or_default();
+    if terms.len() != old.node_selector_terms.len() {
+        faults.invalid(&path, to_value(&terms), "no additions/deletions to non-empty NodeSelectorTerms list are allowed");
+        return;
+    }
+    for (index, (term, old)) in terms.iter().zip(&old.node_selector_terms).enumerate() {
+        if !is_narrowed(term, old) {
+            faults.invalid(&path.index(index), to_value(term), "only additions are allowed (no mutations or deletions)");
+        }
+    }
+}
+
+/// An empty term matches no node and cannot be narrowed.
+fn is_narrowed(term: &NodeSelectorTerm, old: &NodeSelectorTerm) -> bool {
+    let (expressions, old_expressions) = (list(&term.match_expressions), list(&old.match_expressions));
+    let (fields, old_fields) = (list(&term.match_fields), list(&old.match_fields));
+    if old_expressions.is_empty() && old_fields.is_empty() {
+        return expressions.is_empty() && fields.is_empty();
+    }
+    expressions.starts_with(old_expressions) && fields.starts_with(old_fields)
+}
+
+/// Makes the node affinity the old one again, keeping the rest of the new affinity.
+fn take_back_node_affinity(affinity: &mut Option<Affinity>, old: Option<&Affinity>) {
+    let old_node = old.and_then(|affinity| affinity.node_affinity.clone());
+    let mut mixed = affinity.take().unwrap_or_default();
+    mixed.node_affinity = old_node;
+    let is_empty = mixed == Affinity::default();
+    *affinity = if is_empty && old.is_none() { None } else { Some(mixed) };
+}
+
+/// The fields that differ, as JSON, each with its old line first.
+fn difference(spec: &PodSpec, old: &PodSpec) -> String {
+    let (Value::Object(new), Value::Object(old)) = (to_value(spec), to_value(old)) else { return String::new() };
+    let line = |sign, name: &str, value: Option<&Value>| value.map(|value| format!("{sign}  {name}: {value}"));
+    let names: std::collections::BTreeSet<&String> = new.keys().chain(old.keys()).collect();
+    let differing = names.into_iter().filter(|name| new.get(*name) != old.get(*name));
+    let lines = differing.flat_map(|name| [line('-', name, old.get(name)), line('+', name, new.get(name))]);
+    lines.flatten().collect::<Vec<_>>().join("\n")
+}
+
+fn to_value(part: impl serde::Serialize) -> Value {
+    serde_json::to_value(part).expect("API types have string keys only")
+}
+
+/// All faults of a write of the status.
+pub(super) fn validate_status_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let path = Path::new("status");
+    let (Some(status), Some(spec)) = (&pod.status, &pod.spec) else { return Vec::new() };
+    for (index, condition) in list(&status.conditions).iter().enumerate() {
+        faults.form(&path.child("conditions").index(index).child("type"), &condition.type_, check_qualified_name);
+    }
+    let Some(old) = &old.status else { return faults.into_vec() };
+    let containers = (list(&status.container_statuses), list(&old.container_statuses));
+    validate_transitions(containers, spec, &path.child("containerStatuses"), &mut faults);
+    let init_containers = (list(&status.init_container_statuses), list(&old.init_container_statuses));
+    validate_transitions(init_containers, spec, &path.child("initContainerStatuses"), &mut faults);
+    faults.into_vec()
+}
+
+/// A container that ended and will not be restarted cannot run again.
+fn validate_transitions((new, old): (&[ContainerStatus], &[ContainerStatus]), spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    for (index, old) in old.iter().enumerate() {
+        let Some(ended) = old.state.as_ref().and_then(|state| state.terminated.as_ref()) else { continue };
+        if may_restart(&old.name, ended.exit_code, spec) {
+            continue;
+        }
+        let runs_again =
+            |status: &ContainerStatus| status.name == old.name && status.state.as_ref().is_none_or(|state| state.terminated.is_none());
+        if new.iter().any(runs_again) {
+            faults.forbidden(&path.index(index).child("state"), "may not be transitioned to non-terminated state");
+        }
+    }
+}
+
+fn may_restart(name: &str, exit_code: i32, spec: &PodSpec) -> bool {
+    let mut containers = spec.containers.iter().chain(list(&spec.init_containers));
+    let own = containers.find(|container| container.name == name);
+    let has_rules = own.is_some_and(|container| !list(&container.restart_policy_rules).is_empty());
+    let policy = own.and_then(|container| container.restart_policy.as_deref()).or(spec.restart_policy.as_deref());
+    match policy {
+        Some("Never") => has_rules,
+        Some("OnFailure") => has_rules || exit_code != 0,
+        _ => true,
+    }
+}

@@ -1,0 +1,126 @@
+//! What is wrong with a pod or a template, in upstream's order.
+
+mod containers;
+mod env;
+mod names;
+mod probes;
+pub(crate) mod resources;
+pub(crate) mod scheduling;
+mod security;
+mod volumes;
+
+use super::deletion_cost;
+use crate::{
+    FieldError, Path,
+    faults::Faults,
+    metadata::{validate_annotations, validate_labels},
+    names::{check_dns_label, check_dns_subdomain, check_qualified_name},
+    unset::{list, text},
+};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
+use std::collections::BTreeSet;
+
+pub(crate) use names::{check_config_key, check_ip, check_port_name};
+
+/// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,
+/// restart policy) is the workload's.
+#[must_use]
+pub fn validate_template(template: &PodTemplateSpec, path: &Path) -> Vec<FieldError> {
+    validate_template_with_claims(template, path, &[])
+}
+
+/// All faults of a template whose pods also get a volume for each of `claim_names` (StatefulSet).
+#[must_use]
+pub fn validate_template_with_claims(template: &PodTemplateSpec, path: &Path, claim_names: &[String]) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let metadata = template.metadata.as_ref();
+    faults.add(validate_labels(metadata.and_then(|metadata| metadata.labels.as_ref()), &path.child("labels")));
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    let annotations_path = path.child("annotations");
+    faults.add(validate_annotations(annotations, &annotations_path));
+    faults.add(deletion_cost::validate(annotations, &annotations_path));
+    let spec_path = path.child("spec");
+    let no_spec = PodSpec::default();
+    let spec = template.spec.as_ref().unwrap_or(&no_spec);
+    validate_spec(spec, &spec_path, claim_names, &mut faults);
+    if !list(&spec.ephemeral_containers).is_empty() {
+        faults.forbidden(&spec_path.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
+    faults.into_vec()
+}
+
+/// All faults of a new pod, without those of generic metadata.
+pub(super) fn validate_new_pod(pod: &Pod) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    faults.add(deletion_cost::validate(pod.metadata.annotations.as_ref(), &Path::new("metadata.annotations")));
+    let Some(spec) = &pod.spec else {
+        faults.required(&Path::new("spec.containers"), "");
+        return faults.into_vec();
+    };
+    validate_pod_spec(spec, &mut faults);
+    if !list(&spec.ephemeral_containers).is_empty() {
+        faults.forbidden(&Path::new("spec.ephemeralContainers"), "cannot be set on create");
+    }
+    faults.into_vec()
+}
+
+/// All faults of the spec of a pod: what templates are checked for, and what only pods are.
+pub(super) fn validate_pod_spec(spec: &PodSpec, faults: &mut Faults) {
+    let path = Path::new("spec");
+    validate_spec(spec, &path, &[], faults);
+    containers::validate_image_spaces(&spec.containers, &path.child("containers"), faults);
+    containers::validate_image_spaces(list(&spec.init_containers), &path.child("initContainers"), faults);
+}
+
+fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &mut Faults) {
+    let mut volumes = volumes::validate(list(&spec.volumes), &path.child("volumes"), faults);
+    volumes.extend(claim_names.iter().map(String::as_str));
+    containers::validate_all(spec, path, &volumes, faults);
+    faults.one_of(&path.child("restartPolicy"), text(&spec.restart_policy), &["Always", "OnFailure", "Never"]);
+    let dns_policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    faults.one_of(&path.child("dnsPolicy"), text(&spec.dns_policy), &dns_policies);
+    faults.add(validate_labels(spec.node_selector.as_ref(), &path.child("nodeSelector")));
+    security::validate_pod(spec, path, faults);
+    scheduling::validate_affinity(spec.affinity.as_ref(), &path.child("affinity"), faults);
+    validate_gates(spec, path, faults);
+    scheduling::validate_spread(list(&spec.topology_spread_constraints), &path.child("topologySpreadConstraints"), faults);
+    validate_names(spec, path, faults);
+    scheduling::validate_tolerations(list(&spec.tolerations), &path.child("tolerations"), faults);
+    validate_host_aliases(spec, &path.child("hostAliases"), faults);
+    faults.optional_form(&path.child("priorityClassName"), &spec.priority_class_name, check_dns_subdomain);
+    faults.optional_form(&path.child("runtimeClassName"), &spec.runtime_class_name, check_dns_subdomain);
+    faults.optional_one_of(&path.child("preemptionPolicy"), &spec.preemption_policy, &["Never", "PreemptLowerPriority"]);
+    resources::validate_list(spec.overhead.as_ref(), &path.child("overhead"), faults);
+    faults.optional_one_of(&path.child("os").child("name"), &spec.os.as_ref().map(|os| os.name.clone()), &["linux", "windows"]);
+}
+
+fn validate_gates(spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    for (index, gate) in list(&spec.readiness_gates).iter().enumerate() {
+        faults.form(&path.child("readinessGates").index(index).child("conditionType"), &gate.condition_type, check_qualified_name);
+    }
+    let mut seen = BTreeSet::new();
+    for (index, gate) in list(&spec.scheduling_gates).iter().enumerate() {
+        let path = path.child("schedulingGates").index(index);
+        faults.form(&path, &gate.name, check_qualified_name);
+        faults.unique(&path, &gate.name, &mut seen);
+    }
+}
+
+fn validate_names(spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    faults.optional_form(&path.child("serviceAccountName"), &spec.service_account_name, check_dns_subdomain);
+    faults.optional_form(&path.child("nodeName"), &spec.node_name, check_dns_subdomain);
+    if let Some(seconds) = spec.active_deadline_seconds {
+        faults.within(&path.child("activeDeadlineSeconds"), seconds, (1, i64::from(i32::MAX)));
+    }
+    faults.optional_form(&path.child("hostname"), &spec.hostname, check_dns_label);
+    faults.optional_form(&path.child("subdomain"), &spec.subdomain, check_dns_label);
+}
+
+fn validate_host_aliases(spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    for (index, alias) in list(&spec.host_aliases).iter().enumerate() {
+        faults.form(&path.index(index).child("ip"), &alias.ip, check_ip);
+        for (name_index, name) in list(&alias.hostnames).iter().enumerate() {
+            faults.form(&path.index(index).child("hostnames").index(name_index), name, check_dns_subdomain);
+        }
+    }
+}
