@@ -214,7 +214,8 @@ mod tests {
              fieldValidation: Unsupported value: \"x\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\", \
              fieldManager: Too long: may not be more than 128 bytes, force: Forbidden: may not be specified for non-apply patch]"
         );
-        let both = DeleteOptions { propagation_policy: Some("Orphan".to_owned()), orphan_dependents: Some(true), ..DeleteOptions::default() };
+        let both =
+            DeleteOptions { propagation_policy: Some("Orphan".to_owned()), orphan_dependents: Some(true), ..DeleteOptions::default() };
         let text = delete_options(&both).expect_err("refused").to_string();
         assert!(text.starts_with("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Orphan\": "), "{text}");
         let unknown = DeleteOptions { propagation_policy: Some("X".to_owned()), ..DeleteOptions::default() };

@@ -4,7 +4,7 @@ use crate::{
     ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
     checks::{self, Mode, Verb},
     decoding::{self, Incoming},
-    key, metadata,
+    key,
     modify::check_namespace,
     stored,
 };
@@ -14,6 +14,7 @@ use berth_api::{
         api::core::v1::Service,
         apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     },
+    metadata,
     object::GenerationRule,
 };
 use berth_store::{Entry, Expected, WriteError, env::Rng, env::Timestamp};
@@ -84,7 +85,7 @@ impl Registry {
     }
 
     fn check_new(&self, at: &Collection, object: &dyn Object) -> Result<(), ApiError> {
-        let mut errors = metadata::validate_new(object, at.resource.scope);
+        let mut errors = metadata::validate_new(object.meta(), object.name_rule(), at.resource.scope);
         errors.extend(object.validate(&self.gates));
         if errors.is_empty() {
             return Ok(());

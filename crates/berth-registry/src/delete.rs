@@ -157,10 +157,7 @@ enum Grace {
     /// It goes on as it is.
     Running,
     /// It becomes `seconds` instead of `back_by`.
-    Shorten {
-        seconds: i64,
-        back_by: i64,
-    },
+    Shorten { seconds: i64, back_by: i64 },
 }
 
 fn pod_grace(pod: &Pod, wanted: Option<i64>) -> Grace {

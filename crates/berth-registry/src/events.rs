@@ -35,7 +35,9 @@ pub(crate) fn to_core(event: Value) -> Bytes {
 /// The form of `events.k8s.io/v1`; `None` for bytes that are no event.
 pub(crate) fn from_core(bytes: &[u8]) -> Option<Bytes> {
     let event: Value = serde_json::from_slice(bytes).ok()?;
-    event.is_object().then(|| renamed(event, "events.k8s.io/v1", |name| NAMES.iter().find(|(core, _)| *core == name).map(|(_, other)| *other)))
+    event
+        .is_object()
+        .then(|| renamed(event, "events.k8s.io/v1", |name| NAMES.iter().find(|(core, _)| *core == name).map(|(_, other)| *other)))
 }
 
 fn renamed(event: Value, api_version: &str, name: impl Fn(&str) -> Option<&'static str>) -> Bytes {

@@ -3,13 +3,38 @@
 //! Start with [`Registry`]; every verb is a method of it in a file of its own. The kinds are lines of one table ([`resource`]).
 //! IO happens only through [`berth_store::Store`]; time and randomness come in through [`berth_store::env`].
 
+mod admission;
+mod binding;
+mod bootstrap;
+mod checks;
+mod continuing;
+mod create;
+mod decoding;
+mod delete;
+mod delete_collection;
 pub mod error;
+mod events;
+mod eviction;
+mod filter;
+mod get;
+mod header;
+mod key;
+mod list;
+mod modify;
 pub mod options;
+mod patch;
+mod patching;
 pub mod resource;
+mod scale;
+pub mod splice;
+mod stored;
 pub mod table;
-mod verbs;
+mod update;
+mod watch;
 
 pub use error::ApiError;
+pub use header::header_of;
+pub use key::{KeyParts, parts as key_parts};
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
 pub use resource::{Resource, Subresource};
 
@@ -24,6 +49,14 @@ pub struct Registry {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) gates: Arc<FeatureGates>,
+}
+
+impl Registry {
+    /// The API over `store`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, gates: Arc<FeatureGates>) -> Self {
+        Self { store, clock, rng, gates }
+    }
 }
 
 /// All objects of a resource, in one namespace or (namespaced resources only) in all.

@@ -4,15 +4,10 @@ use crate::{
     ApiError, BoxObject, Current, Registry, Subresource, Target, Written,
     admission::service,
     checks::Mode,
-    metadata,
     options::{Precondition, parse_revision},
     stored,
 };
-use berth_api::{
-    Object,
-    k8s_openapi::api::core::v1::Namespace,
-    object::GenerationRule,
-};
+use berth_api::{Object, k8s_openapi::api::core::v1::Namespace, metadata, object::GenerationRule};
 use berth_store::{Entry, Expected, WriteError};
 use std::sync::Arc;
 
@@ -82,7 +77,7 @@ impl Registry {
         check_identity(target, &old, &mut *new.object)?;
         self.settle(target, &*old.object, &mut *new.object)?;
         if target.subresource.is_none() {
-            service::keep_cluster_ip(self, &*old.object, &mut *new.object).await?;
+            service::keep_cluster_ip(self, target, &*old.object, &mut *new.object).await?;
         }
         new.warnings.extend(new.object.warnings(Some(&*old.object)));
         let object = self.commit(target, mode, &old, &*new.object).await?;
@@ -98,7 +93,7 @@ impl Registry {
             _ => new.prepare_update(old, &self.gates),
         }
         metadata::restore_immutable(new.meta_mut(), old.meta());
-        let mut errors = metadata::validate_update(new, old);
+        let mut errors = metadata::validate_update(new.meta(), old.meta());
         errors.extend(match target.subresource {
             Some(Subresource::Status) => new.validate_status_update(old, &self.gates),
             Some(Subresource::Finalize) => Vec::new(),

@@ -15,7 +15,8 @@ pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
 
 /// The object of an entry, with its defaults, without resource version.
 pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiError> {
-    let broken = |why: String| ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) };
+    let broken =
+        |why: String| ApiError::Internal { message: format!("{} at revision {} cannot be read: {why}", entry.key, entry.mod_revision) };
     let converted;
     let bytes = if events::is_view(resource) {
         converted = events::from_core(&entry.value).ok_or_else(|| broken("it is no event".to_owned()))?;
@@ -52,10 +53,5 @@ pub(crate) fn shown_event(resource: &Resource, event: Arc<Event>) -> Arc<Event> 
         return event;
     }
     let shown = |entry: &Arc<Entry>| shown(resource, Arc::clone(entry));
-    Arc::new(Event {
-        kind: event.kind,
-        entry: shown(&event.entry),
-        previous: event.previous.as_ref().map(shown),
-        encoded: OnceLock::new(),
-    })
+    Arc::new(Event { kind: event.kind, entry: shown(&event.entry), previous: event.previous.as_ref().map(shown), encoded: OnceLock::new() })
 }

@@ -1,7 +1,7 @@
 //! Replacing an object by PUT.
 
 use crate::{
-    ApiError, Body, Registry, Subresource, Target, Written, WriteOptions,
+    ApiError, Body, Registry, Subresource, Target, WriteOptions, Written,
     checks::{self, Verb},
     decoding,
     modify::{Proposal, check_name},

@@ -1,0 +1,58 @@
+//! What the server itself says about new objects, beyond their kind's own rules: namespaces, priorities, default classes, addresses.
+
+mod classes;
+mod pod;
+pub(crate) mod service;
+
+use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource};
+use berth_api::{
+    Object, Scope,
+    k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod},
+};
+
+impl Registry {
+    /// A new object's namespace must exist and not be terminating.
+    pub(crate) async fn admit_namespace(&self, at: &Collection, object: &dyn Object) -> Result<(), ApiError> {
+        let Some(namespace) = at.namespace.as_deref().filter(|_| at.resource.scope == Scope::Namespaced) else { return Ok(()) };
+        let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
+        let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
+        let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
+        if header::field(&entry.header, "status.phase") != "Terminating" {
+            return Ok(());
+        }
+        let name = object.meta().name.as_deref().unwrap_or_default();
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = Cause {
+            reason: "NamespaceTerminating".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        };
+        Err(ApiError::forbidden(at.resource, name, &why, vec![cause]))
+    }
+
+    /// Fills in what the server adds to new objects. Defaults have been set, nothing has been validated.
+    pub(crate) async fn admit_new(&self, object: &mut dyn Object) -> Result<(), ApiError> {
+        if let Some(pod) = object.downcast_mut::<Pod>() {
+            return self.admit_pod(pod).await;
+        }
+        if let Some(claim) = object.downcast_mut::<PersistentVolumeClaim>() {
+            return self.admit_claim(claim).await;
+        }
+        if let Some(namespace) = object.downcast_mut::<Namespace>() {
+            admit_new_namespace(namespace);
+        }
+        Ok(())
+    }
+}
+
+/// Every namespace is labelled with its name, and waits for its contents to go before it goes.
+fn admit_new_namespace(namespace: &mut Namespace) {
+    if let Some(name) = namespace.metadata.name.clone() {
+        namespace.metadata.labels.get_or_insert_default().insert("kubernetes.io/metadata.name".to_owned(), name);
+    }
+    let finalizers = namespace.spec.get_or_insert_default().finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        finalizers.push("kubernetes".to_owned());
+    }
+    namespace.status.get_or_insert_default().phase = Some("Active".to_owned());
+}

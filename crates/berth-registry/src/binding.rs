@@ -1,0 +1,142 @@
+//! Binding a pod to a node.
+
+use crate::{
+    ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
+    checks::{self, Mode, Verb},
+    create::whole_seconds,
+    modify::ATTEMPTS,
+    options::Precondition,
+    stored,
+};
+use berth_api::{
+    FieldError, Object, Path,
+    k8s_openapi::{
+        api::core::v1::{Binding, Pod, PodCondition},
+        apimachinery::pkg::apis::meta::v1::Time,
+    },
+};
+use berth_store::{Entry, Expected, WriteError, env::Timestamp};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Registry {
+    /// Binds the pod to `node`, if it has none yet and may be scheduled: one read, one write. Gives the pod's new version.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`]; a conflict for a pod that is bound, terminating, gated or not as `precondition` says.
+    pub async fn bind(&self, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
+        self.bind_with(target, node, precondition, &BTreeMap::new(), Mode::Real).await
+    }
+
+    /// POST `pods/NAME/binding`.
+    pub(crate) async fn create_binding(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+        let checked = checks::write_options(Verb::Create, options)?;
+        let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Binding is expected")) };
+        let binding: Binding = serde_json::from_slice(&bytes)
+            .map_err(|error| ApiError::bad_request(format!("Binding in version \"v1\" cannot be handled as a Binding: {error}")))?;
+        let node = checked_node(target, &binding)?.to_owned();
+        let meta = binding.metadata;
+        let precondition = Precondition { uid: meta.uid, resource_version: meta.resource_version };
+        self.bind_with(target, &node, &precondition, &meta.annotations.unwrap_or_default(), checked.mode).await?;
+        let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
+        Ok(Written { object, created: true, warnings: Vec::new() })
+    }
+
+    async fn bind_with(
+        &self,
+        target: &Target,
+        node: &str,
+        precondition: &Precondition,
+        annotations: &BTreeMap<String, String>,
+        mode: Mode,
+    ) -> Result<Arc<Entry>, ApiError> {
+        let target = &Target { subresource: None, ..target.clone() };
+        for _ in 0..ATTEMPTS {
+            let old = self.load(target).await?;
+            check_precondition(target, &*old.object, &old.entry, precondition)?;
+            let mut object = old.object;
+            let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
+            set_node(target, pod, node, whole_seconds(self.clock.now()))?;
+            if !annotations.is_empty() {
+                pod.metadata.annotations.get_or_insert_default().extend(annotations.clone());
+            }
+            if mode == Mode::Dry {
+                return Ok(old.entry);
+            }
+            let value = stored::encode(target.resource, &*object);
+            match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision)).await {
+                Ok(entry) => return Ok(entry),
+                Err(WriteError::Conflict { .. }) => (),
+                Err(error) => return Err(ApiError::write_failed(&error)),
+            }
+        }
+        Err(ApiError::modified(target))
+    }
+}
+
+/// The node of a binding whose form is right.
+fn checked_node<'a>(target: &Target, binding: &'a Binding) -> Result<&'a str, ApiError> {
+    if let Some(name) = binding.metadata.name.as_ref().filter(|name| **name != target.name) {
+        return Err(ApiError::bad_request(format!("name in URL does not match name in Binding object: {name}")));
+    }
+    let field = Path::new("target");
+    let mut errors = Vec::new();
+    let kind = binding.target.kind.as_deref().unwrap_or_default();
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported(&field.child("kind"), kind, &["Node", "<empty>"]));
+    }
+    let node = binding.target.name.as_deref().unwrap_or_default();
+    if node.is_empty() {
+        errors.push(FieldError::required(&field.child("name"), ""));
+    }
+    if errors.is_empty() {
+        return Ok(node);
+    }
+    Err(ApiError::Invalid { group: String::new(), kind: "Binding".to_owned(), name: target.name.clone(), errors })
+}
+
+fn check_precondition(target: &Target, pod: &dyn Object, entry: &Entry, wanted: &Precondition) -> Result<(), ApiError> {
+    let found = pod.meta().uid.as_deref().unwrap_or_default();
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| !uid.is_empty() && *uid != found) {
+        return Err(refused(target, &format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}")));
+    }
+    let found = entry.mod_revision.to_string();
+    match wanted.resource_version.as_deref() {
+        Some(version) if !version.is_empty() && version != found => Err(ApiError::modified(target)),
+        _ => Ok(()),
+    }
+}
+
+fn set_node(target: &Target, pod: &mut Pod, node: &str, now: Timestamp) -> Result<(), ApiError> {
+    let name = &target.name;
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Err(refused(target, &format!("pod {name} is being deleted, cannot be assigned to a host")));
+    }
+    let spec = pod.spec.get_or_insert_default();
+    if let Some(bound) = spec.node_name.as_deref().filter(|bound| !bound.is_empty()) {
+        return Err(refused(target, &format!("pod {name} is already assigned to node {bound:?}")));
+    }
+    if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
+        return Err(refused(target, &format!("pod {name} has non-empty .spec.schedulingGates")));
+    }
+    spec.node_name = Some(node.to_owned());
+    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    set_condition(conditions, PodCondition { type_: "PodScheduled".to_owned(), status: "True".to_owned(), ..PodCondition::default() }, now);
+    Ok(())
+}
+
+/// Puts a condition in the place of the one of its type; the transition time moves only with the status.
+pub(crate) fn set_condition(conditions: &mut Vec<PodCondition>, mut new: PodCondition, now: Timestamp) {
+    let old = conditions.iter_mut().find(|condition| condition.type_ == new.type_);
+    let unchanged = old.as_ref().filter(|old| old.status == new.status).and_then(|old| old.last_transition_time.clone());
+    new.last_transition_time = unchanged.or(Some(Time(now)));
+    match old {
+        Some(old) => *old = new,
+        None => conditions.push(new),
+    }
+}
+
+fn refused(target: &Target, why: &str) -> ApiError {
+    let resource = format!("{}/{}", target.resource.plural, Subresource::Binding.as_str());
+    ApiError::conflict_shown_as(target, &resource, why)
+}

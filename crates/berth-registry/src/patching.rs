@@ -1,0 +1,112 @@
+//! Changing an object by PATCH.
+
+use crate::{
+    ApiError, BoxObject, Patch, Registry, Resource, Subresource, Target, WriteOptions, Written,
+    checks::{self, Verb},
+    decoding,
+    modify::{Proposal, Stored},
+    options::FieldValidation,
+    patch, scale, stored,
+};
+use berth_api::{FieldError, Path, decode::parse_json};
+use serde_json::Value;
+
+impl Registry {
+    /// Changes the object, or the part of it that a subresource is. A patch without resource version is tried again when another writer
+    /// was first; `metadata.uid` and `metadata.resourceVersion` in a patch are preconditions.
+    ///
+    /// # Errors
+    /// A patch that cannot be read or applied, conflicts, faults of the result.
+    pub async fn patch(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
+        let checked = checks::write_options(Verb::Patch, options)?;
+        match target.subresource {
+            Some(Subresource::Scale) => return scale::patch(self, target, &patch, options, checked).await,
+            Some(Subresource::Binding | Subresource::Eviction) => return Err(ApiError::MethodNotAllowed),
+            None | Some(Subresource::Status | Subresource::Finalize) => (),
+        }
+        let parsed = Parsed::new(&patch)?;
+        self.modify(target, checked.mode, &options.precondition, |old| parsed.propose(target, old, checked.validation)).await
+    }
+}
+
+/// A patch that has been read.
+pub(crate) enum Parsed<'a> {
+    Json(&'a [u8]),
+    Merge(std::borrow::Cow<'a, Value>, Vec<String>),
+    Strategic(Value, Vec<String>),
+}
+
+impl<'a> Parsed<'a> {
+    /// # Errors
+    /// 400 for what is no JSON, or no object where one must be.
+    pub(crate) fn new(patch: &'a Patch) -> Result<Self, ApiError> {
+        Ok(match patch {
+            Patch::Json(bytes) => Self::Json(bytes),
+            Patch::MergeValue(value) => Self::Merge(std::borrow::Cow::Borrowed(value), Vec::new()),
+            Patch::Merge(bytes) => {
+                let (value, duplicates) = parse(bytes)?;
+                Self::Merge(std::borrow::Cow::Owned(value), duplicates)
+            }
+            Patch::Strategic(bytes) => {
+                let (value, duplicates) = parse(bytes)?;
+                Self::Strategic(value, duplicates)
+            }
+        })
+    }
+
+    fn propose(&self, target: &Target, old: &Stored, validation: FieldValidation) -> Result<Proposal, ApiError> {
+        let before = stored::document(target.resource, &old.entry)?;
+        let after = match self {
+            Self::Json(bytes) => patch::json(&before, bytes)?,
+            Self::Merge(value, _) => patch::merge(&before, value),
+            Self::Strategic(value, _) => patch::strategic(&before, value, target.resource)?,
+        };
+        self.read(target.resource, after, validation)
+    }
+
+    /// The result on a view that has no lists: a strategic patch is a merge patch there.
+    pub(crate) fn apply_plain(&self, before: &Value) -> Result<Value, ApiError> {
+        match self {
+            Self::Json(bytes) => patch::json(before, bytes),
+            Self::Merge(value, _) => Ok(patch::merge(before, value)),
+            Self::Strategic(value, _) => Ok(patch::merge(before, value)),
+        }
+    }
+
+    fn read(&self, resource: &Resource, after: Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
+        let decoded = (resource.decode)(after).map_err(|error| self.unreadable(&error.message))?;
+        let faults = decoding::faults(self.duplicates(), &decoded.unknown);
+        let object: BoxObject = decoded.object;
+        match validation {
+            FieldValidation::Strict if !faults.is_empty() => Err(self.unreadable(&decoding::strict(&faults))),
+            FieldValidation::Warn => Ok(Proposal { object, warnings: faults }),
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(Proposal { object, warnings: Vec::new() }),
+        }
+    }
+
+    fn duplicates(&self) -> &[String] {
+        match self {
+            Self::Json(_) => &[],
+            Self::Merge(_, duplicates) | Self::Strategic(_, duplicates) => duplicates,
+        }
+    }
+
+    /// 422 about the patch itself: what it makes of the object cannot be read.
+    pub(crate) fn unreadable(&self, why: &str) -> ApiError {
+        let text = match self {
+            Self::Json(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Self::Merge(value, _) => value.to_string(),
+            Self::Strategic(value, _) => value.to_string(),
+        };
+        let errors = vec![FieldError::invalid(&Path::new("patch"), text, why)];
+        ApiError::Invalid { group: String::new(), kind: String::new(), name: String::new(), errors }
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
+    let parsed = parse_json(bytes).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    if !parsed.value.is_object() {
+        return Err(ApiError::bad_request("error decoding patch: it is no JSON object"));
+    }
+    Ok((parsed.value, parsed.duplicates))
+}

@@ -1,0 +1,157 @@
+//! `/scale`: one view for everything that has replicas.
+
+use crate::{
+    ApiError, Body, Current, Patch, Registry, Target, WriteOptions, Written,
+    checks::Checked,
+    modify::{Proposal, Stored},
+    options::Precondition,
+    patching, stored,
+};
+use berth_api::{
+    FieldError, Object, Path, Selector,
+    apps::{Deployment, ReplicaSet, StatefulSet},
+    k8s_openapi::{
+        api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus},
+        apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+    },
+};
+use berth_store::Entry;
+use serde_json::Value;
+
+/// What `Scale` shows of an object.
+struct Scaled<'a> {
+    replicas: Option<i32>,
+    current: i32,
+    selector: Option<&'a LabelSelector>,
+}
+
+/// The object's replicas; `None` for kinds without.
+fn scaled(object: &dyn Object) -> Option<Scaled<'_>> {
+    let of = |replicas, current, selector| Some(Scaled { replicas, current, selector });
+    if let Some(Deployment { spec, status, .. }) = object.downcast_ref() {
+        return of(spec.replicas, status.replicas, spec.selector.as_ref());
+    }
+    if let Some(ReplicaSet { spec, status, .. }) = object.downcast_ref() {
+        return of(spec.replicas, status.replicas, spec.selector.as_ref());
+    }
+    let StatefulSet { spec, status, .. } = object.downcast_ref()?;
+    of(spec.replicas, status.replicas, spec.selector.as_ref())
+}
+
+fn set_replicas(object: &mut dyn Object, replicas: i32) {
+    if let Some(Deployment { spec, .. }) = object.downcast_mut() {
+        spec.replicas = Some(replicas);
+    } else if let Some(ReplicaSet { spec, .. }) = object.downcast_mut() {
+        spec.replicas = Some(replicas);
+    } else if let Some(StatefulSet { spec, .. }) = object.downcast_mut() {
+        spec.replicas = Some(replicas);
+    }
+}
+
+/// The `Scale` of an entry.
+pub(crate) fn view(target: &Target, entry: &Entry) -> Result<Value, ApiError> {
+    let object = stored::load(target.resource, entry)?;
+    scale_of(&*object, entry.mod_revision.to_string())
+}
+
+fn scale_of(object: &dyn Object, resource_version: String) -> Result<Value, ApiError> {
+    let scaled = scaled(object).ok_or(ApiError::UnknownResource)?;
+    let selector = scaled.selector.and_then(|selector| Selector::from_label_selector(selector).ok());
+    let meta = object.meta();
+    let scale = Scale {
+        metadata: ObjectMeta {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            uid: meta.uid.clone(),
+            resource_version: Some(resource_version),
+            creation_timestamp: meta.creation_timestamp.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ScaleSpec { replicas: scaled.replicas.filter(|replicas| *replicas != 0) }),
+        status: Some(ScaleStatus { replicas: scaled.current, selector: selector.map(|selector| selector.to_string()) }),
+    };
+    Ok(serde_json::to_value(scale).expect("a Scale has string keys only"))
+}
+
+/// PUT.
+pub(crate) async fn update(
+    registry: &Registry,
+    target: &Target,
+    body: Body,
+    options: &WriteOptions,
+    checked: Checked,
+) -> Result<Written, ApiError> {
+    let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Scale is expected")) };
+    let wanted: Scale = serde_json::from_slice(&bytes)
+        .map_err(|error| ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}")))?;
+    write(registry, target, options, checked, |_| Ok(wanted.clone())).await
+}
+
+/// PATCH.
+pub(crate) async fn patch(
+    registry: &Registry,
+    target: &Target,
+    patch: &Patch,
+    options: &WriteOptions,
+    checked: Checked,
+) -> Result<Written, ApiError> {
+    let parsed = patching::Parsed::new(patch)?;
+    write(registry, target, options, checked, |old| {
+        let before = scale_of(&*old.object, old.entry.mod_revision.to_string())?;
+        let after = parsed.apply_plain(&before)?;
+        serde_json::from_value(after).map_err(|error| parsed.unreadable(&error.to_string()))
+    })
+    .await
+}
+
+async fn write(
+    registry: &Registry,
+    target: &Target,
+    options: &WriteOptions,
+    checked: Checked,
+    mut wanted: impl FnMut(&Stored) -> Result<Scale, ApiError> + Send,
+) -> Result<Written, ApiError> {
+    let whole = Target { subresource: None, ..target.clone() };
+    let written = registry
+        .modify(&whole, checked.mode, &options.precondition, |old| {
+            let scale = wanted(old)?;
+            let replicas = check(target, &scale)?;
+            let Precondition { uid, resource_version } =
+                Precondition { uid: scale.metadata.uid, resource_version: scale.metadata.resource_version };
+            let mut object = old.object.clone_object();
+            set_replicas(&mut *object, replicas);
+            let meta = object.meta_mut();
+            meta.uid = uid;
+            meta.resource_version = resource_version;
+            Ok(Proposal { object, warnings: Vec::new() })
+        })
+        .await?;
+    let object = Current::Made(match &written.object {
+        Current::Stored(entry) => view(target, entry)?,
+        Current::Made(value) => made_view(target, value)?,
+    });
+    Ok(Written { object, ..written })
+}
+
+/// The `Scale` of a dry run.
+fn made_view(target: &Target, value: &Value) -> Result<Value, ApiError> {
+    let bytes = value.to_string();
+    let object = (target.resource.decode_stored)(bytes.as_bytes()).map_err(|error| ApiError::Internal { message: error.message })?;
+    scale_of(&*object, object.meta().resource_version.clone().unwrap_or_default())
+}
+
+/// The replicas asked for. The name in the body, where there is one, must be the URL's.
+fn check(target: &Target, scale: &Scale) -> Result<i32, ApiError> {
+    if let Some(name) = scale.metadata.name.as_ref().filter(|name| **name != target.name) {
+        let text = format!("the name of the object ({name}) does not match the name on the URL ({})", target.name);
+        return Err(ApiError::bad_request(text));
+    }
+    let replicas = scale.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0);
+    if replicas < 0 {
+        let field = Path::new("spec").child("replicas");
+        let errors = vec![FieldError::invalid(&field, replicas, "must be greater than or equal to 0")];
+        let (group, kind, name) = ("autoscaling".to_owned(), "Scale".to_owned(), target.name.clone());
+        return Err(ApiError::Invalid { group, kind, name, errors });
+    }
+    Ok(replicas)
+}

@@ -1,0 +1,249 @@
+use crate::world::{Constant, World, config_map, deployment, names, pod, target};
+use berth_registry::{ApiError, ListOptions, WriteOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn at<'a>(object: &'a Value, pointer: &str) -> &'a Value {
+    object.pointer(pointer).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn the_server_says_uid_time_generation_and_version_whatever_the_client_sends() {
+    let world = World::new();
+    let mut object = deployment("d");
+    object["metadata"]["uid"] = "mine".into();
+    object["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
+    object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
+    object["metadata"]["deletionGracePeriodSeconds"] = 5.into();
+    object["metadata"]["selfLink"] = "/x".into();
+    object["metadata"]["generation"] = 9.into();
+    let made = world.made("deployments.apps", object);
+    let uid = at(&made, "/metadata/uid").as_str().expect("a uid");
+    assert_eq!((uid.len(), uid.as_bytes()[14]), (36, b'4'), "{uid}");
+    assert_eq!(at(&made, "/metadata/creationTimestamp"), "2026-01-01T00:00:00Z");
+    assert_eq!(at(&made, "/metadata/generation"), 1);
+    assert_eq!(at(&made, "/metadata/namespace"), "default");
+    assert!(at(&made, "/metadata/resourceVersion").is_string());
+    for gone in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        assert_eq!(made["metadata"][gone], Value::Null, "{gone}");
+    }
+    assert_eq!(world.get("deployments.apps", "d").expect("there"), made);
+}
+
+#[test]
+fn creates_are_refused_with_upstreams_words() {
+    let world = World::new();
+    world.made("configmaps", config_map("c"));
+    world.made("deployments.apps", deployment("d"));
+    let check = |what: &str, object: Value, wanted: &str| {
+        let text = world.create(what, object).expect_err("refused").to_string();
+        assert!(text.starts_with(wanted), "{text}\n  is not\n{wanted}");
+    };
+    check("configmaps", config_map("c"), "configmaps \"c\" already exists");
+    check("deployments.apps", deployment("d"), "deployments.apps \"d\" already exists");
+    check("configmaps@nowhere", config_map("c"), "namespaces \"nowhere\" not found");
+    let mut elsewhere = config_map("e");
+    elsewhere["metadata"]["namespace"] = "other".into();
+    check("configmaps", elsewhere, "the namespace of the provided object does not match the namespace sent on the request");
+    let mut versioned = config_map("v");
+    versioned["metadata"]["resourceVersion"] = "1".into();
+    check("configmaps", versioned, "resourceVersion should not be set on objects to be created");
+    check("configmaps", pod("p"), "Pod in version \"v1\" cannot be handled as a ConfigMap: ");
+    let old = json!({"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {"name": "x"}});
+    check("deployments.apps", old, "Deployment in version \"v1\" cannot be handled as a Deployment: ");
+    check("configmaps", json!([1]), "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ");
+    check("configmaps", json!({"data": 1}), "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ");
+    check("configmaps", json!({"metadata": {}}), "ConfigMap \"\" is invalid: ");
+}
+
+#[test]
+fn names_are_generated_from_a_base() {
+    let world = World::new();
+    let generated = |base: &str| {
+        let made = world.made("configmaps", json!({"metadata": {"generateName": base}}));
+        assert_eq!(at(&made, "/metadata/generateName"), base);
+        at(&made, "/metadata/name").as_str().expect("a name").to_owned()
+    };
+    let name = generated("abc-");
+    let suffix = name.strip_prefix("abc-").expect("the base is kept");
+    assert_eq!(suffix.len(), 5);
+    assert!(suffix.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{name}");
+    assert_eq!(generated(&"a".repeat(80)).len(), 63);
+}
+
+#[test]
+fn a_generated_name_that_stays_taken_is_a_conflict() {
+    let world = World::with(Arc::new(Constant));
+    let object = json!({"metadata": {"generateName": "abc-"}});
+    world.made("configmaps", object.clone());
+    let error = world.create("configmaps", object).expect_err("the same name eight times");
+    assert_eq!(error.to_string(), "configmaps \"abc-bbbbb\" already exists");
+}
+
+#[test]
+fn a_dry_run_answers_without_version_and_stores_nothing() {
+    let world = World::new();
+    let before = world.revision();
+    let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
+    let written = world.create_with("deployments.apps", deployment("d"), &dry).expect("tried");
+    assert!(written.created);
+    let object = crate::world::json_of(&written.object);
+    assert_eq!(at(&object, "/spec/replicas"), 3);
+    assert!(at(&object, "/metadata/uid").is_string());
+    assert_eq!(at(&object, "/metadata/resourceVersion"), &Value::Null);
+    assert!(matches!(world.get("deployments.apps", "d"), Err(ApiError::NotFound { .. })));
+    world.create_with("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}), &dry).expect("tried");
+    assert_eq!(world.revision(), before);
+    world.made("configmaps", config_map("c"));
+    let error = world.create_with("configmaps", config_map("c"), &dry).expect_err("taken");
+    assert_eq!(error.to_string(), "configmaps \"c\" already exists");
+}
+
+#[test]
+fn unknown_fields_are_dropped_reported_or_refused() {
+    let world = World::new();
+    let create = |validation: &str| {
+        let options = WriteOptions { field_validation: validation.to_owned(), ..WriteOptions::default() };
+        let object = json!({"metadata": {"generateName": "c"}, "bogus": 1});
+        world.create_with("configmaps", object, &options).map(|written| written.warnings)
+    };
+    assert_eq!(create("").expect("created"), ["unknown field \"bogus\""]);
+    assert_eq!(create("Warn").expect("created"), ["unknown field \"bogus\""]);
+    assert_eq!(create("Ignore").expect("created"), Vec::<String>::new());
+    let text = create("Strict").expect_err("refused").to_string();
+    assert_eq!(text, "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"bogus\"");
+    assert!(create("Other").expect_err("refused").to_string().starts_with("CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: "));
+}
+
+#[test]
+fn a_namespace_is_labelled_active_and_held_by_its_finalizer() {
+    let world = World::new();
+    let made = world.made("namespaces", json!({"metadata": {"name": "ns"}}));
+    assert_eq!(at(&made, "/metadata/labels"), &json!({"kubernetes.io/metadata.name": "ns"}));
+    assert_eq!(at(&made, "/spec/finalizers"), &json!(["kubernetes"]));
+    assert_eq!(at(&made, "/status/phase"), "Active");
+}
+
+#[test]
+fn nothing_new_comes_into_a_terminating_namespace() {
+    let world = World::new();
+    world.made("namespaces", json!({"metadata": {"name": "ns"}}));
+    world.delete("namespaces", "ns", &berth_registry::DeleteOptions::default()).expect("begins to terminate");
+    let error = world.create("configmaps@ns", config_map("c")).expect_err("refused");
+    let ApiError::Forbidden { message, causes, .. } = error else { panic!("{error}") };
+    let wanted = "configmaps \"c\" is forbidden: unable to create new content in namespace ns because it is being terminated";
+    assert_eq!(message, wanted);
+    assert_eq!(causes[0].reason, "NamespaceTerminating");
+    assert_eq!(causes[0].field, "metadata.namespace");
+}
+
+#[test]
+fn bootstrap_is_idempotent() {
+    let world = World::new();
+    let before = world.revision();
+    crate::world::now(world.registry.bootstrap()).expect("again");
+    assert_eq!(world.revision(), before);
+    let namespaces = world.list("namespaces", &ListOptions::default()).expect("listed");
+    assert_eq!(names(&namespaces), ["default", "kube-node-lease", "kube-public", "kube-system"]);
+    world.get("storageclasses.storage.k8s.io", "standard").expect("there");
+    world.get("priorityclasses.scheduling.k8s.io", "system-node-critical").expect("there");
+}
+
+#[test]
+fn pods_get_tolerations_and_a_priority() {
+    let world = World::new();
+    let made = world.made("pods", pod("p"));
+    assert_eq!(at(&made, "/spec/priority"), 0);
+    assert_eq!(at(&made, "/spec/preemptionPolicy"), "PreemptLowerPriority");
+    let tolerated = |made: &Value, index: usize| at(made, &format!("/spec/tolerations/{index}/key")).clone();
+    assert_eq!(tolerated(&made, 0), "node.kubernetes.io/not-ready");
+    assert_eq!(tolerated(&made, 1), "node.kubernetes.io/unreachable");
+    assert_eq!(at(&made, "/spec/tolerations/1/tolerationSeconds"), 300);
+
+    let mut tolerant = pod("q");
+    tolerant["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+    tolerant["spec"]["priorityClassName"] = "system-node-critical".into();
+    let made = world.made("pods", tolerant);
+    assert_eq!(at(&made, "/spec/tolerations"), &json!([{"operator": "Exists"}]));
+    assert_eq!(at(&made, "/spec/priority"), 2_000_001_000);
+
+    let mut unknown = pod("r");
+    unknown["spec"]["priorityClassName"] = "nope".into();
+    let text = world.create("pods", unknown).expect_err("refused").to_string();
+    assert_eq!(text, "pods \"r\" is forbidden: no PriorityClass with name nope was found");
+    let mut given = pod("r");
+    given["spec"]["priority"] = 5.into();
+    let text = world.create("pods", given).expect_err("refused").to_string();
+    assert!(text.starts_with("pods \"r\" is forbidden: the integer value of priority (5) must not be provided"), "{text}");
+
+    let class = json!({"metadata": {"name": "usual"}, "value": 7, "globalDefault": true, "preemptionPolicy": "Never"});
+    world.made("priorityclasses.scheduling.k8s.io", class);
+    let made = world.made("pods", pod("s"));
+    assert_eq!(at(&made, "/spec/priority"), 7);
+    assert_eq!(at(&made, "/spec/priorityClassName"), "usual");
+    assert_eq!(at(&made, "/spec/preemptionPolicy"), "Never");
+}
+
+#[test]
+fn claims_get_the_default_storage_class() {
+    let world = World::new();
+    let claim = |name: &str, class: Value| {
+        json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "resources": {"requests": {"storage": "1Gi"}}}})
+    };
+    assert_eq!(at(&world.made("persistentvolumeclaims", claim("a", Value::Null)), "/spec/storageClassName"), "standard");
+    assert_eq!(at(&world.made("persistentvolumeclaims", claim("b", "".into())), "/spec/storageClassName"), "");
+    assert_eq!(at(&world.made("persistentvolumeclaims", claim("c", "mine".into())), "/spec/storageClassName"), "mine");
+}
+
+#[test]
+fn every_service_has_an_address_of_its_own() {
+    let world = World::with(Arc::new(Constant));
+    let service = |name: &str, spec: Value| {
+        let mut spec = spec;
+        spec["ports"] = json!([{"port": 80}]);
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let address = |object: &Value| at(object, "/spec/clusterIP").clone();
+    let first = world.made("services", service("a", json!({})));
+    assert_eq!(address(&first), "10.96.0.1");
+    assert_eq!(at(&first, "/spec/clusterIPs"), &json!(["10.96.0.1"]));
+    assert_eq!(address(&world.made("services", service("b", json!({})))), "10.96.0.2");
+    assert_eq!(address(&world.made("services", service("c", json!({"clusterIP": "None"})))), "None");
+    assert_eq!(address(&world.made("services", service("d", json!({"clusterIP": "10.96.3.4"})))), "10.96.3.4");
+    let external = json!({"type": "ExternalName", "externalName": "example.org"});
+    assert_eq!(address(&world.made("services", service("e", external))), Value::Null);
+    let text = world.create("services", service("f", json!({"clusterIP": "10.96.0.1"}))).expect_err("taken").to_string();
+    assert!(text.contains("provided IP is already allocated"), "{text}");
+    let text = world.create("services", service("f", json!({"clusterIP": "10.0.0.1"}))).expect_err("outside").to_string();
+    assert!(text.contains("is not in the valid range. The range of valid IPs is 10.96.0.0/16"), "{text}");
+
+    let mut updated = first.clone();
+    updated["spec"].as_object_mut().expect("a spec").remove("clusterIP");
+    updated["metadata"]["labels"] = json!({"x": "y"});
+    assert_eq!(address(&world.update("services", "a", &updated).expect("updated")), "10.96.0.1");
+    updated["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    updated["spec"]["clusterIP"] = "10.96.9.9".into();
+    let text = world.update("services", "a", &updated).expect_err("refused").to_string();
+    assert!(text.contains("may not change once set"), "{text}");
+
+    world.delete("services", "a", &berth_registry::DeleteOptions::default()).expect("deleted");
+    assert_eq!(address(&world.made("services", service("g", json!({})))), "10.96.0.1");
+}
+
+#[test]
+fn an_object_from_inside_the_process_is_stored_without_being_sent() {
+    let world = World::new();
+    let map = berth_api::k8s_openapi::api::core::v1::ConfigMap {
+        metadata: berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            name: Some("c".to_owned()),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let at = target("configmaps", "c");
+    let at = berth_registry::Collection { resource: at.resource, namespace: at.namespace };
+    let body = berth_registry::Body::Object(Box::new(map));
+    let written = crate::world::now(world.registry.create(&at, body, &WriteOptions::default())).expect("created");
+    assert_eq!(crate::world::json_of(&written.object)["metadata"]["name"], "c");
+}

@@ -1,0 +1,8 @@
+//! Every verb of the registry over a memory store: what a request does and what it answers.
+
+mod create;
+mod delete;
+mod list;
+mod update;
+mod watch;
+mod world;

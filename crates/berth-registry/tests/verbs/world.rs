@@ -1,0 +1,200 @@
+//! A registry over an empty memory store, with a clock and randomness that the test moves.
+
+use berth_api::FeatureGates;
+use berth_registry::{
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, Subresource, Target,
+    WatchOptions, WriteOptions, Written, header_of, resource, splice,
+};
+use berth_store::{
+    MemoryStore, Store as _,
+    env::{Clock, Rng, Timestamp},
+};
+use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
+use serde_json::{Value, json};
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    task::Poll,
+};
+
+/// 2026-01-01T00:00:00Z.
+const START: i64 = 1_767_225_600;
+
+pub(crate) struct TestClock(AtomicI64);
+
+impl TestClock {
+    pub(crate) fn advance(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+}
+
+/// The clock as the registry sees it; sleepers look again whenever the test polls them.
+struct Shown(Arc<TestClock>);
+
+impl Clock for Shown {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.0.load(Ordering::SeqCst)).expect("a test's time")
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let clock = Arc::clone(&self.0);
+        poll_fn(move |_| if at.as_second() <= clock.0.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }).boxed()
+    }
+}
+
+/// Counts: every draw differs, every run is the same.
+struct Counting(AtomicU64);
+
+impl Rng for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let next = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+            chunk.copy_from_slice(&next.wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// Always the same: generated names collide.
+pub(crate) struct Constant;
+
+impl Rng for Constant {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) registry: Registry,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) clock: Arc<TestClock>,
+}
+
+/// What a future of the memory store gives: it never waits.
+pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("nothing here waits")
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Arc::new(Counting(AtomicU64::new(1))))
+    }
+
+    pub(crate) fn with(rng: Arc<dyn Rng>) -> Self {
+        let clock = Arc::new(TestClock(AtomicI64::new(START)));
+        let store = Arc::new(MemoryStore::new(header_of(), 1 << 24));
+        let registry = Registry::new(store.clone(), Arc::new(Shown(Arc::clone(&clock))), rng, Arc::new(FeatureGates::default()));
+        now(registry.bootstrap()).expect("the first objects are fine");
+        Self { registry, store, clock }
+    }
+
+    pub(crate) fn create(&self, what: &str, object: Value) -> Result<Value, ApiError> {
+        self.create_with(what, object, &WriteOptions::default()).map(|written| json_of(&written.object))
+    }
+
+    pub(crate) fn create_with(&self, what: &str, object: Value, options: &WriteOptions) -> Result<Written, ApiError> {
+        now(self.registry.create(&collection(what), Body::Json(object.to_string().into_bytes()), options))
+    }
+
+    pub(crate) fn made(&self, what: &str, object: Value) -> Value {
+        self.create(what, object).expect("created")
+    }
+
+    pub(crate) fn get(&self, what: &str, name: &str) -> Result<Value, ApiError> {
+        now(self.registry.get(&target(what, name), &GetOptions::default())).map(|current| json_of(&current))
+    }
+
+    pub(crate) fn update(&self, what: &str, name: &str, object: &Value) -> Result<Value, ApiError> {
+        let body = Body::Json(object.to_string().into_bytes());
+        now(self.registry.update(&target(what, name), body, &WriteOptions::default())).map(|written| json_of(&written.object))
+    }
+
+    pub(crate) fn merge(&self, what: &str, name: &str, patch: Value) -> Result<Value, ApiError> {
+        self.patch(what, name, Patch::Merge(patch.to_string().into_bytes()), &WriteOptions::default())
+    }
+
+    pub(crate) fn patch(&self, what: &str, name: &str, patch: Patch, options: &WriteOptions) -> Result<Value, ApiError> {
+        now(self.registry.patch(&target(what, name), patch, options)).map(|written| json_of(&written.object))
+    }
+
+    pub(crate) fn post(&self, what: &str, name: &str, body: Value) -> Result<Value, ApiError> {
+        let body = Body::Json(body.to_string().into_bytes());
+        let posted = now(self.registry.create_subresource(&target(what, name), body, &WriteOptions::default()));
+        posted.map(|written| json_of(&written.object))
+    }
+
+    pub(crate) fn delete(&self, what: &str, name: &str, options: &DeleteOptions) -> Result<Option<Value>, ApiError> {
+        now(self.registry.delete(&target(what, name), options)).map(|deleted| match deleted {
+            Deleted::Object(current) => Some(json_of(&current)),
+            Deleted::Gone { .. } => None,
+        })
+    }
+
+    pub(crate) fn list(&self, what: &str, options: &ListOptions) -> Result<List, ApiError> {
+        now(self.registry.list(&collection(what), options))
+    }
+
+    pub(crate) fn names(&self, what: &str, options: &ListOptions) -> Vec<String> {
+        names(&self.list(what, options).expect("listed"))
+    }
+
+    pub(crate) fn watch(&self, what: &str, options: &WatchOptions) -> BoxStream<'static, berth_registry::WatchEvent> {
+        now(self.registry.watch(&collection(what), options)).expect("watching")
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.list("namespaces", &ListOptions::default()).expect("listed").revision.0
+    }
+}
+
+pub(crate) fn names(list: &List) -> Vec<String> {
+    list.items.iter().map(|entry| entry.key.as_str().rsplit('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// `pods`, `nodes`, `deployments.apps`, `deployments.apps/status`; namespaced ones are in `default` unless `@` names another or `@*` all.
+fn parse(what: &str) -> (Collection, Option<Subresource>) {
+    let (what, namespace) = what.split_once('@').unwrap_or((what, "default"));
+    let (what, sub) = what.split_once('/').map_or((what, None), |(what, sub)| (what, Some(sub)));
+    let (plural, group) = what.split_once('.').unwrap_or((what, ""));
+    let resource = resource::find(group, "v1", plural).expect("a known resource");
+    let sub = sub.map(|sub| *resource.subresources.iter().find(|known| known.as_str() == sub).expect("a known subresource"));
+    let is_namespaced = resource.scope == berth_api::Scope::Namespaced && namespace != "*";
+    (Collection { resource, namespace: is_namespaced.then(|| namespace.to_owned()) }, sub)
+}
+
+pub(crate) fn collection(what: &str) -> Collection {
+    parse(what).0
+}
+
+pub(crate) fn target(what: &str, name: &str) -> Target {
+    let (Collection { resource, namespace }, subresource) = parse(what);
+    Target { resource, namespace, name: name.to_owned(), subresource }
+}
+
+pub(crate) fn json_of(current: &Current) -> Value {
+    match current {
+        Current::Stored(entry) => serde_json::from_slice(&splice::encode_entry(entry)).expect("JSON"),
+        Current::Made(value) => value.clone(),
+    }
+}
+
+pub(crate) fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+pub(crate) fn labelled(name: &str, key: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {key: value}}})
+}
+
+pub(crate) fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
+}
+
+pub(crate) fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+        "replicas": 3, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}}})
+}
