@@ -36,7 +36,11 @@ impl Registry {
             .map_err(|error| ApiError::bad_request(format!("Binding in version \"v1\" cannot be handled as a Binding: {error}")))?;
         let node = checked_node(target, &binding)?.to_owned();
         let meta = binding.metadata;
-        let precondition = Precondition { uid: meta.uid, resource_version: meta.resource_version };
+        let given = &options.precondition;
+        let precondition = Precondition {
+            uid: meta.uid.or_else(|| given.uid.clone()),
+            resource_version: meta.resource_version.or_else(|| given.resource_version.clone()),
+        };
         self.bind_with(target, &node, &precondition, &meta.annotations.unwrap_or_default(), checked.mode).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
         Ok(Written { object, created: true, warnings: Vec::new() })

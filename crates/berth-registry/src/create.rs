@@ -60,13 +60,13 @@ impl Registry {
             return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
         }
         self.fill_in(&mut *object);
+        let is_generated = generate_name(object.meta_mut(), &*self.rng);
         object.set_defaults();
         self.admit_new(&mut *object).await?;
         object.prepare_create(&self.gates);
         if object.generation_rule() != GenerationRule::None {
             object.meta_mut().generation = Some(1);
         }
-        let is_generated = generate_name(object.meta_mut(), &*self.rng);
         self.check_new(at, &*object)?;
         warnings.extend(object.warnings(None));
         let object = self.store_new(at, object, mode, if is_generated { NAME_ATTEMPTS } else { 1 }).await?;
@@ -98,6 +98,8 @@ impl Registry {
             if attempt != 0 {
                 object.meta_mut().name = None;
                 generate_name(object.meta_mut(), &*self.rng);
+                // What is derived from the name (a namespace's label) is derived again.
+                object.prepare_create(&self.gates);
             }
             if let Some(current) = self.try_store(at, &mut *object, mode).await? {
                 return Ok(current);

@@ -96,7 +96,8 @@ fn answer(target: &Target, outcome: &Outcome, entry: Option<&Arc<Entry>>, object
     }
 }
 
-fn check_precondition(target: &Target, old: &Stored, wanted: &Precondition) -> Result<(), ApiError> {
+/// What a deletion demands of the object.
+pub(crate) fn check_precondition(target: &Target, old: &Stored, wanted: &Precondition) -> Result<(), ApiError> {
     let conflict = |why: &str| Err(ApiError::conflict_shown_as(target, target.resource.kind, why));
     let found = old.object.meta().uid.as_deref().unwrap_or_default();
     if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != found) {

@@ -1,9 +1,208 @@
-//! Evictions: deletions of pods that ask the disruption budgets first.
+//! Evictions: deletions of pods that ask the disruption budget first.
 
-use crate::*;
+use crate::{
+    ApiError, Body, Current, DeleteOptions, Registry, Subresource, Target, WriteOptions, Written,
+    binding::set_condition,
+    checks::{self, Mode, Verb},
+    create::whole_seconds,
+    delete::check_precondition,
+    error::Cause,
+    key,
+    modify::{Proposal, Stored},
+    options::Precondition,
+    resource, stored,
+};
+use berth_api::{
+    Selector,
+    k8s_openapi::{
+        api::{
+            core::v1::{Pod, PodCondition},
+            policy::v1::{Eviction, PodDisruptionBudget, PodDisruptionBudgetStatus},
+        },
+        apimachinery::pkg::apis::meta::v1::{Condition, DeleteOptions as WireDeleteOptions, Time},
+    },
+};
+use berth_store::{RangeRequest, env::Timestamp};
+use serde_json::json;
+
+/// When to come back while a budget's status does not speak of its newest spec yet.
+const UNSYNCED_RETRY_SECONDS: u32 = 10;
 
 impl Registry {
-    pub(crate) async fn create_eviction(&self, _target: &Target, _body: Body, _options: &WriteOptions) -> Result<Written, ApiError> {
-        Err(ApiError::UnknownResource)
+    /// POST `pods/NAME/eviction`.
+    pub(crate) async fn create_eviction(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+        let checked = checks::write_options(Verb::Create, options)?;
+        let eviction = decoded(target, body)?;
+        let options = delete_options(eviction.delete_options.unwrap_or_default());
+        let mode = if options.dry_run.is_empty() { checked.mode } else { checks::delete_options(&options)?.mode };
+        let pod = Target { subresource: None, ..target.clone() };
+        let old = self.load(&pod).await?;
+        check_precondition(&pod, &old, &options.precondition)?;
+        if self.ask_budget(&pod, &old, mode).await? {
+            self.mark_disrupted(&pod, &old, mode).await?;
+        }
+        let dry_run = if mode == Mode::Dry { vec!["All".to_owned()] } else { Vec::new() };
+        // The condition has changed the resource version, which was checked before; the uid still says that it is the same pod.
+        let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
+        self.delete(&pod, &DeleteOptions { dry_run, precondition, ..options }).await?;
+        let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
+        Ok(Written { object, created: true, warnings: Vec::new() })
     }
+
+    /// Takes the eviction from the pod's budget; `false` where the pod goes without a condition because nobody counts on it.
+    ///
+    /// # Errors
+    /// [`ApiError::TooManyRequests`] where the budget has nothing left, [`ApiError::Internal`] for a pod with two budgets.
+    async fn ask_budget(&self, pod: &Target, old: &Stored, mode: Mode) -> Result<bool, ApiError> {
+        let object: &Pod = old.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
+        if needs_no_budget(object) {
+            return Ok(false);
+        }
+        let budgets = self.budgets_of(pod, object).await?;
+        let [budget] = budgets.as_slice() else {
+            let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.".to_owned();
+            return if budgets.is_empty() { Ok(true) } else { Err(ApiError::Internal { message }) };
+        };
+        let now = whole_seconds(self.clock.now());
+        let is_ready = is_ready(object);
+        self.modify(budget, mode, &Precondition::default(), |stored| {
+            let mut object = stored.object.clone_object();
+            let budget: &mut PodDisruptionBudget = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
+            if is_ready || !lets_unready_go(budget) {
+                take_one(budget, &pod.name, now)?;
+            }
+            Ok(Proposal { object, warnings: Vec::new() })
+        })
+        .await?;
+        Ok(true)
+    }
+
+    /// The `/status` of each budget that selects the pod.
+    async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
+        let budgets = resource::find("policy", "v1", "poddisruptionbudgets").expect("budgets are served");
+        let prefix = key::prefix(&crate::Collection { resource: budgets, namespace: target.namespace.clone() });
+        let range = self.store.range(RangeRequest { prefix, start_after: None, at: None, limit: None }).await?;
+        let labels = pod.metadata.labels.clone().unwrap_or_default();
+        let mut found = Vec::new();
+        for entry in &range.entries {
+            let object = stored::load(budgets, entry)?;
+            let spec = object.downcast_ref::<PodDisruptionBudget>().and_then(|budget| budget.spec.as_ref());
+            // A selector that cannot be read selects nothing, as an absent one.
+            let selector = spec.and_then(|spec| spec.selector.as_ref()).and_then(|selector| Selector::from_label_selector(selector).ok());
+            if selector.is_some_and(|selector| selector.matches_map(&labels)) {
+                found.extend(key::target_of(budgets, &entry.key).map(|target| Target { subresource: Some(Subresource::Status), ..target }));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Says on the pod why it goes, so that whoever counts its failure knows.
+    async fn mark_disrupted(&self, pod: &Target, old: &Stored, mode: Mode) -> Result<(), ApiError> {
+        let status = Target { subresource: Some(Subresource::Status), ..pod.clone() };
+        let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
+        let now = whole_seconds(self.clock.now());
+        let change = |stored: &Stored| {
+            let mut object = stored.object.clone_object();
+            let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
+            let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+            set_condition(conditions, disruption_target(), now);
+            Ok(Proposal { object, warnings: Vec::new() })
+        };
+        self.modify(&status, mode, &precondition, change).await.map(|_| ())
+    }
+}
+
+fn decoded(target: &Target, body: Body) -> Result<Eviction, ApiError> {
+    let Body::Json(bytes) = body else { return Err(ApiError::bad_request("an Eviction is expected")) };
+    let eviction: Eviction = serde_json::from_slice(&bytes)
+        .map_err(|error| ApiError::bad_request(format!("Eviction in version \"v1\" cannot be handled as a Eviction: {error}")))?;
+    if eviction.metadata.name.as_deref().is_some_and(|name| name != target.name) {
+        return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+    }
+    Ok(eviction)
+}
+
+fn delete_options(wire: WireDeleteOptions) -> DeleteOptions {
+    let preconditions = wire.preconditions.unwrap_or_default();
+    DeleteOptions {
+        dry_run: wire.dry_run.unwrap_or_default(),
+        grace_period_seconds: wire.grace_period_seconds,
+        propagation_policy: wire.propagation_policy,
+        orphan_dependents: wire.orphan_dependents,
+        precondition: Precondition { uid: preconditions.uid, resource_version: preconditions.resource_version },
+    }
+}
+
+/// A pod that does not serve, or is leaving anyway.
+fn needs_no_budget(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_some() || matches!(phase, Some("Pending" | "Succeeded" | "Failed"))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Whether a pod that is not ready may go without counting against the budget.
+fn lets_unready_go(budget: &PodDisruptionBudget) -> bool {
+    let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
+    let status = budget.status.as_ref();
+    let count = |of: fn(&PodDisruptionBudgetStatus) -> Option<i32>| status.and_then(of).unwrap_or(0);
+    let (current, desired) = (count(|status| status.current_healthy), count(|status| status.desired_healthy));
+    policy == Some("AlwaysAllow") || (0 < desired && desired <= current)
+}
+
+/// Takes one disruption, if the budget's status is of its newest spec and has one left.
+fn take_one(budget: &mut PodDisruptionBudget, pod: &str, now: Timestamp) -> Result<(), ApiError> {
+    let name = budget.metadata.name.clone().unwrap_or_default();
+    let generation = budget.metadata.generation.unwrap_or(0);
+    let status = budget.status.get_or_insert_default();
+    if status.observed_generation.unwrap_or(0) < generation {
+        let text = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(refused(text, UNSYNCED_RETRY_SECONDS));
+    }
+    let left = status.disruptions_allowed.unwrap_or(0);
+    if left <= 0 {
+        let (needed, healthy) = (status.desired_healthy.unwrap_or(0), status.current_healthy.unwrap_or(0));
+        let text = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+        return Err(refused(text, 0));
+    }
+    status.disruptions_allowed = Some(left - 1);
+    status.disrupted_pods.get_or_insert_default().insert(pod.to_owned(), Time(now));
+    if left == 1 {
+        mark_exhausted(status, generation, now);
+    }
+    Ok(())
+}
+
+fn mark_exhausted(status: &mut PodDisruptionBudgetStatus, generation: i64, now: Timestamp) {
+    let conditions = status.conditions.get_or_insert_default();
+    let was = conditions.iter().find(|condition| condition.type_ == "DisruptionAllowed" && condition.status == "False");
+    let last_transition_time = was.map_or(Time(now), |condition| condition.last_transition_time.clone());
+    conditions.retain(|condition| condition.type_ != "DisruptionAllowed");
+    conditions.push(Condition {
+        type_: "DisruptionAllowed".to_owned(),
+        status: "False".to_owned(),
+        reason: "InsufficientPods".to_owned(),
+        observed_generation: Some(generation),
+        last_transition_time,
+        message: String::new(),
+    });
+}
+
+fn disruption_target() -> PodCondition {
+    PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("EvictionByEvictionAPI".to_owned()),
+        message: Some("Eviction API: evicting".to_owned()),
+        ..PodCondition::default()
+    }
+}
+
+fn refused(cause: String, retry_after_seconds: u32) -> ApiError {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.".to_owned();
+    let cause = Cause { reason: "DisruptionBudget".to_owned(), message: cause, field: String::new() };
+    ApiError::TooManyRequests { message, retry_after_seconds, causes: vec![cause] }
 }

@@ -55,21 +55,30 @@ impl<'a> Parsed<'a> {
     }
 
     fn propose(&self, target: &Target, old: &Stored, validation: FieldValidation) -> Result<Proposal, ApiError> {
-        let before = stored::document(target.resource, &old.entry)?;
+        let before = self.before(target, old)?;
         let after = match self {
             Self::Json(bytes) => patch::json(&before, bytes)?,
-            Self::Merge(value, _) => patch::merge(&before, value),
+            Self::Merge(value, _) => patch::merge(before, value),
             Self::Strategic(value, _) => patch::strategic(&before, value, target.resource)?,
         };
         self.read(target.resource, after, validation)
+    }
+
+    /// What the patch applies to. A merge patch of a status needs no spec: that comes from the stored object anyway, and not reading it
+    /// makes the most frequent write of all, a pod's status, much cheaper.
+    fn before(&self, target: &Target, old: &Stored) -> Result<Value, ApiError> {
+        match (self, target.subresource) {
+            (Self::Merge(..), Some(Subresource::Status)) => stored::status_document(&old.entry),
+            _ => stored::document(target.resource, &old.entry),
+        }
     }
 
     /// The result on a view that has no lists: a strategic patch is a merge patch there.
     pub(crate) fn apply_plain(&self, before: &Value) -> Result<Value, ApiError> {
         match self {
             Self::Json(bytes) => patch::json(before, bytes),
-            Self::Merge(value, _) => Ok(patch::merge(before, value)),
-            Self::Strategic(value, _) => Ok(patch::merge(before, value)),
+            Self::Merge(value, _) => Ok(patch::merge(before.clone(), value)),
+            Self::Strategic(value, _) => Ok(patch::merge(before.clone(), value)),
         }
     }
 

@@ -4,7 +4,8 @@ use crate::{ApiError, BoxObject, Resource, events};
 use berth_api::Object;
 use berth_store::{Entry, Event};
 use bytes::Bytes;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
 /// The bytes to keep of an object.
@@ -34,6 +35,24 @@ pub(crate) fn document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value,
     let entry = shown(resource, Arc::clone(entry));
     serde_json::from_slice(&crate::splice::encode_entry(&entry))
         .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
+}
+
+/// Type, metadata and status of the object's JSON as a tree, with its resource version.
+pub(crate) fn status_document(entry: &Entry) -> Result<Value, ApiError> {
+    let mut part: StatusPart = serde_json::from_slice(&entry.value)
+        .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
+    part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
+    Ok(json!({"apiVersion": part.api_version, "kind": part.kind, "metadata": part.metadata, "status": part.status}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusPart {
+    api_version: String,
+    kind: String,
+    metadata: Value,
+    #[serde(default)]
+    status: Value,
 }
 
 /// The entry as `resource` shows it: only `events.k8s.io` shows another form than the one kept.

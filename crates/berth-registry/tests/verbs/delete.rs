@@ -1,1 +1,255 @@
+use crate::world::{World, config_map, deployment, json_of, labelled, names, now, pod, target};
+use berth_registry::{ApiError, DeleteOptions, Deleted, ListOptions, options::Precondition};
+use serde_json::{Value, json};
 
+fn policy(policy: &str) -> DeleteOptions {
+    DeleteOptions { propagation_policy: Some(policy.to_owned()), ..DeleteOptions::default() }
+}
+
+fn grace(seconds: i64) -> DeleteOptions {
+    DeleteOptions { grace_period_seconds: Some(seconds), ..DeleteOptions::default() }
+}
+
+fn bound(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["nodeName"] = "n1".into();
+    pod
+}
+
+fn finalized(name: &str, finalizers: &[&str]) -> Value {
+    json!({"metadata": {"name": name, "finalizers": finalizers}})
+}
+
+#[test]
+fn an_object_that_nothing_holds_is_gone_at_once() {
+    let world = World::new();
+    let made = world.made("configmaps", config_map("c"));
+    let deleted = now(world.registry.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
+    let Deleted::Gone { uid, revision } = deleted else { panic!("it is gone") };
+    assert_eq!(made["metadata"]["uid"], uid);
+    assert_eq!(revision.map(|revision| revision.0), Some(world.revision()));
+    let error = world.delete("configmaps", "c", &DeleteOptions::default()).expect_err("gone");
+    assert_eq!(error.to_string(), "configmaps \"c\" not found");
+}
+
+#[test]
+fn preconditions_are_conflicts_about_the_kind() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let uid = made["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    let version = made["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    let delete = |uid: Option<&str>, version: Option<&str>| {
+        let precondition = Precondition { uid: uid.map(str::to_owned), resource_version: version.map(str::to_owned) };
+        world.delete("deployments.apps", "d", &DeleteOptions { precondition, ..DeleteOptions::default() })
+    };
+    let error = delete(Some("bad"), None).expect_err("refused");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "Operation cannot be fulfilled on Deployment.apps \"d\": the UID in the precondition (bad) does not match the UID in record \
+             ({uid}). The object might have been deleted and then recreated"
+        )
+    );
+    assert!(matches!(error, ApiError::Conflict { kind, .. } if kind == "Deployment"));
+    let text = delete(None, Some("1")).expect_err("refused").to_string();
+    let wanted = format!("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object");
+    assert!(text.contains(&wanted), "{text}");
+    assert_eq!(delete(Some(&uid), Some(&version)).expect("deleted"), None);
+}
+
+#[test]
+fn policies_become_finalizers() {
+    let check = |before: &[&str], options: &DeleteOptions, wanted: Option<&[&str]>| {
+        let world = World::new();
+        world.made("configmaps", finalized("c", before));
+        let after = world.delete("configmaps", "c", options).expect("deleted");
+        let found = after.map(|object| {
+            assert_eq!(object["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
+            assert_eq!(object["metadata"]["deletionGracePeriodSeconds"], 0);
+            object["metadata"]["finalizers"].clone()
+        });
+        assert_eq!(found, wanted.map(|finalizers| json!(finalizers)), "{before:?} {options:?}");
+    };
+    let legacy = |orphan| DeleteOptions { orphan_dependents: Some(orphan), ..DeleteOptions::default() };
+    check(&[], &policy("Background"), None);
+    check(&[], &policy("Foreground"), Some(&["foregroundDeletion"]));
+    check(&[], &policy("Orphan"), Some(&["orphan"]));
+    check(&[], &legacy(true), Some(&["orphan"]));
+    check(&[], &legacy(false), None);
+    check(&["orphan"], &DeleteOptions::default(), Some(&["orphan"]));
+    check(&["foregroundDeletion"], &DeleteOptions::default(), Some(&["foregroundDeletion"]));
+    check(&["orphan", "foregroundDeletion"], &policy("Background"), None);
+    check(&["orphan", "a/b"], &policy("Foreground"), Some(&["a/b", "foregroundDeletion"]));
+    check(&["a/b"], &DeleteOptions::default(), Some(&["a/b"]));
+}
+
+#[test]
+fn a_held_object_lingers_until_its_last_finalizer_goes() {
+    let world = World::new();
+    let mut held = deployment("d");
+    held["metadata"]["finalizers"] = json!(["a/b"]);
+    world.made("deployments.apps", held);
+    let marked = world.delete("deployments.apps", "d", &DeleteOptions::default()).expect("marked").expect("it lingers");
+    assert_eq!(marked["metadata"]["generation"], 2);
+    let again = world.delete("deployments.apps", "d", &DeleteOptions::default()).expect("marked").expect("it lingers");
+    assert_eq!(again, marked, "the second request changes nothing");
+    let text = world.merge("deployments.apps", "d", json!({"metadata": {"finalizers": ["a/b", "c/d"]}})).expect_err("refused").to_string();
+    assert!(text.contains("no new finalizers can be added if the object is being deleted, found new finalizers"), "{text}");
+    let kept = world.merge("deployments.apps", "d", json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}})).expect("changed");
+    assert_eq!(kept["metadata"]["deletionTimestamp"], marked["metadata"]["deletionTimestamp"]);
+    let last = world.merge("deployments.apps", "d", json!({"metadata": {"finalizers": null}})).expect("changed");
+    assert_eq!(last["metadata"]["name"], "d");
+    assert!(matches!(world.get("deployments.apps", "d"), Err(ApiError::NotFound { .. })));
+}
+
+#[test]
+fn a_dry_run_deletes_nothing() {
+    let world = World::new();
+    world.made("configmaps", config_map("c"));
+    world.made("pods", bound("p"));
+    let before = world.revision();
+    let dry = DeleteOptions { dry_run: vec!["All".to_owned()], ..DeleteOptions::default() };
+    assert_eq!(world.delete("configmaps", "c", &dry).expect("tried"), None);
+    assert!(world.delete("pods", "p", &dry).expect("tried").is_some());
+    assert!(world.delete("configmaps", "c", &DeleteOptions { dry_run: vec!["x".to_owned()], ..DeleteOptions::default() }).is_err());
+    assert_eq!(world.revision(), before);
+}
+
+#[test]
+fn pods_are_deleted_gracefully() {
+    // What a pod is, the grace asked for, and the grace it gets; `None`: it is gone at once.
+    let check = |what: &str, asked: Option<i64>, wanted: Option<(&str, i64)>| {
+        let world = World::new();
+        let mut object = if what == "unscheduled" { pod("p") } else { bound("p") };
+        if what == "negative" {
+            object["spec"]["terminationGracePeriodSeconds"] = (-5).into();
+        } else if what == "patient" {
+            object["spec"]["terminationGracePeriodSeconds"] = 90.into();
+        }
+        world.made("pods", object);
+        if matches!(what, "Succeeded" | "Failed") {
+            world.merge("pods/status", "p", json!({"status": {"phase": what}})).expect("changed");
+        }
+        let options = DeleteOptions { grace_period_seconds: asked, ..DeleteOptions::default() };
+        let answer = world.delete("pods", "p", &options).expect("deleted").expect("always the pod");
+        assert_eq!(answer["metadata"]["name"], "p");
+        let found = world.get("pods", "p").ok();
+        let found = found.as_ref().map(|pod| {
+            let meta = &pod["metadata"];
+            (meta["deletionTimestamp"].as_str().expect("a time"), meta["deletionGracePeriodSeconds"].as_i64().expect("a number"))
+        });
+        assert_eq!(found, wanted, "{what} {asked:?}");
+    };
+    check("bound", None, Some(("2026-01-01T00:00:30Z", 30)));
+    check("patient", None, Some(("2026-01-01T00:01:30Z", 90)));
+    check("bound", Some(5), Some(("2026-01-01T00:00:05Z", 5)));
+    check("bound", Some(-1), Some(("2026-01-01T00:00:01Z", 1)));
+    check("bound", Some(0), None);
+    check("negative", None, Some(("2026-01-01T00:00:01Z", 1)));
+    check("unscheduled", None, None);
+    check("unscheduled", Some(60), None);
+    check("Succeeded", None, None);
+    check("Failed", None, None);
+}
+
+#[test]
+fn a_grace_period_can_only_be_shortened() {
+    let world = World::new();
+    world.made("pods", bound("p"));
+    let delete = |options: &DeleteOptions| world.delete("pods", "p", options).expect("deleted").expect("the pod");
+    let times = |pod: &Value| (pod["metadata"]["deletionTimestamp"].clone(), pod["metadata"]["deletionGracePeriodSeconds"].clone());
+    let first = delete(&DeleteOptions::default());
+    assert_eq!(times(&first), (json!("2026-01-01T00:00:30Z"), json!(30)));
+    assert_eq!(first["metadata"]["generation"], 2);
+    assert_eq!(delete(&DeleteOptions::default()), first);
+    assert_eq!(delete(&grace(60)), first);
+    world.clock.advance(5);
+    assert_eq!(times(&delete(&grace(10))), (json!("2026-01-01T00:00:10Z"), json!(10)));
+    world.clock.advance(4);
+    assert_eq!(times(&delete(&grace(3))), (json!("2026-01-01T00:00:10Z"), json!(1)), "not into the past: a second from now");
+    delete(&grace(0));
+    assert!(matches!(world.get("pods", "p"), Err(ApiError::NotFound { .. })));
+}
+
+#[test]
+fn a_finalizer_holds_a_pod_beyond_its_grace() {
+    let world = World::new();
+    let mut held = bound("p");
+    held["metadata"]["finalizers"] = json!(["a/b"]);
+    world.made("pods", held);
+    world.delete("pods", "p", &DeleteOptions::default()).expect("marked");
+    let over = world.delete("pods", "p", &grace(0)).expect("marked").expect("the pod");
+    assert_eq!(over["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(over["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
+    assert_eq!(over["metadata"]["generation"], 2);
+    world.merge("pods", "p", json!({"metadata": {"finalizers": []}})).expect("released");
+    assert!(world.get("pods", "p").is_err());
+}
+
+#[test]
+fn a_pod_keeps_its_grace_when_its_finalizer_goes_early() {
+    let world = World::new();
+    let mut held = bound("p");
+    held["metadata"]["finalizers"] = json!(["a/b"]);
+    world.made("pods", held);
+    world.delete("pods", "p", &DeleteOptions::default()).expect("marked");
+    world.merge("pods", "p", json!({"metadata": {"finalizers": []}})).expect("released");
+    assert_eq!(world.get("pods", "p").expect("still there")["metadata"]["deletionGracePeriodSeconds"], 30);
+}
+
+#[test]
+fn namespaces_terminate_until_they_are_finalized() {
+    let world = World::new();
+    world.made("namespaces", json!({"metadata": {"name": "ns"}}));
+    let marked = world.delete("namespaces", "ns", &DeleteOptions::default()).expect("marked").expect("the namespace");
+    assert_eq!(marked["status"]["phase"], "Terminating");
+    assert_eq!(marked["metadata"]["deletionTimestamp"], "2026-01-01T00:00:00Z");
+    assert_eq!(world.delete("namespaces", "ns", &DeleteOptions::default()).expect("again"), Some(marked.clone()));
+    let mut done = marked;
+    done["spec"]["finalizers"] = json!([]);
+    world.update("namespaces", "ns", &done).expect("the main endpoint keeps the finalizers");
+    done["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    world.get("namespaces", "ns").expect("still there");
+    let last = world.update("namespaces/finalize", "ns", &done).expect("finalized");
+    assert_eq!(last["metadata"]["name"], "ns");
+    assert!(world.get("namespaces", "ns").is_err());
+}
+
+#[test]
+fn some_namespaces_are_immortal() {
+    let world = World::new();
+    for name in ["default", "kube-system", "kube-public"] {
+        let text = world.delete("namespaces", name, &DeleteOptions::default()).expect_err("refused").to_string();
+        assert_eq!(text, format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"));
+    }
+    world.delete("namespaces", "kube-node-lease", &DeleteOptions::default()).expect("mortal");
+}
+
+#[test]
+fn a_collection_is_deleted_as_selected() {
+    let world = World::new();
+    for (name, value) in [("a", "1"), ("b", "2"), ("c", "1")] {
+        world.made("configmaps", labelled(name, "x", value));
+    }
+    let list = ListOptions { label_selector: "x=1".to_owned(), ..ListOptions::default() };
+    let at = crate::world::collection("configmaps");
+    let dry = DeleteOptions { dry_run: vec!["All".to_owned()], ..DeleteOptions::default() };
+    let tried = now(world.registry.delete_collection(&at, &list, &dry)).expect("tried");
+    assert_eq!(names(&tried), ["a", "c"]);
+    assert_eq!(world.names("configmaps", &ListOptions::default()), ["a", "b", "c"]);
+    let deleted = now(world.registry.delete_collection(&at, &list, &DeleteOptions::default())).expect("deleted");
+    assert_eq!(names(&deleted), ["a", "c"]);
+    assert_eq!(world.names("configmaps", &ListOptions::default()), ["b"]);
+    let everywhere = crate::world::collection("configmaps@*");
+    let error = now(world.registry.delete_collection(&everywhere, &list, &DeleteOptions::default())).expect_err("refused");
+    assert!(matches!(error, ApiError::MethodNotAllowed));
+}
+
+#[test]
+fn the_answer_to_a_deletion_shows_its_revision() {
+    let world = World::new();
+    world.made("pods", pod("p"));
+    let deleted = now(world.registry.delete(&target("pods", "p"), &DeleteOptions::default())).expect("deleted");
+    let Deleted::Object(current) = deleted else { panic!("pods are always shown") };
+    assert_eq!(json_of(&current)["metadata"]["resourceVersion"], world.revision().to_string());
+}

@@ -2,7 +2,10 @@
 
 mod create;
 mod delete;
+mod events;
 mod list;
+mod pods;
+mod scale;
 mod update;
 mod watch;
 mod world;

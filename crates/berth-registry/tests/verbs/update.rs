@@ -1,1 +1,240 @@
+use crate::world::{World, config_map, deployment, now, pod, target};
+use berth_registry::{ApiError, Body, Patch, WriteOptions, options::Precondition, resource};
+use serde_json::{Value, json};
 
+const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+#[test]
+fn updates_are_refused_with_upstreams_words() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let check = |change: fn(&mut Value), wanted: &str| {
+        let mut object = made.clone();
+        change(&mut object);
+        let text = world.update("deployments.apps", "d", &object).expect_err("refused").to_string();
+        assert!(text.starts_with(wanted), "{text}\n  is not\n{wanted}");
+    };
+    check(|d| d["metadata"]["name"] = "x".into(), "the name of the object (x) does not match the name on the URL (d)");
+    let text = "the name of the object (d based on URL) was undeterminable: name must be provided";
+    check(|d| d["metadata"]["name"] = "".into(), text);
+    let text = "the namespace of the provided object does not match the namespace sent on the request";
+    check(|d| d["metadata"]["namespace"] = "x".into(), text);
+    let text = "Operation cannot be fulfilled on deployments.apps \"d\": ";
+    check(|d| d["metadata"]["resourceVersion"] = "1".into(), &format!("{text}{MODIFIED}"));
+    check(|d| d["metadata"]["uid"] = "x".into(), &format!("{text}Precondition failed: UID in precondition: x, UID in object meta: "));
+    check(|d| d["metadata"]["resourceVersion"] = "x".into(), "invalid resource version: ");
+    check(|d| d["kind"] = "Pod".into(), "Pod in version \"v1\" cannot be handled as a Deployment: ");
+    let missing = world.update("deployments.apps", "e", &deployment("e")).expect_err("PUT does not create");
+    assert_eq!(missing.to_string(), "deployments.apps \"e\" not found");
+    assert_eq!(world.get("deployments.apps", "d").expect("there"), made);
+}
+
+#[test]
+fn nothing_is_written_where_nothing_changes() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let before = world.revision();
+    assert_eq!(world.update("deployments.apps", "d", &made).expect("updated"), made);
+    assert_eq!(world.merge("deployments.apps", "d", json!({"spec": {"replicas": 3}})).expect("patched"), made);
+    assert_eq!(world.merge("deployments.apps/status", "d", json!({"spec": {"replicas": 9}})).expect("patched"), made);
+    assert_eq!(world.revision(), before);
+}
+
+#[test]
+fn an_update_without_version_is_unconditional() {
+    let world = World::new();
+    world.made("configmaps", config_map("c"));
+    let mut object = config_map("c");
+    object["data"] = json!({"k": "v"});
+    assert_eq!(world.update("configmaps", "c", &object).expect("updated")["data"], json!({"k": "v"}));
+    world.made("leases.coordination.k8s.io", json!({"metadata": {"name": "l"}}));
+    let text = world.update("leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect_err("refused").to_string();
+    let wanted = "Lease.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+    assert_eq!(text, wanted);
+}
+
+#[test]
+fn some_kinds_are_created_by_an_update() {
+    let world = World::new();
+    let body = Body::Json(json!({"metadata": {"name": "l"}}).to_string().into_bytes());
+    let written = now(world.registry.update(&target("leases.coordination.k8s.io", "l"), body, &WriteOptions::default())).expect("created");
+    assert!(written.created);
+    world.get("leases.coordination.k8s.io", "l").expect("there");
+    assert!(world.update("configmaps", "c", &config_map("c")).is_err());
+}
+
+#[test]
+fn what_is_the_servers_is_restored() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let mut object = made.clone();
+    object["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
+    object["metadata"]["generation"] = 77.into();
+    object["metadata"]["deletionTimestamp"] = "2001-01-01T00:00:00Z".into();
+    object["metadata"]["labels"] = json!({"x": "y"});
+    let updated = world.update("deployments.apps", "d", &object).expect("updated");
+    for member in ["creationTimestamp", "generation", "deletionTimestamp", "uid"] {
+        assert_eq!(updated["metadata"][member], made["metadata"][member], "{member}");
+    }
+    assert_eq!(updated["metadata"]["labels"], json!({"x": "y"}));
+}
+
+#[test]
+fn the_generation_follows_the_spec() {
+    let world = World::new();
+    world.made("deployments.apps", deployment("d"));
+    let generation = |what: &str, patch: Value| world.merge(what, "d", patch).expect("patched")["metadata"]["generation"].clone();
+    assert_eq!(generation("deployments.apps", json!({"metadata": {"labels": {"x": "y"}}})), 1);
+    assert_eq!(generation("deployments.apps", json!({"spec": {"replicas": 5}})), 2);
+    assert_eq!(generation("deployments.apps", json!({"metadata": {"annotations": {"x": "y"}}})), 3);
+    assert_eq!(generation("deployments.apps/status", json!({"status": {"replicas": 5}})), 3);
+    world.made("configmaps", config_map("c"));
+    assert_eq!(world.merge("configmaps", "c", json!({"data": {"k": "v"}})).expect("patched")["metadata"]["generation"], Value::Null);
+}
+
+#[test]
+fn the_main_endpoint_keeps_the_status_and_the_status_keeps_the_rest() {
+    let world = World::new();
+    world.made("deployments.apps", deployment("d"));
+    let patch = json!({"spec": {"replicas": 7}, "status": {"replicas": 2, "observedGeneration": 1}});
+    let status = world.merge("deployments.apps/status", "d", patch.clone()).expect("patched");
+    assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(3), &json!(2)));
+    let main = world.merge("deployments.apps", "d", json!({"spec": {"replicas": 7}, "status": {"replicas": 9}})).expect("patched");
+    assert_eq!((&main["spec"]["replicas"], &main["status"]["replicas"]), (&json!(7), &json!(2)));
+    let mut put = main.clone();
+    put["status"]["replicas"] = 4.into();
+    put["spec"]["replicas"] = 1.into();
+    let put = world.update("deployments.apps/status", "d", &put).expect("updated");
+    assert_eq!((&put["spec"]["replicas"], &put["status"]["replicas"]), (&json!(7), &json!(4)));
+}
+
+/// A merge patch of a status does not read the rest of the object; no kind may lose it by that.
+#[test]
+fn a_status_patch_loses_nothing_of_any_kind() {
+    let specs = [
+        ("deployments.apps", deployment("x")),
+        ("replicasets.apps", {
+            let mut set = deployment("x");
+            set["kind"] = "ReplicaSet".into();
+            set
+        }),
+        ("statefulsets.apps", {
+            let mut set = deployment("x");
+            set["kind"] = "StatefulSet".into();
+            set
+        }),
+        ("pods", pod("x")),
+        ("services", json!({"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})),
+        ("namespaces", json!({"metadata": {"name": "x"}})),
+        ("nodes", json!({"metadata": {"name": "x"}, "spec": {"unschedulable": true}})),
+        ("persistentvolumeclaims", {
+            json!({"metadata": {"name": "x"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+        }),
+        ("persistentvolumes", {
+            json!({"metadata": {"name": "x"}, "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": "/x"}}})
+        }),
+        ("resourcequotas", json!({"metadata": {"name": "x"}, "spec": {"hard": {"pods": "5"}}})),
+        ("poddisruptionbudgets.policy", json!({"metadata": {"name": "x"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}})),
+    ];
+    let with_status = resource::all().iter().filter(|resource| resource.subresources.contains(&berth_registry::Subresource::Status));
+    assert_eq!(with_status.count(), specs.len(), "every kind with a status is tried");
+    for (what, object) in specs {
+        let world = World::new();
+        let made = world.made(what, object);
+        let patch = json!({"metadata": {"annotations": {"k": "v"}}, "status": {"conditions": [{"type": "T", "status": "True",
+            "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        let patched = world.merge(&format!("{what}/status"), "x", patch).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(patched["spec"], made["spec"], "{what}");
+    }
+}
+
+#[test]
+fn uid_and_version_in_a_patch_are_preconditions() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let patch = |uid: &str, version: &str| {
+        let meta = json!({"uid": uid, "resourceVersion": version, "labels": {"x": "y"}});
+        world.merge("deployments.apps", "d", json!({"metadata": meta}))
+    };
+    let text = |member: &str| made["metadata"][member].as_str().expect("text").to_owned();
+    let (uid, version) = (text("uid"), text("resourceVersion"));
+    for (uid, version) in [("x", version.as_str()), (uid.as_str(), "1")] {
+        assert!(matches!(patch(uid, version), Err(ApiError::Conflict { .. })), "{uid} {version}");
+    }
+    patch(&uid, &version).expect("as expected");
+    assert!(matches!(patch(&uid, &version), Err(ApiError::Conflict { .. })), "it has changed since");
+
+    let precondition = Precondition { uid: Some("x".to_owned()), resource_version: None };
+    let options = WriteOptions { precondition, ..WriteOptions::default() };
+    let patched = world.patch("deployments.apps", "d", Patch::MergeValue(json!({"spec": {"replicas": 1}})), &options);
+    assert!(matches!(patched, Err(ApiError::Conflict { .. })));
+}
+
+#[test]
+fn patches_that_cannot_be_read_are_refused() {
+    let world = World::new();
+    world.made("configmaps", config_map("c"));
+    let check = |patch: Patch, validation: &str, wanted: &str| {
+        let options = WriteOptions { field_validation: validation.to_owned(), ..WriteOptions::default() };
+        let text = world.patch("configmaps", "c", patch, &options).expect_err("refused").to_string();
+        assert!(text.starts_with(wanted), "{text}\n  is not\n{wanted}");
+    };
+    let merge = |value: Value| Patch::Merge(value.to_string().into_bytes());
+    check(Patch::Merge(b"{".to_vec()), "", "error decoding patch: ");
+    check(Patch::Strategic(b"[]".to_vec()), "", "error decoding patch: ");
+    let unknown = merge(json!({"bogus": 1}));
+    let text = "\"\" is invalid: patch: Invalid value: \"{\\\"bogus\\\":1}\": strict decoding error: unknown field \"bogus\"";
+    check(unknown.clone(), "Strict", &format!(" {text}"));
+    check(merge(json!({"data": 5})), "", " \"\" is invalid: patch: Invalid value: ");
+    check(merge(json!({"metadata": {"name": "d"}})), "", "the name of the object (d) does not match the name on the URL (c)");
+    let text = "the namespace of the provided object does not match the namespace sent on the request";
+    check(merge(json!({"metadata": {"namespace": "d"}})), "", text);
+    let forced = WriteOptions { force: Some(true), ..WriteOptions::default() };
+    let text = world.patch("configmaps", "c", unknown, &forced).expect_err("refused").to_string();
+    let wanted = "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch";
+    assert_eq!(text, wanted);
+}
+
+#[test]
+fn a_null_in_a_merge_patch_removes_and_defaults_come_again() {
+    let world = World::new();
+    world.made("deployments.apps", deployment("d"));
+    world.merge("deployments.apps", "d", json!({"metadata": {"labels": {"a": "1", "b": "2"}}})).expect("patched");
+    let patched = world.merge("deployments.apps", "d", json!({"metadata": {"labels": {"a": null}}, "spec": {"replicas": null}}));
+    let patched = patched.expect("patched");
+    assert_eq!(patched["metadata"]["labels"], json!({"b": "2"}));
+    assert_eq!(patched["spec"]["replicas"], 1);
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_shows_the_version_it_was_tried_on() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let options = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
+    let tried = world.patch("deployments.apps", "d", Patch::MergeValue(json!({"spec": {"replicas": 9}})), &options).expect("tried");
+    assert_eq!((&tried["spec"]["replicas"], &tried["metadata"]["generation"]), (&json!(9), &json!(2)));
+    assert_eq!(tried["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    assert_eq!(world.get("deployments.apps", "d").expect("there"), made);
+}
+
+#[test]
+fn an_invalid_result_lists_its_faults() {
+    let world = World::new();
+    world.made("configmaps", config_map("c"));
+    let error = world.merge("configmaps", "c", json!({"metadata": {"labels": {"-": "x"}}})).expect_err("refused");
+    let ApiError::Invalid { kind, name, errors, .. } = error else { panic!("{error}") };
+    assert_eq!((kind.as_str(), name.as_str()), ("ConfigMap", "c"));
+    assert_eq!(errors[0].field.to_string(), "metadata.labels");
+}
+
+#[test]
+fn a_bad_deletion_cost_alone_is_a_bad_request() {
+    let world = World::new();
+    let mut costly = pod("p");
+    costly["metadata"]["annotations"] = json!({"controller.kubernetes.io/pod-deletion-cost": "abc"});
+    let error = world.create("pods", costly.clone()).expect_err("refused");
+    assert!(matches!(&error, ApiError::BadRequestFields { errors, .. } if errors.len() == 1), "{error}");
+    costly["metadata"]["labels"] = json!({"-": "x"});
+    assert!(matches!(world.create("pods", costly), Err(ApiError::Invalid { .. })));
+}
