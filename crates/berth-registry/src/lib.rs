@@ -24,6 +24,7 @@ mod modify;
 pub mod options;
 mod patch;
 mod patching;
+pub mod patch;
 pub mod resource;
 mod scale;
 pub mod splice;

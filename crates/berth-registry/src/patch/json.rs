@@ -1,0 +1,314 @@
+//! RFC 6902, with the liberties that clients of Kubernetes rely on.
+
+use super::DEPTH_MAX;
+use crate::ApiError;
+use serde_json::{Map, Value};
+
+/// More operations are refused.
+const OPERATIONS_MAX: usize = 10_000;
+/// How many bytes of JSON all `copy` operations of a patch may add.
+const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// `doc` after the operations of `patch`, the JSON text of an array.
+///
+/// Beyond the standard: `replace` of an absent member adds it (`kubectl rollout undo` needs that), negative indices count from the end,
+/// `test` for null passes on an absent member, `copy` of an absent member copies null.
+///
+/// # Errors
+/// [`ApiError::BadRequest`] if the patch is no array of objects, [`ApiError::TooLarge`] if it has too many operations,
+/// [`ApiError::Unprocessable`] if an operation does not fit the document.
+pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
+    let operations: Vec<Map<String, Value>> =
+        serde_json::from_slice(patch).map_err(|error| ApiError::BadRequest { message: format!("error decoding patch: {error}") })?;
+    if operations.len() > OPERATIONS_MAX {
+        let message = format!(
+            "Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            operations.len()
+        );
+        return Err(ApiError::TooLarge { message });
+    }
+    let mut doc = doc.clone();
+    let mut copied_bytes = 0;
+    for operation in operations {
+        apply(&mut doc, operation, &mut copied_bytes).ok_or(ApiError::Unprocessable)?;
+    }
+    Ok(doc)
+}
+
+/// `None` if the operation does not fit.
+fn apply(doc: &mut Value, mut operation: Map<String, Value>, copied_bytes: &mut usize) -> Option<()> {
+    let value = operation.remove("value").unwrap_or(Value::Null);
+    let path = Pointer::parse(operation.get("path")?.as_str()?)?;
+    let from = || Pointer::parse(operation.get("from")?.as_str()?);
+    match operation.get("op")?.as_str()? {
+        "add" => add(doc, &path, value),
+        "remove" => remove(doc, &path).map(drop),
+        "replace" => replace(doc, &path, value),
+        "test" => (get(doc, &path)?.unwrap_or(&Value::Null) == &value).then_some(()),
+        "move" => {
+            let value = remove(doc, &from()?)?;
+            add(doc, &path, value)
+        }
+        "copy" => {
+            let value = get(doc, &from()?)?.cloned().unwrap_or(Value::Null);
+            *copied_bytes = copied_bytes.saturating_add(value.to_string().len());
+            (*copied_bytes <= COPIED_BYTES_MAX).then_some(())?;
+            add(doc, &path, value)
+        }
+        _ => None,
+    }
+}
+
+/// A place in a document: the way to its parent and the last step; no steps for the document itself.
+struct Pointer {
+    steps: Vec<String>,
+}
+
+impl Pointer {
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self { steps: Vec::new() });
+        }
+        let steps = text.strip_prefix('/')?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
+        Some(Self { steps: steps.collect() })
+    }
+}
+
+/// `None` if there is no parent or no such element; `Some(None)` for an absent member of an existing object.
+fn get<'a>(doc: &'a Value, pointer: &Pointer) -> Option<Option<&'a Value>> {
+    let Some((last, way)) = pointer.steps.split_last() else { return Some(Some(doc)) };
+    let parent = way.iter().try_fold(doc, |at, step| child(at, step))?;
+    if parent.is_object() { Some(parent.get(last.as_str())) } else { child(parent, last).map(Some) }
+}
+
+fn child<'a>(at: &'a Value, step: &str) -> Option<&'a Value> {
+    match at {
+        Value::Object(members) => members.get(step),
+        Value::Array(items) => items.get(index(step, items.len())?),
+        _ => None,
+    }
+}
+
+fn parent_mut<'a>(doc: &'a mut Value, way: &[String]) -> Option<&'a mut Value> {
+    way.iter().try_fold(doc, |at, step| match at {
+        Value::Object(members) => members.get_mut(step),
+        Value::Array(items) => {
+            let index = index(step, items.len())?;
+            items.get_mut(index)
+        }
+        _ => None,
+    })
+}
+
+/// The index that `step` names, counted from the end if negative, among `len` places; past the end only where that is a place.
+fn index(step: &str, len: usize) -> Option<usize> {
+    let index: i64 = step.parse().ok()?;
+    let index = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
+    usize::try_from(index).ok().filter(|index| *index < len)
+}
+
+fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Option<()> {
+    check_depth(pointer, &value)?;
+    let Some((last, way)) = pointer.steps.split_last() else {
+        *doc = value;
+        return Some(());
+    };
+    match parent_mut(doc, way)? {
+        Value::Object(members) => drop(members.insert(last.clone(), value)),
+        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) => items.insert(index(last, items.len() + 1)?, value),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn replace(doc: &mut Value, pointer: &Pointer, value: Value) -> Option<()> {
+    check_depth(pointer, &value)?;
+    let Some((last, way)) = pointer.steps.split_last() else {
+        *doc = value;
+        return Some(());
+    };
+    match parent_mut(doc, way)? {
+        Value::Object(members) => drop(members.insert(last.clone(), value)),
+        Value::Array(items) => {
+            let index = index(last, items.len())?;
+            items[index] = value;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn remove(doc: &mut Value, pointer: &Pointer) -> Option<Value> {
+    let (last, way) = pointer.steps.split_last()?;
+    match parent_mut(doc, way)? {
+        Value::Object(members) => members.remove(last),
+        Value::Array(items) => Some(items.remove(index(last, items.len())?)),
+        _ => None,
+    }
+}
+
+/// Repeated copies could otherwise nest a document deeper than a stack.
+fn check_depth(pointer: &Pointer, value: &Value) -> Option<()> {
+    (pointer.steps.len() + depth(value) <= DEPTH_MAX).then_some(())
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json as value;
+
+    #[track_caller]
+    fn check(doc: &Value, patch: &Value, expected: &Value) {
+        match json(doc, patch.to_string().as_bytes()) {
+            Ok(found) => assert_eq!(&found, expected),
+            Err(error) => panic!("{patch} on {doc}: {error}"),
+        }
+    }
+
+    #[track_caller]
+    fn check_refused(doc: &Value, operation: &Value) {
+        let result = json(doc, value!([operation]).to_string().as_bytes());
+        assert!(matches!(result, Err(ApiError::Unprocessable)), "{operation} on {doc}: {result:?}");
+    }
+
+    #[test]
+    fn operations_of_the_standard() {
+        for (doc, operation, expected) in [
+            (value!({"a": 1}), value!({"op": "add", "path": "/b", "value": 2}), value!({"a": 1, "b": 2})),
+            (value!({"a": 1}), value!({"op": "add", "path": "/a", "value": 2}), value!({"a": 2})),
+            (value!([1, 3]), value!({"op": "add", "path": "/1", "value": 2}), value!([1, 2, 3])),
+            (value!([1]), value!({"op": "add", "path": "/1", "value": 2}), value!([1, 2])),
+            (value!([1]), value!({"op": "add", "path": "/-", "value": 2}), value!([1, 2])),
+            (value!({"a": 1, "b": 2}), value!({"op": "remove", "path": "/a"}), value!({"b": 2})),
+            (value!([1, 2]), value!({"op": "remove", "path": "/0"}), value!([2])),
+            (value!({"a": {"b": 1}}), value!({"op": "replace", "path": "/a/b", "value": [2]}), value!({"a": {"b": [2]}})),
+            (value!({"a": 1}), value!({"op": "move", "from": "/a", "path": "/b"}), value!({"b": 1})),
+            (value!({"a": [1]}), value!({"op": "copy", "from": "/a/0", "path": "/b"}), value!({"a": [1], "b": 1})),
+            (value!({"a": [1]}), value!({"op": "test", "path": "/a", "value": [1]}), value!({"a": [1]})),
+            (value!({"a/b": {"~": 1}}), value!({"op": "remove", "path": "/a~1b/~0"}), value!({"a/b": {}})),
+            (value!({"a": 1}), value!({"op": "replace", "path": "", "value": {"b": 2}}), value!({"b": 2})),
+            (value!({"": 1}), value!({"op": "remove", "path": "/"}), value!({})),
+        ] {
+            check(&doc, &value!([operation]), &expected);
+        }
+    }
+
+    #[test]
+    fn liberties_that_clients_rely_on() {
+        for (doc, operation, expected) in [
+            (value!({}), value!({"op": "replace", "path": "/a", "value": 1}), value!({"a": 1})),
+            (value!({}), value!({"op": "test", "path": "/a", "value": null}), value!({})),
+            (value!({}), value!({"op": "test", "path": "/a"}), value!({})),
+            (value!({}), value!({"op": "copy", "from": "/a", "path": "/b"}), value!({"b": null})),
+            (value!([1, 2]), value!({"op": "remove", "path": "/-1"}), value!([1])),
+            (value!([1, 2]), value!({"op": "replace", "path": "/-2", "value": 0}), value!([0, 2])),
+            (value!([1, 2]), value!({"op": "add", "path": "/-1", "value": 3}), value!([1, 2, 3])),
+        ] {
+            check(&doc, &value!([operation]), &expected);
+        }
+    }
+
+    #[test]
+    fn operations_that_do_not_fit_are_refused() {
+        let doc = value!({"a": [1], "s": "text"});
+        for operation in [
+            value!({"op": "test", "path": "/a", "value": [2]}),
+            value!({"op": "test", "path": "/x/y", "value": null}),
+            value!({"op": "remove", "path": "/x"}),
+            value!({"op": "remove", "path": ""}),
+            value!({"op": "remove", "path": "/a/-"}),
+            value!({"op": "move", "from": "/x", "path": "/y"}),
+            value!({"op": "add", "path": "/a/2", "value": 1}),
+            value!({"op": "add", "path": "/a/-3", "value": 1}),
+            value!({"op": "replace", "path": "/a/1", "value": 1}),
+            value!({"op": "add", "path": "/a/x", "value": 1}),
+            value!({"op": "add", "path": "/x/y", "value": 1}),
+            value!({"op": "add", "path": "/s/y", "value": 1}),
+            value!({"op": "add", "path": "x", "value": 1}),
+            value!({"op": "spin", "path": "/a"}),
+            value!({"op": "remove"}),
+            value!({"path": "/a"}),
+            value!({"op": "copy", "path": "/a"}),
+        ] {
+            check_refused(&doc, &operation);
+        }
+    }
+
+    #[test]
+    fn a_failed_operation_fails_the_patch() {
+        let patch = value!([{"op": "add", "path": "/b", "value": 1}, {"op": "test", "path": "/b", "value": 2}]);
+        assert!(matches!(json(&value!({}), patch.to_string().as_bytes()), Err(ApiError::Unprocessable)));
+    }
+
+    #[test]
+    fn what_is_no_patch_is_a_bad_request() {
+        for patch in ["", "{", "{}", "[1]", "null"] {
+            assert!(matches!(json(&value!({}), patch.as_bytes()), Err(ApiError::BadRequest { .. })), "{patch}");
+        }
+    }
+
+    #[test]
+    fn too_many_operations_are_refused() {
+        let patch = |count| Value::Array(vec![value!({"op": "test", "path": "/a"}); count]).to_string();
+        assert!(json(&value!({}), patch(10_000).as_bytes()).is_ok());
+        let error = json(&value!({}), patch(10_001).as_bytes()).expect_err("one too many");
+        assert_eq!(error.to_string(), "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001");
+    }
+
+    #[test]
+    fn copies_may_not_blow_the_document_up() {
+        let doc = value!({"a": "x".repeat(1_000_000)});
+        let copies = |count: usize| -> String {
+            let operations: Vec<Value> = (0..count).map(|i| value!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
+            Value::Array(operations).to_string()
+        };
+        assert!(json(&doc, copies(3).as_bytes()).is_ok());
+        assert!(matches!(json(&doc, copies(4).as_bytes()), Err(ApiError::Unprocessable)));
+    }
+
+    #[test]
+    fn copies_may_not_nest_the_document_without_bound() {
+        let operations = vec![value!({"op": "copy", "from": "/a", "path": "/a/a"}); 200];
+        let result = json(&value!({"a": {}}), Value::Array(operations).to_string().as_bytes());
+        assert!(matches!(result, Err(ApiError::Unprocessable)));
+    }
+
+    fn pointer() -> impl Strategy<Value = String> {
+        prop::collection::vec(prop::sample::select(vec!["a", "b", "0", "1", "-1", "-", "~0", ""]), 0..4)
+            .prop_map(|steps| steps.iter().map(|step| format!("/{step}")).collect())
+    }
+
+    fn operation() -> impl Strategy<Value = Value> {
+        let op = prop::sample::select(vec!["add", "remove", "replace", "test", "move", "copy"]);
+        (op, pointer(), pointer(), super::super::merge::tests::document())
+            .prop_map(|(op, path, from, value)| value!({"op": op, "path": path, "from": from, "value": value}))
+    }
+
+    proptest! {
+        #[test]
+        fn any_patch_gives_a_document_or_is_refused(
+            doc in super::super::merge::tests::document(),
+            operations in prop::collection::vec(operation(), 0..6),
+        ) {
+            let result = json(&doc, Value::Array(operations).to_string().as_bytes());
+            prop_assert!(matches!(result, Ok(_) | Err(ApiError::Unprocessable)));
+        }
+
+        #[test]
+        fn what_was_added_can_be_tested_and_removed(doc in super::super::merge::tests::document(), value in super::super::merge::tests::document()) {
+            let doc = value!({"doc": doc});
+            let patch = value!([{"op": "add", "path": "/new", "value": value}, {"op": "test", "path": "/new", "value": value}, {"op": "remove", "path": "/new"}]);
+            prop_assert_eq!(json(&doc, patch.to_string().as_bytes()).expect("fits"), doc);
+        }
+    }
+}

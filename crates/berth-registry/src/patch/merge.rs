@@ -1,0 +1,142 @@
+//! RFC 7386, and how to make such a patch.
+
+use serde_json::{Map, Value};
+
+/// `doc` after the merge patch: null deletes, objects merge, all else replaces. Idempotent.
+#[must_use]
+pub fn merge(doc: Value, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else { return patch.clone() };
+    let mut members = match doc {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    for (key, value) in patch {
+        if value.is_null() {
+            members.remove(key);
+        } else {
+            let old = members.remove(key).unwrap_or(Value::Null);
+            members.insert(key.clone(), merge(old, value));
+        }
+    }
+    Value::Object(members)
+}
+
+/// The merge patch that brings `live` to `new`, deleting only what `last_applied` had: what others have set stays.
+///
+/// An empty object if nothing is to be done. Lists are replaced as a whole.
+#[must_use]
+pub fn three_way_merge(last_applied: &Value, new: &Value, live: &Value) -> Value {
+    let mut patch = Map::new();
+    for (key, wanted) in members(new) {
+        let found = &live[key.as_str()];
+        if wanted.is_object() && found.is_object() {
+            let inner = three_way_merge(&last_applied[key.as_str()], wanted, found);
+            if inner != Value::Object(Map::new()) {
+                patch.insert(key.clone(), inner);
+            }
+        } else if wanted != found {
+            patch.insert(key.clone(), wanted.clone());
+        }
+    }
+    for (key, _) in members(last_applied) {
+        if new.get(key).is_none() && live.get(key).is_some() {
+            patch.insert(key.clone(), Value::Null);
+        }
+    }
+    Value::Object(patch)
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// Any small document.
+    pub(in super::super) fn document() -> impl Strategy<Value = Value> {
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from), "[xy]".prop_map(Value::from)];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[abc]", inner, 0..3).prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// Without nulls, as what is stored has none.
+    fn stored(value: Value) -> Value {
+        match value {
+            Value::Object(members) => {
+                Value::Object(members.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, stored(v))).collect())
+            }
+            other => other,
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc() {
+        for (doc, patch, result) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b"}), json!({"a": null}), json!({})),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]})),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
+            (json!(["a", "b"]), json!(["c", "d"]), json!(["c", "d"])),
+            (json!({"a": "b"}), json!(["c"]), json!(["c"])),
+            (json!({"a": "foo"}), json!(null), json!(null)),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+        ] {
+            assert_eq!(merge(doc, &patch), result);
+        }
+    }
+
+    #[test]
+    fn three_ways() {
+        for (last, new, live, patch) in [
+            (json!({"a": 1}), json!({"a": 1}), json!({"a": 1, "server": 2}), json!({})),
+            (json!({"a": 1}), json!({"a": 2}), json!({"a": 1}), json!({"a": 2})),
+            (json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 1, "b": 1}), json!({"b": null})),
+            (json!({"a": 1, "b": 1}), json!({"a": 1}), json!({"a": 1}), json!({})),
+            (json!({"m": {"a": 1}}), json!({"m": {}}), json!({"m": {"a": 1, "server": 2}}), json!({"m": {"a": null}})),
+            (json!({}), json!({"m": {"a": 1}}), json!({}), json!({"m": {"a": 1}})),
+            (json!({}), json!({"a": [1]}), json!({"a": [1, 2]}), json!({"a": [1]})),
+            (json!({}), json!({"a": null}), json!({}), json!({})),
+            (json!({}), json!({"a": null}), json!({"a": 1}), json!({"a": null})),
+            (Value::Null, json!({"a": 1}), json!({"a": 2}), json!({"a": 1})),
+        ] {
+            assert_eq!(three_way_merge(&last, &new, &live), patch, "{last} {new} {live}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn merging_twice_is_merging_once(doc in document(), patch in document()) {
+            let once = merge(doc, &patch);
+            prop_assert_eq!(merge(once.clone(), &patch), once);
+        }
+
+        #[test]
+        fn what_nobody_else_touched_becomes_as_wanted(last in document(), new in document()) {
+            let (last, new) = (json!({"a": stored(last)}), json!({"a": stored(new)}));
+            let patch = three_way_merge(&last, &new, &last);
+            prop_assert_eq!(stored(merge(last, &patch)), stored(new));
+        }
+
+        #[test]
+        fn applying_again_does_nothing(last in document(), new in document(), live in document()) {
+            let (last, new, live) = (json!({"a": stored(last)}), json!({"a": stored(new)}), json!({"a": stored(live)}));
+            let applied = merge(live.clone(), &three_way_merge(&last, &new, &live));
+            prop_assert_eq!(three_way_merge(&new, &new, &applied), json!({}));
+        }
+    }
+}
