@@ -12,6 +12,7 @@ mod create;
 mod decoding;
 mod delete;
 mod delete_collection;
+pub mod discovery;
 pub mod error;
 mod events;
 mod eviction;

@@ -1,0 +1,327 @@
+//! What the server says it serves: pure documents made from the resource table, the same at every call.
+
+use crate::resource::{self, Resource, Subresource};
+use berth_api::Scope;
+use serde_json::{Map, Value, json};
+
+/// The Kubernetes release whose API this is, as clients compare it.
+const MAJOR: &str = "1";
+const MINOR: &str = "36";
+/// The oldest minor release whose clients and controllers can rely on this server.
+const MIN_COMPATIBILITY_MINOR: &str = "33";
+
+/// `GET /version`. `gitVersion` is a semantic version, as kubectl insists.
+#[must_use]
+pub fn version_info() -> Value {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    json!({
+        "major": MAJOR,
+        "minor": MINOR,
+        "emulationMajor": MAJOR,
+        "emulationMinor": MINOR,
+        "minCompatibilityMajor": MAJOR,
+        "minCompatibilityMinor": MIN_COMPATIBILITY_MINOR,
+        "gitVersion": format!("v{MAJOR}.{MINOR}.0+berth"),
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{architecture}", std::env::consts::OS),
+    })
+}
+
+/// `GET /api` without aggregation; `server_address` is `host:port`.
+#[must_use]
+pub fn api_versions(server_address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+    })
+}
+
+/// `GET /apis` without aggregation.
+#[must_use]
+pub fn api_group_list() -> Value {
+    let groups: Vec<Value> = groups().into_iter().filter(|group| !group.is_empty()).map(group_entry).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `GET /apis/{group}`; `None` for an unknown group, and for core, which has no such document.
+#[must_use]
+pub fn api_group(group: &str) -> Option<Value> {
+    if group.is_empty() || !groups().contains(&group) {
+        return None;
+    }
+    let mut document = group_entry(group);
+    document["kind"] = json!("APIGroup");
+    document["apiVersion"] = json!("v1");
+    Some(document)
+}
+
+/// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
+#[must_use]
+pub fn resource_list(group: &str, version: &str) -> Option<Value> {
+    let resources: Vec<Value> = of_version(group, version).flat_map(resource_entries).collect();
+    let group_version = group_version(group, version);
+    (!resources.is_empty())
+        .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}))
+}
+
+/// `GET /api` as `APIGroupDiscoveryList`.
+#[must_use]
+pub fn aggregated_core() -> Value {
+    aggregated(vec![aggregated_group("", json!({}))])
+}
+
+/// `GET /apis` as `APIGroupDiscoveryList`.
+#[must_use]
+pub fn aggregated_groups() -> Value {
+    let named = groups().into_iter().filter(|group| !group.is_empty());
+    aggregated(named.map(|group| aggregated_group(group, json!({"name": group}))).collect())
+}
+
+/// Every group and version that is served: `v1`, `apps/v1`, …, in order of preference.
+#[must_use]
+pub fn group_versions() -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<_> = resource::all().iter().map(|r| (r.group, r.version)).collect();
+    all.dedup();
+    all
+}
+
+/// What can be done with a subresource.
+#[must_use]
+pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
+    match subresource {
+        Subresource::Status | Subresource::Scale => &["get", "patch", "update"],
+        Subresource::Binding | Subresource::Eviction => &["create"],
+        Subresource::Finalize => &["update"],
+    }
+}
+
+/// What can be done with a resource, sorted.
+#[must_use]
+pub fn verbs(resource: &Resource) -> &'static [&'static str] {
+    match (resource.group, resource.plural) {
+        ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+    }
+}
+
+fn groups() -> Vec<&'static str> {
+    let mut groups: Vec<&str> = resource::all().iter().map(|r| r.group).collect();
+    groups.dedup();
+    groups
+}
+
+/// In order of preference.
+fn versions(group: &str) -> Vec<&'static str> {
+    group_versions().into_iter().filter(|(g, _)| *g == group).map(|(_, version)| version).collect()
+}
+
+fn of_version(group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
+    resource::all().iter().filter(move |r| r.group == group && r.version == version)
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+fn group_entry(group: &str) -> Value {
+    let versions: Vec<Value> =
+        versions(group).iter().map(|version| json!({"groupVersion": group_version(group, version), "version": version})).collect();
+    json!({"name": group, "versions": versions, "preferredVersion": versions[0]})
+}
+
+/// The kind that a subresource speaks, where it is not the resource's own: group, version, kind.
+fn subresource_kind(subresource: Subresource) -> Option<(&'static str, &'static str, &'static str)> {
+    match subresource {
+        Subresource::Scale => Some(("autoscaling", "v1", "Scale")),
+        Subresource::Eviction => Some(("policy", "v1", "Eviction")),
+        Subresource::Binding => Some(("", "v1", "Binding")),
+        Subresource::Status | Subresource::Finalize => None,
+    }
+}
+
+fn resource_entries(resource: &'static Resource) -> Vec<Value> {
+    let mut entry = json!({
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.scope == Scope::Namespaced,
+        "kind": resource.kind,
+        "verbs": verbs(resource),
+    });
+    insert_names(&mut entry, resource);
+    let mut entries = vec![entry];
+    entries.extend(resource.subresources.iter().map(|subresource| {
+        let mut entry = json!({
+            "name": format!("{}/{}", resource.plural, subresource.as_str()),
+            "singularName": "",
+            "namespaced": resource.scope == Scope::Namespaced,
+            "kind": resource.kind,
+            "verbs": subresource_verbs(*subresource),
+        });
+        if let Some((group, version, kind)) = subresource_kind(*subresource) {
+            entry["kind"] = json!(kind);
+            if (group, version) != (resource.group, resource.version) {
+                entry["group"] = json!(group);
+                entry["version"] = json!(version);
+            }
+        }
+        entry
+    }));
+    entries
+}
+
+fn insert_names(entry: &mut Value, resource: &Resource) {
+    for (key, names) in [("shortNames", resource.short_names), ("categories", resource.categories)] {
+        if !names.is_empty() {
+            entry[key] = json!(names);
+        }
+    }
+}
+
+fn aggregated(items: Vec<Value>) -> Value {
+    let mut document = Map::new();
+    document.insert("kind".to_owned(), json!("APIGroupDiscoveryList"));
+    document.insert("apiVersion".to_owned(), json!("apidiscovery.k8s.io/v2"));
+    document.insert("metadata".to_owned(), json!({}));
+    document.insert("items".to_owned(), Value::Array(items));
+    Value::Object(document)
+}
+
+fn aggregated_group(group: &str, metadata: Value) -> Value {
+    let versions: Vec<Value> = versions(group)
+        .into_iter()
+        .map(|version| {
+            let resources: Vec<Value> = of_version(group, version).map(aggregated_resource).collect();
+            json!({"version": version, "freshness": "Current", "resources": resources})
+        })
+        .collect();
+    let mut item = json!({"versions": versions});
+    item["metadata"] = metadata;
+    item
+}
+
+fn aggregated_resource(resource: &'static Resource) -> Value {
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "scope": if resource.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": verbs(resource),
+    });
+    insert_names(&mut entry, resource);
+    let subresources: Vec<Value> = resource.subresources.iter().map(|s| aggregated_subresource(resource, *s)).collect();
+    if !subresources.is_empty() {
+        entry["subresources"] = Value::Array(subresources);
+    }
+    entry
+}
+
+/// An empty group and version mean the parent's.
+fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> Value {
+    let (group, version, kind) = subresource_kind(subresource).unwrap_or(("", "", resource.kind));
+    json!({
+        "subresource": subresource.as_str(),
+        "responseKind": {"group": group, "version": version, "kind": kind},
+        "verbs": subresource_verbs(subresource),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_listed_with_their_versions() {
+        let list = api_group_list();
+        let names: Vec<&Value> = list["groups"].as_array().into_iter().flatten().map(|group| &group["name"]).collect();
+        assert_eq!(
+            names,
+            ["apps", "events.k8s.io", "policy", "storage.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "discovery.k8s.io"]
+        );
+        let version = json!({"groupVersion": "apps/v1", "version": "v1"});
+        assert_eq!(list["groups"][0], json!({"name": "apps", "versions": [version], "preferredVersion": version}));
+        let apps = api_group("apps").expect("served");
+        assert_eq!((&apps["kind"], &apps["apiVersion"], &apps["preferredVersion"]), (&json!("APIGroup"), &json!("v1"), &version));
+        assert!(api_group("nope").is_none());
+        assert!(api_group("").is_none());
+    }
+
+    #[test]
+    fn the_legacy_document_of_core_names_the_server() {
+        let document = api_versions("127.0.0.1:6443");
+        assert_eq!(document["versions"], json!(["v1"]));
+        assert_eq!(document["serverAddressByClientCIDRs"][0]["serverAddress"], "127.0.0.1:6443");
+    }
+
+    #[test]
+    fn a_resource_list_holds_resources_and_subresources() {
+        let list = resource_list("apps", "v1").expect("served");
+        assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!("apps/v1")));
+        assert_eq!(
+            list["resources"][0],
+            json!({"name": "deployments", "singularName": "deployment", "namespaced": true, "kind": "Deployment",
+                   "shortNames": ["deploy"], "categories": ["all"],
+                   "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]})
+        );
+        assert_eq!(
+            list["resources"][1],
+            json!({"name": "deployments/scale", "singularName": "", "namespaced": true, "kind": "Scale", "group": "autoscaling",
+                   "version": "v1", "verbs": ["get", "patch", "update"]})
+        );
+        assert_eq!(
+            list["resources"][2],
+            json!({"name": "deployments/status", "singularName": "", "namespaced": true, "kind": "Deployment",
+                   "verbs": ["get", "patch", "update"]})
+        );
+        assert!(resource_list("apps", "v1beta1").is_none());
+        assert!(resource_list("", "v1").is_some());
+    }
+
+    #[test]
+    fn pods_can_be_bound_and_evicted_and_namespaces_not_be_deleted_in_bulk() {
+        let core = resource_list("", "v1").expect("served");
+        let entry = |name: &str| {
+            core["resources"].as_array().into_iter().flatten().find(|entry| entry["name"] == name).cloned().unwrap_or_default()
+        };
+        let eviction = entry("pods/eviction");
+        assert_eq!((&eviction["group"], &eviction["version"], &eviction["kind"]), (&json!("policy"), &json!("v1"), &json!("Eviction")));
+        let binding = entry("pods/binding");
+        assert_eq!((&binding["group"], &binding["kind"], &binding["verbs"]), (&Value::Null, &json!("Binding"), &json!(["create"])));
+        assert_eq!(entry("namespaces")["verbs"], json!(["create", "delete", "get", "list", "patch", "update", "watch"]));
+        assert_eq!(entry("namespaces")["namespaced"], false);
+    }
+
+    #[test]
+    fn aggregated_documents_say_the_same() {
+        let core = aggregated_core();
+        assert_eq!((&core["kind"], &core["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+        assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
+        assert_eq!(core["items"][0]["metadata"], json!({}));
+        let apps = &aggregated_groups()["items"][0];
+        assert_eq!(apps["metadata"], json!({"name": "apps"}));
+        let deployments = &apps["versions"][0]["resources"][0];
+        assert_eq!(deployments["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));
+        assert_eq!(deployments["scope"], "Namespaced");
+        assert_eq!(
+            deployments["subresources"][0],
+            json!({"subresource": "scale", "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+                   "verbs": ["get", "patch", "update"]})
+        );
+        assert_eq!(deployments["subresources"][1]["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));
+    }
+
+    #[test]
+    fn the_version_is_semantic() {
+        let version = version_info();
+        assert_eq!((&version["major"], &version["minor"], &version["gitVersion"]), (&json!("1"), &json!("36"), &json!("v1.36.0+berth")));
+        assert!(version.as_object().is_some_and(|fields| fields.values().all(Value::is_string)));
+    }
+}
