@@ -9,6 +9,7 @@ pub mod deployment;
 pub mod lru;
 pub mod plan;
 pub mod replica_set;
+pub mod rounding;
 pub mod selector;
 pub mod view;
 

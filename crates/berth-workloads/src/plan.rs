@@ -3,7 +3,7 @@
 use berth_api::Object;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// The decision of one look.
@@ -120,25 +120,28 @@ pub enum Action {
     },
 }
 
-/// The merge patch that turns `old` into `new`, below `field` (`status`); `None` if they are equal. Fields that are in `old` only become null;
-/// lists and nested objects that differ are given whole.
-pub(crate) fn merge_patch<T: Serialize>(field: &str, old: &T, new: &T) -> Option<Value> {
-    let (mut old, new) = (fields(old), fields(new));
-    let mut patch = Map::new();
-    for (key, value) in new {
-        if old.remove(&key).as_ref() != Some(&value) {
-            patch.insert(key, value);
-        }
-    }
-    patch.extend(old.into_iter().map(|(key, _)| (key, Value::Null)));
-    (!patch.is_empty()).then(|| json!({field: patch}))
+/// The merge patch that turns `old` into `new`; `None` if they are equal. What is in `old` only becomes null, lists that differ are given
+/// whole.
+pub(crate) fn merge_patch<T: Serialize>(old: &T, new: &T) -> Option<Value> {
+    let tree = |value: &T| serde_json::to_value(value).expect("API structs have string keys only");
+    difference(tree(old), tree(new))
 }
 
-fn fields<T: Serialize>(value: &T) -> Map<String, Value> {
-    match serde_json::to_value(value) {
-        Ok(Value::Object(fields)) => fields,
-        _ => unreachable!("API structs have string keys only"),
+fn difference(old: Value, new: Value) -> Option<Value> {
+    let (mut old, new) = match (old, new) {
+        (Value::Object(old), Value::Object(new)) => (old, new),
+        (old, new) => return (old != new).then_some(new),
+    };
+    let mut patch = Map::new();
+    for (key, value) in new {
+        let change = match old.remove(&key) {
+            Some(old) => difference(old, value),
+            None => Some(value),
+        };
+        patch.extend(change.map(|change| (key, change)));
     }
+    patch.extend(old.into_iter().map(|(key, _)| (key, Value::Null)));
+    (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
 /// `propagationPolicy` of a delete.

@@ -1,5 +1,25 @@
 //! The Deployment controller's decisions: how many pods of which template, and how one template gives way to the next.
 
+pub mod annotations;
+mod draft;
+pub mod hash;
+pub mod history;
+pub mod limits;
+pub mod observe;
+pub mod partial_scale;
+mod plan;
+pub mod progress;
+pub mod recreate;
+mod revision;
+mod rollback;
+pub mod rolling;
+pub mod scale;
+mod scaling;
+pub mod status;
+mod work;
+
+pub use plan::plan;
+
 use crate::{
     counts::SetPods,
     view::{DeploymentView, ReplicaSetView},

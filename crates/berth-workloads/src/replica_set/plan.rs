@@ -14,6 +14,7 @@ use k8s_openapi::{
     api::core::v1::Pod,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
+use serde_json::json;
 
 /// How many pods one look creates or deletes at most: what is left waits for the next look, so that one set cannot keep the others waiting.
 pub const BURST_PODS: usize = 500;
@@ -131,11 +132,11 @@ fn ranking(state: &State<'_>) -> Ranking {
 }
 
 fn write_status(state: &State<'_>, error: Option<&str>) -> Option<Action> {
-    let patch = merge_patch("status", &state.set.status, &status(state, error))?;
+    let patch = merge_patch(&state.set.status, &status(state, error))?;
     Some(Action::Patch {
         target: state.set.reference(),
         subresource: Some("status"),
-        patch,
+        patch: json!({"status": patch}),
         reason: "its pods have changed".to_owned(),
         events: Outcome::default(),
     })

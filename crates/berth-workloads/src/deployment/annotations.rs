@@ -1,0 +1,94 @@
+//! The annotations by which a Deployment keeps its book on ReplicaSets.
+
+use std::collections::BTreeMap;
+
+/// Annotations of an object.
+pub type Annotations = BTreeMap<String, String>;
+
+/// Number of the rollout; on ReplicaSets and on the Deployment.
+pub const REVISION: &str = "deployment.kubernetes.io/revision";
+/// Earlier numbers of a ReplicaSet, oldest first, separated by commas.
+pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// `spec.replicas` of the Deployment when the ReplicaSet was last sized.
+pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+/// The most pods that the Deployment could have when the ReplicaSet was last sized.
+pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+/// Size of a ReplicaSet when a scaling began that is not finished (KEP-5882).
+pub const REPLICAS_BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-replicas-before-scale";
+/// Asks for a rollback to a revision; deprecated upstream.
+pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+/// What `kubectl apply` applied last.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Carries `podReplacementPolicy` where the API server does not know the field.
+pub const POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
+
+/// Longest [`REVISION_HISTORY`].
+pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
+
+/// Whether the annotation `replicaset-replicas-before-scale` is berth's business: read, written and kept from being copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BeforeScale {
+    /// Both gates of `podReplacementPolicy` are on.
+    Managed,
+    /// It is an annotation like any other.
+    Ignored,
+}
+
+/// Whether an annotation stays where it is: neither copied to a ReplicaSet nor taken back from one by a rollback.
+#[must_use]
+pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
+    match key {
+        REPLICAS_BEFORE_SCALE => before_scale == BeforeScale::Managed,
+        _ => [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO].contains(&key),
+    }
+}
+
+/// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Anything else counts as absent.
+#[must_use]
+pub fn pod_count(text: Option<&str>) -> Option<i64> {
+    let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse::<i32>().ok().map(i64::from)
+}
+
+/// A number of pods in the annotation `key`.
+#[must_use]
+pub fn pod_count_in(annotations: &Annotations, key: &str) -> Option<i64> {
+    pod_count(annotations.get(key).map(String::as_str))
+}
+
+/// The revision in an annotation; `None` if it is missing or no number.
+#[must_use]
+pub fn revision(annotations: &Annotations) -> Option<i64> {
+    annotations.get(REVISION)?.parse().ok()
+}
+
+/// Raises the revision to `to` and moves the one before to the history, which is cut at its old end to `chars_max`. Changes nothing if the
+/// revision is as high already or is no number.
+pub fn raise_revision(annotations: &mut Annotations, to: i64, chars_max: usize) {
+    let former = annotations.get(REVISION).filter(|text| !text.is_empty()).cloned();
+    let former_number = former.as_deref().map_or(Some(0), |text| text.parse::<i64>().ok());
+    if former_number.is_none_or(|number| number >= to) {
+        return;
+    }
+    annotations.insert(REVISION.to_owned(), to.to_string());
+    let Some(former) = former else { return };
+    let history = annotations.get(REVISION_HISTORY).map(String::as_str).unwrap_or_default();
+    if let Some(history) = append_history(history, &former, chars_max) {
+        annotations.insert(REVISION_HISTORY.to_owned(), history);
+    }
+}
+
+/// `None` if even the new entry alone is too long. The first entry ever is taken whatever its length.
+fn append_history(history: &str, entry: &str, chars_max: usize) -> Option<String> {
+    if history.is_empty() {
+        return Some(entry.to_owned());
+    }
+    let mut rest = Some(history);
+    while let Some(kept) = rest {
+        if kept.len() + 1 + entry.len() <= chars_max {
+            return Some(format!("{kept},{entry}"));
+        }
+        rest = kept.split_once(',').map(|(_, younger)| younger);
+    }
+    (entry.len() <= chars_max).then(|| entry.to_owned())
+}

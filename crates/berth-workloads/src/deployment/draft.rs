@@ -1,0 +1,112 @@
+//! What is to become of one ReplicaSet in this look: collected from all rules, then written once.
+
+use super::{
+    annotations::{Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REPLICAS_BEFORE_SCALE},
+    scale::Scale,
+};
+use crate::{
+    plan::{Action, EventRecord, Outcome, Repeat, Severity, merge_patch},
+    view::{DeploymentView, ReplicaSetView},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A ReplicaSet as it is to be.
+#[derive(Clone)]
+pub(super) struct Draft<'a> {
+    pub(super) set: &'a ReplicaSetView,
+    pub(super) size: i64,
+    pub(super) min_ready_seconds: i32,
+    /// `None` as long as they are as stored.
+    annotations: Option<Annotations>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    replicas: i64,
+    min_ready_seconds: i32,
+    annotations: &'a Annotations,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(set: &'a ReplicaSetView) -> Self {
+        Self { set, size: i64::from(set.replicas), min_ready_seconds: set.min_ready_seconds, annotations: None }
+    }
+
+    pub(super) fn annotations(&self) -> &Annotations {
+        self.annotations.as_ref().unwrap_or(&self.set.annotations)
+    }
+
+    pub(super) fn annotations_mut(&mut self) -> &mut Annotations {
+        self.annotations.get_or_insert_with(|| self.set.annotations.clone())
+    }
+
+    /// Takes over size and annotations.
+    pub(super) fn apply(&mut self, scale: Scale, before_scale: BeforeScale) {
+        self.size = scale.size;
+        self.set_count(DESIRED_REPLICAS, scale.desired);
+        self.set_count(MAX_REPLICAS, scale.max);
+        if before_scale == BeforeScale::Managed {
+            self.set_count(REPLICAS_BEFORE_SCALE, scale.before);
+        }
+    }
+
+    fn set_count(&mut self, key: &str, count: Option<i64>) {
+        let count = count.map(|count| count.to_string());
+        if self.annotations().get(key) == count.as_ref() {
+            return;
+        }
+        match count {
+            Some(count) => self.annotations_mut().insert(key.to_owned(), count),
+            None => self.annotations_mut().remove(key),
+        };
+    }
+
+    pub(super) fn is_resized(&self) -> bool {
+        self.size != i64::from(self.set.replicas)
+    }
+
+    /// The write that makes it so; `None` if it is so already.
+    pub(super) fn action(&self, deployment: &DeploymentView) -> Option<Action> {
+        let patch = self.patch()?;
+        let from = self.set.replicas;
+        let reason =
+            if self.is_resized() { format!("{from} to {} pods", self.size) } else { "annotations or minReadySeconds differ".to_owned() };
+        let success = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
+        Some(Action::Patch { target: self.set.reference(), subresource: None, patch, reason, events: Outcome { success, failure: None } })
+    }
+
+    fn patch(&self) -> Option<Value> {
+        let set = self.set;
+        let stored = Written { replicas: set.replicas.into(), min_ready_seconds: set.min_ready_seconds, annotations: &set.annotations };
+        let wanted = Written { replicas: self.size, min_ready_seconds: self.min_ready_seconds, annotations: self.annotations() };
+        let mut fields = merge_patch(&stored, &wanted)?;
+        let annotations = fields.as_object_mut().and_then(|fields| fields.remove("annotations"));
+        let spec = fields.as_object().filter(|fields| !fields.is_empty()).map(|fields| json!({"spec": fields}));
+        let mut patch = spec.unwrap_or_else(|| json!({}));
+        if let Some(annotations) = annotations {
+            patch["metadata"] = json!({"annotations": annotations});
+        }
+        Some(patch)
+    }
+}
+
+/// The event of a change of size.
+pub(super) fn scaled(deployment: &DeploymentView, set: &str, from: i64, to: i64) -> EventRecord {
+    let direction = if from < to { "up" } else { "down" };
+    event(deployment, Severity::Normal, "ScalingReplicaSet", format!("Scaled {direction} replica set {set} from {from} to {to}"))
+}
+
+/// An event about the Deployment, recorded each time.
+pub(super) fn event(deployment: &DeploymentView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    EventRecord {
+        about: deployment.reference(),
+        about_kind: "Deployment",
+        about_api_version: deployment.group.api_version().to_owned(),
+        severity,
+        reason,
+        message,
+        repeat: Repeat::Each,
+    }
+}

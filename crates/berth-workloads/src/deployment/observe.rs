@@ -1,0 +1,174 @@
+//! From API objects to what a rollout is decided from: limits in pods, ReplicaSets sorted and told apart.
+
+use super::{
+    State,
+    annotations::{self, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, POD_REPLACEMENT_POLICY, REPLICAS_BEFORE_SCALE},
+    hash::same_template,
+    limits::{Limits, NotANumber, Size, Strategy},
+    scale::Scale,
+};
+use crate::view::{DeploymentView, ReplicaSetView};
+
+/// When pods that replace others are created (KEP-5882).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// As upstream without the field: Recreate waits on a rollout but not on scaling, RollingUpdate never waits.
+    #[default]
+    Unset,
+    /// When the pods they replace are being deleted.
+    TerminationStarted,
+    /// When the pods they replace are gone.
+    TerminationComplete,
+}
+
+/// Why no rollout can be decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The strategy is none that exists.
+    UnknownStrategy(String),
+    /// A limit is no number.
+    Limit(NotANumber),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::UnknownStrategy(type_) => write!(f, "unexpected deployment strategy type: {type_}"),
+            Self::Limit(error) => write!(f, "limit of the rolling update: {error}"),
+        }
+    }
+}
+
+/// A Deployment and the ReplicaSets that it controls and selects.
+pub(super) struct Observed<'a> {
+    pub(super) state: &'a State<'a>,
+    pub(super) strategy: Strategy,
+    pub(super) size: Size,
+    pub(super) policy: Policy,
+    pub(super) before_scale: BeforeScale,
+    /// Oldest first.
+    pub(super) sets: Vec<&'a ReplicaSetView>,
+    /// Which of the sets has the Deployment's template: the oldest that does.
+    pub(super) new: Option<usize>,
+}
+
+pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
+    let deployment = state.deployment;
+    let strategy = strategy(deployment)?;
+    let desired = desired(deployment);
+    let limits = limits(deployment, desired).map_err(Fault::Limit)?;
+    let sets = claimed(state);
+    let new = sets.iter().position(|set| same_template(&set.template, &deployment.spec.template));
+    let gate = state.gates.enabled("DeploymentPodReplacementPolicy");
+    Ok(Observed {
+        state,
+        strategy,
+        size: Size::new(strategy, desired, limits),
+        policy: if gate { policy(deployment).unwrap_or_default() } else { Policy::Unset },
+        before_scale: if gate { BeforeScale::Managed } else { BeforeScale::Ignored },
+        sets,
+        new,
+    })
+}
+
+fn strategy(deployment: &DeploymentView) -> Result<Strategy, Fault> {
+    match deployment.spec.strategy.type_.as_str() {
+        "RollingUpdate" | "" => Ok(Strategy::RollingUpdate),
+        "Recreate" => Ok(Strategy::Recreate),
+        other => Err(Fault::UnknownStrategy(other.to_owned())),
+    }
+}
+
+fn desired(deployment: &DeploymentView) -> i64 {
+    i64::from(deployment.spec.replicas.unwrap_or(1).max(0))
+}
+
+fn limits(deployment: &DeploymentView, desired: i64) -> Result<Limits, NotANumber> {
+    let rolling = deployment.spec.strategy.rolling_update.as_ref();
+    Limits::resolve(
+        rolling.and_then(|limits| limits.max_surge.as_ref()),
+        rolling.and_then(|limits| limits.max_unavailable.as_ref()),
+        desired,
+    )
+}
+
+/// The policy: of the field if it is set, else of the annotation.
+///
+/// # Errors
+/// The annotation's text, if that is what decides and it is no policy.
+pub(super) fn policy(deployment: &DeploymentView) -> Result<Policy, &str> {
+    let field = deployment.spec.pod_replacement_policy.as_deref();
+    let annotation = deployment.annotations.get(POD_REPLACEMENT_POLICY).map(String::as_str);
+    match field.or(annotation) {
+        None => Ok(Policy::Unset),
+        Some("TerminationStarted") => Ok(Policy::TerminationStarted),
+        Some("TerminationComplete") => Ok(Policy::TerminationComplete),
+        Some(other) => Err(other),
+    }
+}
+
+/// The sets that the Deployment controls and selects, oldest first.
+fn claimed<'a>(state: &State<'a>) -> Vec<&'a ReplicaSetView> {
+    let deployment = state.deployment;
+    let selects = |set: &ReplicaSetView| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&set.meta.labels));
+    let mut sets: Vec<_> =
+        state.sets.iter().copied().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid) && selects(set)).collect();
+    sets.sort_by(|a, b| (a.meta.created, &a.meta.name).cmp(&(b.meta.created, &b.meta.name)));
+    sets
+}
+
+impl<'a> Observed<'a> {
+    pub(super) fn deployment(&self) -> &'a DeploymentView {
+        self.state.deployment
+    }
+
+    pub(super) fn new_set(&self) -> Option<&'a ReplicaSetView> {
+        self.new.map(|index| self.sets[index])
+    }
+
+    /// The sets of other templates, oldest first, with their places.
+    pub(super) fn old(&self) -> impl Iterator<Item = (usize, &'a ReplicaSetView)> {
+        self.sets.iter().copied().enumerate().filter(|(index, _)| Some(*index) != self.new)
+    }
+
+    /// Places of the sets that want pods, oldest first.
+    pub(super) fn active(&self) -> Vec<usize> {
+        (0..self.sets.len()).filter(|&index| self.sets[index].replicas > 0).collect()
+    }
+
+    /// What scaling reads of a set.
+    pub(super) fn scale_of(&self, index: usize) -> Scale {
+        let set = self.sets[index];
+        let number = |key| annotations::pod_count_in(&set.annotations, key);
+        let before = if self.before_scale == BeforeScale::Managed { number(REPLICAS_BEFORE_SCALE) } else { None };
+        Scale { size: i64::from(set.replicas), desired: number(DESIRED_REPLICAS), max: number(MAX_REPLICAS), before }
+    }
+
+    /// Terminating pods of a set: as its status says or, where it does not, as the pods say. A set that was never looked at has none.
+    pub(super) fn terminating_of(&self, set: &ReplicaSetView) -> i64 {
+        match (set.status.terminating_replicas, set.status.observed_generation) {
+            (Some(terminating), _) => i64::from(terminating),
+            (None, 0) => 0,
+            (None, _) => i64::from(self.state.pods.counts(&set.meta.uid).all_terminating()),
+        }
+    }
+
+    /// Terminating pods of all sets.
+    pub(super) fn terminating(&self) -> i64 {
+        self.sets.iter().map(|set| self.terminating_of(set)).sum()
+    }
+
+    /// Pods that hold a place: wanted, still there although no longer wanted, or terminating, also those whose set is gone.
+    pub(super) fn in_use(&self) -> i64 {
+        let held = |set: &&ReplicaSetView| i64::from(set.replicas.max(set.status.replicas)) + self.terminating_of(set);
+        self.sets.iter().map(held).sum::<i64>() + i64::from(self.state.pods.terminating_without_set())
+    }
+
+    /// How many pods may be added; `None` where terminating pods do not count.
+    pub(super) fn room(&self) -> Option<i64> {
+        match self.policy {
+            Policy::Unset | Policy::TerminationStarted => None,
+            Policy::TerminationComplete => Some((self.size.max() - self.in_use()).max(0)),
+        }
+    }
+}

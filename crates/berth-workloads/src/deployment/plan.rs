@@ -1,0 +1,112 @@
+//! One look at one Deployment: what comes before what.
+
+use super::{
+    State,
+    annotations::POD_REPLACEMENT_POLICY,
+    draft::event,
+    limits::Strategy,
+    observe::{Observed, observe, policy},
+    recreate, rollback, rolling, scaling,
+    work::{StatusStep, Work},
+};
+use crate::{
+    claim,
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Wait},
+    view::ReplicaSetView,
+};
+use serde_json::json;
+
+/// Decides what to do for one Deployment.
+///
+/// Claiming ReplicaSets comes first and alone. Then, the first that applies: nothing but the status (being deleted), scaling (paused), rollback,
+/// scaling (its size has changed), rollout. What is held back on purpose is in the plan's waits.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    if state.deployment.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
+        return selects_all(state);
+    }
+    let claims = claims(state);
+    if !claims.is_empty() {
+        return Plan { stages: claims, ..Plan::default() };
+    }
+    let mut plan = match observe(state) {
+        Ok(observed) => decide(&observed),
+        Err(fault) => Plan { events: vec![once(state, "InvalidStrategy", fault.to_string())], ..Plan::default() },
+    };
+    plan.events.extend(invalid_annotation(state));
+    plan
+}
+
+fn decide(observed: &Observed<'_>) -> Plan {
+    let deployment = observed.deployment();
+    if deployment.meta.deleted.is_some() {
+        return Work::hands_off(observed).finish(StatusStep::Counts);
+    }
+    if deployment.spec.paused {
+        return paused(observed);
+    }
+    if let Some(revision) = rollback::requested(deployment) {
+        return rollback::plan(observed, revision);
+    }
+    if scaling::is_due(observed) {
+        return scaling::plan(observed);
+    }
+    match observed.strategy {
+        Strategy::RollingUpdate => rolling::plan(observed),
+        Strategy::Recreate => recreate::plan(observed),
+    }
+}
+
+/// Scaling and clean-up go on while a rollout is held back.
+fn paused(observed: &Observed<'_>) -> Plan {
+    let mut work = Work::new(observed);
+    scaling::scale(&mut work, observed);
+    work.clean_up();
+    if observed.new.is_none() {
+        work.wait(Wait::Paused);
+    }
+    work.finish(StatusStep::Counts)
+}
+
+/// Adopts ReplicaSets that the Deployment selects and nobody controls, and releases those that it no longer selects.
+fn claims(state: &State<'_>) -> Vec<Stage> {
+    let deployment = state.deployment;
+    if deployment.meta.deleted.is_some() {
+        return Vec::new();
+    }
+    let selects = |set: &ReplicaSetView| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&set.meta.labels));
+    let owner = claim::controller_reference(deployment.group.api_version(), "Deployment", &deployment.meta);
+    let orphans = state.sets.iter().filter(|set| set.meta.controller().is_none() && set.meta.deleted.is_none() && selects(set));
+    let adopt = orphans.map(|set| claim::adopt(set.reference(), &set.meta, owner.clone())).collect();
+    let strays = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid) && !selects(set));
+    let release = strays.map(|set| claim::release(set.reference(), &set.meta, &deployment.meta.uid)).collect();
+    claim::stages(deployment.reference(), adopt, release)
+}
+
+/// A Deployment that selects every pod is left alone.
+fn selects_all(state: &State<'_>) -> Plan {
+    let deployment = state.deployment;
+    let message = "This deployment is selecting all pods. A non-empty selector is required.".to_owned();
+    let observed = (deployment.status.observed_generation < deployment.meta.generation).then(|| Action::Patch {
+        target: deployment.reference(),
+        subresource: Some("status"),
+        patch: json!({"status": {"observedGeneration": deployment.meta.generation}}),
+        reason: "it has been looked at".to_owned(),
+        events: Outcome::default(),
+    });
+    Plan {
+        stages: observed.into_iter().map(|action| Stage { actions: vec![action] }).collect(),
+        events: vec![once(state, "SelectingAll", message)],
+        ..Plan::default()
+    }
+}
+
+fn invalid_annotation(state: &State<'_>) -> Option<EventRecord> {
+    let text = policy(state.deployment).err().filter(|_| state.gates.enabled("DeploymentPodReplacementPolicy"))?;
+    let message = format!("{POD_REPLACEMENT_POLICY} is {text:?}, not \"TerminationStarted\" or \"TerminationComplete\": it is ignored");
+    Some(once(state, "InvalidAnnotation", message))
+}
+
+fn once(state: &State<'_>, reason: &'static str, message: String) -> EventRecord {
+    EventRecord { repeat: Repeat::Once, ..event(state.deployment, Severity::Warning, reason, message) }
+}

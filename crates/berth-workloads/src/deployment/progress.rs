@@ -1,0 +1,165 @@
+//! Whether a rollout is complete, gets on, or has taken too long.
+
+use super::{
+    observe::Policy,
+    status::{Conditions, PROGRESSING, Verdict},
+};
+use berth_api::apps::DeploymentStatus;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::DeploymentCondition;
+
+pub(super) const NEW_AVAILABLE: &str = "NewReplicaSetAvailable";
+pub(super) const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+const PAUSED: &str = "DeploymentPaused";
+
+/// How long a rollout may stand still; `None` without a deadline.
+#[must_use]
+pub fn deadline(progress_deadline_seconds: Option<i32>) -> Option<SignedDuration> {
+    progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX).map(|seconds| SignedDuration::from_secs(seconds.into()))
+}
+
+/// What completion is measured against.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// `spec.replicas`.
+    pub desired: i64,
+    /// The generation that must have been observed.
+    pub generation: i64,
+    /// Under TerminationComplete no pod may be terminating any more.
+    pub policy: Policy,
+    /// How many are; `None`: unknown, which is not complete.
+    pub terminating: Option<i64>,
+}
+
+/// Whether every pod that is wanted has the new template and is available, and no other is left.
+#[must_use]
+pub fn is_complete(goal: Goal, status: &DeploymentStatus) -> bool {
+    let counts = [status.updated_replicas, status.replicas, status.available_replicas];
+    counts.iter().all(|count| i64::from(*count) == goal.desired)
+        && status.observed_generation >= goal.generation
+        && (goal.policy != Policy::TerminationComplete || goal.terminating == Some(0))
+}
+
+/// Whether the rollout has got on since the status that is stored.
+#[must_use]
+pub fn has_progressed(policy: Policy, stored: &DeploymentStatus, new: &DeploymentStatus) -> bool {
+    let old_pods = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
+    let fewer_terminating = match (stored.terminating_replicas, new.terminating_replicas) {
+        (Some(stored), Some(new)) => policy == Policy::TerminationComplete && new < stored,
+        _ => false,
+    };
+    new.updated_replicas > stored.updated_replicas
+        || old_pods(new) < old_pods(stored)
+        || new.ready_replicas > stored.ready_replicas
+        || new.available_replicas > stored.available_replicas
+        || fewer_terminating
+}
+
+/// Whether the rollout has stood still for longer than the deadline, or had done so before.
+#[must_use]
+pub fn is_timed_out(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> bool {
+    let (Some(deadline), Some(condition)) = (deadline, progressing) else { return false };
+    match condition.reason.as_deref() {
+        Some(NEW_AVAILABLE) => false,
+        Some(DEADLINE_EXCEEDED) => true,
+        _ => ends_at(condition, deadline).is_none_or(|end| end < now),
+    }
+}
+
+/// `None`: beyond what a timestamp can say, or never begun.
+fn ends_at(condition: &DeploymentCondition, deadline: SignedDuration) -> Option<Timestamp> {
+    condition.last_update_time.as_ref()?.0.checked_add(deadline).ok()
+}
+
+/// When to look whether the deadline has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing is waited for.
+    None,
+    /// It passes within a second or has passed: soon.
+    Now,
+    /// It passes after this time.
+    After(SignedDuration),
+}
+
+/// When the deadline of a rollout that stands still must be looked at. `complete` is [`is_complete`] of the status.
+#[must_use]
+pub fn next_check(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> Check {
+    let (Some(deadline), Some(condition)) = (deadline, progressing) else { return Check::None };
+    if condition.reason.as_deref() == Some(DEADLINE_EXCEEDED) {
+        return Check::None;
+    }
+    match ends_at(condition, deadline).map(|end| end.duration_since(now)) {
+        Some(left) if left >= SignedDuration::from_secs(1) => Check::After(left),
+        _ => Check::Now,
+    }
+}
+
+/// When to look again so that the deadline is seen to have passed: it has only once the time is beyond it.
+pub(super) fn look_again(check: Check, now: Timestamp) -> Option<Timestamp> {
+    let wait = match check {
+        Check::None => return None,
+        Check::Now => SignedDuration::from_secs(1),
+        Check::After(left) => left.saturating_add(SignedDuration::from_secs(1)),
+    };
+    now.checked_add(wait).ok()
+}
+
+/// Marks that a rollout is held back, or no longer is. A rollout that has failed stays failed.
+pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
+    let reason = conditions.reason(PROGRESSING);
+    let (reason, message) = match pause {
+        _ if reason == DEADLINE_EXCEEDED => return,
+        Pause::Paused if reason != PAUSED => (PAUSED, "Deployment is paused"),
+        Pause::Running if reason == PAUSED => ("DeploymentResumed", "Deployment is resumed"),
+        Pause::Paused | Pause::Running => return,
+    };
+    conditions.set(PROGRESSING, Verdict { status: "Unknown", reason, message: message.to_owned() }, now);
+}
+
+/// `spec.paused`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Templates are not rolled out.
+    Paused,
+    /// They are.
+    Running,
+}
+
+/// What the condition `Progressing` is decided from.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// The status that is stored.
+    pub stored: &'a DeploymentStatus,
+    /// The status of this look.
+    pub new: &'a DeploymentStatus,
+    /// What completion is measured against.
+    pub goal: Goal,
+    /// `None` without one.
+    pub deadline: Option<SignedDuration>,
+    /// `ReplicaSet "web-5d4"` or, without a new set, `Deployment "web"`.
+    pub subject: String,
+    /// The time of this look.
+    pub now: Timestamp,
+}
+
+/// Brings the condition `Progressing` up to date.
+pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
+    let Progress { stored, new, subject, now, .. } = progress;
+    if progress.deadline.is_none() {
+        return conditions.remove(PROGRESSING);
+    }
+    if new.replicas == new.updated_replicas && conditions.reason(PROGRESSING) == NEW_AVAILABLE {
+        return;
+    }
+    if is_complete(progress.goal, new) {
+        let message = format!("{subject} has successfully progressed.");
+        conditions.set(PROGRESSING, Verdict { status: "True", reason: NEW_AVAILABLE, message }, *now);
+    } else if has_progressed(progress.goal.policy, stored, new) {
+        let message = format!("{subject} is progressing.");
+        conditions.renew(PROGRESSING, Verdict { status: "True", reason: "ReplicaSetUpdated", message }, *now);
+    } else if is_timed_out(progress.deadline, conditions.get(PROGRESSING), *now) {
+        let message = format!("{subject} has timed out progressing.");
+        conditions.set(PROGRESSING, Verdict { status: "False", reason: DEADLINE_EXCEEDED, message }, *now);
+    }
+}

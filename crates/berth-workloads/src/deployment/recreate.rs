@@ -1,0 +1,65 @@
+//! Recreate: every pod of an older template goes before the first of the new one comes.
+
+use super::{
+    observe::{Observed, Policy},
+    work::{StatusStep, Work, wait_for_old_pods},
+};
+use crate::plan::Plan;
+
+/// What is known of the pods of one old set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldPods {
+    /// `status.replicas`.
+    pub reported: i64,
+    /// Whether the set's controller has seen the set's present size; if not, what it reports is of no use.
+    pub lags: bool,
+    /// Pods that have not finished and are not being deleted.
+    pub running: i64,
+    /// Pods that have not finished and are being deleted.
+    pub terminating: i64,
+}
+
+/// Whether pods of old sets hold up the new one.
+#[must_use]
+pub fn must_wait(policy: Policy, old: &[OldPods]) -> bool {
+    old.iter().any(|set| {
+        let terminating = if policy == Policy::TerminationStarted { 0 } else { set.terminating };
+        set.lags || set.reported > 0 || set.running > 0 || terminating > 0
+    })
+}
+
+/// One look: old sets go to 0; when their pods are gone the new set gets its size; when it has it, history is cleaned up.
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let mut work = Work::new(observed);
+    for (index, _) in observed.old() {
+        work.resize(index, 0);
+    }
+    let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
+    let missing = observed.size.desired - current;
+    if work.is_resized() {
+        return work.finish(StatusStep::Rollout);
+    }
+    if must_wait(observed.policy, &old_pods(observed)) {
+        wait_for_old_pods(&mut work, missing);
+        return work.finish(StatusStep::Rollout);
+    }
+    let growth = observed.room().map_or(missing, |room| missing.min(room));
+    work.wait_for_terminating(missing - growth);
+    let Some(new) = observed.new else { return work.create(current + growth) };
+    work.resize(new, current + growth);
+    work.clean_up_if_complete();
+    work.finish(StatusStep::Rollout)
+}
+
+fn old_pods(observed: &Observed<'_>) -> Vec<OldPods> {
+    let pods = observed.old().map(|(_, set)| {
+        let counts = observed.state.pods.counts(&set.meta.uid);
+        OldPods {
+            reported: set.status.replicas.into(),
+            lags: set.status.observed_generation < set.meta.generation,
+            running: (counts.active + counts.mismatched).into(),
+            terminating: counts.all_terminating().into(),
+        }
+    });
+    pods.collect()
+}

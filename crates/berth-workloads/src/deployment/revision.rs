@@ -1,0 +1,96 @@
+//! The numbers of rollouts, what a ReplicaSet takes over from its Deployment, and the making of a new one.
+
+use super::{
+    annotations::{self, Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY_CHARS_MAX},
+    draft::Draft,
+    hash::{POD_TEMPLATE_HASH, replica_set_name, template_hash, without_hash},
+    observe::Observed,
+};
+use crate::{claim::controller_reference, view::DeploymentView};
+use berth_api::apps::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The number of the present rollout: one more than any old set's.
+pub(super) fn new_revision(observed: &Observed<'_>) -> i64 {
+    let highest = observed.old().filter_map(|(_, set)| annotations::revision(&set.annotations)).max();
+    highest.unwrap_or(0).max(0).saturating_add(1)
+}
+
+/// Brings the new set's annotations, revision and `minReadySeconds` up to date. A set whose revision is no number keeps its annotations.
+pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
+    let deployment = observed.deployment();
+    draft.min_ready_seconds = deployment.spec.min_ready_seconds;
+    let numbered = draft.annotations().get(REVISION).is_none_or(|text| text.is_empty() || text.parse::<i64>().is_ok());
+    if !numbered {
+        return;
+    }
+    for (key, value) in copied(deployment, observed.before_scale) {
+        if draft.annotations().get(key) != Some(value) {
+            draft.annotations_mut().insert(key.clone(), value.clone());
+        }
+    }
+    let revision = new_revision(observed);
+    if annotations::revision(draft.annotations()).unwrap_or(0) < revision {
+        annotations::raise_revision(draft.annotations_mut(), revision, REVISION_HISTORY_CHARS_MAX);
+    }
+}
+
+fn copied(deployment: &DeploymentView, before_scale: BeforeScale) -> impl Iterator<Item = (&String, &String)> {
+    deployment.annotations.iter().filter(move |(key, _)| !annotations::is_skipped(key, before_scale))
+}
+
+/// A ReplicaSet that is to be created.
+pub(super) struct NewSet {
+    pub(super) object: ReplicaSet,
+    pub(super) name: String,
+    pub(super) size: i64,
+    pub(super) revision: i64,
+}
+
+/// The name that a new set would have is that of another: the next attempt must use another hash.
+pub(super) struct Collision;
+
+/// The set for the Deployment's template, which none has yet.
+pub(super) fn new_set(observed: &Observed<'_>, size: i64) -> Result<NewSet, Collision> {
+    let deployment = observed.deployment();
+    let hash = template_hash(&deployment.spec.template, deployment.status.collision_count);
+    let name = replica_set_name(&deployment.meta.name, &hash);
+    if (observed.state.name_taken)(&name) {
+        return Err(Collision);
+    }
+    let revision = new_revision(observed);
+    Ok(NewSet { object: object(observed, &name, &hash, size, revision), name, size, revision })
+}
+
+fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: i64) -> ReplicaSet {
+    let deployment = observed.deployment();
+    let mut template = without_hash(&deployment.spec.template);
+    let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+    labels.insert(POD_TEMPLATE_HASH.to_owned(), hash.to_owned());
+    let labels = labels.clone();
+    let mut selector = deployment.spec.selector.clone().unwrap_or_default();
+    selector.match_labels.get_or_insert_default().insert(POD_TEMPLATE_HASH.to_owned(), hash.to_owned());
+    ReplicaSet {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(deployment.meta.namespace.clone()),
+            labels: Some(labels),
+            annotations: Some(annotations_of_new(observed, revision)),
+            owner_references: Some(vec![controller_reference(deployment.group.api_version(), "Deployment", &deployment.meta)]),
+            ..ObjectMeta::default()
+        },
+        spec: ReplicaSetSpec {
+            replicas: Some(i32::try_from(size).unwrap_or(i32::MAX)),
+            min_ready_seconds: deployment.spec.min_ready_seconds,
+            selector: Some(selector),
+            template,
+        },
+        status: ReplicaSetStatus::default(),
+    }
+}
+
+fn annotations_of_new(observed: &Observed<'_>, revision: i64) -> Annotations {
+    let copied = copied(observed.deployment(), observed.before_scale).map(|(key, value)| (key.clone(), value.clone()));
+    let own = [(REVISION, revision), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
+    copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect()
+}

@@ -1,0 +1,90 @@
+//! Rollback on request of an annotation (deprecated upstream; `kubectl rollout undo` patches the template itself).
+
+use super::{
+    annotations::{self, Annotations, ROLLBACK_TO},
+    draft::event,
+    hash::{same_template, without_hash},
+    observe::Observed,
+};
+use crate::{
+    plan::{Action, EventRecord, Outcome, Plan, Severity, Stage, merge_patch},
+    view::{DeploymentView, ReplicaSetView},
+};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde::Serialize;
+use serde_json::json;
+
+/// The revision that is asked for; 0: the one before the present. `None` if none is, or what is asked for is no number.
+pub(super) fn requested(deployment: &DeploymentView) -> Option<i64> {
+    deployment.annotations.get(ROLLBACK_TO)?.parse().ok()
+}
+
+/// One write: the revision's template and annotations if it is found and differs, and in any case the end of the request.
+pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
+    let deployment = observed.deployment();
+    let (template, annotations, event) = match find(observed, requested) {
+        Err(message) => unchanged(deployment, "DeploymentRollbackRevisionNotFound", message.to_owned()),
+        Ok(set) if same_template(&set.template, &deployment.spec.template) => {
+            let message = format!("The rollback revision contains the same template as current deployment \"{}\"", deployment.meta.name);
+            unchanged(deployment, "DeploymentRollbackTemplateUnchanged", message)
+        }
+        Ok(set) => rolled_back(observed, set),
+    };
+    let patch = merge_patch(
+        &Written { template: &deployment.spec.template, annotations: &deployment.annotations },
+        &Written { template: &template, annotations: &annotations },
+    );
+    let Some(mut patch) = patch else { return Plan::default() };
+    let mut whole = json!({"metadata": {"annotations": patch["annotations"].take()}});
+    if !patch["template"].is_null() {
+        whole["spec"] = json!({"template": patch["template"].take()});
+    }
+    let action = Action::Patch {
+        target: deployment.reference(),
+        subresource: None,
+        patch: whole,
+        reason: format!("annotation {ROLLBACK_TO} asks for revision {requested}"),
+        events: Outcome { success: Some(event), failure: None },
+    };
+    Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    template: &'a PodTemplateSpec,
+    annotations: &'a Annotations,
+}
+
+/// Template, annotations and event.
+type Rewrite = (PodTemplateSpec, Annotations, EventRecord);
+
+fn unchanged(deployment: &DeploymentView, reason: &'static str, message: String) -> Rewrite {
+    let mut annotations = deployment.annotations.clone();
+    annotations.remove(ROLLBACK_TO);
+    (deployment.spec.template.clone(), annotations, event(deployment, Severity::Warning, reason, message))
+}
+
+fn rolled_back(observed: &Observed<'_>, set: &ReplicaSetView) -> Rewrite {
+    let deployment = observed.deployment();
+    let skipped = |key: &str| annotations::is_skipped(key, observed.before_scale);
+    let kept = deployment.annotations.iter().filter(|(key, _)| skipped(key) && *key != ROLLBACK_TO);
+    let taken = set.annotations.iter().filter(|(key, _)| !skipped(key));
+    let annotations = kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let revision = annotations::revision(&set.annotations).unwrap_or(0);
+    let message = format!("Rolled back deployment \"{}\" to revision {revision}", deployment.meta.name);
+    (without_hash(&set.template), annotations, event(deployment, Severity::Normal, "DeploymentRollback", message))
+}
+
+fn find<'a>(observed: &Observed<'a>, requested: i64) -> Result<&'a ReplicaSetView, &'static str> {
+    let revision = |set: &&ReplicaSetView| annotations::revision(&set.annotations);
+    let wanted = if requested == 0 {
+        let mut revisions: Vec<_> = observed.sets.iter().filter_map(revision).collect();
+        revisions.sort_unstable();
+        revisions.dedup();
+        revisions.iter().rev().nth(1).copied().ok_or("Unable to find last revision.")?
+    } else {
+        requested
+    };
+    let mut sets = observed.sets.iter().copied();
+    sets.find(|set| revision(set) == Some(wanted)).ok_or("Unable to find the revision to rollback to.")
+}

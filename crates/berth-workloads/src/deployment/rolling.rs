@@ -1,0 +1,102 @@
+//! The numbers of a rolling update: how far the new ReplicaSet may grow and how far the old ones may shrink.
+
+use super::{
+    limits::Size,
+    observe::{Observed, Policy},
+    work::{StatusStep, Work, count},
+};
+use crate::plan::{Plan, Wait};
+
+/// The new set's size. `used` is what counts against the limit: the sizes of all sets or, under TerminationComplete, all pods in use.
+#[must_use]
+pub fn new_size(size: Size, used: i64, current: i64) -> i64 {
+    if current >= size.desired { size.desired } else { current + (size.max() - used).clamp(0, size.desired - current) }
+}
+
+/// Size of one set, and how many of its pods are available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pods {
+    /// `spec.replicas`.
+    pub size: i64,
+    /// `status.availableReplicas`.
+    pub available: i64,
+}
+
+/// The old sets' sizes after one look; `old` are the active ones, oldest first.
+///
+/// Pods that are not available go first, as far as the new set's pods are available in their stead; then available ones, as long as enough
+/// of all stay available.
+#[must_use]
+pub fn shrink_old(old: &[Pods], new: Pods, size: Size) -> Vec<i64> {
+    let mut sizes: Vec<i64> = old.iter().map(|set| set.size).collect();
+    let total = sizes.iter().sum::<i64>() + new.size;
+    let removable = total - size.min_available - (new.size - new.available);
+    if removable <= 0 {
+        return sizes;
+    }
+    let available = old.iter().map(|set| set.available).sum::<i64>() + new.available;
+    clean_up_unhealthy(&mut sizes, old, removable);
+    scale_down(&mut sizes, available - size.min_available);
+    sizes
+}
+
+/// Takes up to `removable` pods that are not available.
+fn clean_up_unhealthy(sizes: &mut [i64], old: &[Pods], mut removable: i64) {
+    for (size, set) in sizes.iter_mut().zip(old) {
+        let removed = unhealthy_to_remove(Pods { size: *size, ..*set }, removable);
+        *size -= removed;
+        removable -= removed;
+    }
+}
+
+/// How many pods of one set are not available and may go.
+#[must_use]
+pub fn unhealthy_to_remove(set: Pods, removable: i64) -> i64 {
+    (set.size - set.available).clamp(0, removable.max(0))
+}
+
+/// Takes up to `removable` pods, oldest sets first.
+pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
+    for size in sizes {
+        let removed = (*size).clamp(0, removable.max(0));
+        *size -= removed;
+        removable -= removed;
+    }
+}
+
+/// One look at a rolling update: the new set grows, or else old sets shrink, or else all is done.
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let mut work = Work::new(observed);
+    let wanted = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
+    let used = if observed.policy == Policy::TerminationComplete { observed.in_use() } else { wanted };
+    let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
+    let to = new_size(observed.size, used, current);
+    if observed.policy == Policy::TerminationComplete {
+        work.wait_for_terminating(new_size(observed.size, wanted, current) - to);
+    }
+    let Some(new) = observed.new else { return work.create(to) };
+    work.resize(new, to);
+    if !work.is_resized() {
+        shrink(&mut work, observed, new);
+    }
+    if !work.is_resized() {
+        work.clean_up_if_complete();
+    }
+    work.finish(StatusStep::Rollout)
+}
+
+fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize) {
+    let pods = |index: usize| {
+        let set = observed.sets[index];
+        Pods { size: set.replicas.into(), available: set.status.available_replicas.into() }
+    };
+    let active: Vec<_> = observed.active().into_iter().filter(|&index| index != new).collect();
+    let old: Vec<_> = active.iter().map(|&index| pods(index)).collect();
+    for (&index, size) in active.iter().zip(shrink_old(&old, pods(new), observed.size)) {
+        work.resize(index, size);
+    }
+    let unavailable = pods(new).size - pods(new).available;
+    if !active.is_empty() && !work.is_resized() && unavailable > 0 {
+        work.wait(Wait::PodsUnavailable { pods: count(unavailable), of: count(pods(new).size) });
+    }
+}

@@ -1,0 +1,96 @@
+//! A Deployment's new size, spread over its ReplicaSets: at once, in proportion to their sizes.
+
+use super::limits::Size;
+use crate::rounding;
+
+/// What scaling reads and writes of one ReplicaSet: its size and the three annotations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// `spec.replicas`.
+    pub size: i64,
+    /// Annotation `desired-replicas`; `None` if it is absent or no number.
+    pub desired: Option<i64>,
+    /// Annotation `max-replicas`.
+    pub max: Option<i64>,
+    /// Annotation `replicaset-replicas-before-scale`.
+    pub before: Option<i64>,
+}
+
+impl Scale {
+    /// This set at its final size: nothing is pending.
+    #[must_use]
+    pub fn finished(self, replicas: i64, size: Size) -> Self {
+        Self { size: replicas, desired: Some(size.desired), max: Some(size.max()), before: None }
+    }
+
+    /// The size from which its share is computed.
+    #[must_use]
+    pub fn base(self) -> i64 {
+        self.before.unwrap_or(self.size)
+    }
+
+    /// The size that is in proportion: what the set was, times what the Deployment may be, by what it might have been. `status_replicas` (of
+    /// the Deployment) stands in where the set does not know the last; where that is 0 too, the size stays.
+    #[must_use]
+    pub fn share(self, size: Size, status_replicas: i64) -> i64 {
+        let before = self.max.filter(|max| *max > 0).unwrap_or(status_replicas);
+        match (size.desired, before) {
+            (0, _) => 0,
+            (_, ..=0) => self.size,
+            (_, before) => rounding::scale(self.base(), size.max(), before),
+        }
+    }
+}
+
+/// Sizes after scaling in proportion without regard to terminating pods. `sets` are the active ones, oldest first.
+///
+/// Each set gets its share as far as something is left; what rounding leaves over goes to the largest. Every set ends finished.
+#[must_use]
+pub fn proportional(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Scale> {
+    // Where nothing is to be spread, not even a share of a size from before an unfinished scaling applies.
+    let sets: Vec<_> = sets.iter().map(|set| Scale { before: None, ..*set }).collect();
+    let to_add = to_add(&sets, size);
+    spread(&sets, size, to_add, |set| set.share(size, status_replicas) - set.size)
+}
+
+/// Sizes after scaling down, from the sizes before an unfinished scaling: nothing grows.
+#[must_use]
+pub fn shrink(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Scale> {
+    spread(sets, size, to_add(sets, size).min(0), |set| (set.share(size, status_replicas) - set.size).min(0))
+}
+
+/// How many pods the active sets lack, all together; negative if they have too many.
+#[must_use]
+pub fn to_add(sets: &[Scale], size: Size) -> i64 {
+    let allowed = if size.desired == 0 { 0 } else { size.max() };
+    allowed - sets.iter().map(|set| set.size).sum::<i64>()
+}
+
+fn spread(sets: &[Scale], size: Size, to_add: i64, change_of: impl Fn(Scale) -> i64) -> Vec<Scale> {
+    let mut result: Vec<_> = sets.iter().map(|set| set.finished(set.size, size)).collect();
+    let mut left = to_add;
+    let order = by_size(sets, to_add);
+    for &index in order.iter().take_while(|_| to_add != 0) {
+        let change = match (left, to_add) {
+            (0, _) => 0,
+            (_, 1..) => change_of(sets[index]).min(left),
+            _ => change_of(sets[index]).max(left),
+        };
+        result[index].size += change;
+        left -= change;
+    }
+    if let Some(&largest) = order.first() {
+        result[largest].size = (result[largest].size + left).max(0);
+    }
+    result
+}
+
+/// Largest first; of equal ones the newest first when growing, the oldest first when shrinking.
+fn by_size(sets: &[Scale], to_add: i64) -> Vec<usize> {
+    let mut order: Vec<_> = (0..sets.len()).collect();
+    if to_add > 0 {
+        order.reverse();
+    }
+    order.sort_by_key(|&index| std::cmp::Reverse(sets[index].size));
+    order
+}

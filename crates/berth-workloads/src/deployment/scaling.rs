@@ -1,0 +1,113 @@
+//! A Deployment has another size than its ReplicaSets were made for: which way they go there.
+
+use super::{
+    limits::Strategy,
+    observe::{Observed, Policy},
+    partial_scale,
+    scale::{self, Scale},
+    work::{StatusStep, Work},
+};
+use crate::plan::Plan;
+
+/// Whether a scaling waits to be carried out: an active set was last sized for another size, or is short of its share.
+///
+/// Deviation from upstream: not under Recreate with several active sets. Upstream would find the scaling due for ever without ever doing anything
+/// about it; berth lets the rollout take the old sets to 0.
+pub(super) fn is_due(observed: &Observed<'_>) -> bool {
+    let active = observed.active();
+    if observed.strategy == Strategy::Recreate && active.len() > 1 {
+        return false;
+    }
+    active.iter().any(|&index| {
+        let set = observed.scale_of(index);
+        let is_short = observed.policy == Policy::TerminationComplete && set.before.is_some();
+        set.desired.is_some_and(|desired| desired != observed.size.desired) || is_short
+    })
+}
+
+/// One look at a Deployment whose size has changed. While terminating pods hold the scaling up, its progress is watched as a rollout's is.
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let mut work = Work::new(observed);
+    if gives_up(observed) {
+        for index in observed.active() {
+            let finished = observed.scale_of(index).finished(observed.sets[index].replicas.into(), observed.size);
+            work.drafts[index].apply(finished, observed.before_scale);
+        }
+        return work.finish(StatusStep::Counts);
+    }
+    let lacking = scale(&mut work, observed);
+    work.finish(if lacking > 0 { StatusStep::Rollout } else { StatusStep::Counts })
+}
+
+/// Whether a scaling that terminating pods hold up is dropped, because the pods it would create are of an old template: a new revision does not
+/// wait for the size of the old one.
+fn gives_up(observed: &Observed<'_>) -> bool {
+    observed.new.is_none() && observed.room().is_some_and(|room| room < lacking(observed))
+}
+
+/// How many pods scaling up would add.
+fn lacking(observed: &Observed<'_>) -> i64 {
+    let active: Vec<_> = observed.active().into_iter().map(|index| observed.scale_of(index)).collect();
+    match active.as_slice() {
+        [single] => observed.size.desired - single.size,
+        several => scale::to_add(several, observed.size),
+    }
+}
+
+/// Sizes the sets. Gives how many pods are still lacking for want of room.
+pub(super) fn scale(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
+    let active = observed.active();
+    match active.as_slice() {
+        [] => observed.new.or(observed.sets.len().checked_sub(1)).map_or(0, |latest| scale_single(work, observed, latest)),
+        [single] => scale_single(work, observed, *single),
+        _ if is_saturated(observed) => {
+            active.into_iter().filter(|&index| Some(index) != observed.new).for_each(|index| work.resize(index, 0));
+            0
+        }
+        _ if observed.strategy == Strategy::RollingUpdate => scale_several(work, observed, &active),
+        _ => 0,
+    }
+}
+
+/// Whether the new set already has every pod that is wanted, all available.
+fn is_saturated(observed: &Observed<'_>) -> bool {
+    let desired = observed.size.desired;
+    observed.new.is_some_and(|index| {
+        let set = observed.scale_of(index);
+        set.size == desired && set.desired == Some(desired) && i64::from(observed.sets[index].status.available_replicas) == desired
+    })
+}
+
+/// Deviation from upstream: a set that has the right size already is still written if it was last sized for another, or the scaling would be
+/// due for ever.
+fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) -> i64 {
+    let (set, desired) = (observed.scale_of(index), observed.size.desired);
+    let target = match observed.room() {
+        Some(room) if set.size < desired => partial_scale::grow_single(set, observed.size, room),
+        _ => set.finished(desired, observed.size),
+    };
+    let is_due = set.before.is_some() || set.desired.is_some_and(|former| former != desired);
+    if target.size != set.size || is_due {
+        work.drafts[index].apply(target, observed.before_scale);
+    }
+    work.wait_for_terminating(desired - target.size);
+    desired - target.size
+}
+
+fn scale_several(work: &mut Work<'_, '_>, observed: &Observed<'_>, active: &[usize]) -> i64 {
+    let sets: Vec<_> = active.iter().map(|&index| observed.scale_of(index)).collect();
+    let to_add = scale::to_add(&sets, observed.size);
+    let (size, status_replicas) = (observed.size, i64::from(observed.deployment().status.replicas));
+    let scaled = match observed.room() {
+        None => scale::proportional(&sets, size, status_replicas),
+        Some(room) if to_add > 0 => partial_scale::grow(&sets, size, status_replicas, room),
+        Some(_) => scale::shrink(&sets, size, status_replicas),
+    };
+    for (&index, scale) in active.iter().zip(&scaled) {
+        work.drafts[index].apply(*scale, observed.before_scale);
+    }
+    let total = |sets: &[Scale]| sets.iter().map(|set| set.size).sum::<i64>();
+    let lacking = to_add - (total(&scaled) - total(&sets));
+    work.wait_for_terminating(lacking);
+    lacking
+}

@@ -1,0 +1,152 @@
+//! What a Deployment's status says, but for the progress of its rollout.
+
+use super::observe::Observed;
+use berth_api::apps::{DeploymentStatus, ReplicaSetStatus};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::apps::v1::{DeploymentCondition, ReplicaSetCondition},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+pub(super) const AVAILABLE: &str = "Available";
+pub(super) const PROGRESSING: &str = "Progressing";
+pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// The conditions of a Deployment, while they are being decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions(Vec<DeploymentCondition>);
+
+/// What a condition is to say.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// `True`, `False` or `Unknown`.
+    pub status: &'static str,
+    /// CamelCase.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl Conditions {
+    /// The conditions that are stored.
+    #[must_use]
+    pub fn of(status: &DeploymentStatus) -> Self {
+        Self(status.conditions.clone().unwrap_or_default())
+    }
+
+    /// The condition of a type.
+    #[must_use]
+    pub fn get(&self, type_: &str) -> Option<&DeploymentCondition> {
+        self.0.iter().find(|condition| condition.type_.as_deref() == Some(type_))
+    }
+
+    /// The reason that the condition of a type gives; empty without one.
+    #[must_use]
+    pub fn reason(&self, type_: &str) -> &str {
+        self.get(type_).and_then(|condition| condition.reason.as_deref()).unwrap_or_default()
+    }
+
+    /// Sets a condition. One that has this status and reason stays as it is; one that has this status keeps its transition time.
+    pub fn set(&mut self, type_: &str, verdict: Verdict, now: Timestamp) {
+        let current = self.get(type_).filter(|condition| condition.status.as_deref() == Some(verdict.status));
+        if current.is_some_and(|condition| condition.reason.as_deref() == Some(verdict.reason)) {
+            return;
+        }
+        self.renew(type_, verdict, now);
+    }
+
+    /// As [`Conditions::set`], but renews the update time of one that says the same already.
+    pub fn renew(&mut self, type_: &str, verdict: Verdict, now: Timestamp) {
+        let current = self.get(type_).filter(|condition| condition.status.as_deref() == Some(verdict.status));
+        let last_transition_time = current.map_or(Some(Time(now)), |condition| condition.last_transition_time.clone());
+        self.remove(type_);
+        self.0.push(DeploymentCondition {
+            type_: Some(type_.to_owned()),
+            status: Some(verdict.status.to_owned()),
+            reason: Some(verdict.reason.to_owned()),
+            message: Some(verdict.message),
+            last_update_time: Some(Time(now)),
+            last_transition_time,
+        });
+    }
+
+    /// Removes the condition of a type.
+    pub fn remove(&mut self, type_: &str) {
+        self.0.retain(|condition| condition.type_.as_deref() != Some(type_));
+    }
+
+    /// Puts a set's `ReplicaFailure` in place of the one there was.
+    fn replace_failure(&mut self, failure: Option<&ReplicaSetCondition>) {
+        let Some(failure) = failure else { return self.remove(REPLICA_FAILURE) };
+        if self.reason(REPLICA_FAILURE) == failure.reason.as_deref().unwrap_or_default()
+            && self.get(REPLICA_FAILURE).is_some_and(|condition| condition.status == failure.status)
+        {
+            return;
+        }
+        self.remove(REPLICA_FAILURE);
+        self.0.push(DeploymentCondition {
+            type_: failure.type_.clone(),
+            status: failure.status.clone(),
+            reason: failure.reason.clone(),
+            message: failure.message.clone(),
+            last_update_time: failure.last_transition_time.clone(),
+            last_transition_time: failure.last_transition_time.clone(),
+        });
+    }
+
+    pub(super) fn into_stored(self) -> Option<Vec<DeploymentCondition>> {
+        (!self.0.is_empty()).then_some(self.0)
+    }
+}
+
+/// The status without conditions. `wanted` is the sum of the sets' sizes after this look.
+pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
+    let sum = |count: fn(&ReplicaSetStatus) -> i32| observed.sets.iter().map(|set| count(&set.status)).fold(0, i32::saturating_add);
+    let available_replicas = sum(|status| status.available_replicas);
+    let unavailable = (wanted - i64::from(available_replicas)).max(0);
+    let reports_terminating = observed.state.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
+    DeploymentStatus {
+        observed_generation: observed.deployment().meta.generation,
+        replicas: sum(|status| status.replicas),
+        updated_replicas: observed.new_set().map_or(0, |set| set.status.replicas),
+        ready_replicas: sum(|status| status.ready_replicas),
+        available_replicas,
+        unavailable_replicas: i32::try_from(unavailable).unwrap_or(i32::MAX),
+        terminating_replicas: if reports_terminating { terminating_sum(observed.sets.iter().map(|set| &set.status)) } else { None },
+        conditions: None,
+        collision_count: observed.deployment().status.collision_count,
+    }
+}
+
+/// The terminating pods of all sets. Unknown if a set that was looked at does not report them; one that never was has none.
+#[must_use]
+pub fn terminating_sum<'a>(sets: impl IntoIterator<Item = &'a ReplicaSetStatus>) -> Option<i32> {
+    sets.into_iter().try_fold(0_i32, |sum, status| match (status.terminating_replicas, status.observed_generation) {
+        (Some(terminating), _) => Some(sum.saturating_add(terminating)),
+        (None, 0) => Some(sum),
+        (None, _) => None,
+    })
+}
+
+/// Sets the condition `Available`: whether as many pods are available as the strategy promises.
+pub(super) fn set_available(conditions: &mut Conditions, observed: &Observed<'_>, status: &DeploymentStatus) {
+    let size = observed.size;
+    let verdict = if i64::from(status.available_replicas) >= size.desired - size.unavailable {
+        Verdict { status: "True", reason: "MinimumReplicasAvailable", message: "Deployment has minimum availability.".to_owned() }
+    } else {
+        Verdict {
+            status: "False",
+            reason: "MinimumReplicasUnavailable",
+            message: "Deployment does not have minimum availability.".to_owned(),
+        }
+    };
+    conditions.set(AVAILABLE, verdict, observed.state.now);
+}
+
+/// Takes over the new set's `ReplicaFailure`, else that of the first set that has one.
+pub(super) fn set_replica_failure(conditions: &mut Conditions, observed: &Observed<'_>) {
+    let failures = observed.new_set().into_iter().chain(observed.sets.iter().copied());
+    let conditions_of = failures.flat_map(|set| set.status.conditions.iter().flatten());
+    let failure = conditions_of.into_iter().find(|condition| condition.type_.as_deref() == Some(REPLICA_FAILURE));
+    conditions.replace_failure(failure);
+}

@@ -1,0 +1,309 @@
+//! One look's decisions, collected and put in order of writing.
+
+use super::{
+    annotations::REVISION,
+    draft::{Draft, event, scaled},
+    history,
+    observe::Observed,
+    progress::{self, Goal, Pause, Progress},
+    revision::{self, NewSet},
+    status::{self, Conditions, PROGRESSING, Verdict},
+};
+use crate::{
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Wait, merge_patch},
+    view::PodView,
+};
+use berth_api::apps::DeploymentStatus;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Why pods of a new template do not come up, as containers say it.
+const FAILING_REASONS: &[&str] = &["ImagePullBackOff", "ErrImagePull", "CrashLoopBackOff", "CreateContainerError"];
+
+/// How much the status step says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusStep {
+    /// Counts and availability.
+    Counts,
+    /// Also the progress of the rollout.
+    Rollout,
+}
+
+pub(super) struct Work<'o, 'a> {
+    observed: &'o Observed<'a>,
+    /// One for each of the observed sets, in their order.
+    pub(super) drafts: Vec<Draft<'a>>,
+    created: Option<NewSet>,
+    deletes: Vec<Action>,
+    waits: Vec<Wait>,
+    events: Vec<EventRecord>,
+}
+
+impl<'o, 'a> Work<'o, 'a> {
+    /// Begins with what holds whatever else is decided: the new set's annotations follow the Deployment's.
+    pub(super) fn new(observed: &'o Observed<'a>) -> Self {
+        let mut drafts: Vec<_> = observed.sets.iter().map(|set| Draft::new(set)).collect();
+        if let Some(new) = observed.new {
+            revision::sync(&mut drafts[new], observed);
+        }
+        Self { observed, drafts, created: None, deletes: Vec::new(), waits: Vec::new(), events: Vec::new() }
+    }
+
+    /// Begins with nothing: a Deployment that is being deleted leaves its sets alone.
+    pub(super) fn hands_off(observed: &'o Observed<'a>) -> Self {
+        let drafts = observed.sets.iter().map(|set| Draft::new(set)).collect();
+        Self { observed, drafts, created: None, deletes: Vec::new(), waits: Vec::new(), events: Vec::new() }
+    }
+
+    /// Gives a set another size; one that has it already is left alone, even if its annotations are out of date.
+    pub(super) fn resize(&mut self, index: usize, to: i64) {
+        if self.drafts[index].size != to {
+            let finished = self.observed.scale_of(index).finished(to, self.observed.size);
+            self.drafts[index].apply(finished, self.observed.before_scale);
+        }
+    }
+
+    pub(super) fn is_resized(&self) -> bool {
+        self.drafts.iter().any(Draft::is_resized)
+    }
+
+    pub(super) fn wait(&mut self, wait: Wait) {
+        self.waits.push(wait);
+    }
+
+    /// Waits for the terminating pods, if there are any and something is to follow.
+    pub(super) fn wait_for_terminating(&mut self, then_create: i64) {
+        let observed = self.observed;
+        let pods = observed.terminating() + i64::from(observed.state.pods.terminating_without_set());
+        if pods > 0 && then_create > 0 {
+            let last = observed.sets.iter().filter_map(|set| observed.state.pods.last_to_go(&set.meta.uid));
+            let last = last.max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
+            self.wait(Wait::PodsTerminating { pods: count(pods), then_create: count(then_create), last });
+        }
+    }
+
+    fn terminating(&self, pod: &PodView) -> Option<TerminatingPod> {
+        Some(TerminatingPod {
+            name: pod.meta.name.clone(),
+            left_seconds: pod.meta.deleted?.duration_since(self.observed.state.now).as_secs(),
+            grace_period_seconds: pod.grace_period_seconds?,
+        })
+    }
+
+    /// Deletes surplus old sets, if the stored status says that the rollout is complete.
+    pub(super) fn clean_up_if_complete(&mut self) {
+        let stored = &self.observed.deployment().status;
+        if progress::is_complete(self.goal(), stored) {
+            self.clean_up();
+        }
+    }
+
+    /// Deletes surplus old sets.
+    pub(super) fn clean_up(&mut self) {
+        self.deletes = history::clean_up(self.observed);
+    }
+
+    /// Creates the set for the Deployment's template with this size, and ends the look.
+    pub(super) fn create(mut self, size: i64) -> Plan {
+        let Ok(new) = revision::new_set(self.observed, size) else { return self.collision() };
+        if let Some(error) = self.observed.state.last_error {
+            let message = format!("Failed to create new replica set \"{}\": {error}", new.name);
+            return self.create_again(new, message);
+        }
+        self.created = Some(new);
+        self.finish(StatusStep::Rollout)
+    }
+
+    /// Another attempt at what failed before: first the status says so, then it is tried.
+    fn create_again(self, new: NewSet, message: String) -> Plan {
+        let mut conditions = self.conditions();
+        if self.deadline().is_some() {
+            let verdict = Verdict { status: "False", reason: "ReplicaSetCreateError", message };
+            conditions.set(PROGRESSING, verdict, self.observed.state.now);
+        }
+        let status = DeploymentStatus { conditions: conditions.into_stored(), ..self.observed.deployment().status.clone() };
+        let stages = [self.write_deployment(&status, None), Some(self.create_action(new))];
+        Plan { stages: stages.into_iter().flatten().map(one).collect(), waits: self.waits, ..Plan::default() }
+    }
+
+    /// The name is another's: the next look uses another hash.
+    fn collision(self) -> Plan {
+        let deployment = self.observed.deployment();
+        let collisions = deployment.status.collision_count.unwrap_or(0).saturating_add(1);
+        let action = Action::Patch {
+            target: deployment.reference(),
+            subresource: Some("status"),
+            patch: json!({"status": {"collisionCount": collisions}}),
+            reason: "the name of its new ReplicaSet is taken".to_owned(),
+            events: Outcome::default(),
+        };
+        Plan { stages: vec![one(action)], ..Plan::default() }
+    }
+
+    /// Puts the writes in order: sets that shrink before sets that grow, so that no moment has more than before and after; the status last.
+    pub(super) fn finish(mut self, step: StatusStep) -> Plan {
+        let status = self.status(step);
+        self.report_failing_pods();
+        let deployment = self.observed.deployment();
+        let revision = self.created.as_ref().map(|new| new.revision.to_string()).or_else(|| self.stored_revision());
+        let is_growth = |draft: &&Draft<'_>| draft.size > i64::from(draft.set.replicas);
+        let (growing, others): (Vec<_>, Vec<_>) = self.drafts.iter().partition(is_growth);
+        let actions = |drafts: Vec<&Draft<'_>>| drafts.into_iter().filter_map(|draft| draft.action(deployment)).collect::<Vec<_>>();
+        let status_write = self.write_deployment(&status, revision);
+        let create = self.created.take().map(|new| self.create_action(new));
+        let last = status_write.into_iter().chain(self.deletes).collect();
+        let stages = [actions(others), actions(growing), create.into_iter().collect(), last];
+        Plan {
+            stages: stages.into_iter().filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
+            events: self.events,
+            waits: self.waits,
+            look_again: match step {
+                StatusStep::Counts => None,
+                StatusStep::Rollout => look_again(self.observed, &status),
+            },
+        }
+    }
+
+    /// The revision that the Deployment takes over from its new set.
+    fn stored_revision(&self) -> Option<String> {
+        self.drafts[self.observed.new?].annotations().get(REVISION).cloned()
+    }
+
+    fn create_action(&self, new: NewSet) -> Action {
+        let deployment = self.observed.deployment();
+        let failed = format!("Failed to create new replica set \"{}\": ", new.name);
+        Action::Create {
+            group: deployment.group.group(),
+            reason: format!("no ReplicaSet has the template of revision {}", new.revision),
+            events: Outcome {
+                success: (new.size > 0).then(|| scaled(deployment, &new.name, 0, new.size)),
+                failure: Some(event(deployment, Severity::Warning, "ReplicaSetCreateError", failed)),
+            },
+            object: Box::new(new.object),
+        }
+    }
+
+    fn status(&self, step: StatusStep) -> DeploymentStatus {
+        let observed = self.observed;
+        let wanted = self.drafts.iter().map(|draft| draft.size).sum::<i64>() + self.created.as_ref().map_or(0, |new| new.size);
+        let mut status = status::counts(observed, wanted);
+        let mut conditions = self.conditions();
+        status::set_available(&mut conditions, observed, &status);
+        if step == StatusStep::Rollout {
+            progress::set_progress(&mut conditions, &self.progress(&status));
+            status::set_replica_failure(&mut conditions, observed);
+        }
+        status.conditions = conditions.into_stored();
+        status
+    }
+
+    /// The stored conditions, with what is noted before anything is decided: pause, and the finding or making of the new set.
+    fn conditions(&self) -> Conditions {
+        let (deployment, now) = (self.observed.deployment(), self.observed.state.now);
+        let mut conditions = Conditions::of(&deployment.status);
+        if deployment.meta.deleted.is_some() || self.deadline().is_none() {
+            return conditions;
+        }
+        let pause = if deployment.spec.paused { Pause::Paused } else { Pause::Running };
+        progress::set_paused(&mut conditions, pause, now);
+        if let Some(new) = &self.created {
+            let message = format!("Created new replica set \"{}\"", new.name);
+            conditions.set(PROGRESSING, Verdict { status: "True", reason: "NewReplicaSetCreated", message }, now);
+        } else if let Some(new) = self.observed.new_set().filter(|_| conditions.get(PROGRESSING).is_none()) {
+            let message = format!("Found new replica set \"{}\"", new.meta.name);
+            conditions.set(PROGRESSING, Verdict { status: "True", reason: "FoundNewReplicaSet", message }, now);
+        }
+        conditions
+    }
+
+    fn progress<'p>(&self, new: &'p DeploymentStatus) -> Progress<'p>
+    where
+        'a: 'p,
+    {
+        let deployment = self.observed.deployment();
+        let new_name = self.created.as_ref().map(|new| new.name.as_str()).or(self.observed.new_set().map(|set| set.meta.name.as_str()));
+        let subject = new_name.map_or_else(|| format!("Deployment \"{}\"", deployment.meta.name), |name| format!("ReplicaSet \"{name}\""));
+        Progress { stored: &deployment.status, new, goal: self.goal(), deadline: self.deadline(), subject, now: self.observed.state.now }
+    }
+
+    fn goal(&self) -> Goal {
+        goal(self.observed)
+    }
+
+    fn deadline(&self) -> Option<jiff::SignedDuration> {
+        progress::deadline(self.observed.deployment().spec.progress_deadline_seconds)
+    }
+
+    /// The write of status and revision. In `apps/v1` one write takes both; elsewhere the status write takes no annotations, and the revision
+    /// goes first.
+    fn write_deployment(&self, status: &DeploymentStatus, revision: Option<String>) -> Option<Action> {
+        let deployment = self.observed.deployment();
+        let revision =
+            revision.filter(|revision| deployment.annotations.get(REVISION) != Some(revision) && deployment.meta.deleted.is_none());
+        let annotation = revision.map(|revision| json!({"annotations": BTreeMap::from([(REVISION, revision)])}));
+        let status = merge_patch(&deployment.status, status);
+        let (subresource, patch) = match (annotation, status) {
+            (Some(metadata), _) if deployment.group != crate::view::AppsGroup::Apps => (None, json!({"metadata": metadata})),
+            (Some(metadata), Some(status)) => (Some("status"), json!({"metadata": metadata, "status": status})),
+            (Some(metadata), None) => (Some("status"), json!({"metadata": metadata})),
+            (None, Some(status)) => (Some("status"), json!({"status": status})),
+            (None, None) => return None,
+        };
+        let patch: Value = patch;
+        let reason = "its ReplicaSets have changed".to_owned();
+        Some(Action::Patch { target: deployment.reference(), subresource, patch, reason, events: Outcome::default() })
+    }
+
+    /// An event where pods of the new template do not come up: once for each set and reason.
+    fn report_failing_pods(&mut self) {
+        let observed = self.observed;
+        let Some(set) = observed.new_set() else { return };
+        let Some(pod) = observed.state.pods.failing(&set.meta.uid) else { return };
+        let waiting = pod.waiting_reasons.iter().map(String::as_str).find(|reason| FAILING_REASONS.contains(reason));
+        if let Some(reason) = waiting.or(pod.unschedulable.then_some("Unschedulable")) {
+            let message = format!("Pods of replica set \"{}\" fail to come up: {reason}", set.meta.name);
+            let event = event(observed.deployment(), Severity::Warning, "NewPodsFailing", message);
+            self.events.push(EventRecord { repeat: Repeat::Once, ..event });
+        }
+    }
+}
+
+fn goal(observed: &Observed<'_>) -> Goal {
+    Goal {
+        desired: observed.size.desired,
+        generation: observed.deployment().meta.generation,
+        policy: observed.policy,
+        terminating: Some(observed.terminating()),
+    }
+}
+
+fn look_again(observed: &Observed<'_>, status: &DeploymentStatus) -> Option<jiff::Timestamp> {
+    if progress::is_complete(goal(observed), status) {
+        return None;
+    }
+    let now = observed.state.now;
+    let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds);
+    progress::look_again(progress::next_check(deadline, Conditions::of(status).get(PROGRESSING), now), now)
+}
+
+/// The pods of the old sets that have not been told to go, or have not gone.
+pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
+    let observed = work.observed;
+    let lagging = observed.old().find(|(_, set)| set.status.observed_generation < set.meta.generation);
+    let running = observed.old().map(|(_, set)| i64::from(set.status.replicas)).sum::<i64>();
+    if let Some((_, set)) = lagging {
+        work.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+    } else if running > 0 {
+        work.wait(Wait::OldPodsRunning { pods: count(running), then_create: count(then_create) });
+    } else {
+        work.wait_for_terminating(then_create);
+    }
+}
+
+fn one(action: Action) -> Stage {
+    Stage { actions: vec![action] }
+}
+
+pub(super) fn count(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
