@@ -60,6 +60,12 @@ pub trait View: Send + Sync + Sized + 'static {
     fn name(&self) -> &str;
     /// `metadata.uid`.
     fn uid(&self) -> &str;
+    /// Whether `metadata.deletionTimestamp` is set.
+    fn is_being_deleted(&self) -> bool;
+    /// Namespace and name.
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace(), self.name())
+    }
 }
 
 /// What is derived from all objects of a cache and kept up to date with each change.
@@ -144,8 +150,10 @@ pub trait Warm: Send + Sync {
     fn revision(&self) -> u64;
     /// [`Cache::resource`].
     fn resource(&self) -> ResourceName;
-    /// [`Cache::on_revision`].
+    /// Has `handler` called with the revision after each batch of changes. To be called before [`Cache::start`].
     fn on_revision(&self, handler: RevisionHandler);
+    /// Whether it still shows the object with this uid, not yet being deleted.
+    fn shows_alive(&self, key: &ObjectKey, uid: &str) -> bool;
 }
 
 impl<V: View, I: Index<V>> Cache<V, I> {
@@ -240,6 +248,10 @@ impl<V: View, I: Index<V>> Warm for Cache<V, I> {
     fn on_revision(&self, handler: RevisionHandler) {
         lock(&self.handlers).revisions.push(handler);
     }
+
+    fn shows_alive(&self, key: &ObjectKey, uid: &str) -> bool {
+        self.get(key).is_some_and(|view| view.uid() == uid && !view.is_being_deleted())
+    }
 }
 
 impl<V: View, I: Index<V>> Known<V, I> {
@@ -253,6 +265,11 @@ impl<V: View, I: Index<V>> Known<V, I> {
     #[must_use]
     pub fn index(&self) -> &I {
         &self.index
+    }
+
+    /// The index, to bring what depends on the time up to date.
+    pub fn index_mut(&mut self) -> &mut I {
+        &mut self.index
     }
 
     /// All objects, by namespace and name.
@@ -282,10 +299,10 @@ impl<V: View, I: Index<V>> Known<V, I> {
         match change {
             Decoded::Restarted => self.listing = Some(BTreeMap::new()),
             Decoded::Applied(held) => match &mut self.listing {
-                Some(listing) => drop(listing.insert(key_of(&*held.view), held)),
+                Some(listing) => drop(listing.insert(held.view.key(), held)),
                 None => {
                     self.revision = self.revision.max(held.revision);
-                    self.replace(key_of(&*held.view), Some(held), deltas);
+                    self.replace(held.view.key(), Some(held), deltas);
                 }
             },
             Decoded::Deleted { key, revision } => match &mut self.listing {
@@ -341,10 +358,6 @@ impl<V: View, I: Index<V>> Known<V, I> {
     }
 }
 
-fn key_of(view: &impl View) -> ObjectKey {
-    ObjectKey::new(view.namespace(), view.name())
-}
-
 async fn follow<V: View, I: Index<V>>(cache: Arc<Cache<V, I>>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
     let mut batches = changes.ready_chunks(BATCH_MAX);
     while let Some(batch) = batches.next().await {
@@ -365,7 +378,7 @@ fn decode<V: View>(change: Change, resource: ResourceName, metrics: &Metrics) ->
     Some(match change {
         Change::Restarted => Decoded::Restarted,
         Change::Applied(raw) => Decoded::Applied(Held { view: Arc::new(view(&raw)?), revision: raw.revision }),
-        Change::Deleted(raw) => Decoded::Deleted { key: key_of(&view(&raw)?), revision: raw.revision },
+        Change::Deleted(raw) => Decoded::Deleted { key: view(&raw)?.key(), revision: raw.revision },
         Change::Synced(revision) => Decoded::Synced(revision),
         Change::Progress(revision) => Decoded::Progress(revision),
     })
@@ -390,6 +403,9 @@ mod tests {
         }
         fn uid(&self) -> &str {
             self.1
+        }
+        fn is_being_deleted(&self) -> bool {
+            false
         }
     }
 

@@ -44,6 +44,8 @@ pub struct Carried {
     pub writes: Writes,
     /// The first action that failed.
     pub error: Option<CarryError>,
+    /// Why something could not be created or deleted, in the API's words; a lost race is no reason.
+    pub reportable: Option<String>,
 }
 
 /// An action that failed. What was done before it stays done.
@@ -93,9 +95,29 @@ impl Carried {
         carried
     }
 
+    fn gone(target: Gone) -> Self {
+        Self { writes: Writes { gone: vec![target], ..Writes::default() }, ..Self::default() }
+    }
+
+    /// A failure; where the write may have happened all the same, `repeat` says how to find out.
+    fn unknown_or(error: ApiError, repeat: impl FnOnce() -> Unsettled) -> Self {
+        let unsettled = if is_unknown(&error) { vec![repeat()] } else { Vec::new() };
+        Self { writes: Writes { unsettled, ..Writes::default() }, ..Self::failed(error) }
+    }
+
+    /// Makes the error one that the owner's status may tell of.
+    fn reported(mut self) -> Self {
+        self.reportable = match &self.error {
+            Some(CarryError::Api(error)) if !is_lost_race(error) => Some(error.to_string()),
+            _ => None,
+        };
+        self
+    }
+
     fn add(&mut self, other: Self) {
         self.writes.merge(other.writes);
         self.error = self.error.take().or(other.error);
+        self.reportable = self.reportable.take().or(other.reportable);
     }
 }
 
@@ -127,16 +149,16 @@ impl Executor {
     async fn act(&self, action: Action) -> Carried {
         match action {
             Action::ConfirmAlive { target } => self.confirm_alive(&target).await,
-            Action::Create { group, object, events, .. } => self.noted(events, self.create(group, object)).await,
+            Action::Create { group, object, events, .. } => self.noted(events, self.create(group, object)).await.reported(),
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
             }
-            Action::CreatePods { template, count, owner, owner_kind } => self.create_pods(&template, count, &owner, owner_kind).await,
-            Action::DeletePods { pods, owner, owner_kind } => self.delete_pods(&pods, &owner, owner_kind).await,
+            Action::CreatePods { template, count, owner, owner_kind } => self.create_pods(&template, count, &owner, owner_kind).await.reported(),
+            Action::DeletePods { pods, owner, owner_kind } => self.delete_pods(&pods, &owner, owner_kind).await.reported(),
             Action::Bind { pod, node } => match self.cluster.bind(&name_of(&pod), &pod.uid, &node).await {
-                Ok(revision) => Carried { writes: Writes { revisions: [(PODS, revision)].into(), ..Writes::default() }, error: None },
-                Err(error) => self.unknown_or(error, || Unsettled::Read(gone(&pod))),
+                Ok(revision) => Carried { writes: Writes { revisions: [(PODS, revision)].into(), ..Writes::default() }, ..Carried::default() },
+                Err(error) => Carried::unknown_or(error, || Unsettled::Read(gone(&pod))),
             },
         }
     }
@@ -170,7 +192,7 @@ impl Executor {
         match self.cluster.create_in(group, object).await {
             Ok(written) => Carried::wrote(name.resource, &written),
             Err(ApiError::AlreadyExists { .. }) => self.accept_own(&name, controller_uid(&*copy)).await,
-            Err(error) => self.unknown_or(error, || Unsettled::Create(group, copy)),
+            Err(error) => Carried::unknown_or(error, || Unsettled::Create(group, copy)),
         }
     }
 
@@ -193,7 +215,7 @@ impl Executor {
         let name = name_of(target);
         match self.cluster.patch(&name, subresource.and_then(parse_subresource), patch).await {
             Ok(written) => Carried::wrote(name.resource, &written),
-            Err(error) => self.unknown_or(error, || Unsettled::Read(gone(target))),
+            Err(error) => Carried::unknown_or(error, || Unsettled::Read(gone(target))),
         }
     }
 
@@ -209,12 +231,11 @@ impl Executor {
 
     /// Deletes; also says whether the object was still there.
     async fn delete_with(&self, target: Gone, options: DeleteOptions) -> (Presence, Carried) {
-        let absent = |target| Carried { writes: Writes { gone: vec![target], ..Writes::default() }, error: None };
         match self.cluster.delete(&target.name, options.clone()).await {
             Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.name.resource, &lingering)),
-            Ok(None) => (Presence::Present, absent(target)),
-            Err(ApiError::NotFound { .. }) => (Presence::Absent, absent(target)),
-            Err(error) => (Presence::Present, self.unknown_or(error, || Unsettled::Delete(target, options))),
+            Ok(None) => (Presence::Present, Carried::gone(target)),
+            Err(ApiError::NotFound { .. }) => (Presence::Absent, Carried::gone(target)),
+            Err(error) => (Presence::Present, Carried::unknown_or(error, || Unsettled::Delete(target, options))),
         }
     }
 
@@ -284,8 +305,8 @@ impl Executor {
             Unsettled::Delete(target, options) => self.delete_with(target, options).await.1,
             Unsettled::Read(target) => match self.cluster.get(&target.name).await {
                 Ok(Some(object)) => Carried::wrote(target.name.resource, &object),
-                Ok(None) => Carried { writes: Writes { gone: vec![target], ..Writes::default() }, error: None },
-                Err(error) => self.unknown_or(error, || Unsettled::Read(target)),
+                Ok(None) => Carried::gone(target),
+                Err(error) => Carried::unknown_or(error, || Unsettled::Read(target)),
             },
         }
     }
@@ -294,12 +315,6 @@ impl Executor {
     async fn find_own(&self, name: &ObjectName, controller: Option<String>) -> Carried {
         let carried = self.accept_own(name, controller).await;
         if matches!(carried.error, Some(CarryError::Taken { .. })) { Carried::default() } else { carried }
-    }
-
-    /// A failure; where the write may have happened all the same, `repeat` says how to find out.
-    fn unknown_or(&self, error: ApiError, repeat: impl FnOnce() -> Unsettled) -> Carried {
-        let unsettled = if is_unknown(&error) { vec![repeat()] } else { Vec::new() };
-        Carried { writes: Writes { unsettled, ..Writes::default() }, error: Some(error.into()) }
     }
 
     fn record_pod(&self, owner: &ObjectRef, kind: &'static str, severity: Severity, reason: &'static str, message: String) {
@@ -339,6 +354,11 @@ fn is_unknown(error: &ApiError) -> bool {
 #[must_use]
 pub fn is_namespace_terminating(error: &ApiError) -> bool {
     matches!(error, ApiError::Forbidden { causes, .. } if causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+}
+
+/// Whether somebody else was first: the next look sees what they did.
+fn is_lost_race(error: &ApiError) -> bool {
+    matches!(error, ApiError::Conflict { .. } | ApiError::AlreadyExists { .. }) || is_namespace_terminating(error)
 }
 
 fn pod_name(prefix: &str, rng: &dyn Rng) -> String {

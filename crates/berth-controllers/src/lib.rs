@@ -2,12 +2,17 @@
 
 pub mod cache;
 pub mod cluster;
+pub mod deployment;
 pub mod events;
 pub mod executor;
 pub mod local;
 pub mod metrics;
 pub mod own_writes;
+pub mod owners;
+pub mod plan_loop;
+pub mod pods;
 pub mod queue;
+pub mod replica_set;
 #[cfg(test)]
 mod testing;
 pub mod worker;

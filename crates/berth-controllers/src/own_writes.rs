@@ -112,6 +112,15 @@ impl<K: Ord + Clone> OwnWrites<K> {
         woken
     }
 
+    /// Forgets `key`: its object is gone, and nothing will be planned for it.
+    pub fn forget(&mut self, key: &K) {
+        for (resource, revision) in self.revisions.remove(key).into_iter().flatten() {
+            self.by_revision.entry(resource).or_default().remove(&(revision, key.clone()));
+        }
+        self.gone.remove(key);
+        self.unsettled.remove(key);
+    }
+
     /// Takes the writes of unknown outcome of `key`, to be repeated now.
     pub fn take_unsettled(&mut self, key: &K) -> Vec<Unsettled> {
         self.unsettled.remove(key).unwrap_or_default()

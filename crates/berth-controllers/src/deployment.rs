@@ -1,0 +1,142 @@
+//! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
+
+use crate::{
+    cache::{Cache, Delta, ObjectKey, View},
+    plan_loop::Planner,
+    replica_set::{PodCache, ReplicaSetCache},
+    worker::Queue,
+};
+use berth_api::FeatureGates;
+use berth_workloads::{
+    Plan,
+    deployment::{self, State},
+    view::{DeploymentView, PodView, ReplicaSetView},
+};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// All Deployments of one group.
+pub type DeploymentCache = Cache<DeploymentView>;
+
+/// Plans Deployments.
+pub struct DeploymentPlanner {
+    /// The Deployments.
+    pub deployments: Arc<DeploymentCache>,
+    /// Their ReplicaSets.
+    pub sets: Arc<ReplicaSetCache>,
+    /// The pods of those.
+    pub pods: Arc<PodCache>,
+    /// The controllers' gates.
+    pub gates: Arc<FeatureGates>,
+}
+
+impl DeploymentPlanner {
+    /// Has changes of Deployments, sets and pods put the keys of Deployments into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let added = queue.clone();
+        self.deployments.on_change(move |delta| delta.sides().take(1).for_each(|deployment| added.add(deployment.key())));
+        let (deployments, woken) = (Arc::clone(&self.deployments), queue.clone());
+        self.sets.on_change(move |delta| wake_for_set(&deployments, &woken, delta));
+        let (deployments, sets, woken) = (Arc::clone(&self.deployments), Arc::clone(&self.sets), queue.clone());
+        self.pods.on_change(move |delta| wake_for_pod(&deployments, &sets, &woken, delta));
+    }
+}
+
+/// Wakes the Deployment that controls the set or did, and for an orphan every one that selects it.
+fn wake_for_set(deployments: &DeploymentCache, queue: &Queue<ObjectKey>, delta: &Delta<ReplicaSetView>) {
+    delta.sides().filter_map(|set| owner_of(deployments, set)).for_each(|deployment| queue.add(deployment.key()));
+    if let Some(orphan) = delta.new.as_ref().filter(|set| set.meta.controller().is_none() && !set.meta.labels.is_empty()) {
+        let changed = delta.old.as_ref().is_none_or(|old| old.meta.labels != orphan.meta.labels || old.meta.owners != orphan.meta.owners);
+        let known = deployments.read();
+        let selecting = known.in_namespace(&orphan.meta.namespace).filter(|deployment| changed && selects(deployment, &orphan.meta.labels));
+        selecting.for_each(|deployment| queue.add(deployment.key()));
+    }
+}
+
+/// Wakes the Deployment that a pod belongs to, where the pod itself, and not only its set's status, counts in the plan.
+fn wake_for_pod(deployments: &DeploymentCache, sets: &ReplicaSetCache, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
+    let Some(matters) = matters(delta) else { return };
+    for pod in delta.sides().take(1) {
+        let Some(owner) = pod.meta.controller().filter(|owner| owner.kind == "ReplicaSet") else { return };
+        let set = sets.read().index().by_uid(&owner.uid).cloned();
+        match set {
+            Some(set) => {
+                let deployment = owner_of(deployments, &set).filter(|deployment| matters == Matters::Always || watches_pods(deployment));
+                deployment.into_iter().for_each(|deployment| queue.add(deployment.key()));
+            }
+            // A terminating pod without a set counts for every Deployment that selects it.
+            None => {
+                let known = deployments.read();
+                let of = |deployment: &&Arc<DeploymentView>| watches_pods(deployment) && selects(deployment, &pod.meta.labels);
+                known.in_namespace(&pod.meta.namespace).filter(of).for_each(|deployment| queue.add(deployment.key()));
+            }
+        }
+    }
+}
+
+/// Which Deployments a pod's change is of interest to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matters {
+    /// All.
+    Always,
+    /// Those that wait for pods to be gone.
+    Leaving,
+}
+
+fn matters(delta: &Delta<PodView>) -> Option<Matters> {
+    let fails = |pod: &Arc<PodView>| pod.unschedulable || !pod.waiting_reasons.is_empty();
+    match (&delta.old, &delta.new) {
+        (Some(old), Some(new)) if old.waiting_reasons != new.waiting_reasons || old.unschedulable != new.unschedulable => {
+            Some(Matters::Always)
+        }
+        (Some(old), Some(new)) => {
+            let left = old.meta.deleted != new.meta.deleted || old.phase.is_finished() != new.phase.is_finished();
+            left.then_some(Matters::Leaving)
+        }
+        (None, Some(new)) => fails(new).then_some(Matters::Always),
+        (Some(_), None) => Some(Matters::Leaving),
+        (None, None) => None,
+    }
+}
+
+/// Recreate, or a policy that waits for pods to be gone.
+fn watches_pods(deployment: &DeploymentView) -> bool {
+    deployment.spec.strategy.type_ == "Recreate"
+        || deployment.spec.pod_replacement_policy.is_some()
+        || deployment.annotations.contains_key(POD_REPLACEMENT_POLICY)
+}
+
+/// The annotation that stands for the field where the API server does not know it.
+const POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
+
+fn owner_of(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<DeploymentView>> {
+    let owner = set.meta.controller().filter(|owner| owner.kind == "Deployment")?;
+    let deployment = deployments.get(&ObjectKey::new(&set.meta.namespace, &owner.name))?;
+    (deployment.meta.uid == owner.uid).then_some(deployment)
+}
+
+fn selects(deployment: &DeploymentView, labels: &berth_workloads::selector::Labels) -> bool {
+    deployment.selector.as_ref().is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
+}
+
+impl Planner for DeploymentPlanner {
+    fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let deployment = self.deployments.get(key)?;
+        let known = self.sets.read();
+        let orphans = known.index().orphans(&key.namespace).filter(|set| selects(&deployment, &set.meta.labels));
+        let sets: Vec<_> = known.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
+        let is_known_set = |uid: &str| known.index().by_uid(uid).is_some();
+        let name_taken = |name: &str| known.get(&ObjectKey::new(&key.namespace, name)).is_some();
+        let mut pods = self.pods.read();
+        let pods = pods.index_mut().of_sets(&sets, deployment.selector.as_ref(), &key.namespace, &is_known_set, now);
+        Some(deployment::plan(&State {
+            deployment: &deployment,
+            sets: sets.iter().map(|set| &**set).collect(),
+            name_taken: &name_taken,
+            pods: &pods,
+            last_error,
+            gates: &self.gates,
+            now,
+        }))
+    }
+}

@@ -1,0 +1,139 @@
+//! One look of a controller that decides by a plan: settle what is unknown, wait for own writes, plan, carry out.
+
+use crate::{
+    cache::{ObjectKey, Warm},
+    cluster::ResourceName,
+    executor::{Carried, Executor},
+    lock,
+    own_writes::{Gone, OwnWrites, Shown},
+    worker::{Looked, Queue, Reconcile},
+};
+use berth_store::env::Clock;
+use berth_workloads::Plan;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// What one controller decides, from its caches.
+pub trait Planner: Send + Sync + 'static {
+    /// The plan for `key`; `None` if its object is not there. `last_error` is why pods or objects could not be made or deleted last time.
+    fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan>;
+
+    /// A look is put off because the cache of `resource` does not show this controller's own writes yet.
+    fn put_off(&self, _resource: ResourceName) {}
+}
+
+/// Looks at the keys of one controller.
+pub struct PlanLoop<P> {
+    planner: P,
+    executor: Executor,
+    clock: Arc<dyn Clock>,
+    queue: Queue<ObjectKey>,
+    caches: Caches,
+    own: Arc<Mutex<OwnWrites<ObjectKey>>>,
+    errors: Mutex<BTreeMap<ObjectKey, String>>,
+}
+
+/// The caches that a plan is made from.
+#[derive(Clone)]
+struct Caches(Vec<Arc<dyn Warm>>);
+
+impl<P: Planner> PlanLoop<P> {
+    /// A loop over `queue`. Own writes to the resources of `caches` are awaited there. To be called before the caches start.
+    #[must_use]
+    pub fn new(planner: P, executor: Executor, clock: Arc<dyn Clock>, queue: Queue<ObjectKey>, caches: Vec<Arc<dyn Warm>>) -> Arc<Self> {
+        let own = Arc::new(Mutex::new(OwnWrites::default()));
+        for cache in &caches {
+            let (own, queue, resource) = (Arc::clone(&own), queue.clone(), cache.resource());
+            cache.on_revision(Box::new(move |revision| wake(&own, &queue, resource, revision)));
+        }
+        Arc::new(Self { planner, executor, clock, queue, caches: Caches(caches), own, errors: Mutex::default() })
+    }
+
+    /// From now on `key` waits for what was written. If the caches were faster, it is looked at again at once.
+    fn record(&self, key: &ObjectKey, carried: &mut Carried) {
+        lock(&self.own).record(key, std::mem::take(&mut carried.writes));
+        for cache in &self.caches.0 {
+            wake(&self.own, &self.queue, cache.resource(), cache.revision());
+        }
+    }
+
+    async fn look_at(&self, key: &ObjectKey) -> Looked {
+        let unsettled = lock(&self.own).take_unsettled(key);
+        if !unsettled.is_empty() {
+            let mut carried = self.executor.settle(unsettled).await;
+            self.record(key, &mut carried);
+            if carried.error.is_some() {
+                return Looked::Failed;
+            }
+        }
+        if let Some(resource) = lock(&self.own).blocked(key, &self.caches) {
+            self.planner.put_off(resource);
+            return Looked::Finished;
+        }
+        let now = self.clock.now();
+        let last_error = lock(&self.errors).get(key).cloned();
+        let Some(plan) = self.planner.plan(key, last_error.as_deref(), now) else {
+            self.forget(key);
+            return Looked::Finished;
+        };
+        plan.waits.iter().for_each(|wait| tracing::debug!(%key, "{wait}"));
+        let look_again = plan.look_again;
+        let mut carried = self.executor.carry_out(plan).await;
+        self.record(key, &mut carried);
+        self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now)))
+    }
+
+    fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {
+        if let Some(error) = &carried.error {
+            tracing::debug!(%key, %error, "a plan could not be carried out; looking again");
+            if let Some(error) = &carried.reportable {
+                lock(&self.errors).insert(key.clone(), error.clone());
+            }
+            return Looked::Failed;
+        }
+        if had_error {
+            // The status still tells of the error that is no more.
+            lock(&self.errors).remove(key);
+            return Looked::Again(self.clock.now());
+        }
+        look_again.map_or(Looked::Finished, Looked::Again)
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        lock(&self.own).forget(key);
+        lock(&self.errors).remove(key);
+    }
+}
+
+impl<P: Planner> Reconcile<ObjectKey> for PlanLoop<P> {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+        Box::pin(self.look_at(key))
+    }
+}
+
+fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: ResourceName, revision: u64) {
+    let woken = lock(own).advance(resource, revision);
+    woken.into_iter().for_each(|key| queue.add(key));
+}
+
+impl Caches {
+    fn of(&self, resource: ResourceName) -> Option<&Arc<dyn Warm>> {
+        self.0.iter().find(|cache| cache.resource() == resource)
+    }
+}
+
+impl Shown for Caches {
+    fn revision(&self, resource: ResourceName) -> u64 {
+        // What no plan is made from need not be awaited.
+        self.of(resource).map_or(u64::MAX, |cache| cache.revision())
+    }
+
+    fn is_gone(&self, gone: &Gone) -> bool {
+        let key = ObjectKey::new(&gone.name.namespace, &gone.name.name);
+        self.of(gone.name.resource).is_none_or(|cache| !cache.shows_alive(&key, &gone.uid))
+    }
+}

@@ -1,0 +1,439 @@
+//! Pods by owner and node, with running counts for each ReplicaSet, so that a look costs what has changed and not what there is.
+
+use crate::{
+    cache::{Index, ObjectKey, View},
+    owners::remove_from,
+};
+use berth_workloads::{
+    counts::{PodCounts, PodSource, Role, SetPods, role},
+    selector::Selector,
+    view::{PodView, ReplicaSetView},
+};
+use jiff::Timestamp;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Why containers wait when a pod does not come up by itself.
+const FAILING_REASONS: [&str; 4] = ["CrashLoopBackOff", "CreateContainerError", "ErrImagePull", "ImagePullBackOff"];
+
+type Pods = BTreeMap<ObjectKey, Arc<PodView>>;
+
+/// The index of a cache of pods.
+#[derive(Default)]
+pub struct PodIndex {
+    /// By the uid of the controller.
+    owned: BTreeMap<String, Owned>,
+    /// Without a controller, by namespace.
+    orphans: BTreeMap<String, Pods>,
+    /// By node; unbound ones under the empty name.
+    nodes: BTreeMap<String, Pods>,
+    /// Uids of controllers that have terminating pods, with their number, by namespace.
+    terminating: BTreeMap<String, BTreeMap<String, u32>>,
+}
+
+/// The pods of one controller.
+#[derive(Default)]
+struct Owned {
+    pods: Pods,
+    /// Absent until somebody asks.
+    counted: Option<Counted>,
+    /// Terminating pods by the end of their grace period.
+    going: BTreeSet<(Timestamp, ObjectKey)>,
+    /// Active pods that do not come up.
+    failing: BTreeSet<ObjectKey>,
+}
+
+/// Running counts for one ReplicaSet. They hold for its generation: selector, template and minReadySeconds are of the spec.
+struct Counted {
+    set: Arc<ReplicaSetView>,
+    /// Availability is as of this time.
+    now: Timestamp,
+    counts: PodCounts,
+    /// Ready pods that are not available yet, by when they will be.
+    pending: BTreeSet<(Timestamp, ObjectKey)>,
+}
+
+impl PodIndex {
+    /// The counts of a set's pods at `now`, and when the next ready pod becomes available. `now` must not go backwards.
+    ///
+    /// Costs what became available since the last call; after a change of the set's spec, what the set owns.
+    pub fn counts(&mut self, set: &Arc<ReplicaSetView>, now: Timestamp) -> (PodCounts, Option<Timestamp>) {
+        let (mut counts, next) = self.owned.get_mut(&set.meta.uid).map(|owned| owned.counts(set, now)).unwrap_or_default();
+        counts.adoptable = u32::try_from(self.adoptable(set).count()).unwrap_or(u32::MAX);
+        (counts, next)
+    }
+
+    /// Pods that this uid controls, by key.
+    pub fn controlled_by(&self, uid: &str) -> impl Iterator<Item = &Arc<PodView>> {
+        self.owned.get(uid).into_iter().flat_map(|owned| owned.pods.values())
+    }
+
+    /// Pods on a node, by key; the empty name gives the unbound ones.
+    pub fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<PodView>> {
+        self.nodes.get(node).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Nodes with pods on them; the empty name, if some are unbound.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    /// A set's pods, for its plan. `related` are all sets with the same controller as `set`, itself included.
+    #[must_use]
+    pub fn source<'a>(&'a self, set: &'a ReplicaSetView, related: &'a [Arc<ReplicaSetView>]) -> SetPodSource<'a> {
+        SetPodSource { index: self, set, related, ranks: RefCell::default() }
+    }
+
+    /// The pods of a Deployment's sets, for its plan. `is_known_set` says whether a ReplicaSet of this uid exists.
+    #[must_use]
+    pub fn of_sets<'a>(
+        &'a mut self,
+        sets: &[Arc<ReplicaSetView>],
+        selector: Option<&'a Selector>,
+        namespace: &'a str,
+        is_known_set: &'a dyn Fn(&str) -> bool,
+        now: Timestamp,
+    ) -> DeploymentPods<'a> {
+        let counts = sets.iter().map(|set| (set.meta.uid.clone(), self.counts(set, now).0)).collect();
+        DeploymentPods { index: self, counts, selector, namespace, is_known_set }
+    }
+
+    fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a PodView> {
+        let orphans = self.orphans.get(&set.meta.namespace).into_iter().flat_map(BTreeMap::values);
+        orphans.map(|pod| &**pod).filter(|pod| pod.is_active() && role(set, pod) == Role::Orphan)
+    }
+
+    fn add(&mut self, pod: &Arc<PodView>) {
+        let key = pod.key();
+        self.nodes.entry(pod.node_name.clone()).or_default().insert(key.clone(), Arc::clone(pod));
+        let Some(owner) = pod.meta.controller() else {
+            self.orphans.entry(pod.meta.namespace.clone()).or_default().insert(key, Arc::clone(pod));
+            return;
+        };
+        if pod.is_terminating() {
+            *self.terminating.entry(pod.meta.namespace.clone()).or_default().entry(owner.uid.clone()).or_default() += 1;
+        }
+        self.owned.entry(owner.uid.clone()).or_default().add(key, pod);
+    }
+
+    fn remove(&mut self, pod: &Arc<PodView>) {
+        let key = pod.key();
+        remove_from(&mut self.nodes, &pod.node_name, &key);
+        let Some(owner) = pod.meta.controller() else {
+            return remove_from(&mut self.orphans, &pod.meta.namespace, &key);
+        };
+        if pod.is_terminating() {
+            self.remove_terminating(&pod.meta.namespace, &owner.uid);
+        }
+        if let Some(owned) = self.owned.get_mut(&owner.uid) {
+            owned.remove(&key, pod);
+        }
+    }
+
+    fn remove_terminating(&mut self, namespace: &String, owner: &String) {
+        let Some(owners) = self.terminating.get_mut(namespace) else { return };
+        match owners.get_mut(owner) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => remove_from(&mut self.terminating, namespace, owner),
+        }
+    }
+}
+
+impl Index<PodView> for PodIndex {
+    fn change(&mut self, old: Option<&Arc<PodView>>, new: Option<&Arc<PodView>>) {
+        old.into_iter().for_each(|pod| self.remove(pod));
+        new.into_iter().for_each(|pod| self.add(pod));
+        // Only now: an update of an owner's only pod must not cost it its counts.
+        let owner = old.and_then(|pod| pod.meta.controller());
+        if let Some(owner) = owner.filter(|owner| self.owned.get(&owner.uid).is_some_and(|owned| owned.pods.is_empty())) {
+            self.owned.remove(&owner.uid);
+        }
+    }
+}
+
+impl Owned {
+    fn counts(&mut self, set: &Arc<ReplicaSetView>, now: Timestamp) -> (PodCounts, Option<Timestamp>) {
+        let known = self.counted.take().filter(|counted| counted.set.meta.generation == set.meta.generation);
+        let mut counted = known.unwrap_or_else(|| Counted::count(set, &self.pods, now));
+        counted.advance(now);
+        let counted = self.counted.insert(counted);
+        (counted.counts, counted.pending.first().map(|(at, _)| *at))
+    }
+
+    fn add(&mut self, key: ObjectKey, pod: &Arc<PodView>) {
+        if let Some(counted) = &mut self.counted {
+            counted.change(&key, pod, Sign::Plus);
+        }
+        if let Some(until) = pod.meta.deleted.filter(|_| pod.is_terminating()) {
+            self.going.insert((until, key.clone()));
+        }
+        if is_failing(pod) {
+            self.failing.insert(key.clone());
+        }
+        self.pods.insert(key, Arc::clone(pod));
+    }
+
+    fn remove(&mut self, key: &ObjectKey, pod: &Arc<PodView>) {
+        if let Some(counted) = &mut self.counted {
+            counted.change(key, pod, Sign::Minus);
+        }
+        if let Some(until) = pod.meta.deleted {
+            self.going.remove(&(until, key.clone()));
+        }
+        self.failing.remove(key);
+        self.pods.remove(key);
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
+impl Counted {
+    fn count(set: &Arc<ReplicaSetView>, pods: &Pods, now: Timestamp) -> Self {
+        let mut counted = Self { set: Arc::clone(set), now, counts: PodCounts::default(), pending: BTreeSet::new() };
+        pods.iter().for_each(|(key, pod)| counted.change(key, pod, Sign::Plus));
+        counted
+    }
+
+    /// Adds or takes away what one pod counts for.
+    fn change(&mut self, key: &ObjectKey, pod: &PodView, sign: Sign) {
+        let (one, due) = PodCounts::recount(&self.set, [pod], self.now);
+        let total = &mut self.counts;
+        let fields = [
+            (&mut total.active, one.active),
+            (&mut total.ready, one.ready),
+            (&mut total.available, one.available),
+            (&mut total.fully_labeled, one.fully_labeled),
+            (&mut total.terminating, one.terminating),
+            (&mut total.mismatched, one.mismatched),
+            (&mut total.mismatched_terminating, one.mismatched_terminating),
+        ];
+        for (total, one) in fields {
+            match sign {
+                Sign::Plus => *total += one,
+                Sign::Minus => *total -= one,
+            }
+        }
+        if let Some(due) = due {
+            match sign {
+                Sign::Plus => self.pending.insert((due, key.clone())),
+                Sign::Minus => self.pending.remove(&(due, key.clone())),
+            };
+        }
+    }
+
+    /// Counts as available what has become so by `now`.
+    fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        while self.pending.first().is_some_and(|(at, _)| *at <= self.now) {
+            self.pending.pop_first();
+            self.counts.available += 1;
+        }
+    }
+}
+
+fn is_failing(pod: &PodView) -> bool {
+    pod.is_active() && (pod.unschedulable || pod.waiting_reasons.iter().any(|reason| FAILING_REASONS.contains(&reason.as_str())))
+}
+
+/// A ReplicaSet's pods, for its plan.
+pub struct SetPodSource<'a> {
+    index: &'a PodIndex,
+    set: &'a ReplicaSetView,
+    related: &'a [Arc<ReplicaSetView>],
+    /// Answers of `related_on_node`: each node is counted once in a look.
+    ranks: RefCell<BTreeMap<String, u32>>,
+}
+
+impl SetPodSource<'_> {
+    fn owned(&self, wanted: Role) -> Vec<&PodView> {
+        let pods = self.index.controlled_by(&self.set.meta.uid).map(|pod| &**pod);
+        pods.filter(|pod| pod.is_active() && role(self.set, pod) == wanted).collect()
+    }
+
+    fn count_related(&self, node_name: &str) -> u32 {
+        let in_namespace = self.index.on_node(node_name).filter(|pod| pod.meta.namespace == self.set.meta.namespace);
+        let is_related = |pod: &PodView| self.selectors().any(|selector| selector.matches(&pod.meta.labels));
+        let count = in_namespace.filter(|pod| pod.is_active() && is_related(pod)).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        self.related.iter().filter_map(|set| set.selector.as_ref())
+    }
+}
+
+impl PodSource for SetPodSource<'_> {
+    fn active(&self) -> Vec<&PodView> {
+        self.owned(Role::Owned)
+    }
+
+    fn mismatched(&self) -> Vec<&PodView> {
+        self.owned(Role::Mismatched)
+    }
+
+    fn adoptable(&self) -> Vec<&PodView> {
+        self.index.adoptable(self.set).collect()
+    }
+
+    fn related_on_node(&self, node_name: &str) -> u32 {
+        if self.set.meta.controller().is_none() {
+            return 0;
+        }
+        if let Some(known) = self.ranks.borrow().get(node_name) {
+            return *known;
+        }
+        let count = self.count_related(node_name);
+        self.ranks.borrow_mut().insert(node_name.to_owned(), count);
+        count
+    }
+}
+
+/// The pods of a Deployment's ReplicaSets, for its plan.
+pub struct DeploymentPods<'a> {
+    index: &'a PodIndex,
+    counts: BTreeMap<String, PodCounts>,
+    selector: Option<&'a Selector>,
+    namespace: &'a str,
+    is_known_set: &'a dyn Fn(&str) -> bool,
+}
+
+impl SetPods for DeploymentPods<'_> {
+    fn counts(&self, set_uid: &str) -> PodCounts {
+        self.counts.get(set_uid).copied().unwrap_or_default()
+    }
+
+    fn last_to_go(&self, set_uid: &str) -> Option<&PodView> {
+        let owned = self.index.owned.get(set_uid)?;
+        let (_, key) = owned.going.last()?;
+        owned.pods.get(key).map(|pod| &**pod)
+    }
+
+    fn failing(&self, set_uid: &str) -> Option<&PodView> {
+        let owned = self.index.owned.get(set_uid)?;
+        owned.pods.get(owned.failing.first()?).map(|pod| &**pod)
+    }
+
+    fn terminating_without_set(&self) -> u32 {
+        let owners = self.index.terminating.get(self.namespace).into_iter().flat_map(BTreeMap::keys);
+        let pods = owners.filter(|uid| !(self.is_known_set)(uid)).flat_map(|uid| self.index.controlled_by(uid));
+        let counted = pods.filter(|pod| pod.is_terminating() && self.is_of_deployment(pod)).count();
+        u32::try_from(counted).unwrap_or(u32::MAX)
+    }
+}
+
+impl DeploymentPods<'_> {
+    fn is_of_deployment(&self, pod: &PodView) -> bool {
+        let of_set = pod.meta.controller().is_some_and(|owner| owner.kind == "ReplicaSet");
+        of_set && pod.meta.namespace == self.namespace && self.selector.is_some_and(|selector| selector.matches(&pod.meta.labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_workloads::view::{Meta, PodPhase};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+    use proptest::prelude::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn set(generation: i64, min_ready_seconds: i32) -> Arc<ReplicaSetView> {
+        let labels: BTreeMap<_, _> = [("app".to_owned(), "web".to_owned())].into();
+        let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+        let meta = Meta { namespace: "ns".into(), name: "web".into(), uid: "set".into(), generation, ..Meta::default() };
+        Arc::new(ReplicaSetView { meta, selector: Selector::parse(&selector), min_ready_seconds, ..ReplicaSetView::default() })
+    }
+
+    prop_compose! {
+        fn any_pod()(
+            name in 0u8..6, owner in 0u8..3, labels in 0u8..2, phase in 0u8..3, ready_since in proptest::option::of(0i64..60),
+            deleted in proptest::option::weighted(0.3, 0i64..90), node in 0u8..3, waiting in 0u8..2,
+        ) -> Arc<PodView> {
+            let owner_reference = OwnerReference { uid: ["set", "other", ""][usize::from(owner)].into(), controller: Some(true), ..OwnerReference::default() };
+            Arc::new(PodView {
+                meta: Meta {
+                    namespace: "ns".into(),
+                    name: format!("p{name}"),
+                    uid: format!("uid{name}"),
+                    labels: [("app".to_owned(), ["web", "db"][usize::from(labels)].to_owned())].into(),
+                    owners: if owner == 2 { Vec::new() } else { vec![owner_reference] },
+                    deleted: deleted.map(at),
+                    ..Meta::default()
+                },
+                node_name: ["", "n1", "n2"][usize::from(node)].into(),
+                phase: [PodPhase::Pending, PodPhase::Running, PodPhase::Failed][usize::from(phase)],
+                ready: ready_since.is_some(),
+                ready_since: ready_since.map(at),
+                waiting_reasons: if waiting == 1 { vec!["ErrImagePull".into()] } else { Vec::new() },
+                ..PodView::default()
+            })
+        }
+    }
+
+    proptest! {
+        /// After any changes, at any time, running counts are what counting from scratch gives.
+        #[test]
+        fn running_counts_equal_a_recount(
+            steps in proptest::collection::vec((any_pod(), any::<bool>(), 0i64..5, 1i64..4), 1..60), min_ready in prop_oneof![Just(0), Just(7), Just(30)],
+        ) {
+            let (mut index, mut pods, mut now) = (PodIndex::default(), BTreeMap::<String, Arc<PodView>>::new(), 0);
+            for (pod, present, seconds, generation) in steps {
+                now += seconds;
+                let set = set(generation / 3, min_ready);
+                let old = if present { pods.insert(pod.meta.name.clone(), Arc::clone(&pod)) } else { pods.remove(&pod.meta.name) };
+                index.change(old.as_ref(), present.then_some(&pod));
+                let wanted = PodCounts::recount(&set, pods.values().map(|pod| &**pod), at(now));
+                prop_assert_eq!(index.counts(&set, at(now)), wanted);
+                let known = |uid: &str| uid == "set";
+                let all = pods.values();
+                let without_set = all.clone().filter(|pod| {
+                    pod.is_terminating() && pod.meta.controller().is_some_and(|owner| owner.uid == "other") && pod.meta.labels["app"] == "web"
+                });
+                let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by("set")).map(|pod| pod.meta.deleted).max();
+                let any_failing = all.clone().any(|pod| pod.meta.is_controlled_by("set") && is_failing(pod));
+                let without_set = without_set.filter(|pod| pod.meta.controller().is_some_and(|owner| owner.kind == "ReplicaSet")).count();
+                let view = index.of_sets(&[Arc::clone(&set)], set.selector.as_ref(), "ns", &known, at(now));
+                prop_assert_eq!(view.last_to_go("set").map(|pod| pod.meta.deleted), wanted_last);
+                prop_assert_eq!(view.failing("set").is_some(), any_failing);
+                prop_assert_eq!(view.terminating_without_set() as usize, without_set);
+                let on_nodes: usize = index.nodes().map(|node| index.on_node(node).count()).sum();
+                prop_assert_eq!(on_nodes, pods.len());
+            }
+            for pod in pods.values() { index.change(Some(pod), None); }
+            prop_assert!(index.nodes.is_empty() && index.orphans.is_empty() && index.terminating.is_empty());
+        }
+    }
+
+    #[test]
+    fn related_pods_are_those_that_any_sibling_selects() {
+        let mut index = PodIndex::default();
+        let pod = |name: &str, app: &str, node: &str, phase| {
+            let labels = [("app".to_owned(), app.to_owned())].into();
+            let meta = Meta { namespace: "ns".into(), name: name.into(), uid: name.into(), labels, ..Meta::default() };
+            Arc::new(PodView { meta, node_name: node.into(), phase, ..PodView::default() })
+        };
+        for pod in [
+            pod("a", "web", "n1", PodPhase::Running),
+            pod("b", "web", "n1", PodPhase::Failed),
+            pod("c", "db", "n1", PodPhase::Running),
+            pod("d", "web", "n2", PodPhase::Running),
+        ] {
+            index.change(None, Some(&pod));
+        }
+        let mut owned = (*set(1, 0)).clone();
+        let related = [set(1, 0)];
+        assert_eq!(index.source(&owned, &related).related_on_node("n1"), 0, "a set without a controller has no related pods");
+        owned.meta.owners = vec![OwnerReference { uid: "deployment".into(), controller: Some(true), ..OwnerReference::default() }];
+        let source = index.source(&owned, &related);
+        assert_eq!(["n1", "n2", "n3", "n1"].map(|node| source.related_on_node(node)), [1, 1, 0, 1]);
+    }
+}

@@ -1,0 +1,113 @@
+//! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
+
+use crate::{
+    cache::{Cache, Delta, ObjectKey, View},
+    cluster::ResourceName,
+    metrics::Metrics,
+    owners::OwnerIndex,
+    plan_loop::Planner,
+    pods::PodIndex,
+    worker::Queue,
+};
+use berth_api::FeatureGates;
+use berth_workloads::{
+    Action, Plan,
+    replica_set::{self, State},
+    view::{PodView, ReplicaSetView},
+};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// All pods.
+pub type PodCache = Cache<PodView, PodIndex>;
+/// All ReplicaSets of one group.
+pub type ReplicaSetCache = Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>;
+
+/// Plans ReplicaSets.
+pub struct ReplicaSetPlanner {
+    /// The sets.
+    pub sets: Arc<ReplicaSetCache>,
+    /// Their pods.
+    pub pods: Arc<PodCache>,
+    /// The controllers' gates.
+    pub gates: Arc<FeatureGates>,
+    /// Where looks put off are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl ReplicaSetPlanner {
+    /// Has changes of sets and pods put the keys of sets into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let added = queue.clone();
+        self.sets.on_change(move |delta| delta.sides().take(1).for_each(|set| added.add(set.key())));
+        let (sets, queue) = (Arc::clone(&self.sets), queue.clone());
+        self.pods.on_change(move |delta| wake_for_pod(&sets, &queue, delta));
+    }
+}
+
+/// Wakes the set that controls the pod or did, and for an orphan every set that selects it.
+fn wake_for_pod(sets: &ReplicaSetCache, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
+    let known = sets.read();
+    for pod in delta.sides() {
+        let set = pod.meta.controller().and_then(|owner| known.index().by_uid(&owner.uid));
+        set.into_iter().for_each(|set| queue.add(set.key()));
+    }
+    if let Some(orphan) = delta.new.as_ref().filter(|pod| pod.meta.controller().is_none()).filter(|_| is_new_orphan(delta)) {
+        let selects = |set: &&Arc<ReplicaSetView>| {
+            set.selector.as_ref().is_some_and(|selector| !selector.is_empty() && selector.matches(&orphan.meta.labels))
+        };
+        known.in_namespace(&orphan.meta.namespace).filter(selects).for_each(|set| queue.add(set.key()));
+    }
+}
+
+/// Whether an orphan's change can make a difference to a set: it is new, or its labels or owners have changed.
+fn is_new_orphan(delta: &Delta<PodView>) -> bool {
+    match (&delta.old, &delta.new) {
+        (Some(old), Some(new)) => old.meta.labels != new.meta.labels || old.meta.owners != new.meta.owners,
+        (None, Some(_)) => true,
+        _ => false,
+    }
+}
+
+impl Planner for ReplicaSetPlanner {
+    fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let set = self.sets.get(key)?;
+        let related: Vec<_> = match set.meta.controller() {
+            Some(owner) => self.sets.read().index().controlled_by(&owner.uid).cloned().collect(),
+            None => Vec::new(),
+        };
+        let mut pods = self.pods.read();
+        let (counts, next_available_at) = pods.index_mut().counts(&set, now);
+        let source = pods.index().source(&set, &related);
+        let gates = &self.gates;
+        let plan = replica_set::plan(&State { set: &set, counts, next_available_at, pods: &source, last_error, gates, now });
+        self.measure(&plan, pods.index(), &set, now);
+        Some(plan)
+    }
+
+    fn put_off(&self, resource: ResourceName) {
+        self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
+    }
+}
+
+impl ReplicaSetPlanner {
+    /// Notes how old the ready pods are that were chosen among others, measured by the youngest ready one.
+    fn measure(&self, plan: &Plan, pods: &PodIndex, set: &ReplicaSetView, now: Timestamp) {
+        let victims = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
+            Action::DeletePods { pods, .. } => Some(pods),
+            _ => None,
+        });
+        let Some(victims) = victims else { return };
+        let ready_since = |pod: &Arc<PodView>| pod.ready_since.filter(|_| pod.ready && pod.is_active());
+        let ready: Vec<_> = pods.controlled_by(&set.meta.uid).filter_map(|pod| Some((&*pod.meta.uid, ready_since(pod)?))).collect();
+        let age = |since: Timestamp| now.duration_since(since).as_millis();
+        let Some(youngest) = ready.iter().map(|(_, since)| age(*since)).min().filter(|age| *age > 0) else { return };
+        let chosen = victims.iter().map(|victim| &*victim.uid).collect::<std::collections::BTreeSet<_>>();
+        let was_sorted = chosen.len() < ready.len();
+        for (_, since) in ready.iter().filter(|(uid, _)| was_sorted && chosen.contains(uid)) {
+            // Whole numbers, as upstream: the ratio's fraction is lost.
+            let ratio = u32::try_from(age(*since) / youngest).unwrap_or(u32::MAX);
+            self.metrics.sorting_deletion_age_ratio.observe(f64::from(ratio));
+        }
+    }
+}
