@@ -12,7 +12,7 @@ use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, ObjectRef, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
 };
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use serde::Deserialize;
@@ -133,7 +133,7 @@ impl Executor {
         plan.events.iter().for_each(|event| self.events.record(event));
         let mut carried = Carried::default();
         for stage in plan.stages {
-            carried.add(gather(stage.actions.into_iter().map(|action| self.act(action))).await);
+            carried.add(gather(stage.actions.into_iter().map(|action| self.act(action).boxed()).collect()).await);
             if carried.error.is_some() {
                 break;
             }
@@ -143,7 +143,7 @@ impl Executor {
 
     /// Repeats writes of unknown outcome. Those that are still unknown are in the answer.
     pub async fn settle(&self, unsettled: Vec<Unsettled>) -> Carried {
-        gather(unsettled.into_iter().map(|write| self.settle_one(write))).await
+        gather(unsettled.into_iter().map(|write| self.settle_one(write).boxed()).collect()).await
     }
 
     async fn act(&self, action: Action) -> Carried {
@@ -154,10 +154,14 @@ impl Executor {
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
             }
-            Action::CreatePods { template, count, owner, owner_kind } => self.create_pods(&template, count, &owner, owner_kind).await.reported(),
+            Action::CreatePods { template, count, owner, owner_kind } => {
+                self.create_pods(&template, count, &owner, owner_kind).await.reported()
+            }
             Action::DeletePods { pods, owner, owner_kind } => self.delete_pods(&pods, &owner, owner_kind).await.reported(),
             Action::Bind { pod, node } => match self.cluster.bind(&name_of(&pod), &pod.uid, &node).await {
-                Ok(revision) => Carried { writes: Writes { revisions: [(PODS, revision)].into(), ..Writes::default() }, ..Carried::default() },
+                Ok(revision) => {
+                    Carried { writes: Writes { revisions: [(PODS, revision)].into(), ..Writes::default() }, ..Carried::default() }
+                }
                 Err(error) => Carried::unknown_or(error, || Unsettled::Read(gone(&pod))),
             },
         }
@@ -244,7 +248,7 @@ impl Executor {
         let (mut carried, mut left, mut batch) = (Carried::default(), count, 1);
         while left > 0 && carried.error.is_none() {
             let size = batch.min(left);
-            carried.add(gather((0..size).map(|_| self.create_pod(template, owner, owner_kind))).await);
+            carried.add(gather((0..size).map(|_| self.create_pod(template, owner, owner_kind).boxed()).collect()).await);
             left -= size;
             batch = size * 2;
         }
@@ -273,7 +277,7 @@ impl Executor {
     }
 
     async fn delete_pods(&self, pods: &[ObjectRef], owner: &ObjectRef, owner_kind: &'static str) -> Carried {
-        gather(pods.iter().map(|pod| self.delete_pod(pod, owner, owner_kind))).await
+        gather(pods.iter().map(|pod| self.delete_pod(pod, owner, owner_kind).boxed()).collect()).await
     }
 
     async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
@@ -331,18 +335,13 @@ enum Presence {
 }
 
 /// Runs actions together, at most [`STAGE_CONCURRENCY`] at once.
-async fn gather(actions: impl Iterator<Item = impl Future<Output = Carried>>) -> Carried {
-    let results = bounded(stream::iter(actions));
-    results
-        .fold(Carried::default(), async |mut all, one| {
-            all.add(one);
-            all
-        })
-        .await
-}
-
-fn bounded<F: Future<Output = Carried>>(actions: impl Stream<Item = F>) -> impl Stream<Item = Carried> {
-    actions.buffer_unordered(STAGE_CONCURRENCY)
+async fn gather(actions: Vec<BoxFuture<'_, Carried>>) -> Carried {
+    let mut running = stream::iter(actions).buffer_unordered(STAGE_CONCURRENCY);
+    let mut carried = Carried::default();
+    while let Some(one) = running.next().await {
+        carried.add(one);
+    }
+    carried
 }
 
 /// Whether the write may have happened although it was answered with an error.
@@ -419,5 +418,165 @@ fn policy_of(propagation: Propagation) -> PropagationPolicy {
         Propagation::Background => PropagationPolicy::Background,
         Propagation::Foreground => PropagationPolicy::Foreground,
         Propagation::Orphan => PropagationPolicy::Orphan,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        metrics::Metrics,
+        testing::{FakeCluster, World},
+    };
+    use berth_workloads::Stage;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    fn reference(name: &str) -> ObjectRef {
+        let (namespace, name, uid) = ("ns".into(), name.into(), format!("uid-of-{name}"));
+        ObjectRef { group: "", resource: "pods", namespace, name, uid, resource_version: None }
+    }
+
+    fn unavailable() -> ApiError {
+        ApiError::Unavailable { message: "no answer".into() }
+    }
+
+    fn taken() -> ApiError {
+        ApiError::AlreadyExists { group: String::new(), resource: "pods".into(), name: "p".into() }
+    }
+
+    fn pods(count: usize) -> Action {
+        let owner = OwnerReference { uid: "set".into(), controller: Some(true), ..OwnerReference::default() };
+        let metadata = ObjectMeta {
+            generate_name: Some("web-".into()),
+            owner_references: Some(vec![owner]),
+            namespace: Some("ns".into()),
+            ..ObjectMeta::default()
+        };
+        let template = Box::new(Pod { metadata, ..Pod::default() });
+        Action::CreatePods { template, count, owner: reference("web"), owner_kind: "ReplicaSet" }
+    }
+
+    fn patch(name: &str) -> Action {
+        let target = ObjectRef { resource_version: Some("7".into()), ..reference(name) };
+        Action::Patch { target, subresource: Some("status"), patch: json!({"a": 1}), reason: String::new(), events: Outcome::default() }
+    }
+
+    fn plan(stages: Vec<Vec<Action>>) -> Plan {
+        Plan { stages: stages.into_iter().map(|actions| Stage { actions }).collect(), ..Plan::default() }
+    }
+
+    fn executor(world: &World, cluster: &Arc<FakeCluster>) -> Executor {
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
+        let cluster: Arc<dyn Cluster> = Arc::<FakeCluster>::clone(cluster);
+        let events = Recorder::new(Arc::clone(&cluster), world.env(), metrics, "test");
+        Executor::new(cluster, world.env().rng, events)
+    }
+
+    /// Carries a plan out against a cluster that answers so; gives what came of it and the calls, without the pods' random endings.
+    fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ApiError> + Send + 'static) -> (Carried, Vec<String>) {
+        let (world, cluster) = (World::default(), FakeCluster::new(answer));
+        let executor = executor(&world, &cluster);
+        let carried = world.block_on(async move { executor.carry_out(plan).await });
+        (carried, cluster.calls())
+    }
+
+    #[test]
+    fn a_stage_that_fails_is_the_last() {
+        let fail_b = |call: &str| if call.contains("patch pods b") { Err(ApiError::UnknownResource) } else { Ok(json!({})) };
+        let (carried, calls) = run(plan(vec![vec![patch("a")], vec![patch("b"), patch("c")], vec![patch("d")]]), fail_b);
+        let names: Vec<_> = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default()).collect();
+        assert_eq!(names, ["a/status", "b/status", "c/status"]);
+        assert!(matches!(carried.error, Some(CarryError::Api(ApiError::UnknownResource))));
+        assert_eq!((carried.reportable, carried.writes.revisions[&PODS]), (None, 103));
+    }
+
+    #[test]
+    fn patches_carry_uid_and_resource_version() {
+        let (_, calls) = run(plan(vec![vec![patch("a")]]), |_| Ok(json!({})));
+        assert_eq!(calls, [r#"patch pods a/status {"a":1,"metadata":{"resourceVersion":"7","uid":"uid-of-a"}}"#]);
+    }
+
+    #[test]
+    fn slow_start_stops_after_the_batch_that_failed() {
+        for (failing_call, calls_made) in [(1, 1), (2, 3), (3, 3), (4, 7), (8, 9)] {
+            let mut call = 0;
+            let (carried, calls) = run(plan(vec![vec![pods(9)]]), move |_| {
+                call += 1;
+                if call == failing_call { Err(ApiError::BadRequest { message: "no".into() }) } else { Ok(json!({})) }
+            });
+            assert_eq!((calls.len(), carried.reportable.as_deref()), (calls_made, Some("no")), "call {failing_call} fails");
+        }
+        assert_eq!(run(plan(vec![vec![pods(9)]]), |_| Ok(json!({}))).1.len(), 9);
+    }
+
+    #[test]
+    fn a_pod_of_a_terminating_namespace_is_no_failure() {
+        let cause = berth_registry::error::Cause { reason: "NamespaceTerminating".into(), message: String::new(), field: String::new() };
+        let (carried, _) = run(plan(vec![vec![pods(1)]]), move |_| {
+            let causes = vec![cause.clone()];
+            Err(ApiError::Forbidden { group: String::new(), resource: String::new(), name: String::new(), message: String::new(), causes })
+        });
+        assert!(carried.error.is_none());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_by_our_own_pod_is_success_and_by_another_is_tried_anew() {
+        for (controller, creates) in [("set", 1), ("other", NAME_TRIES)] {
+            let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": controller, "controller": true});
+            let (carried, calls) = run(plan(vec![vec![pods(1)]]), move |call| {
+                if call.starts_with("get") { Ok(json!({"metadata": {"ownerReferences": [owner]}})) } else { Err(taken()) }
+            });
+            assert_eq!(calls.iter().filter(|call| call.starts_with("create")).count(), creates, "{controller}");
+            assert_eq!(carried.error.is_none(), controller == "set");
+        }
+    }
+
+    #[test]
+    fn a_create_of_unknown_outcome_is_repeated_under_the_same_name() {
+        let (carried, first) = run(plan(vec![vec![pods(1)]]), |_| Err(unavailable()));
+        let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
+        let executor = executor(&world, &cluster);
+        let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
+        assert_eq!(cluster.calls(), first);
+        assert!(settled.error.is_none() && settled.writes.unsettled.is_empty() && settled.writes.revisions.contains_key(&PODS));
+    }
+
+    #[test]
+    fn a_change_of_unknown_outcome_is_read_and_not_repeated() {
+        let (carried, _) = run(plan(vec![vec![patch("a")]]), |_| Err(unavailable()));
+        let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
+        let executor = executor(&world, &cluster);
+        let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
+        assert_eq!((cluster.calls(), settled.writes.revisions[&PODS]), (vec!["get pods a".to_owned()], 101));
+    }
+
+    #[test]
+    fn a_pod_that_is_already_gone_is_success() {
+        let delete = || Action::DeletePods { pods: vec![reference("a")], owner: reference("web"), owner_kind: "ReplicaSet" };
+        let not_found = |_: &str| Err(ApiError::NotFound { group: String::new(), resource: "pods".into(), name: "a".into() });
+        let (carried, calls) = run(plan(vec![vec![delete()]]), not_found);
+        assert_eq!((carried.error.is_none(), carried.writes.gone.len(), calls), (true, 1, vec!["delete pods a uid-of-a".to_owned()]));
+        let (carried, _) = run(plan(vec![vec![delete()]]), |_| Ok(json!({})));
+        assert_eq!((carried.writes.gone.len(), carried.writes.revisions.len()), (0, 1));
+    }
+
+    #[test]
+    fn nobody_acts_for_an_owner_that_is_going() {
+        let confirm = || plan(vec![vec![Action::ConfirmAlive { target: reference("web") }], vec![patch("a")]]);
+        for (owner, calls_made) in [
+            (json!({"metadata": {"uid": "uid-of-web"}}), 2),
+            (json!({"metadata": {"uid": "uid-of-web", "deletionTimestamp": "2026-01-01T00:00:00Z"}}), 1),
+            (json!({"metadata": {"uid": "another"}}), 1),
+            (Value::Null, 1),
+        ] {
+            let (_, calls) = run(confirm(), move |call| Ok(if call.starts_with("get") { owner.clone() } else { json!({}) }));
+            assert_eq!(calls.len(), calls_made, "{calls:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_cut_to_a_label() {
+        let name = pod_name(&format!("{}-", "x".repeat(70)), &crate::testing::Numbers::default());
+        assert_eq!((name.len(), &name[..58]), (63, &*"x".repeat(58)));
     }
 }

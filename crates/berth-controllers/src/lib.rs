@@ -2,7 +2,6 @@
 
 pub mod cache;
 pub mod cluster;
-pub mod deployment;
 pub mod events;
 pub mod executor;
 pub mod local;

@@ -1,7 +1,29 @@
-//! What the tests of several modules share.
+//! What the tests of several modules share: a world of one thread whose time passes only when everybody waits for it, and a cluster that
+//! answers as told.
 
-use berth_store::env::Rng;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::{
+    cluster::{Change, Cluster, ObjectName, RawObject, ResourceName},
+    lock,
+};
+use berth_api::Object;
+use berth_registry::{ApiError, DeleteOptions, Subresource};
+use berth_store::env::{Clock, Env, Rng, Spawner};
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
 
 /// Counts up.
 #[derive(Default)]
@@ -11,5 +33,183 @@ impl Rng for Numbers {
     fn fill(&self, bytes: &mut [u8]) {
         let number = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
         bytes.iter_mut().zip(number.iter().cycle()).for_each(|(byte, next)| *byte = *next);
+    }
+}
+
+/// One thread's tasks and their clock.
+#[derive(Clone, Default)]
+pub(crate) struct World(Arc<WorldState>);
+
+#[derive(Default)]
+struct WorldState {
+    now: Mutex<Timestamp>,
+    sleepers: Mutex<BTreeMap<(Timestamp, u64), Waker>>,
+    sleeps: AtomicU64,
+    tasks: Mutex<BTreeMap<u64, BoxFuture<'static, ()>>>,
+    woken: Arc<Mutex<BTreeSet<u64>>>,
+    spawned: AtomicU64,
+}
+
+struct TaskWaker {
+    task: u64,
+    woken: Arc<Mutex<BTreeSet<u64>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        lock(&self.woken).insert(self.task);
+    }
+}
+
+impl World {
+    pub(crate) fn env(&self) -> Env {
+        Env { clock: Arc::new(self.clone()), rng: Arc::new(Numbers::default()), spawner: Arc::new(self.clone()) }
+    }
+
+    /// Lets everybody run, and time pass, until `duration` is over.
+    pub(crate) fn run_for(&self, duration: SignedDuration) {
+        let until = self.now() + duration;
+        loop {
+            self.run_woken();
+            let first = lock(&self.0.sleepers).first_key_value().map(|((at, _), _)| *at);
+            let Some(at) = first.filter(|at| *at <= until) else { break };
+            let mut now = lock(&self.0.now);
+            *now = at.max(*now);
+            drop(now);
+            if let Some((_, waker)) = lock(&self.0.sleepers).pop_first() {
+                waker.wake();
+            }
+        }
+        *lock(&self.0.now) = until;
+    }
+
+    /// Runs `future` to its end, with everybody else, for at most an hour.
+    pub(crate) fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
+        let answer = Arc::new(Mutex::new(None));
+        let sink = Arc::clone(&answer);
+        self.spawn("test", future.map(move |value| *lock(&sink) = Some(value)).boxed());
+        for _ in 0..3600 {
+            self.run_woken();
+            if let Some(value) = lock(&answer).take() {
+                return value;
+            }
+            self.run_for(SignedDuration::from_secs(1));
+        }
+        panic!("the future does not end");
+    }
+
+    fn run_woken(&self) {
+        loop {
+            let Some(id) = lock(&self.0.woken).pop_first() else { return };
+            let Some(mut task) = lock(&self.0.tasks).remove(&id) else { continue };
+            let waker = Waker::from(Arc::new(TaskWaker { task: id, woken: Arc::clone(&self.0.woken) }));
+            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                lock(&self.0.tasks).insert(id, task);
+            }
+        }
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        *lock(&self.0.now)
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let world = self.clone();
+        poll_fn(move |context| {
+            if world.now() >= at {
+                return Poll::Ready(());
+            }
+            let id = world.0.sleeps.fetch_add(1, Ordering::Relaxed);
+            lock(&world.0.sleepers).insert((at, id), context.waker().clone());
+            Poll::Pending
+        })
+        .boxed()
+    }
+}
+
+impl Spawner for World {
+    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
+        let id = self.0.spawned.fetch_add(1, Ordering::Relaxed);
+        lock(&self.0.tasks).insert(id, task);
+        lock(&self.0.woken).insert(id);
+    }
+}
+
+type Answer = Box<dyn FnMut(&str) -> Result<Value, ApiError> + Send>;
+
+/// A cluster that notes each call as text and answers as told.
+pub(crate) struct FakeCluster {
+    pub(crate) calls: Mutex<Vec<String>>,
+    answer: Mutex<Answer>,
+    revision: AtomicU64,
+}
+
+impl FakeCluster {
+    /// `answer` gets each call's text: `create pods web-1`. `Null` stands for an object that is not there.
+    pub(crate) fn new(answer: impl FnMut(&str) -> Result<Value, ApiError> + Send + 'static) -> Arc<Self> {
+        Arc::new(Self { calls: Mutex::default(), answer: Mutex::new(Box::new(answer)), revision: AtomicU64::new(100) })
+    }
+
+    /// The calls so far.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        lock(&self.calls).clone()
+    }
+
+    fn call(&self, text: String) -> Result<Option<RawObject>, ApiError> {
+        // Events are no part of what these tests look at.
+        if text.contains(" events ") {
+            return Ok(Some(RawObject { json: "{}".into(), revision: 0 }));
+        }
+        let answer = lock(&self.answer)(&text);
+        lock(&self.calls).push(text);
+        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        answer.map(|value| (!value.is_null()).then(|| RawObject { json: value.to_string().into(), revision }))
+    }
+
+    fn written(&self, text: String) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        async move { Ok(self.call(text)?.expect("the test answers writes with an object")) }.boxed()
+    }
+}
+
+fn text(verb: &str, name: &ObjectName) -> String {
+    format!("{verb} {} {}", name.resource.plural, name.name)
+}
+
+impl Cluster for FakeCluster {
+    fn watch(&self, _: ResourceName) -> BoxStream<'static, Change> {
+        stream::pending().boxed()
+    }
+
+    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let text = text("get", name);
+        async move { self.call(text) }.boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let name = object.meta().name.clone().unwrap_or_default();
+        self.written(format!("create {}s {name}", object.kind().to_lowercase()))
+    }
+
+    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let subresource = subresource.map_or(String::new(), |subresource| format!("/{}", subresource.as_str()));
+        self.written(format!("{}{subresource} {patch}", text("patch", name)))
+    }
+
+    fn update(&self, object: Box<dyn Object>, _: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let name = object.meta().name.clone().unwrap_or_default();
+        self.written(format!("update {}s {name}", object.kind().to_lowercase()))
+    }
+
+    fn bind(&self, name: &ObjectName, _: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
+        let text = format!("{} {node}", text("bind", name));
+        async move { Ok(self.call(text)?.map_or(0, |object| object.revision)) }.boxed()
+    }
+
+    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let uid = options.precondition.uid.unwrap_or_default();
+        let text = format!("{} {uid}", text("delete", name));
+        async move { self.call(text) }.boxed()
     }
 }
