@@ -1,0 +1,275 @@
+//! The simulated nodes' loop: pods come in by the cache, stages move on by the clock, statuses and deletions go to the cluster.
+
+use super::{
+    addresses::Addresses,
+    behaviour::{Behaviour, Failure, Latencies},
+    heartbeat,
+    node::{self, NodeShape},
+    stage::{Stage, begin, due, step, terminating},
+    status::{Place, ended, status},
+    view::PodView,
+};
+use crate::about::about_pod;
+use berth_controllers::{
+    Cluster, ObjectName, ResourceName,
+    cache::{Cache, Delta},
+    events::Recorder,
+    metrics::Metrics,
+    worker::{Looked, Queue, Reconcile},
+};
+use berth_registry::{ApiError, DeleteOptions, Subresource, options::Precondition};
+use berth_store::env::Env;
+use berth_workloads::plan::Severity;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+
+/// How many pods are worked on at once: what fills a group commit.
+const WORKERS: usize = 64;
+
+/// `ContainerCreating` is reported only if it lasts this long: a shorter stage is one write more that nobody sees.
+const SHORTEST_REPORTED: Duration = Duration::from_millis(50);
+
+type Uid = Arc<str>;
+
+/// All simulated nodes of a cluster.
+pub struct Nodes {
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) env: Env,
+    pub(super) count: u32,
+    pub(super) shape: NodeShape,
+    recorder: Recorder,
+    latencies: Latencies,
+    queue: Queue<Uid>,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    pods: BTreeMap<Uid, HeldPod>,
+    addresses: Addresses,
+}
+
+/// A pod on a node.
+struct HeldPod {
+    view: Arc<PodView>,
+    node: u32,
+    behaviour: Behaviour,
+    stage: Stage,
+    /// The stage that the pod's status shows; `None`: unknown, so it is written.
+    reported: Option<Stage>,
+    address: Option<String>,
+}
+
+/// What is to be done for one pod now.
+enum Due {
+    Nothing,
+    Report { pod: Arc<PodView>, stage: Stage, node: u32, address: Option<String> },
+    LetGo { pod: Arc<PodView> },
+}
+
+impl Nodes {
+    /// Registers `count` nodes and runs the pods that are bound to them, for ever.
+    pub fn start(
+        cluster: &Arc<dyn Cluster>,
+        env: &Env,
+        recorder: &Recorder,
+        metrics: &Arc<Metrics>,
+        (count, shape, latencies): (u32, NodeShape, Latencies),
+    ) {
+        let nodes = Arc::new(Self {
+            cluster: Arc::clone(cluster),
+            env: env.clone(),
+            count,
+            shape,
+            recorder: recorder.of("kubelet"),
+            latencies,
+            queue: Queue::new("node", Arc::clone(&env.clock), metrics),
+            held: Mutex::default(),
+        });
+        let pods = Arc::new(Cache::<PodView>::new(PODS));
+        let own = Arc::clone(&nodes);
+        pods.on_change(move |delta| own.take_in(delta));
+        pods.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
+        nodes.queue.start(env, "node", WORKERS, &nodes);
+        heartbeat::start(&nodes, metrics);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index_of(&self, node_name: &str) -> Option<u32> {
+        let index = node_name.strip_prefix("node-")?.parse().ok()?;
+        (index < self.count && node::name(index) == node_name).then_some(index)
+    }
+
+    fn take_in(&self, delta: &Delta<PodView>) {
+        let now = self.env.clock.now();
+        match delta {
+            Delta { new: Some(pod), .. } => {
+                let Some(node) = self.index_of(&pod.node_name) else { return };
+                if self.held().take_in(pod, node, self.latencies, now) {
+                    self.queue.add(pod.uid.as_str().into());
+                }
+            }
+            Delta { old: Some(pod), new: None } => self.held().forget(&pod.uid),
+            Delta { old: None, new: None } => (),
+        }
+    }
+
+    async fn work_on(&self, uid: &Uid) -> Looked {
+        let now = self.env.clock.now();
+        let (due, again) = self.held().advance(uid, now);
+        let done = match due {
+            Due::Nothing => Ok(()),
+            Due::Report { pod, stage, node, address } => self.report(uid, &pod, stage, node, address.as_deref()).await,
+            Due::LetGo { pod } => self.let_go(&pod).await,
+        };
+        match (done, again) {
+            // Gone, or another pod of that name: the cache will tell.
+            (Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }), Some(at)) => Looked::Again(at),
+            (Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }), None) => Looked::Finished,
+            (Err(error), _) => {
+                tracing::warn!(uid = &**uid, %error, "a simulated node could not write");
+                Looked::Failed
+            }
+        }
+    }
+
+    async fn report(&self, uid: &Uid, pod: &PodView, stage: Stage, node: u32, address: Option<&str>) -> Result<(), ApiError> {
+        let place = Place { host_ip: &node::address(node), pod_ip: address };
+        let Some(status) = status(pod, &stage, &place, self.env.clock.now()) else { return Ok(()) };
+        self.patch_status(pod, status).await?;
+        self.tell(pod, &stage);
+        if let Some(held) = self.held().pods.get_mut(uid) {
+            held.reported = Some(stage);
+        }
+        Ok(())
+    }
+
+    async fn let_go(&self, pod: &PodView) -> Result<(), ApiError> {
+        if pod.has_finalizers && !pod.is_finished() {
+            self.patch_status(pod, ended(pod, self.env.clock.now())).await?;
+        }
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            precondition: Precondition { uid: Some(pod.uid.clone()), resource_version: None },
+            ..DeleteOptions::default()
+        };
+        self.cluster.delete(&name(pod), options).await.map(drop)
+    }
+
+    async fn patch_status(&self, pod: &PodView, status: serde_json::Value) -> Result<(), ApiError> {
+        let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
+        self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await.map(drop)
+    }
+
+    fn tell(&self, pod: &PodView, stage: &Stage) {
+        let names = pod.containers.iter().map(|container| container.name.as_str()).collect::<Vec<_>>().join(", ");
+        let images = pod.containers.iter().map(|container| format!("\"{}\"", container.image)).collect::<Vec<_>>().join(", ");
+        let (severity, reason, message) = match stage {
+            Stage::Running { restarts: 0, ready, ready_at, .. } if *ready || ready_at.is_some() => {
+                (Severity::Normal, "Started", format!("Started container {names}"))
+            }
+            Stage::CrashLoop { .. } => {
+                (Severity::Warning, "BackOff", format!("Back-off restarting failed container {names} in pod {}", pod.name))
+            }
+            Stage::Stuck { failure: Failure::ImagePullBackOff } => {
+                (Severity::Warning, "Failed", format!("Error: ImagePullBackOff: image {images}"))
+            }
+            Stage::Running { ready: false, ready_at: None, crashes_at: None, .. } => {
+                (Severity::Warning, "Unhealthy", "Readiness probe failed".to_owned())
+            }
+            _ => return,
+        };
+        self.recorder.record(&about_pod(&pod.namespace, &pod.name, &pod.uid, severity, reason, message));
+    }
+}
+
+impl Reconcile<Uid> for Nodes {
+    fn look<'a>(&'a self, key: &'a Uid) -> BoxFuture<'a, Looked> {
+        Box::pin(self.work_on(key))
+    }
+}
+
+impl Held {
+    /// Takes in a version of a pod; gives whether there is something to do for it.
+    fn take_in(&mut self, pod: &Arc<PodView>, node: u32, latencies: Latencies, now: Timestamp) -> bool {
+        if let Some(held) = self.pods.get_mut(pod.uid.as_str()) {
+            return held.update(pod, now);
+        }
+        if pod.is_finished() && pod.deletion_deadline.is_none() {
+            return false;
+        }
+        if let Some(address) = &pod.status.pod_ip {
+            self.addresses.note(address);
+        }
+        let behaviour = Behaviour::of(pod, latencies);
+        let stage = begin(pod, &behaviour, now);
+        // What a status shows already need not be written again.
+        let reported = matches!(stage, Stage::Running { .. }).then(|| stage.clone());
+        let held = HeldPod { view: Arc::clone(pod), node, behaviour, stage, reported, address: pod.status.pod_ip.clone() };
+        self.pods.insert(pod.uid.as_str().into(), held);
+        true
+    }
+
+    fn forget(&mut self, uid: &str) {
+        if let Some(address) = self.pods.remove(uid).and_then(|held| held.address) {
+            self.addresses.give_back(&address);
+        }
+    }
+
+    /// Moves a pod's stage on to `now`; gives what is to be done and when to look again.
+    fn advance(&mut self, uid: &Uid, now: Timestamp) -> (Due, Option<Timestamp>) {
+        let Some(held) = self.pods.get_mut(uid) else { return (Due::Nothing, None) };
+        let probed = held.view.has_readiness_probe();
+        while let Some(next) = step(&held.stage, &held.behaviour, probed, now) {
+            held.stage = next;
+        }
+        let again = due(&held.stage);
+        let pod = Arc::clone(&held.view);
+        if held.stage == Stage::Gone {
+            return (Due::LetGo { pod }, None);
+        }
+        if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now) || matches!(held.stage, Stage::Terminating { .. }) {
+            return (Due::Nothing, again);
+        }
+        if held.address.is_none() && matches!(held.stage, Stage::Running { .. } | Stage::CrashLoop { .. }) {
+            held.address = Some(self.addresses.take());
+        }
+        (Due::Report { pod, stage: held.stage.clone(), node: held.node, address: held.address.clone() }, again)
+    }
+}
+
+impl HeldPod {
+    /// Whether something is to be done for the pod because of its new version.
+    fn update(&mut self, pod: &Arc<PodView>, now: Timestamp) -> bool {
+        let shortened = pod.deletion_deadline != self.view.deletion_deadline;
+        self.view = Arc::clone(pod);
+        if !shortened || pod.deletion_deadline.is_none() {
+            return false;
+        }
+        let stage = terminating(pod, &self.behaviour, now);
+        // A later delete may shorten what is left, never lengthen it.
+        if due(&self.stage).is_none_or(|at| !matches!(self.stage, Stage::Terminating { .. }) || due(&stage) < Some(at)) {
+            self.stage = stage;
+        }
+        true
+    }
+
+    fn passes_soon(&self, now: Timestamp) -> bool {
+        matches!(self.stage, Stage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
+    }
+}
+
+fn name(pod: &PodView) -> ObjectName {
+    ObjectName { resource: PODS, namespace: pod.namespace.clone(), name: pod.name.clone() }
+}

@@ -1,0 +1,112 @@
+//! Registering the nodes, and saying again and again that they are well.
+
+use super::{
+    agent::Nodes,
+    node::{self, LEASE_SECONDS, LEASES, SIMULATED},
+};
+use crate::scheduler::NodeView;
+use berth_api::k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::MicroTime};
+use berth_controllers::{
+    ObjectName, ResourceName,
+    cache::{Cache, Warm},
+    metrics::Metrics,
+};
+use berth_registry::{ApiError, DeleteOptions, Subresource};
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
+const LEASE_RESOURCE: ResourceName = ResourceName { group: "coordination.k8s.io", plural: "leases" };
+
+/// How many nodes are written at once.
+const CONCURRENCY: usize = 64;
+
+/// A quarter of a lease's length: three renewals may fail before a node counts as lost.
+const RENEWAL: Duration = Duration::from_secs(LEASE_SECONDS.unsigned_abs() as u64 / 4);
+
+/// Starts registering and renewing.
+pub(super) fn start(nodes: &Arc<Nodes>, metrics: &Arc<Metrics>) {
+    let known = Arc::new(Cache::<NodeView>::new(NODES));
+    known.start(nodes.cluster.as_ref(), nodes.env.spawner.as_ref(), metrics);
+    let nodes = Arc::clone(nodes);
+    let spawner = Arc::clone(&nodes.env.spawner);
+    spawner.spawn("node heartbeat", Box::pin(async move { run(&nodes, &known).await }));
+}
+
+async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
+    known.warm().await;
+    remove_surplus(nodes, known).await;
+    let mut uids: BTreeMap<u32, String> = BTreeMap::new();
+    loop {
+        let now = nodes.env.clock.now();
+        let missing = (0..nodes.count).filter(|index| !uids.contains_key(index));
+        let registered: Vec<(u32, String)> = stream::iter(missing)
+            .map(|index| register(nodes, index, now))
+            .buffer_unordered(CONCURRENCY)
+            .filter_map(futures::future::ready)
+            .collect()
+            .await;
+        uids.extend(registered);
+        stream::iter(&uids).for_each_concurrent(CONCURRENCY, |(index, uid)| renew(nodes, *index, uid, now)).await;
+        nodes.env.clock.sleep_until(now + RENEWAL).await;
+    }
+}
+
+/// Simulated nodes of an earlier run with more nodes: they are switched off for good.
+async fn remove_surplus(nodes: &Nodes, known: &Cache<NodeView>) {
+    let simulated: Vec<Arc<NodeView>> = known.read().iter().filter(|node| node.labels.contains_key(SIMULATED)).cloned().collect();
+    let wanted: Vec<String> = (0..nodes.count).map(node::name).collect();
+    for surplus in simulated.iter().filter(|node| !wanted.contains(&node.name)) {
+        if let Err(error) = nodes.cluster.delete(&node_name(&surplus.name), DeleteOptions::default()).await {
+            tracing::warn!(node = surplus.name, %error, "a node of an earlier run could not be removed");
+        }
+    }
+}
+
+/// Makes the node known and well; gives its uid. What cannot be written now is tried again with the next renewal.
+async fn register(nodes: &Nodes, index: u32, now: Timestamp) -> Option<(u32, String)> {
+    match try_register(nodes, index, now).await {
+        Ok(uid) => Some((index, uid)),
+        Err(error) => {
+            tracing::warn!(node = node::name(index), %error, "a node could not register");
+            None
+        }
+    }
+}
+
+async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<String, ApiError> {
+    let name = node_name(&node::name(index));
+    let found = match nodes.cluster.get(&name).await? {
+        Some(found) => found,
+        None => nodes.cluster.create(Box::new(node::object(index, &nodes.shape, now))).await?,
+    };
+    let found: Node = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
+    // A create keeps no status, and a node that was there may have had another shape.
+    let patch = node::heartbeat(index, &nodes.shape, now, ready_since(&found));
+    nodes.cluster.patch(&name, Some(Subresource::Status), patch).await?;
+    Ok(found.metadata.uid.unwrap_or_default())
+}
+
+fn ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    ready.last_transition_time.as_ref().map(|time| time.0)
+}
+
+async fn renew(nodes: &Nodes, index: u32, uid: &str, now: Timestamp) {
+    let name = ObjectName { resource: LEASE_RESOURCE, namespace: LEASES.to_owned(), name: node::name(index) };
+    let patch = json!({"spec": {"renewTime": MicroTime(now)}});
+    let renewed = match nodes.cluster.patch(&name, None, patch).await {
+        Err(ApiError::NotFound { .. }) => nodes.cluster.create(Box::new(node::lease(index, uid, now))).await,
+        other => other,
+    };
+    if let Err(error) = renewed {
+        tracing::warn!(node = node::name(index), %error, "a lease could not be renewed");
+    }
+}
+
+fn node_name(name: &str) -> ObjectName {
+    ObjectName { resource: NODES, namespace: String::new(), name: name.to_owned() }
+}

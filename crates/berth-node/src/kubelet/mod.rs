@@ -1,0 +1,16 @@
+//! Simulated nodes: each pod bound to one runs through [`Stage`]s, and its status looks as a kubelet would report it.
+
+mod addresses;
+mod agent;
+mod behaviour;
+mod heartbeat;
+mod node;
+mod stage;
+mod status;
+mod view;
+
+pub use agent::Nodes;
+pub use behaviour::{Behaviour, Failure, Latencies};
+pub use node::NodeShape;
+pub use stage::{Stage, begin, due, step};
+pub use view::PodView;

@@ -1,0 +1,254 @@
+//! The life of one pod on its node, as a state machine.
+
+use super::{
+    behaviour::{Behaviour, CRASHES_AFTER, Failure, back_off},
+    view::PodView,
+};
+use berth_api::k8s_openapi::api::core::v1::ContainerState;
+use jiff::Timestamp;
+
+/// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Taken on, its containers not started.
+    Creating {
+        /// When they start.
+        runs_at: Timestamp,
+        /// When it is ready.
+        ready_at: Timestamp,
+    },
+    /// Its containers are not started, and will not be.
+    Stuck {
+        /// Why.
+        failure: Failure,
+    },
+    /// Its containers run.
+    Running {
+        /// Since when.
+        since: Timestamp,
+        /// When its probe passes; `None`: it never does, or it has passed.
+        ready_at: Option<Timestamp>,
+        /// Whether it is ready.
+        ready: bool,
+        /// When its containers end badly, if they do.
+        crashes_at: Option<Timestamp>,
+        /// How often its containers were started again.
+        restarts: u32,
+    },
+    /// Its containers ended badly and wait to be started again.
+    CrashLoop {
+        /// When they started last.
+        started: Timestamp,
+        /// When they ended.
+        crashed: Timestamp,
+        /// When they are started again.
+        again_at: Timestamp,
+        /// How often they were started again, the coming start counted.
+        restarts: u32,
+    },
+    /// It is being deleted and still holds its place.
+    Terminating {
+        /// When it lets go.
+        gone_at: Timestamp,
+    },
+    /// It has let go; nothing of it is left on the node.
+    Gone,
+}
+
+/// The stage of a pod that the node sees for the first time: from its status where that says how far it is, else from the start.
+#[must_use]
+pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
+    if pod.deletion_deadline.is_some() {
+        return terminating(pod, behaviour, now);
+    }
+    let Some(start) = pod.status.start_time.as_ref().map(|time| time.0) else { return taken_on(behaviour, now) };
+    match pod.status.container_statuses.iter().find_map(|status| status.state.as_ref()) {
+        Some(state) if state.running.is_some() => running_on(pod, behaviour, state, now),
+        // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
+        _ if pod.status.restarts() > 0 => crash_loop(now, now, pod.status.restarts().unsigned_abs()),
+        _ => taken_on(behaviour, start),
+    }
+}
+
+fn taken_on(behaviour: &Behaviour, at: Timestamp) -> Stage {
+    match behaviour.fails {
+        Some(failure @ Failure::Pending) => Stage::Stuck { failure },
+        _ => Stage::Creating { runs_at: at + behaviour.runs_after, ready_at: at + behaviour.ready_after },
+    }
+}
+
+fn running_on(pod: &PodView, behaviour: &Behaviour, state: &ContainerState, now: Timestamp) -> Stage {
+    let since = state.running.as_ref().and_then(|running| running.started_at.as_ref()).map_or(now, |time| time.0);
+    let ready = pod.status.is_ready();
+    let start = pod.status.start_time.as_ref().map_or(now, |time| time.0);
+    let never = ready || behaviour.fails == Some(Failure::NeverReady);
+    Stage::Running {
+        since,
+        ready,
+        ready_at: (!never).then(|| (start + behaviour.ready_after).max(since)),
+        crashes_at: crashes(behaviour).then(|| since + CRASHES_AFTER),
+        restarts: pod.status.restarts().unsigned_abs(),
+    }
+}
+
+/// The pod is being deleted: it goes when it has finished its work, and never later than its grace period ends.
+#[must_use]
+pub fn terminating(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
+    let wanted = now + behaviour.terminates_after;
+    Stage::Terminating { gone_at: pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline)) }
+}
+
+/// When the stage ends by itself.
+#[must_use]
+pub fn due(stage: &Stage) -> Option<Timestamp> {
+    match stage {
+        Stage::Creating { runs_at, .. } => Some(*runs_at),
+        Stage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
+        Stage::CrashLoop { again_at, .. } => Some(*again_at),
+        Stage::Terminating { gone_at } => Some(*gone_at),
+        Stage::Stuck { .. } | Stage::Gone => None,
+    }
+}
+
+/// The next stage, if one is due by `now`. Called until it gives `None`, a late caller ends where timely ones would.
+#[must_use]
+pub fn step(stage: &Stage, behaviour: &Behaviour, probed: bool, now: Timestamp) -> Option<Stage> {
+    let at = due(stage).filter(|at| *at <= now)?;
+    Some(match *stage {
+        Stage::Creating { ready_at, .. } => start(at, ready_at, 0, behaviour, probed),
+        Stage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
+        Stage::Running { since, crashes_at, restarts, .. } => Stage::Running { since, ready_at: None, ready: true, crashes_at, restarts },
+        Stage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
+        Stage::Terminating { .. } => Stage::Gone,
+        Stage::Stuck { .. } | Stage::Gone => return None,
+    })
+}
+
+/// Containers start: ready at once if nobody probes them, or if the probe passes by then.
+fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviour, probed: bool) -> Stage {
+    if let Some(failure @ Failure::ImagePullBackOff) = behaviour.fails {
+        return Stage::Stuck { failure };
+    }
+    let never_ready = behaviour.fails == Some(Failure::NeverReady) || (probed && crashes(behaviour));
+    let ready = !never_ready && (!probed || ready_at <= at);
+    Stage::Running {
+        since: at,
+        ready,
+        ready_at: (!never_ready && !ready).then_some(ready_at),
+        crashes_at: crashes(behaviour).then(|| at + CRASHES_AFTER),
+        restarts,
+    }
+}
+
+fn crash_loop(started: Timestamp, crashed: Timestamp, restarts: u32) -> Stage {
+    Stage::CrashLoop { started, crashed, again_at: crashed + back_off(restarts), restarts }
+}
+
+fn crashes(behaviour: &Behaviour) -> bool {
+    behaviour.fails == Some(Failure::CrashLoopBackOff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::k8s_openapi::api::core::v1::ContainerStatus;
+    use std::time::Duration;
+
+    const LATENCY: Duration = Duration::from_secs(2);
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("a small number")
+    }
+
+    fn behaviour(fails: Option<Failure>, ready_after: u64) -> Behaviour {
+        Behaviour { runs_after: LATENCY, ready_after: Duration::from_secs(ready_after), terminates_after: Duration::from_secs(5), fails }
+    }
+
+    fn shown(stage: &Stage) -> String {
+        match stage {
+            Stage::Creating { .. } => "creating".to_owned(),
+            Stage::Stuck { failure } => format!("stuck {failure:?}"),
+            Stage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),
+            Stage::CrashLoop { restarts, .. } => format!("crashed restarts={restarts}"),
+            Stage::Terminating { .. } => "terminating".to_owned(),
+            Stage::Gone => "gone".to_owned(),
+        }
+    }
+
+    /// Follows a pod that is bound at 0; gives `second: stage` at each change until `until`.
+    fn life(behaviour: &Behaviour, probed: bool, until: i64) -> Vec<String> {
+        let mut stage = begin(&PodView::default(), behaviour, at(0));
+        let mut seen = vec![format!("0: {}", shown(&stage))];
+        while let Some(next_at) = due(&stage).filter(|next| *next <= at(until)) {
+            stage = step(&stage, behaviour, probed, next_at).expect("it is due");
+            seen.push(format!("{}: {}", next_at.as_second(), shown(&stage)));
+        }
+        seen
+    }
+
+    #[test]
+    fn a_pod_without_probe_is_ready_as_soon_as_it_runs() {
+        assert_eq!(life(&behaviour(None, 2), false, 60), ["0: creating", "2: running ready=true restarts=0"]);
+    }
+
+    #[test]
+    fn a_probe_passes_later() {
+        assert_eq!(
+            life(&behaviour(None, 7), true, 60),
+            ["0: creating", "2: running ready=false restarts=0", "7: running ready=true restarts=0"]
+        );
+    }
+
+    #[test]
+    fn each_failure_shows() {
+        assert_eq!(life(&behaviour(Some(Failure::Pending), 2), false, 60), ["0: stuck Pending"]);
+        assert_eq!(life(&behaviour(Some(Failure::ImagePullBackOff), 2), false, 60), ["0: creating", "2: stuck ImagePullBackOff"]);
+        assert_eq!(life(&behaviour(Some(Failure::NeverReady), 2), false, 60), ["0: creating", "2: running ready=false restarts=0"]);
+    }
+
+    #[test]
+    fn a_crash_loop_is_ready_for_a_moment_each_time_unless_probed() {
+        let crashing = behaviour(Some(Failure::CrashLoopBackOff), 2);
+        let unprobed = [
+            "0: creating",
+            "2: running ready=true restarts=0",
+            "3: crashed restarts=1",
+            "13: running ready=true restarts=1",
+            "14: crashed restarts=2",
+        ];
+        assert_eq!(life(&crashing, false, 20), unprobed);
+        assert!(life(&crashing, true, 20).iter().all(|line| !line.contains("ready=true")));
+    }
+
+    #[test]
+    fn a_late_caller_ends_where_timely_ones_would() {
+        let crashing = behaviour(Some(Failure::CrashLoopBackOff), 2);
+        let mut stage = begin(&PodView::default(), &crashing, at(0));
+        while let Some(next) = step(&stage, &crashing, false, at(20)) {
+            stage = next;
+        }
+        assert_eq!(stage, Stage::CrashLoop { started: at(13), crashed: at(14), again_at: at(34), restarts: 2 });
+    }
+
+    #[test]
+    fn termination_never_outlasts_the_grace_period() {
+        let pod = |deadline| PodView { deletion_deadline: Some(at(deadline)), ..PodView::default() };
+        assert_eq!(terminating(&pod(30), &behaviour(None, 2), at(0)), Stage::Terminating { gone_at: at(5) });
+        assert_eq!(terminating(&pod(3), &behaviour(None, 2), at(0)), Stage::Terminating { gone_at: at(3) });
+    }
+
+    #[test]
+    fn a_restarted_node_goes_on_where_the_status_says() {
+        let state = |started| ContainerState {
+            running: Some(berth_api::k8s_openapi::api::core::v1::ContainerStateRunning {
+                started_at: Some(berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(started))),
+            }),
+            ..ContainerState::default()
+        };
+        let mut pod = PodView::default();
+        pod.status.start_time = Some(berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(0)));
+        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "creating");
+        pod.status.container_statuses = vec![ContainerStatus { state: Some(state(2)), restart_count: 3, ..ContainerStatus::default() }];
+        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "running ready=false restarts=3");
+    }
+}

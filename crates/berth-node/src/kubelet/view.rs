@@ -1,0 +1,157 @@
+//! What a node reads of its pods.
+
+use super::behaviour::Failure;
+use berth_api::{
+    annotations::{SIM_FAILS, SIM_READY_AFTER, SIM_TERMINATES_AFTER},
+    k8s_openapi::{
+        api::core::v1::{ContainerStatus, PodCondition},
+        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    },
+};
+use berth_controllers::{RawObject, cache::View};
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::{collections::BTreeMap, time::Duration};
+
+/// What a node reads of a pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The node it is bound to; empty if it is not.
+    pub node_name: String,
+    /// When its grace period ends; set while it is being deleted.
+    pub deletion_deadline: Option<Timestamp>,
+    /// Whether somebody must let go of it before it can be removed.
+    pub has_finalizers: bool,
+    /// Its containers.
+    pub containers: Vec<ContainerView>,
+    /// `sim.berth.dev/ready-after`.
+    pub ready_after: Option<Duration>,
+    /// `sim.berth.dev/terminates-after`.
+    pub terminates_after: Option<Duration>,
+    /// `sim.berth.dev/fails`.
+    pub fails: Option<Failure>,
+    /// Its status, as last written.
+    pub status: StatusView,
+}
+
+/// One container of the spec.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerView {
+    /// Its name.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// Whether it says when it is ready.
+    pub readiness_probe: Option<serde::de::IgnoredAny>,
+}
+
+/// A pod's status, as last written.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatusView {
+    /// `Pending`, `Running`, …
+    pub phase: String,
+    /// Its address.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// When its node took it on.
+    pub start_time: Option<Time>,
+    /// Its conditions, other writers' among them.
+    pub conditions: Vec<PodCondition>,
+    /// Its containers.
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+impl StatusView {
+    /// The condition of that type.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+
+    /// Whether the condition Ready is True.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|condition| condition.status == "True")
+    }
+
+    /// The highest restart count.
+    #[must_use]
+    pub fn restarts(&self) -> i32 {
+        self.container_statuses.iter().map(|status| status.restart_count).max().unwrap_or(0)
+    }
+}
+
+impl PodView {
+    /// Whether it runs no more.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        berth_api::pod::is_terminal(&self.status.phase)
+    }
+
+    /// Whether any container says itself when it is ready.
+    #[must_use]
+    pub fn has_readiness_probe(&self) -> bool {
+        self.containers.iter().any(|container| container.readiness_probe.is_some())
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: ObjectMeta,
+    spec: WireSpec,
+    #[serde(default)]
+    status: StatusView,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireSpec {
+    node_name: String,
+    containers: Vec<ContainerView>,
+}
+
+impl View for PodView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        let wire: Wire = serde_json::from_slice(&raw.json)?;
+        let annotations = wire.metadata.annotations.unwrap_or_default();
+        Ok(Self {
+            namespace: wire.metadata.namespace.unwrap_or_default(),
+            name: wire.metadata.name.unwrap_or_default(),
+            uid: wire.metadata.uid.unwrap_or_default(),
+            node_name: wire.spec.node_name,
+            deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
+            has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
+            containers: wire.spec.containers,
+            ready_after: duration(&annotations, SIM_READY_AFTER),
+            terminates_after: duration(&annotations, SIM_TERMINATES_AFTER),
+            fails: annotations.get(SIM_FAILS).and_then(|text| Failure::parse(text)),
+            status: wire.status,
+        })
+    }
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+/// An annotation that is no duration counts as absent: the simulation then does what it does by default.
+fn duration(annotations: &BTreeMap<String, String>, key: &str) -> Option<Duration> {
+    let parsed: jiff::SignedDuration = annotations.get(key)?.parse().ok()?;
+    Duration::try_from(parsed).ok()
+}

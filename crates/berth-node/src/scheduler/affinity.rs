@@ -1,0 +1,40 @@
+//! Node selectors, node affinity, and pods that do not want each other.
+
+use super::view::{AntiAffinityTerm, NodeView, PodView};
+use berth_api::k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
+
+/// Whether the pod's node selector and required node affinity allow the node.
+pub(super) fn selects(pod: &PodView, node: &NodeView) -> bool {
+    let labelled = pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+    labelled && (pod.node_terms.is_empty() || pod.node_terms.iter().any(|term| matches_term(term, node)))
+}
+
+/// A term without any requirement matches nothing.
+fn matches_term(term: &NodeSelectorTerm, node: &NodeView) -> bool {
+    let labels = term.match_expressions.iter().flatten();
+    let fields = term.match_fields.iter().flatten();
+    let name = |field: &NodeSelectorRequirement| (field.key == "metadata.name").then_some(node.name.as_str());
+    (labels.clone().next().is_some() || fields.clone().next().is_some())
+        && labels.into_iter().all(|requirement| holds(requirement, node.labels.get(&requirement.key).map(String::as_str)))
+        && fields.into_iter().all(|requirement| holds(requirement, name(requirement)))
+}
+
+fn holds(requirement: &NodeSelectorRequirement, found: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let listed = found.is_some_and(|found| values.iter().any(|value| value == found));
+    let compared = || Some((found?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
+    match requirement.operator.as_str() {
+        "In" => listed,
+        "NotIn" => !listed,
+        "Exists" => found.is_some(),
+        "DoesNotExist" => found.is_none(),
+        "Gt" => compared().is_some_and(|(found, bound)| found > bound),
+        "Lt" => compared().is_some_and(|(found, bound)| found < bound),
+        _ => false,
+    }
+}
+
+/// Whether `term`, said by one pod, means `other`.
+pub(super) fn shuns(term: &AntiAffinityTerm, other: &PodView) -> bool {
+    term.namespaces.contains(&other.namespace) && term.selector.matches_map(&other.labels)
+}

@@ -1,0 +1,318 @@
+//! What the scheduler reads of pods and nodes.
+
+use crate::resources::{Amounts, WireAmounts};
+use berth_api::{
+    Selector,
+    k8s_openapi::{
+        api::core::v1::{NodeSelectorTerm, PodAffinityTerm, Taint, Toleration},
+        apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    },
+};
+use berth_controllers::{RawObject, cache::View};
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The scheduler that pods name unless they name another.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// What the scheduler reads of a pod.
+#[derive(Clone, Debug, Default)]
+pub struct PodView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it has run to its end: it holds no resources any more.
+    pub finished: bool,
+    /// The node it is bound to; empty if it is not.
+    pub node_name: String,
+    /// Who is to place it.
+    pub scheduler_name: String,
+    /// Whether it may be placed yet.
+    pub gated: bool,
+    /// Placed first if higher.
+    pub priority: i32,
+    /// What it asks for, `pods: 1` included.
+    pub requests: Amounts,
+    /// Labels that its node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Terms of which its node must match one; empty: any node.
+    pub node_terms: Vec<NodeSelectorTerm>,
+    /// Taints that it does not mind.
+    pub tolerations: Vec<Toleration>,
+    /// Pods that it does not want beside itself.
+    pub anti_affinity: Vec<AntiAffinityTerm>,
+    /// Ports of the node that it takes: (port, protocol).
+    pub host_ports: Vec<(i32, String)>,
+    /// The message of its condition `PodScheduled` while that is False.
+    pub unschedulable_message: Option<String>,
+}
+
+impl PodView {
+    /// Whether placing it comes to the same as placing `other`: nothing that the scheduler looks at differs.
+    #[must_use]
+    pub fn asks_as(&self, other: &Self) -> bool {
+        (&self.labels, self.priority, &self.requests, &self.node_selector)
+            == (&other.labels, other.priority, &other.requests, &other.node_selector)
+            && (&self.node_terms, &self.tolerations) == (&other.node_terms, &other.tolerations)
+    }
+}
+
+/// Pods that may not share a part of the cluster with the pod that says this.
+#[derive(Clone, Debug)]
+pub struct AntiAffinityTerm {
+    /// The node label whose values name the parts: `kubernetes.io/hostname`.
+    pub topology_key: String,
+    /// Which pods.
+    pub selector: Selector,
+    /// Of which namespaces.
+    pub namespaces: Vec<String>,
+}
+
+/// What the scheduler reads of a node.
+#[derive(Clone, Debug, Default)]
+pub struct NodeView {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// What it has for pods.
+    pub allocatable: Amounts,
+}
+
+impl View for PodView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        let wire: WirePod = serde_json::from_slice(&raw.json)?;
+        Ok(wire.into_view())
+    }
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+impl View for NodeView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        let wire: WireNode = serde_json::from_slice(&raw.json)?;
+        Ok(Self {
+            name: wire.metadata.name.unwrap_or_default(),
+            uid: wire.metadata.uid.unwrap_or_default(),
+            labels: wire.metadata.labels.unwrap_or_default(),
+            unschedulable: wire.spec.unschedulable,
+            taints: wire.spec.taints.unwrap_or_default(),
+            allocatable: Amounts::from_wire(&wire.status.allocatable),
+        })
+    }
+
+    fn namespace(&self) -> &str {
+        ""
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+#[derive(Deserialize)]
+struct WireNode {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: WireNodeSpec,
+    #[serde(default)]
+    status: WireNodeStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireNodeSpec {
+    unschedulable: bool,
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireNodeStatus {
+    allocatable: WireAmounts,
+}
+
+#[derive(Deserialize)]
+struct WirePod {
+    metadata: ObjectMeta,
+    spec: WireSpec,
+    #[serde(default)]
+    status: WireStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireSpec {
+    node_name: String,
+    scheduler_name: String,
+    scheduling_gates: Vec<serde::de::IgnoredAny>,
+    priority: i32,
+    containers: Vec<WireContainer>,
+    init_containers: Vec<WireContainer>,
+    overhead: WireAmounts,
+    resources: Option<WireResources>,
+    node_selector: BTreeMap<String, String>,
+    tolerations: Vec<Toleration>,
+    affinity: Option<WireAffinity>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireContainer {
+    resources: WireResources,
+    ports: Vec<WirePort>,
+    restart_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireResources {
+    requests: WireAmounts,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WirePort {
+    host_port: i32,
+    protocol: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireAffinity {
+    node_affinity: Option<WireRequired<WireNodeTerms>>,
+    pod_anti_affinity: Option<WireRequired<Vec<PodAffinityTerm>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireRequired<T> {
+    required_during_scheduling_ignored_during_execution: Option<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireNodeTerms {
+    node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireStatus {
+    phase: String,
+    conditions: Vec<WireCondition>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+    message: Option<String>,
+}
+
+impl WirePod {
+    fn into_view(self) -> PodView {
+        let (metadata, spec) = (self.metadata, self.spec);
+        let namespace = metadata.namespace.unwrap_or_default();
+        let affinity = spec.affinity.as_ref();
+        let unschedulable = self.status.conditions.into_iter().find(|c| c.type_ == "PodScheduled" && c.status == "False");
+        PodView {
+            requests: spec.requests(),
+            host_ports: spec.host_ports(),
+            node_terms: affinity
+                .and_then(|a| a.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
+                .map_or_else(Vec::new, |terms| terms.node_selector_terms.clone()),
+            anti_affinity: affinity
+                .and_then(|a| a.pod_anti_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
+                .map_or_else(Vec::new, |terms| terms.iter().filter_map(|term| anti_affinity(term, &namespace)).collect()),
+            namespace,
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            created: metadata.creation_timestamp.map(|time| time.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finished: berth_api::pod::is_terminal(&self.status.phase),
+            gated: !spec.scheduling_gates.is_empty(),
+            node_name: spec.node_name,
+            scheduler_name: spec.scheduler_name,
+            priority: spec.priority,
+            node_selector: spec.node_selector,
+            tolerations: spec.tolerations,
+            unschedulable_message: unschedulable.map(|condition| condition.message.unwrap_or_default()),
+        }
+    }
+}
+
+impl WireSpec {
+    /// Containers run together; init containers run before them, one after the other, unless they are sidecars, which stay.
+    fn requests(&self) -> Amounts {
+        let of = |container: &WireContainer| Amounts::from_wire(&container.resources.requests);
+        let mut running = Amounts::default();
+        let mut peak = Amounts::default();
+        for init in &self.init_containers {
+            if init.restart_policy.as_deref() == Some("Always") {
+                running.add(&of(init));
+                peak.raise_to(&running);
+            } else {
+                let mut at_once = running.clone();
+                at_once.add(&of(init));
+                peak.raise_to(&at_once);
+            }
+        }
+        self.containers.iter().for_each(|container| running.add(&of(container)));
+        peak.raise_to(&running);
+        if let Some(whole) = &self.resources {
+            peak.raise_to(&Amounts::from_wire(&whole.requests));
+        }
+        peak.add(&Amounts::from_wire(&self.overhead));
+        peak.add(&Amounts::from([("pods", 1)]));
+        peak
+    }
+
+    fn host_ports(&self) -> Vec<(i32, String)> {
+        let ports = self.containers.iter().flat_map(|container| &container.ports).filter(|port| port.host_port != 0);
+        ports.map(|port| (port.host_port, port.protocol.clone())).collect()
+    }
+}
+
+/// `None`: a term without a selector, which matches no pod.
+fn anti_affinity(term: &PodAffinityTerm, namespace: &str) -> Option<AntiAffinityTerm> {
+    let selector = Selector::from_label_selector(term.label_selector.as_ref()?).ok()?;
+    let namespaces = match &term.namespaces {
+        Some(named) if !named.is_empty() => named.clone(),
+        _ => vec![namespace.to_owned()],
+    };
+    Some(AntiAffinityTerm { topology_key: term.topology_key.clone(), selector, namespaces })
+}
