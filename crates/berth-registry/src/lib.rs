@@ -23,7 +23,6 @@ mod key;
 mod list;
 mod modify;
 pub mod options;
-mod patch;
 mod patching;
 pub mod patch;
 pub mod resource;

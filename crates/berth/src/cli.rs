@@ -1,0 +1,160 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+/// Kubernetes-compatible workload control plane: Deployments, ReplicaSets and StatefulSets that replace pods exactly as their owner asked.
+#[derive(Debug, Parser)]
+#[command(name = "berth", version = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes 1.36)"), max_term_width = 120)]
+#[command(after_help = "Example:\n  berth up -f examples/shop.yaml")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Starts a whole control plane: API server, store, controllers, scheduler and simulated nodes in this one process.
+    #[command(after_help = UP_EXAMPLES)]
+    Up(Box<Up>),
+}
+
+const UP_EXAMPLES: &str = "Examples:
+  berth up -f examples/shop.yaml                     start, roll the manifest out, keep running
+  berth up --store memory --secure-port 0            a throw-away control plane on any free port
+  berth up --controllers='*,-deployment'             all controllers but one
+  kubectl kustomize overlays/test | berth up -f -    from standard input
+
+In another terminal:
+  export KUBECONFIG=<the path that berth printed>
+  kubectl get deployments --watch";
+
+/// Options of `berth up`.
+#[derive(Args, Debug)]
+pub(crate) struct Up {
+    /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, or - for standard input. Repeatable; applied in order.
+    #[arg(short, long = "filename", value_name = "FILE|DIR|-")]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// Where objects, certificates and the kubeconfig are kept [default: berth's folder under the XDG data folder; a fresh temporary folder with --store memory].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Whether objects survive the process.
+    #[arg(long, value_enum, default_value = "embedded")]
+    pub(crate) store: StoreKind,
+
+    /// How many bytes of replaced versions are kept for watches and paged lists.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    pub(crate) history_bytes: usize,
+
+    /// The address to listen on.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) bind_address: IpAddr,
+
+    /// The port to listen on; 0 takes any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    pub(crate) secure_port: u16,
+
+    /// Where the administrator's kubeconfig is written, readable by its owner alone [default: <data-dir>/kubeconfig].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig_file: Option<PathBuf>,
+
+    /// How many simulated nodes run pods.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) nodes: u32,
+
+    /// Allocatable CPU of each node.
+    #[arg(long, value_name = "QUANTITY", default_value = "32")]
+    pub(crate) node_cpu: String,
+
+    /// Allocatable memory of each node.
+    #[arg(long, value_name = "QUANTITY", default_value = "256Gi")]
+    pub(crate) node_memory: String,
+
+    /// How many pods each node takes.
+    #[arg(long, value_name = "N", default_value_t = 110)]
+    pub(crate) node_pods: u32,
+
+    /// How long a pod takes from being bound to being ready, unless its annotation sim.berth.dev/ready-after says otherwise.
+    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
+    pub(crate) pod_start_latency: Duration,
+
+    /// How long a pod takes from its deletion to being gone, unless its annotation sim.berth.dev/terminates-after says otherwise; never
+    /// longer than its grace period.
+    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
+    pub(crate) pod_stop_latency: Duration,
+
+    /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
+    #[arg(long, value_name = "GATES", default_value = "")]
+    pub(crate) feature_gates: String,
+
+    /// Features of the API server only; what is said here overrides --feature-gates.
+    #[arg(long, value_name = "GATES", default_value = "")]
+    pub(crate) apiserver_feature_gates: String,
+
+    /// Features of the controllers only; what is said here overrides --feature-gates.
+    #[arg(long, value_name = "GATES", default_value = "")]
+    pub(crate) controller_feature_gates: String,
+
+    /// Which controllers run: * for all, NAME for one, -NAME for all but one, -* for none. Scheduler and simulated nodes are `scheduler` and `node`.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    pub(crate) controllers: Vec<String>,
+
+    /// How the log on standard error is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+
+    /// Logs more: -v what is done, -vv every request.
+    #[arg(short, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// Where objects are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// On disk, in the data folder: what was acknowledged survives.
+    Embedded,
+    /// In memory: gone when the process ends.
+    Memory,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("{text:?} is no duration; write 250ms, 2s or 1m30s"))?;
+    Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert!(duration("-1s").is_err());
+        assert!(duration("soon").is_err());
+    }
+
+    #[test]
+    fn controllers_may_start_with_a_hyphen() {
+        let Command::Up(up) = Arguments::try_parse_from(["berth", "up", "--controllers", "-*,scheduler"]).expect("parses").command;
+        assert_eq!(up.controllers, ["-*", "scheduler"]);
+    }
+}
