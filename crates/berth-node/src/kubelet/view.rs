@@ -148,6 +148,10 @@ impl View for PodView {
     fn uid(&self) -> &str {
         &self.uid
     }
+
+    fn is_being_deleted(&self) -> bool {
+        self.deletion_deadline.is_some()
+    }
 }
 
 /// An annotation that is no duration counts as absent: the simulation then does what it does by default.

@@ -87,6 +87,8 @@ pub struct NodeView {
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
     /// Its taints.
@@ -112,6 +114,10 @@ impl View for PodView {
     fn uid(&self) -> &str {
         &self.uid
     }
+
+    fn is_being_deleted(&self) -> bool {
+        self.deleting
+    }
 }
 
 impl View for NodeView {
@@ -120,6 +126,7 @@ impl View for NodeView {
         Ok(Self {
             name: wire.metadata.name.unwrap_or_default(),
             uid: wire.metadata.uid.unwrap_or_default(),
+            deleting: wire.metadata.deletion_timestamp.is_some(),
             labels: wire.metadata.labels.unwrap_or_default(),
             unschedulable: wire.spec.unschedulable,
             taints: wire.spec.taints.unwrap_or_default(),
@@ -137,6 +144,10 @@ impl View for NodeView {
 
     fn uid(&self) -> &str {
         &self.uid
+    }
+
+    fn is_being_deleted(&self) -> bool {
+        self.deleting
     }
 }
 
