@@ -1,6 +1,5 @@
 //! The one thread that writes: takes what waits, one durable commit, then publishes and answers.
 
-use super::engine::{CommitError, Engine};
 use crate::{
     Entry, Event, EventKind, Key, WriteError,
     mvcc::{Write, evaluate},
@@ -25,6 +24,15 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 const PROGRESS_AFTER: Duration = Duration::from_millis(2);
 /// They are told at the latest after so many commits.
 const PROGRESS_COMMITS_MAX: usize = 64;
+
+/// Why a commit is not known to be durable, in the words of what failed.
+pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where changes become durable.
+pub(super) trait Durable {
+    /// Makes the changes durable, all or none. After an error it is unknown which, and nothing more is written.
+    fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError>;
+}
 
 type Answer = Result<Arc<Entry>, WriteError>;
 
@@ -61,8 +69,8 @@ impl Batch {
     }
 }
 
-pub(super) struct Committer {
-    engine: Engine,
+pub(super) struct Committer<D> {
+    engine: D,
     shared: Arc<Shared>,
     waiting: Receiver<Request>,
     /// Set by the first commit that failed.
@@ -71,13 +79,13 @@ pub(super) struct Committer {
     untold: usize,
 }
 
-impl Committer {
-    pub(super) fn new(engine: Engine, shared: Arc<Shared>, waiting: Receiver<Request>) -> Self {
+impl<D: Durable> Committer<D> {
+    pub(super) fn new(engine: D, shared: Arc<Shared>, waiting: Receiver<Request>) -> Self {
         Self { engine, shared, waiting, broken: None, untold: 0 }
     }
 
-    /// Until the store is closed.
-    pub(super) fn run(mut self) {
+    /// Until the store is closed. Gives the engine back.
+    pub(super) fn run(mut self) -> D {
         while let Some(batch) = self.next_batch() {
             let closes = batch.closes;
             self.commit(batch.writes);
@@ -86,8 +94,7 @@ impl Committer {
             }
         }
         self.shared.ring_all();
-        // The note that is synced here only guards against damage; a commit is durable without it.
-        let _ = self.engine.close();
+        self.engine
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
@@ -163,5 +170,97 @@ impl Committer {
         self.shared.publish(events);
         self.untold += 1;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Expected, Header, Revision, mvcc::Mvcc};
+    use futures::FutureExt;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Looks at what is visible while it commits, and fails from a commit on.
+    struct Disk {
+        shared: Arc<Shared>,
+        /// By commit, what was visible before it and what it wrote.
+        seen: Vec<(Revision, Vec<u64>)>,
+        fails_from: usize,
+    }
+
+    impl Durable for Disk {
+        fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError> {
+            self.seen.push((self.shared.revision(), events.iter().map(|event| event.entry.mod_revision.0).collect()));
+            if self.seen.len() <= self.fails_from { Ok(()) } else { Err("the disk is gone".into()) }
+        }
+    }
+
+    type Pending = oneshot::Receiver<Answer>;
+
+    fn ask(requests: &Sender<Request>, key: &str, expected: Expected) -> Pending {
+        let (reply, answer) = oneshot::channel();
+        let write = Write { kind: EventKind::Put, key: Key::new(key), value: "".into(), header: Header::default(), expected };
+        requests.send(Request::Write { write, reply }).expect("the receiver is in this test");
+        answer
+    }
+
+    /// The revision, `conflict <found>` or `unknown`.
+    fn told(answer: Pending) -> String {
+        match answer.now_or_never().expect("answered").expect("not dropped") {
+            Ok(entry) => entry.mod_revision.to_string(),
+            Err(WriteError::Conflict { found, .. }) => format!("conflict {found}"),
+            Err(WriteError::Unknown { cause, .. }) => format!("unknown: {cause}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn committer(fails_from: usize) -> (Sender<Request>, Committer<Disk>) {
+        let shared = Shared::new(Mvcc::new(1 << 20));
+        let (requests, waiting) = channel();
+        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_from };
+        (requests, Committer::new(disk, shared, waiting))
+    }
+
+    #[test]
+    fn what_waits_is_one_commit_and_visible_behind_it() {
+        let (requests, committer) = committer(usize::MAX);
+        let asked = [("/a", Expected::Absent), ("/a", Expected::At(Revision(1))), ("/a", Expected::Absent), ("/b", Expected::Absent)];
+        let answers = asked.map(|(key, expected)| ask(&requests, key, expected));
+        drop(requests);
+        let disk = committer.run();
+        assert_eq!(answers.map(told), ["1", "2", "conflict 2", "3"]);
+        assert_eq!(disk.seen, [(Revision(0), vec![1, 2, 3])]);
+        assert_eq!(disk.shared.revision(), Revision(3));
+    }
+
+    #[test]
+    fn after_a_failed_commit_nothing_of_it_is_told_and_nothing_more_is_written() {
+        let (requests, mut committer) = committer(1);
+        let first = ask(&requests, "/a", Expected::Absent);
+        let batch = committer.next_batch().expect("one waits");
+        committer.commit(batch.writes);
+        let answers = ["/b", "/b", "/a"].map(|key| ask(&requests, key, Expected::Absent));
+        let batch = committer.next_batch().expect("three wait");
+        committer.commit(batch.writes);
+        let later = ask(&requests, "/c", Expected::Absent);
+        drop(requests);
+        let disk = committer.run();
+        assert_eq!(told(first), "1");
+        assert_eq!(answers.map(told), ["unknown: the disk is gone"; 3]);
+        assert_eq!(told(later), "unknown: the disk is gone");
+        assert_eq!((disk.seen.len(), disk.shared.revision()), (2, Revision(1)));
+        assert!(disk.shared.get(&Key::new("/b")).is_none());
+    }
+
+    #[test]
+    fn closing_finishes_what_was_asked_before() {
+        let (requests, committer) = committer(usize::MAX);
+        let before = ask(&requests, "/a", Expected::Absent);
+        requests.send(Request::Close).expect("the receiver is in this test");
+        let behind = ask(&requests, "/b", Expected::Absent);
+        let disk = committer.run();
+        assert_eq!(told(before), "1");
+        assert!(behind.now_or_never().expect("the request is dropped").is_err());
+        assert_eq!(disk.seen, [(Revision(0), vec![1])]);
     }
 }

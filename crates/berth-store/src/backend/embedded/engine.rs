@@ -3,6 +3,7 @@
 use super::{
     OpenError,
     acknowledged::{Acknowledged, Mark},
+    committer::{CommitError, Durable},
     journal,
     record::{FORMAT, OBJECT_PREFIX, STATE_KEY, State, decode_object, encode_object, object_key},
 };
@@ -31,9 +32,6 @@ pub(super) struct Engine {
     /// Held as long as the engine is.
     _lock: File,
 }
-
-/// Why a commit is not known to be durable, in the words of what failed.
-pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Engine {
     /// Opens or makes the database in `dir` and reads the newest version of every key.
@@ -95,8 +93,14 @@ impl Engine {
         self.acknowledged.sync()
     }
 
-    /// Makes the changes durable, all or none. After an error it is unknown which, and the engine must not be written to again.
-    pub(super) fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError> {
+    /// Lets the note of what was acknowledged outlive a power loss. Everything else does so already.
+    pub(super) fn close(self) -> std::io::Result<()> {
+        self.acknowledged.sync()
+    }
+}
+
+impl Durable for Engine {
+    fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError> {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         for event in events {
             let Event { kind, entry, previous, .. } = &**event;
@@ -115,11 +119,6 @@ impl Engine {
         batch.insert(&self.objects, STATE_KEY, self.state.encode());
         batch.commit()?;
         Ok(self.acknowledged.advance(self.state.revision)?)
-    }
-
-    /// Lets the note of what was acknowledged outlive a power loss. Everything else does so already.
-    pub(super) fn close(self) -> std::io::Result<()> {
-        self.acknowledged.sync()
     }
 }
 
