@@ -6,6 +6,7 @@
 pub mod claim;
 pub mod counts;
 pub mod deployment;
+pub mod gc;
 pub mod lru;
 pub mod plan;
 pub mod replica_set;

@@ -1,0 +1,364 @@
+//! The garbage collector: objects go with their owners, before or after them, or are freed.
+//!
+//! The graph follows the metadata caches; what becomes of an object is decided from live reads of it and its owners.
+
+use crate::{
+    cache::View,
+    cluster::{Cluster, ObjectName},
+    events::Recorder,
+    lock,
+    metadata::{MetaCaches, MetaView, object_name},
+    metrics::Metrics,
+    worker::{Looked, Queue, Reconcile},
+};
+use berth_api::Scope;
+use berth_registry::{ApiError, DeleteOptions, Resource, options::Precondition, resource};
+use berth_store::env::Env;
+use berth_workloads::{
+    gc::{Coordinates, Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, Verdict, Work, decide, decide::Unblock, graph::Observed},
+    lru::Lru,
+    plan::{EventRecord, ObjectRef, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
+};
+use futures::{StreamExt, future::BoxFuture, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+/// How many owners that do not exist are remembered.
+const ABSENT_MAX: usize = 500;
+/// How many objects are looked at at once.
+const WORKERS: usize = 20;
+
+/// Where an owner was looked for in vain, and its uid.
+type Absent = (Coordinates, String);
+
+/// The garbage collector.
+pub struct GarbageCollector {
+    cluster: Arc<dyn Cluster>,
+    caches: Arc<MetaCaches>,
+    events: Recorder,
+    graph: Mutex<Graph>,
+    absent: Mutex<Lru<Absent, ()>>,
+    delete: Queue<String>,
+    orphan: Queue<String>,
+}
+
+/// Looks at objects that may have to go.
+struct AttemptToDelete(Arc<GarbageCollector>);
+
+/// Looks at objects whose dependents are to be freed.
+struct AttemptToOrphan(Arc<GarbageCollector>);
+
+/// Why an object must be looked at again.
+#[derive(Debug, thiserror::Error)]
+enum Unfinished {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// What was read is no object.
+    #[error("an object cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    /// It is named as an owner and exists, but no watch has shown it yet.
+    #[error("{0} exists and is not in the cache yet")]
+    NotObserved(String),
+    /// Its kind is not served (now).
+    #[error("{0} {1} is not a known kind")]
+    UnknownKind(String, String),
+    /// Dependents that were there when it was deleted may be missing in the caches.
+    #[error("the caches are not yet as new as {0}")]
+    Behind(String),
+}
+
+impl GarbageCollector {
+    /// A collector over `caches`. To be called before they start.
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, events: Recorder, env: &Env, metrics: &Metrics) -> Arc<Self> {
+        let queue = |name| Queue::new(name, Arc::clone(&env.clock), metrics);
+        let collector = Arc::new(Self {
+            cluster,
+            caches,
+            events,
+            graph: Mutex::default(),
+            absent: Mutex::new(Lru::new(ABSENT_MAX)),
+            delete: queue("garbage_collector_attempt_to_delete"),
+            orphan: queue("garbage_collector_attempt_to_orphan"),
+        });
+        for (resource, cache) in collector.caches.iter().filter(|(resource, _)| is_collected(resource)) {
+            let collector = Arc::downgrade(&collector);
+            let changes = metrics.queue("garbage_collector_graph_changes").adds;
+            cache.on_change(move |delta| {
+                changes.inc();
+                let Some(collector) = collector.upgrade() else { return };
+                let work = match (&delta.old, &delta.new) {
+                    (_, Some(new)) => lock(&collector.graph).apply(new.seen(resource)),
+                    (Some(old), None) => lock(&collector.graph).remove(&old.uid),
+                    (None, None) => return,
+                };
+                collector.enqueue(work);
+            });
+        }
+        collector
+    }
+
+    /// Starts to act. To be called when the caches are warm.
+    pub fn start(self: &Arc<Self>, env: &Env) {
+        self.delete.start(env, "garbage collector", WORKERS, &Arc::new(AttemptToDelete(Arc::clone(self))));
+        self.orphan.start(env, "garbage collector", WORKERS, &Arc::new(AttemptToOrphan(Arc::clone(self))));
+    }
+
+    fn enqueue(&self, work: Work) {
+        work.delete.into_iter().for_each(|uid| self.delete.add(uid));
+        work.orphan.into_iter().for_each(|uid| self.orphan.add(uid));
+    }
+
+    async fn attempt_to_delete(&self, uid: &str) -> Result<(), Unfinished> {
+        let Some(node) = lock(&self.graph).node(uid).cloned() else { return Ok(()) };
+        if matches!(node.deletion, Deletion::Orphan | Deletion::Other) {
+            return Ok(());
+        }
+        let resource = known_kind(&node.coordinates.api_version, &node.coordinates.kind)?;
+        if resource.scope == Scope::Namespaced && node.coordinates.namespace.is_empty() {
+            // Named by a cluster-scoped object: nobody can tell which one is meant.
+            return Ok(());
+        }
+        let name = object_name(resource, &node.coordinates.namespace, &node.coordinates.name);
+        let Some(live) = self.read(&name).await?.filter(|live| live.uid == uid) else {
+            return self.is_gone(uid);
+        };
+        if node.observed == Observed::Named {
+            return Err(Unfinished::NotObserved(node.coordinates.name));
+        }
+        if live.deletion() == Deletion::Foreground {
+            return self.finish_foreground(&name, &live).await;
+        }
+        if live.deletion() != Deletion::None || live.owners().is_empty() {
+            return Ok(());
+        }
+        self.collect(resource, &name, &live).await
+    }
+
+    /// The object is not there: what the watch will tell is taken as told.
+    fn is_gone(&self, uid: &str) -> Result<(), Unfinished> {
+        let work = lock(&self.graph).remove(uid);
+        self.enqueue(work);
+        Ok(())
+    }
+
+    /// Lets an object go whose blocking dependents are gone; else has those looked at that are not going yet.
+    async fn finish_foreground(&self, name: &ObjectName, live: &MetaView) -> Result<(), Unfinished> {
+        if !self.caches.show(live.revision) {
+            return Err(Unfinished::Behind(live.name.clone()));
+        }
+        let (blocked, idle) = {
+            let graph = lock(&self.graph);
+            let blocking = graph.blocking(&live.uid);
+            let (mut blocked, mut idle) = (false, Vec::new());
+            for (uid, node) in blocking {
+                blocked = true;
+                if node.deletion != Deletion::Foreground {
+                    idle.push(uid.clone());
+                }
+            }
+            (blocked, idle)
+        };
+        idle.into_iter().for_each(|uid| self.delete.add(uid));
+        if blocked { Ok(()) } else { self.remove_finalizer(name, live, FOREGROUND).await }
+    }
+
+    /// Decides about an object by its owners.
+    async fn collect(&self, resource: &'static Resource, name: &ObjectName, live: &MetaView) -> Result<(), Unfinished> {
+        let mut states = Vec::with_capacity(live.owners().len());
+        for owner in live.owners() {
+            states.push(self.owner_state(resource, live, owner).await?);
+        }
+        let dependents = lock(&self.graph).dependents(&live.uid);
+        match decide(&states, dependents, live.asked_for()) {
+            Verdict::Keep => Ok(()),
+            Verdict::DropReferences => {
+                let kept = live.owners().iter().zip(&states).filter(|(_, state)| **state == OwnerState::Solid).map(|(owner, _)| owner);
+                self.patch_owners(name, live, &kept.cloned().collect::<Vec<_>>()).await
+            }
+            Verdict::Delete { propagation, unblock: Unblock::No } => self.delete(name, live, propagation).await,
+            Verdict::Delete { propagation, unblock: Unblock::First } => {
+                let unblocked = |owner: &OwnerReference| OwnerReference { block_owner_deletion: Some(false), ..owner.clone() };
+                self.patch_owners(name, live, &live.owners().iter().map(unblocked).collect::<Vec<_>>()).await?;
+                let Some(live) = self.read(name).await?.filter(|now| now.uid == live.uid) else { return Ok(()) };
+                self.delete(name, &live, propagation).await
+            }
+        }
+    }
+
+    async fn owner_state(&self, dependent: &'static Resource, live: &MetaView, owner: &OwnerReference) -> Result<OwnerState, Unfinished> {
+        let resource = known_kind(&owner.api_version, &owner.kind)?;
+        if dependent.scope == Scope::Cluster && resource.scope == Scope::Namespaced {
+            return Ok(OwnerState::Unresolvable);
+        }
+        let name = object_name(resource, &live.namespace, &owner.name);
+        let coordinates = Coordinates {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            namespace: name.namespace.clone(),
+            name: owner.name.clone(),
+        };
+        let absent = (coordinates, owner.uid.clone());
+        if lock(&self.absent).get_mut(&absent).is_some() {
+            return Ok(OwnerState::Dangling);
+        }
+        match self.read(&name).await? {
+            Some(found) if found.uid == owner.uid => {
+                Ok(if found.deletion() == Deletion::Foreground { OwnerState::Waiting } else { OwnerState::Solid })
+            }
+            _ => {
+                lock(&self.absent).insert(absent, ());
+                self.tell_of_other_namespace(dependent, live, owner);
+                Ok(OwnerState::Dangling)
+            }
+        }
+    }
+
+    /// An owner in another namespace is none: people should hear why their object goes.
+    fn tell_of_other_namespace(&self, dependent: &'static Resource, live: &MetaView, owner: &OwnerReference) {
+        let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.coordinates.namespace != live.namespace;
+        if !lock(&self.graph).node(&owner.uid).is_some_and(is_elsewhere) {
+            return;
+        }
+        let OwnerReference { api_version, kind, name, uid, .. } = owner;
+        let namespace = &live.namespace;
+        self.events.record(&EventRecord {
+            about: ObjectRef {
+                group: dependent.group,
+                resource: dependent.plural,
+                namespace: namespace.clone(),
+                name: live.name.clone(),
+                uid: live.uid.clone(),
+                resource_version: None,
+            },
+            about_kind: dependent.kind,
+            about_api_version: dependent.api_version(),
+            severity: Severity::Warning,
+            reason: "OwnerRefInvalidNamespace",
+            message: format!(
+                "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+            ),
+            repeat: Repeat::Each,
+        });
+    }
+
+    /// Deletes the version that the decision was made from. Where only something else than its owners has changed, that is no matter.
+    async fn delete(&self, name: &ObjectName, live: &MetaView, propagation: Propagation) -> Result<(), Unfinished> {
+        let options = |resource_version| DeleteOptions {
+            propagation_policy: Some(word(propagation).to_owned()),
+            precondition: Precondition { uid: Some(live.uid.clone()), resource_version },
+            ..DeleteOptions::default()
+        };
+        match self.cluster.delete(name, options(Some(live.revision.to_string()))).await {
+            Err(ApiError::Conflict { .. }) => (),
+            other => return absent_is_fine(other),
+        }
+        match self.read(name).await? {
+            Some(now) if now.uid != live.uid => Ok(()),
+            None => Ok(()),
+            Some(now) if now.owners() == live.owners() => absent_is_fine(self.cluster.delete(name, options(None)).await),
+            Some(now) => Err(Unfinished::Behind(now.name)),
+        }
+    }
+
+    async fn attempt_to_orphan(&self, uid: &str) -> Result<(), Unfinished> {
+        let Some(node) = lock(&self.graph).node(uid).cloned() else { return Ok(()) };
+        let resource = known_kind(&node.coordinates.api_version, &node.coordinates.kind)?;
+        let name = object_name(resource, &node.coordinates.namespace, &node.coordinates.name);
+        let Some(live) = self.read(&name).await?.filter(|live| live.uid == uid && live.deletion() == Deletion::Orphan) else {
+            return Ok(());
+        };
+        if !self.caches.show(live.revision) {
+            return Err(Unfinished::Behind(live.name));
+        }
+        let dependents: Vec<(String, Coordinates)> =
+            lock(&self.graph).dependent_nodes(uid).map(|(uid, node)| (uid.clone(), node.coordinates.clone())).collect();
+        let freed: Vec<BoxFuture<'_, _>> =
+            dependents.into_iter().map(|(dependent, at)| -> BoxFuture<'_, _> { Box::pin(self.free(uid, dependent, at)) }).collect();
+        let mut freed = stream::iter(freed).buffer_unordered(STAGE_CONCURRENCY);
+        let mut first_error = Ok(());
+        while let Some(result) = freed.next().await {
+            first_error = first_error.and(result);
+        }
+        first_error?;
+        self.remove_finalizer(&name, &live, ORPHAN).await
+    }
+
+    /// Takes the owner with this uid off one dependent.
+    async fn free(&self, owner: &str, dependent: String, at: Coordinates) -> Result<(), Unfinished> {
+        let name = object_name(known_kind(&at.api_version, &at.kind)?, &at.namespace, &at.name);
+        let Some(live) = self.read(&name).await?.filter(|live| live.uid == dependent) else { return Ok(()) };
+        let kept: Vec<_> = live.owners().iter().filter(|reference| reference.uid != owner).cloned().collect();
+        if kept.len() == live.owners().len() { Ok(()) } else { self.patch_owners(&name, &live, &kept).await }
+    }
+
+    async fn patch_owners(&self, name: &ObjectName, live: &MetaView, owners: &[OwnerReference]) -> Result<(), Unfinished> {
+        let owners = if owners.is_empty() { Value::Null } else { json!(owners) };
+        self.patch(name, live, json!({"ownerReferences": owners})).await
+    }
+
+    async fn remove_finalizer(&self, name: &ObjectName, live: &MetaView, finalizer: &str) -> Result<(), Unfinished> {
+        let kept: Vec<_> = live.finalizers.iter().flatten().filter(|other| *other != finalizer).collect();
+        let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
+        self.patch(name, live, json!({"finalizers": kept})).await
+    }
+
+    /// Changes metadata of the version that was read.
+    async fn patch(&self, name: &ObjectName, live: &MetaView, mut metadata: Value) -> Result<(), Unfinished> {
+        metadata["uid"] = json!(live.uid);
+        metadata["resourceVersion"] = json!(live.revision.to_string());
+        absent_is_fine(self.cluster.patch(name, None, json!({"metadata": metadata})).await)
+    }
+
+    async fn read(&self, name: &ObjectName) -> Result<Option<MetaView>, Unfinished> {
+        let raw = self.cluster.get(name).await?;
+        Ok(raw.as_ref().map(MetaView::decode).transpose()?)
+    }
+}
+
+impl Reconcile<String> for AttemptToDelete {
+    fn look<'a>(&'a self, uid: &'a String) -> BoxFuture<'a, Looked> {
+        Box::pin(async move { looked(uid, self.0.attempt_to_delete(uid).await) })
+    }
+}
+
+impl Reconcile<String> for AttemptToOrphan {
+    fn look<'a>(&'a self, uid: &'a String) -> BoxFuture<'a, Looked> {
+        Box::pin(async move { looked(uid, self.0.attempt_to_orphan(uid).await) })
+    }
+}
+
+fn looked(uid: &str, result: Result<(), Unfinished>) -> Looked {
+    match result {
+        Ok(()) => Looked::Finished,
+        Err(error) => {
+            tracing::debug!(uid, %error, "looking again later");
+            Looked::Failed
+        }
+    }
+}
+
+/// Events are many, short-lived and own nothing.
+fn is_collected(resource: &Resource) -> bool {
+    resource.plural != "events"
+}
+
+fn known_kind(api_version: &str, kind: &str) -> Result<&'static Resource, Unfinished> {
+    resource::by_kind(api_version, kind).ok_or_else(|| Unfinished::UnknownKind(api_version.to_owned(), kind.to_owned()))
+}
+
+fn absent_is_fine<T>(result: Result<T, ApiError>) -> Result<(), Unfinished> {
+    match result {
+        Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn word(propagation: Propagation) -> &'static str {
+    match propagation {
+        Propagation::Background => "Background",
+        Propagation::Foreground => "Foreground",
+        Propagation::Orphan => "Orphan",
+    }
+}

@@ -1,0 +1,183 @@
+//! The metadata of all objects of all kinds: what the garbage collector and the namespace controller know.
+
+use crate::{
+    cache::{Cache, Index, View, Warm},
+    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    metrics::Metrics,
+};
+use berth_api::Scope;
+use berth_registry::{Resource, resource};
+use berth_store::env::Spawner;
+use berth_workloads::gc::{Coordinates, Deletion, FOREGROUND, ORPHAN, Seen};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Deserialize;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What is read of an object of any kind.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetaView {
+    /// `metadata.namespace`; empty for cluster-scoped objects.
+    #[serde(default)]
+    pub namespace: String,
+    /// `metadata.name`.
+    #[serde(default)]
+    pub name: String,
+    /// `metadata.uid`.
+    #[serde(default)]
+    pub uid: String,
+    /// `metadata.ownerReferences`.
+    pub owner_references: Option<Vec<OwnerReference>>,
+    /// `metadata.finalizers`.
+    pub finalizers: Option<Vec<String>>,
+    /// `metadata.deletionTimestamp`.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// The resource version of this version.
+    #[serde(skip)]
+    pub revision: u64,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: MetaView,
+}
+
+impl View for MetaView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        let wire: Wire = serde_json::from_slice(&raw.json)?;
+        Ok(Self { revision: raw.revision, ..wire.metadata })
+    }
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn is_being_deleted(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+}
+
+impl MetaView {
+    /// Its owners.
+    #[must_use]
+    pub fn owners(&self) -> &[OwnerReference] {
+        self.owner_references.as_deref().unwrap_or_default()
+    }
+
+    /// How it is being deleted.
+    #[must_use]
+    pub fn deletion(&self) -> Deletion {
+        match self.deletion_timestamp {
+            None => Deletion::None,
+            Some(_) => self.asked_for(),
+        }
+    }
+
+    /// What its finalizers ask of the collector, whether or not it is being deleted.
+    #[must_use]
+    pub fn asked_for(&self) -> Deletion {
+        let has = |wanted| self.finalizers.iter().flatten().any(|finalizer| finalizer == wanted);
+        match (has(ORPHAN), has(FOREGROUND)) {
+            (true, _) => Deletion::Orphan,
+            (_, true) => Deletion::Foreground,
+            _ => Deletion::Other,
+        }
+    }
+
+    /// The object as the garbage collector sees it.
+    #[must_use]
+    pub fn seen(&self, resource: &Resource) -> Seen {
+        let coordinates = Coordinates {
+            api_version: resource.api_version(),
+            kind: resource.kind.to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        };
+        Seen { coordinates, uid: self.uid.clone(), owners: self.owners().to_vec(), deletion: self.deletion() }
+    }
+}
+
+/// How many objects of a kind there are in each namespace.
+#[derive(Debug, Default)]
+pub struct NamespaceCounts(BTreeMap<String, usize>);
+
+impl NamespaceCounts {
+    /// Objects in `namespace`.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> usize {
+        self.0.get(namespace).copied().unwrap_or(0)
+    }
+}
+
+impl Index<MetaView> for NamespaceCounts {
+    fn change(&mut self, old: Option<&Arc<MetaView>>, new: Option<&Arc<MetaView>>) {
+        if let Some(new) = new {
+            *self.0.entry(new.namespace.clone()).or_default() += 1;
+        }
+        if let Some(old) = old {
+            match self.0.get_mut(&old.namespace) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.0.remove(&old.namespace)),
+            }
+        }
+    }
+}
+
+/// The metadata of all objects of one kind.
+pub type MetaCache = Cache<MetaView, NamespaceCounts>;
+
+/// The metadata of all objects.
+pub struct MetaCaches {
+    caches: Vec<(&'static Resource, Arc<MetaCache>)>,
+}
+
+impl Default for MetaCaches {
+    /// Empty caches of every kind of the table. A kind that is served in two groups is kept once.
+    fn default() -> Self {
+        let kinds = resource::all().iter().filter(|resource| resource.group != "events.k8s.io");
+        Self { caches: kinds.map(|resource| (resource, Arc::new(MetaCache::new(name_of(resource))))).collect() }
+    }
+}
+
+impl MetaCaches {
+    /// Each kind and its cache.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Resource, &Arc<MetaCache>)> {
+        self.caches.iter().map(|(resource, cache)| (*resource, cache))
+    }
+
+    /// Starts all of them.
+    pub fn start(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.iter().for_each(|(_, cache)| cache.start(cluster, spawner, metrics));
+    }
+
+    /// Resolves when all have their first consistent list.
+    pub async fn warm(&self) {
+        for (_, cache) in self.iter() {
+            cache.warm().await;
+        }
+    }
+
+    /// Whether every cache shows all that happened up to `revision`.
+    #[must_use]
+    pub fn show(&self, revision: u64) -> bool {
+        self.iter().all(|(_, cache)| cache.revision() >= revision)
+    }
+}
+
+/// The resource's name.
+#[must_use]
+pub fn name_of(resource: &'static Resource) -> ResourceName {
+    ResourceName { group: resource.group, plural: resource.plural }
+}
+
+/// Where an object of `resource` is found; cluster-scoped ones are in no namespace.
+#[must_use]
+pub fn object_name(resource: &'static Resource, namespace: &str, name: &str) -> ObjectName {
+    let namespace = if resource.scope == Scope::Namespaced { namespace.to_owned() } else { String::new() };
+    ObjectName { resource: name_of(resource), namespace, name: name.to_owned() }
+}

@@ -1,0 +1,12 @@
+//! The garbage collector's decisions: who depends on whom ([`graph`]), and what becomes of one object ([`decide`]).
+
+pub mod decide;
+pub mod graph;
+
+pub use decide::{OwnerState, Verdict, decide};
+pub use graph::{Coordinates, Deletion, Graph, Node, Seen, Work};
+
+/// Finalizer of an object that goes after its dependents.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of an object whose dependents stay.
+pub const ORPHAN: &str = "orphan";
