@@ -23,8 +23,7 @@ pub const CONTROLLER_REVISION_DATA_HASH: &str = "controller.kubernetes.io/hash";
 pub const STATEFUL_SET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 /// Label of a StatefulSet's pod: its ordinal.
 pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
-/// On a pod: the cheaper, the sooner it is chosen when its ReplicaSet shrinks (KEP-2255).
-pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+pub use crate::pod::DELETION_COST as POD_DELETION_COST;
 
 /// What `kubectl apply` last sent.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";

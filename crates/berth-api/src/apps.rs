@@ -81,8 +81,12 @@ pub use replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 pub use stateful_set::{RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetUpdateStrategy};
 
 use crate::{
-    FeatureGates, FieldError, Path, Selector, annotations, metadata::check_dns_label, pod::validate_template,
+    FeatureGates, FieldError, Path, Selector,
+    annotations::POD_DELETION_COST,
+    metadata::check_dns_label,
+    pod::{is_deletion_cost_error, is_valid_deletion_cost},
     selector::validate_label_selector,
+    unset::{drop_zero, list_mut},
 };
 use k8s_openapi::{
     api::core::v1::PodTemplateSpec,
@@ -197,12 +201,20 @@ fn validate_selector_kept(new: Option<&LabelSelector>, old: Option<&LabelSelecto
 
 /// `faults` of an update without that of an invalid pod-deletion-cost, if the stored template has one too (KEP-2255).
 fn without_old_deletion_cost(mut faults: Vec<FieldError>, old: &PodTemplateSpec) -> Vec<FieldError> {
-    let path = template_path().child("annotations").key(annotations::POD_DELETION_COST);
-    let is_cost = |fault: &FieldError| fault.field == path;
-    if faults.iter().any(is_cost) && validate_template(old, &template_path()).iter().any(is_cost) {
-        faults.retain(|fault| !is_cost(fault));
+    let annotations = old.metadata.as_ref().and_then(|metadata| metadata.annotations.as_ref());
+    let stored = annotations.and_then(|annotations| annotations.get(POD_DELETION_COST));
+    if stored.is_some_and(|cost| !is_valid_deletion_cost(cost)) {
+        faults.retain(|fault| !is_deletion_cost_error(fault));
     }
     faults
+}
+
+/// Makes empty lists of a selector absent, so that two selectors that mean the same are equal.
+fn normalise_selector(selector: Option<&mut LabelSelector>) {
+    let Some(selector) = selector else { return };
+    drop_zero(&mut selector.match_labels);
+    drop_zero(&mut selector.match_expressions);
+    list_mut(&mut selector.match_expressions).iter_mut().for_each(|expression| drop_zero(&mut expression.values));
 }
 
 /// A status field whose gate is off is dropped unless the stored status has it.

@@ -16,7 +16,7 @@ const REPORTED_FIELDS_MAX: usize = 100;
 /// `spec.template.spec.containers[0].foo`), sorted by path within each object, at most 100.
 ///
 /// A null stands for the empty value of the field's type, as in upstream's decoder: `labels: {a: null}` is `a: ""`.
-/// Absent `apiVersion` and `kind` are taken from `K`.
+/// Absent `apiVersion` and `kind` are taken from `K`. Metadata that are empty count as absent.
 ///
 /// # Errors
 /// A value of the wrong type or out of range, `apiVersion` or `kind` of another kind; with the path of the field.

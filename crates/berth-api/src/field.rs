@@ -140,7 +140,7 @@ impl FieldError {
     pub fn message(&self) -> String {
         let head = match &self.reason {
             FieldErrorReason::Required => "Required value".to_owned(),
-            FieldErrorReason::Invalid(value) => format!("Invalid value: {value}"),
+            FieldErrorReason::Invalid(value) | FieldErrorReason::TypeInvalid(value) => format!("Invalid value: {value}"),
             FieldErrorReason::NotSupported(value, supported) => {
                 let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
                 format!("Unsupported value: {value}: supported values: {}", quoted.join(", "))
@@ -150,7 +150,6 @@ impl FieldError {
             FieldErrorReason::NotFound(value) => format!("Not found: {value}"),
             FieldErrorReason::TooLong(max) => format!("Too long: may not be more than {max} bytes"),
             FieldErrorReason::TooMany(count, max) => format!("Too many: {count}: must have at most {max} items"),
-            FieldErrorReason::TypeInvalid(value) => format!("Invalid value: {value}"),
             FieldErrorReason::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }

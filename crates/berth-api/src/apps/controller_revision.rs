@@ -37,11 +37,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
     fn revision(data: Value, revision: i64) -> ControllerRevision {
         serde_json::from_value(json!({"data": data, "revision": revision})).expect("a revision")
     }
 
-    fn check(faults: Vec<FieldError>, wanted: &[&str]) {
+    fn check(faults: &[FieldError], wanted: &[&str]) {
         assert_eq!(faults.iter().map(ToString::to_string).collect::<Vec<_>>(), wanted);
     }
 
@@ -49,16 +50,16 @@ mod tests {
     fn data_is_an_object_that_never_changes() {
         let gates = FeatureGates::default();
         let stored = revision(json!({"a": 1}), 1);
-        check(stored.validate(&gates), &[]);
-        check(revision(json!(null), 1).validate(&gates), &["data: Required value: data is mandatory"]);
+        check(&stored.validate(&gates), &[]);
+        check(&revision(json!(null), 1).validate(&gates), &["data: Required value: data is mandatory"]);
         check(
-            revision(json!([1]), -1).validate(&gates),
+            &revision(json!([1]), -1).validate(&gates),
             &[
                 "data: Invalid value: [1]: data must be a valid JSON object",
                 "revision: Invalid value: -1: must be greater than or equal to 0",
             ],
         );
-        check(revision(json!({"a": 1}), 7).validate_update(&stored, &gates), &[]);
-        check(revision(json!({"a": 2}), 1).validate_update(&stored, &gates), &["data: Invalid value: {\"a\":2}: field is immutable"]);
+        check(&revision(json!({"a": 1}), 7).validate_update(&stored, &gates), &[]);
+        check(&revision(json!({"a": 2}), 1).validate_update(&stored, &gates), &["data: Invalid value: {\"a\":2}: field is immutable"]);
     }
 }

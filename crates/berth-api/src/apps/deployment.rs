@@ -2,11 +2,12 @@
 
 mod validate;
 
-use super::{is_false, is_zero, name_warning, null_as_default, template_path};
+use super::{is_false, is_zero, name_warning, normalise_selector, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Kind,
     object::GenerationRule,
     pod::{set_template_defaults, template_warnings},
+    unset::drop_zero,
 };
 use k8s_openapi::{
     api::{apps::v1::DeploymentCondition, core::v1::PodTemplateSpec},
@@ -138,7 +139,9 @@ impl Kind for Deployment {
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {
+        drop_zero(&mut self.status.conditions);
         let spec = &mut self.spec;
+        normalise_selector(spec.selector.as_mut());
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         spec.progress_deadline_seconds.get_or_insert(600);

@@ -1,13 +1,14 @@
 //! ReplicaSet: types, defaults, validation.
 
 use super::{
-    NO_STATUS_REPLICAS, NotGreater, is_zero, name_warning, not_greater, not_negative, null_as_default, template_path,
+    NO_STATUS_REPLICAS, NotGreater, is_zero, name_warning, normalise_selector, not_greater, not_negative, null_as_default, template_path,
     validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     object::GenerationRule,
     pod::{set_template_defaults, template_warnings},
+    unset::drop_zero,
 };
 use k8s_openapi::{
     api::{apps::v1::ReplicaSetCondition, core::v1::PodTemplateSpec},
@@ -81,6 +82,8 @@ impl Kind for ReplicaSet {
 
     fn set_defaults(&mut self) {
         self.spec.replicas.get_or_insert(1);
+        normalise_selector(self.spec.selector.as_mut());
+        drop_zero(&mut self.status.conditions);
         set_template_defaults(&mut self.spec.template);
     }
 

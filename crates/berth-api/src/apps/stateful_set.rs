@@ -3,11 +3,12 @@
 mod claims;
 mod validate;
 
-use super::{is_zero, null_as_default, template_path};
+use super::{is_zero, normalise_selector, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     object::{GenerationRule, NameRule},
     pod::{set_template_defaults, template_warnings},
+    unset::{default_to, drop_zero},
 };
 use k8s_openapi::{
     api::{
@@ -156,20 +157,22 @@ impl Kind for StatefulSet {
     const HAS_STATUS: bool = true;
 
     fn set_defaults(&mut self) {
+        drop_zero(&mut self.status.conditions);
         let spec = &mut self.spec;
+        normalise_selector(spec.selector.as_mut());
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         if spec.pod_management_policy.is_empty() {
             ORDERED_READY.clone_into(&mut spec.pod_management_policy);
         }
         let retention = spec.persistent_volume_claim_retention_policy.get_or_insert_default();
-        for policy in [&mut retention.when_deleted, &mut retention.when_scaled] {
-            if policy.as_deref().is_none_or(str::is_empty) {
-                *policy = Some("Retain".to_owned());
-            }
-        }
+        default_to(&mut retention.when_deleted, "Retain");
+        default_to(&mut retention.when_scaled, "Retain");
         spec.update_strategy.set_defaults();
-        spec.volume_claim_templates.take_if(|claims| claims.is_empty());
+        if let Some(ordinals) = &mut spec.ordinals {
+            ordinals.start.get_or_insert(0);
+        }
+        drop_zero(&mut spec.volume_claim_templates);
         spec.volume_claim_templates.iter_mut().flatten().for_each(claims::set_defaults);
         set_template_defaults(&mut spec.template);
     }
@@ -252,16 +255,18 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
     fn spec(spec: Value) -> Value {
         crate::Object::to_value(&stateful_set(json!({"spec": spec})))["spec"].clone()
     }
 
     #[test]
     fn what_is_left_out_is_filled_in() {
-        let spec = spec(json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}));
+        let spec = spec(json!({"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}, "ordinals": {}}));
         assert_eq!((&spec["replicas"], &spec["revisionHistoryLimit"]), (&json!(1), &json!(10)));
         assert_eq!(spec["podManagementPolicy"], json!("OrderedReady"));
         assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], json!({"whenDeleted": "Retain", "whenScaled": "Delete"}));
+        assert_eq!(spec["ordinals"], json!({"start": 0}));
         let status = crate::Object::to_value(&stateful_set(json!({})))["status"].clone();
         assert_eq!(status, json!({"replicas": 0, "availableReplicas": 0}));
     }

@@ -53,7 +53,8 @@ impl serde::de::Error for DecodeError {
 
 pub(super) fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
     let unknown = RefCell::new(Vec::new());
-    let object = K::deserialize(Node { value, path: String::new(), unknown: &unknown })?;
+    let mut object = K::deserialize(Node { value, path: String::new(), unknown: &unknown })?;
+    crate::metadata::drop_empty(object.metadata_mut());
     Ok((object, unknown.into_inner()))
 }
 
@@ -243,6 +244,7 @@ mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
     fn check<K: crate::Kind>(value: serde_json::Value, unknown: &[&str], wanted: serde_json::Value) {
         let (object, found) = super::decode::<K>(value).expect("decodes");
         assert_eq!(found, unknown);
@@ -279,6 +281,15 @@ mod tests {
         );
         check::<ConfigMap>(json!({"data": {"a": null}}), &[], json!({"data": {"a": ""}}));
         check::<Secret>(json!({"data": {"a": "aGk=", "b": null}}), &[], json!({"data": {"a": "aGk=", "b": ""}}));
+    }
+
+    #[test]
+    fn empty_metadata_are_absent() {
+        check::<ConfigMap>(
+            json!({"metadata": {"name": "a", "labels": {}, "annotations": {}, "finalizers": [], "ownerReferences": [], "uid": "", "generation": 0}}),
+            &[],
+            json!({"metadata": {"name": "a"}}),
+        );
     }
 
     fn check_refused<K: crate::Kind>(value: serde_json::Value, wanted: &str) {

@@ -1,6 +1,12 @@
 //! The claims that each of a StatefulSet's pods gets.
 
-use crate::{FieldError, Path, metadata::check_dns_subdomain, quantity::Quantity, selector::validate_label_selector};
+use crate::{
+    FieldError, Path,
+    metadata::{check_dns_subdomain, drop_empty},
+    quantity::Quantity,
+    selector::validate_label_selector,
+    unset::default_to,
+};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements},
     apimachinery::pkg::api::resource::Quantity as WireQuantity,
@@ -14,17 +20,13 @@ const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 /// Fills in what a claim template may leave out, and writes its quantities in canonical form.
 pub(super) fn set_defaults(claim: &mut PersistentVolumeClaim) {
     let spec = claim.spec.get_or_insert_default();
-    if spec.volume_mode.as_deref().is_none_or(str::is_empty) {
-        spec.volume_mode = Some("Filesystem".to_owned());
-    }
+    default_to(&mut spec.volume_mode, "Filesystem");
     let resources = spec.resources.get_or_insert_default();
     for quantities in [&mut resources.requests, &mut resources.limits] {
         quantities.iter_mut().flat_map(BTreeMap::values_mut).for_each(canonicalise);
     }
-    let status = claim.status.get_or_insert_default();
-    if status.phase.as_deref().is_none_or(str::is_empty) {
-        status.phase = Some("Pending".to_owned());
-    }
+    default_to(&mut claim.status.get_or_insert_default().phase, "Pending");
+    drop_empty(&mut claim.metadata);
 }
 
 /// A quantity that cannot be read stays, for validation to refuse.

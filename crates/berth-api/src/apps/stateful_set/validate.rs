@@ -13,12 +13,9 @@ use crate::{
     gates::{self, Stage},
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
     metadata::check_dns_label,
-    pod::validate_template,
+    pod::validate_template_with_claims,
 };
-use k8s_openapi::api::{
-    apps::v1::StatefulSetPersistentVolumeClaimRetentionPolicy,
-    core::v1::{EmptyDirVolumeSource, PodTemplateSpec, Volume},
-};
+use k8s_openapi::api::apps::v1::StatefulSetPersistentVolumeClaimRetentionPolicy;
 use serde_json::json;
 
 const RECREATE_GATE: &str = "StatefulSetRecreateStrategy";
@@ -133,24 +130,16 @@ fn validate_claims(spec: &StatefulSetSpec, path: &Path) -> Vec<FieldError> {
     specs.flat_map(|(path, spec)| claims::validate(spec, &path)).collect()
 }
 
-/// Faults of the template; none on an update where the stored one has faults already.
+/// Faults of the template, whose containers may mount the claims; none on an update where the stored one has faults already.
 fn validate_pods(spec: &StatefulSetSpec, old: Option<&StatefulSetSpec>) -> Vec<FieldError> {
-    let validate = |spec: &StatefulSetSpec| validate_template(&with_claims(spec), &template_path());
+    let validate = |spec: &StatefulSetSpec| validate_template_with_claims(&spec.template, &template_path(), &claim_names(spec));
     let faults = validate(spec);
     let old_has_faults = || old.is_some_and(|old| !validate(old).is_empty());
     if faults.is_empty() || old_has_faults() { Vec::new() } else { faults }
 }
 
-/// The template with a volume for each claim template, because its containers may mount them.
-fn with_claims(spec: &StatefulSetSpec) -> PodTemplateSpec {
-    let mut template = spec.template.clone();
-    let volumes = template.spec.get_or_insert_default().volumes.get_or_insert_default();
-    for claim in spec.volume_claim_templates.iter().flatten() {
-        let name = claim.metadata.name.clone().unwrap_or_default();
-        volumes.retain(|volume| volume.name != name);
-        volumes.push(Volume { name, empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() });
-    }
-    template
+fn claim_names(spec: &StatefulSetSpec) -> Vec<String> {
+    spec.volume_claim_templates.iter().flatten().filter_map(|claim| claim.metadata.name.clone()).collect()
 }
 
 pub(super) fn status_update(new: &StatefulSetStatus, old: &StatefulSetStatus) -> Vec<FieldError> {
@@ -197,10 +186,12 @@ mod tests {
 
     const RECREATE_OFF: &str = "StatefulSetRecreateStrategy=false";
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
     fn check_create(spec: Value, wanted: &[&str]) {
         check(&stateful_set(json!({"spec": spec})).validate(&FeatureGates::default()), wanted);
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without borrows")]
     fn check_update(old: Value, new: Value, off: &str, wanted: &[&str]) {
         let (old, new) = (stateful_set(json!({"spec": old})), stateful_set(json!({"spec": new})));
         check(&new.validate_update(&old, &gates(off)), wanted);
