@@ -5,6 +5,8 @@
 
 pub mod annotations;
 pub mod apps;
+#[cfg(test)]
+mod check;
 pub mod decode;
 mod faults;
 pub mod field;

@@ -164,6 +164,7 @@ fn fill(list: &mut Option<ResourceList>, from: Option<&ResourceList>) {
 }
 
 /// One bound of a limit range, as a field and as people call it.
+#[derive(Clone, Copy)]
 struct Bound<'a> {
     field: &'static str,
     words: &'static str,
@@ -185,13 +186,13 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
             faults.forbidden(&path.child(bound.field), "may not be specified when `type` is 'Pod'");
         }
     }
-    for (low, high, at) in
-        [(&min, &max, &min), (&min, &request, &request), (&request, &max, &request), (&min, &limit, &limit), (&limit, &max, &limit)]
-    {
-        validate_order((low, high), &path.child(at.field), at, faults);
-    }
-    let limit = Bound { words: "default limit value", ..limit };
-    validate_order((&request, &limit), &path.child(request.field), &request, faults);
+    validate_order((&min, &max), &min, path, faults);
+    validate_order((&min, &request), &request, path, faults);
+    validate_order((&request, &max), &request, path, faults);
+    let as_limit = Bound { words: "default limit value", ..limit };
+    validate_order((&request, &as_limit), &request, path, faults);
+    validate_order((&min, &limit), &limit, path, faults);
+    validate_order((&limit, &max), &limit, path, faults);
     for (name, ratio) in item.max_limit_request_ratio.iter().flatten() {
         if parse(ratio).is_some_and(|ratio| ratio < Quantity::from_integer(1)) {
             let detail = format!("ratio {} is less than 1", ratio.0);
@@ -201,7 +202,8 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
 }
 
 /// For each resource in both, `low` must not be above `high`; the fault is reported on `at`.
-fn validate_order((low, high): (&Bound<'_>, &Bound<'_>), path: &Path, at: &Bound<'_>, faults: &mut Faults) {
+fn validate_order((low, high): (&Bound<'_>, &Bound<'_>), at: &Bound<'_>, path: &Path, faults: &mut Faults) {
+    let path = path.child(at.field);
     for (name, low_quantity) in low.amounts.iter().flatten() {
         let Some(high_quantity) = high.amounts.as_ref().and_then(|amounts| amounts.get(name)) else { continue };
         let (Some(low_number), Some(high_number)) = (parse(low_quantity), parse(high_quantity)) else { continue };

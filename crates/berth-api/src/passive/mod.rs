@@ -8,6 +8,8 @@ mod limits;
 mod network;
 mod node;
 mod storage;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use storage::{set_claim_spec_defaults, validate_claim_spec};
 

@@ -6,6 +6,8 @@ mod deletion_cost;
 mod ephemeral;
 pub(crate) mod quantities;
 mod state;
+#[cfg(test)]
+mod tests;
 mod update;
 pub(crate) mod validate;
 mod volume_sources;

@@ -1,0 +1,63 @@
+//! What the tables of tests are checked with.
+
+use crate::{FeatureGates, Kind};
+use serde_json::Value;
+
+/// Lays `patch` over `base`: objects member by member, null removes, all else replaces.
+pub(crate) fn merged(mut base: Value, patch: &Value) -> Value {
+    match (&mut base, patch) {
+        (Value::Object(members), Value::Object(patch)) => {
+            for (name, patch) in patch {
+                match patch {
+                    Value::Null => _ = members.remove(name),
+                    _ => {
+                        let member = members.remove(name).unwrap_or_default();
+                        members.insert(name.clone(), merged(member, patch));
+                    }
+                }
+            }
+            base
+        }
+        _ => patch.clone(),
+    }
+}
+
+/// The object as it is after decoding and defaults.
+pub(crate) fn decoded<K: Kind>(json: &Value) -> K {
+    let mut object: K = serde_json::from_value(json.clone()).expect("the test's JSON is of the kind");
+    object.set_defaults();
+    let once = object.clone();
+    object.set_defaults();
+    assert_eq!(once, object, "defaults are idempotent");
+    object
+}
+
+/// The object as a create would store it.
+pub(crate) fn created<K: Kind>(json: &Value) -> K {
+    let mut object: K = decoded(json);
+    object.prepare_create(&FeatureGates::default());
+    object
+}
+
+/// Creating `json` has the faults `wanted`; where one ends in `…` only its start is compared.
+pub(crate) fn check_create<K: Kind>(json: &Value, wanted: &[&str]) {
+    compare(created::<K>(json).validate(&FeatureGates::default()), wanted, json);
+}
+
+/// Updating what `old` created with `new` has the faults `wanted`.
+pub(crate) fn check_update<K: Kind>(old: &Value, new: &Value, wanted: &[&str]) {
+    let old: K = created(old);
+    let mut object: K = decoded(new);
+    object.prepare_update(&old, &FeatureGates::default());
+    compare(object.validate_update(&old, &FeatureGates::default()), wanted, new);
+}
+
+fn compare(faults: Vec<crate::FieldError>, wanted: &[&str], json: &Value) {
+    let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let fits = |(found, wanted): (&String, &&str)| match wanted.strip_suffix('…') {
+        Some(start) => found.starts_with(start),
+        None => found == wanted,
+    };
+    let all_fit = found.len() == wanted.len() && found.iter().zip(wanted).all(fits);
+    assert!(all_fit, "of {json}\nfound  {found:#?}\nwanted {wanted:#?}");
+}

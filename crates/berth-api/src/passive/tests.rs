@@ -1,0 +1,308 @@
+use crate::{
+    FeatureGates, Kind,
+    check::{check_create, check_update, created, decoded, merged},
+};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{
+        ConfigMap, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota, Secret, Service,
+    },
+    discovery::v1::EndpointSlice,
+    events::v1::Event,
+    policy::v1::PodDisruptionBudget,
+    scheduling::v1::PriorityClass,
+    storage::v1::StorageClass,
+};
+use serde_json::{Value, json};
+
+fn named(patch: &Value) -> Value {
+    merged(json!({"metadata": {"name": "a"}}), patch)
+}
+
+fn stored<K: Kind>(json: &Value) -> Value {
+    serde_json::to_value(created::<K>(json)).expect("it is JSON")
+}
+
+/// What creating `json` stores holds `wanted`, whatever it holds besides.
+fn check_stored<K: Kind>(json: &Value, wanted: &Value) {
+    let found = stored::<K>(&named(json));
+    assert_eq!(merged(found.clone(), wanted), found, "{json}");
+}
+
+#[test]
+fn clients_find_the_defaults_they_rely_on() {
+    check_stored::<Namespace>(
+        &json!({"status": {"phase": "X"}}),
+        &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "a"}}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}),
+    );
+    check_stored::<Service>(
+        &json!({"spec": {"ports": [{"port": 80}]}}),
+        &json!({"spec": {
+            "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
+            "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+        }, "status": {"loadBalancer": {}}}),
+    );
+    check_stored::<Service>(&json!({"spec": {"clusterIP": "None"}}), &json!({"spec": {"clusterIPs": ["None"]}}));
+    check_stored::<Secret>(
+        &json!({"data": {"a": "YQ=="}, "stringData": {"b": "b"}}),
+        &json!({"type": "Opaque", "data": {"a": "YQ==", "b": "Yg=="}}),
+    );
+    assert!(stored::<Secret>(&named(&json!({"stringData": {"b": "b"}}))).get("stringData").is_none());
+    check_stored::<PersistentVolumeClaim>(
+        &json!({"status": {"phase": "Bound"}}),
+        &json!({"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}}),
+    );
+    check_stored::<PersistentVolume>(
+        &json!({}),
+        &json!({"spec": {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"}, "status": {"phase": "Pending"}}),
+    );
+    check_stored::<StorageClass>(&json!({"provisioner": "p"}), &json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}));
+    check_stored::<PriorityClass>(&json!({}), &json!({"preemptionPolicy": "PreemptLowerPriority", "value": 0}));
+    check_stored::<PodDisruptionBudget>(
+        &json!({"status": {"disruptionsAllowed": 7}}),
+        &json!({"status": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}}),
+    );
+    check_stored::<LimitRange>(
+        &json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}]}}),
+        &json!({"spec": {"limits": [{
+            "type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}, "default": {"cpu": "2"},
+            "defaultRequest": {"cpu": "2", "memory": "1Mi"},
+        }]}}),
+    );
+    check_stored::<Node>(&json!({"status": {"capacity": {"cpu": "4"}}}), &json!({"status": {"allocatable": {"cpu": "4"}}}));
+}
+
+#[test]
+fn config_is_validated() {
+    check_create::<ConfigMap>(&named(&json!({"data": {"a/b": "c"}})), &["data[a/b]: Invalid value: \"a/b\": a valid config key…"]);
+    check_create::<ConfigMap>(
+        &named(&json!({"data": {"a": "b"}, "binaryData": {"a": "YQ=="}})),
+        &["data[a]: Invalid value: \"a\": duplicate of key present in binaryData"],
+    );
+    let large = "x".repeat(1024 * 1024 + 1);
+    check_create::<ConfigMap>(&named(&json!({"data": {"a": large}})), &["[]: Too long: may not be more than 1048576 bytes"]);
+    check_create::<Secret>(&named(&json!({"stringData": {"a": large}})), &["data: Too long: may not be more than 1048576 bytes"]);
+    check_create::<Secret>(
+        &named(&json!({"type": "kubernetes.io/tls"})),
+        &["data[tls.crt]: Required value", "data[tls.key]: Required value"],
+    );
+    let frozen = named(&json!({"immutable": true, "data": {"a": "YQ=="}}));
+    for changed in [json!({"data": {"a": "Yg=="}}), json!({"data": {"b": "YQ=="}})] {
+        let wanted = ["data: Forbidden: field is immutable when `immutable` is set"];
+        check_update::<ConfigMap>(&frozen, &merged(frozen.clone(), &changed), &wanted);
+        check_update::<Secret>(&frozen, &merged(frozen.clone(), &changed), &wanted);
+    }
+    check_update::<Secret>(
+        &frozen,
+        &merged(frozen.clone(), &json!({"type": "x", "immutable": false})),
+        &["type: Invalid value: \"x\": field is immutable", "immutable: Forbidden: field is immutable when `immutable` is set"],
+    );
+}
+
+#[test]
+fn budgets_have_one_bound_of_at_most_all_pods() {
+    let budget = |spec: Value| named(&json!({ "spec": spec }));
+    check_create::<PodDisruptionBudget>(&budget(json!({"minAvailable": "50%"})), &[]);
+    check_create::<PodDisruptionBudget>(
+        &budget(json!({"minAvailable": 1, "maxUnavailable": 1})),
+        &["spec: Invalid value: {\"maxUnavailable\":1,\"minAvailable\":1}: minAvailable and maxUnavailable cannot be both set"],
+    );
+    check_create::<PodDisruptionBudget>(
+        &budget(json!({"minAvailable": "101%"})),
+        &["spec.minAvailable: Invalid value: \"101%\": must not be greater than 100%"],
+    );
+    check_create::<PodDisruptionBudget>(
+        &budget(json!({"maxUnavailable": -1})),
+        &["spec.maxUnavailable: Invalid value: -1: must be greater than or equal to 0"],
+    );
+    check_create::<PodDisruptionBudget>(
+        &budget(json!({"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}})),
+        &["spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"],
+    );
+}
+
+#[test]
+fn services_are_validated_and_keep_what_was_allocated() {
+    let service = |spec: Value| named(&json!({ "spec": spec }));
+    check_create::<Service>(&service(json!({})), &["spec.ports: Required value"]);
+    check_create::<Service>(&service(json!({"clusterIP": "None"})), &[]);
+    check_create::<Service>(&service(json!({"type": "ExternalName", "externalName": "a.b"})), &[]);
+    check_create::<Service>(&service(json!({"type": "ExternalName"})), &["spec.externalName: Required value"]);
+    check_create::<Service>(
+        &service(json!({"ports": [{"port": 0}, {"port": 1, "name": "a", "protocol": "X", "targetPort": 1, "nodePort": 30000}]})),
+        &[
+            "spec.ports[0].name: Required value",
+            "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+            "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+            "spec.ports[1].protocol: Unsupported value: \"X\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+            "spec.ports[1].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'",
+        ],
+    );
+    check_create::<Service>(
+        &service(json!({"type": "X", "ports": [{"port": 1}]})),
+        &["spec.type: Unsupported value: \"X\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\""],
+    );
+    let old = service(json!({"type": "NodePort", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30080}]}));
+    let new = service(json!({"type": "NodePort", "ports": [{"port": 80}]}));
+    check_update::<Service>(&old, &new, &[]);
+    let mut kept: Service = decoded(&new);
+    kept.prepare_update(&created(&old), &FeatureGates::default());
+    assert_eq!(kept.spec, created::<Service>(&old).spec);
+    check_update::<Service>(
+        &old,
+        &merged(old.clone(), &json!({"spec": {"clusterIP": "10.0.0.2"}})),
+        &["spec.clusterIPs[0]: Invalid value: \"10.0.0.2\": may not change once set"],
+    );
+}
+
+#[test]
+fn slices_are_validated() {
+    let slice = |patch: Value| named(&merged(json!({"addressType": "IPv4", "endpoints": []}), &patch));
+    check_create::<EndpointSlice>(&slice(json!({"endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]})), &[]);
+    check_create::<EndpointSlice>(
+        &slice(json!({"endpoints": [{"addresses": []}, {"addresses": ["x"]}]})),
+        &[
+            "endpoints[0].addresses: Required value: must contain at least 1 address",
+            "endpoints[1].addresses[0]: Invalid value: \"x\": must be a valid IP address…",
+        ],
+    );
+    check_update::<EndpointSlice>(
+        &slice(json!({})),
+        &slice(json!({"addressType": "IPv6"})),
+        &["addressType: Invalid value: \"IPv6\": field is immutable"],
+    );
+}
+
+#[test]
+fn storage_is_validated() {
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let claim = |patch: Value| named(&json!({"spec": merged(spec.clone(), &patch)}));
+    check_create::<PersistentVolumeClaim>(&claim(json!({})), &[]);
+    check_create::<PersistentVolumeClaim>(
+        &claim(json!({"accessModes": null, "resources": null})),
+        &["spec.accessModes: Required value: at least 1 access mode is required", "spec.resources[storage]: Required value"],
+    );
+    check_create::<PersistentVolumeClaim>(
+        &claim(json!({"resources": {"requests": {"storage": "0"}}, "volumeMode": "X"})),
+        &[
+            "spec.resources[storage]: Invalid value: \"0\": must be greater than zero",
+            "spec.volumeMode: Unsupported value: \"X\": supported values: \"Block\", \"Filesystem\"",
+        ],
+    );
+    let frozen =
+        "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+    check_update::<PersistentVolumeClaim>(&claim(json!({})), &claim(json!({"volumeName": "v"})), &[]);
+    check_update::<PersistentVolumeClaim>(&claim(json!({})), &claim(json!({"accessModes": ["ReadOnlyMany"]})), &[frozen]);
+    check_update::<PersistentVolumeClaim>(&claim(json!({})), &claim(json!({"resources": {"requests": {"storage": "2Gi"}}})), &[frozen]);
+
+    let source = json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/"}});
+    let volume = |patch: Value| named(&json!({"spec": merged(source.clone(), &patch)}));
+    check_create::<PersistentVolume>(&volume(json!({})), &[]);
+    check_create::<PersistentVolume>(&volume(json!({"hostPath": null})), &["spec: Required value: must specify a volume type"]);
+    check_create::<PersistentVolume>(&volume(json!({"capacity": null})), &["spec.capacity: Required value"]);
+    check_update::<PersistentVolume>(
+        &volume(json!({})),
+        &volume(json!({"hostPath": {"path": "/x"}})),
+        &["spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"],
+    );
+
+    check_create::<StorageClass>(&named(&json!({"provisioner": ""})), &["provisioner: Required value"]);
+    check_update::<StorageClass>(
+        &named(&json!({"provisioner": "p"})),
+        &named(&json!({"provisioner": "p", "parameters": {"a": "b"}})),
+        &["parameters: Forbidden: updates to parameters are forbidden."],
+    );
+}
+
+/// A bound claim may grow, but not below what it has.
+#[test]
+fn bound_claims_grow() {
+    let claim = |size: &str| -> PersistentVolumeClaim {
+        decoded(&named(&json!({
+            "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "v", "resources": {"requests": {"storage": size}}},
+            "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+        })))
+    };
+    let faults = |old: &str, new: &str| claim(new).validate_update(&claim(old), &FeatureGates::default());
+    assert!(faults("1Gi", "2Gi").is_empty());
+    assert!(faults("3Gi", "2Gi").is_empty());
+    let shrunk: Vec<String> = faults("2Gi", "1Gi").iter().map(ToString::to_string).collect();
+    assert_eq!(shrunk, ["spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"]);
+}
+
+#[test]
+fn limits_are_validated() {
+    check_create::<ResourceQuota>(
+        &named(&json!({"spec": {"hard": {"pods": "4", "count/deployments.apps": "1", "requests.cpu": "1"}}})),
+        &[],
+    );
+    check_create::<ResourceQuota>(
+        &named(&json!({"spec": {"hard": {"cpu": "-1", "pods": "500m", "x": "1"}}})),
+        &[
+            "spec.hard[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
+            "spec.hard[pods]: Invalid value: \"500m\": must be an integer",
+            "spec.hard[x]: Invalid value: \"x\": must be a standard resource for quota",
+        ],
+    );
+    check_create::<LimitRange>(
+        &named(
+            &json!({"spec": {"limits": [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}, "default": {"cpu": "3"}, "defaultRequest": {"cpu": "4"}}]}}),
+        ),
+        &[
+            "spec.limits[0].min[cpu]: Invalid value: \"2\": min value 2 is greater than max value 1",
+            "spec.limits[0].defaultRequest[cpu]: Invalid value: \"4\": default request value 4 is greater than max value 1",
+            "spec.limits[0].defaultRequest[cpu]: Invalid value: \"4\": default request value 4 is greater than default limit value 3",
+            "spec.limits[0].default[cpu]: Invalid value: \"3\": default value 3 is greater than max value 1",
+        ],
+    );
+}
+
+#[test]
+fn cluster_kinds_are_validated() {
+    check_create::<Node>(
+        &named(&json!({"spec": {"taints": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "NoSchedule"}]}})),
+        &["spec.taints[0].effect: Unsupported value: \"X\": supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\""],
+    );
+    check_create::<PriorityClass>(
+        &json!({"metadata": {"name": "system-x"}, "value": 1}),
+        &[
+            "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class",
+        ],
+    );
+    check_create::<PriorityClass>(&json!({"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000}), &[]);
+    check_create::<PriorityClass>(
+        &named(&json!({"value": 1_000_000_001})),
+        &["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+    );
+    check_update::<PriorityClass>(
+        &named(&json!({})),
+        &named(&json!({"value": 1})),
+        &["value: Forbidden: may not be changed in an update."],
+    );
+    check_create::<Lease>(
+        &named(&json!({"spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}})),
+        &[
+            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+            "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
+        ],
+    );
+    let phase: Namespace = decoded(&named(&json!({"status": {"phase": "Terminating"}})));
+    let found = phase.validate_status_update(&phase, &FeatureGates::default());
+    assert_eq!(found.len(), 1, "it is not being deleted");
+}
+
+#[test]
+fn events_stand_in_the_namespace_of_their_object() {
+    let event = |namespace: &str| json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": "n"}});
+    check_create::<CoreEvent>(&event("n"), &[]);
+    check_create::<CoreEvent>(&event("default"), &["involvedObject.namespace: Invalid value: \"n\": does not match event.namespace"]);
+    let new_form = json!({
+        "metadata": {"name": "e", "namespace": "n"}, "regarding": {"namespace": "n"}, "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "c", "reportingInstance": "i", "action": "a", "reason": "r", "type": "Normal",
+    });
+    check_create::<Event>(&new_form, &[]);
+    check_create::<Event>(
+        &merged(new_form.clone(), &json!({"eventTime": null, "action": null, "type": "X"})),
+        &["eventTime: Required value", "action: Required value", "type: Invalid value: \"\": has invalid value: X"],
+    );
+}
