@@ -5,8 +5,8 @@ use berth_api::Scope;
 use serde_json::{Map, Value, json};
 
 /// The Kubernetes release whose API this is, as clients compare it.
-const MAJOR: &str = "1";
-const MINOR: &str = "36";
+pub(crate) const MAJOR: &str = "1";
+pub(crate) const MINOR: &str = "36";
 /// The oldest minor release whose clients and controllers can rely on this server.
 const MIN_COMPATIBILITY_MINOR: &str = "33";
 

@@ -22,6 +22,7 @@ mod header;
 mod key;
 mod list;
 mod modify;
+pub mod openapi;
 pub mod options;
 mod patching;
 pub mod patch;

@@ -101,7 +101,7 @@ pub struct Resource {
     pub decode: fn(serde_json::Value) -> Result<Decoded, DecodeError>,
     /// Decodes what the store holds, or any JSON whose unknown fields do not matter: quicker than `decode`.
     pub decode_stored: fn(&[u8]) -> Result<Box<dyn Object>, DecodeError>,
-    /// The JSON schema of the kind, for OpenAPI.
+    /// A reference to the JSON schema of the kind, for OpenAPI; the schema itself is left in the generator.
     pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
 
@@ -207,7 +207,7 @@ impl Resource {
             row_conditions: row_conditions::<K>,
             decode: decode::<K>,
             decode_stored: decode_stored::<K>,
-            schema: K::json_schema,
+            schema: schemars::SchemaGenerator::subschema_for::<K>,
         }
     }
 

@@ -1,0 +1,75 @@
+//! OpenAPI v3 of what is served, in the shape that kubectl reads: validation, client-side apply and `kubectl explain`.
+//!
+//! Start with [`index`] and [`document`]. Documents are made at the first call, from the resource table and the types' own schemas.
+
+mod paths;
+mod schemas;
+
+use crate::discovery::group_versions;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::OnceLock,
+};
+
+/// The document of one group and version.
+#[derive(Debug)]
+pub struct Document {
+    /// Changes with the document; for `?hash=` and ETag.
+    pub hash: String,
+    /// The document, encoded.
+    pub json: Vec<u8>,
+}
+
+/// `GET /openapi/v3`.
+#[must_use]
+pub fn index() -> Value {
+    let entry = |(path, document): (&String, &Document)| {
+        (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash)}))
+    };
+    json!({"paths": documents().iter().map(entry).collect::<Map<_, _>>()})
+}
+
+/// `GET /openapi/v3/{path}`, where `path` is `api/v1`, `apis/apps/v1`, …; `None` if nothing is served there.
+#[must_use]
+pub fn document(path: &str) -> Option<&'static Document> {
+    documents().get(path)
+}
+
+/// The documents by path. Making them takes some milliseconds, once in a process.
+fn documents() -> &'static BTreeMap<String, Document> {
+    static DOCUMENTS: OnceLock<BTreeMap<String, Document>> = OnceLock::new();
+    DOCUMENTS
+        .get_or_init(|| group_versions().into_iter().map(|(group, version)| (path_of(group, version), encode(group, version))).collect())
+}
+
+fn path_of(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+fn encode(group: &str, version: &str) -> Document {
+    let json = build(group, version).to_string().into_bytes();
+    let mut hasher = DefaultHasher::new();
+    json.hash(&mut hasher);
+    Document { hash: format!("{:016X}", hasher.finish()), json }
+}
+
+fn build(group: &str, version: &str) -> Value {
+    let mut schemas = schemas::Schemas::new();
+    let paths = paths::of(group, version, &mut schemas);
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": format!("v{}.{}.0", crate::discovery::MAJOR, crate::discovery::MINOR)},
+        "paths": paths,
+        "components": {
+            "schemas": schemas.finish(),
+            "securitySchemes": {"BearerToken": {
+                "type": "apiKey", "in": "header", "name": "authorization", "description": "Bearer token authentication",
+            }},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

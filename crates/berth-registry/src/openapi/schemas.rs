@@ -1,0 +1,274 @@
+//! Schemas of the types, as upstream writes them.
+
+use crate::{
+    patch::merge_keys::{self, Ssa, Strategy},
+    resource::Resource,
+};
+use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+const REFERENCE_PREFIX: &str = "#/components/schemas/";
+/// Where the names of berth's own types stand in for upstream's.
+const OWN_TYPES_PREFIX: &str = "io.k8s.api.apps.v1.";
+/// Map types with one owner in server-side apply.
+const ATOMIC_MAP_TYPES: [&str; 8] = [
+    "LabelSelector",
+    "LocalObjectReference",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "ObjectFieldSelector",
+    "ObjectReference",
+    "SecretReference",
+    "TypedLocalObjectReference",
+];
+
+/// Collects the schemas that one document needs.
+pub(super) struct Schemas {
+    generator: SchemaGenerator,
+    /// Group, version and kind of the types that are objects of the API.
+    kinds: Vec<(String, Value)>,
+    lists: Vec<(String, Value)>,
+}
+
+/// A group, version and kind.
+#[derive(Clone, Copy)]
+pub(super) struct Gvk {
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) kind: &'static str,
+}
+
+impl Gvk {
+    pub(super) fn of(resource: &'static Resource) -> Self {
+        Self { group: resource.group, version: resource.version, kind: resource.kind }
+    }
+
+    pub(super) fn value(self) -> Value {
+        json!({"group": self.group, "version": self.version, "kind": self.kind})
+    }
+}
+
+impl Schemas {
+    pub(super) fn new() -> Self {
+        let settings = SchemaSettings::openapi3().with(|settings| settings.transforms.clear());
+        Self { generator: settings.into_generator(), kinds: Vec::new(), lists: Vec::new() }
+    }
+
+    /// A reference to the schema of a type that is no object of the API by itself.
+    pub(super) fn reference<T: JsonSchema>(&mut self) -> Value {
+        reference_to(&name_in(&self.generator.subschema_for::<T>()))
+    }
+
+    /// A reference to the schema of an object.
+    pub(super) fn object<T: JsonSchema>(&mut self, gvk: Gvk) -> Value {
+        self.kind(SchemaGenerator::subschema_for::<T>, gvk)
+    }
+
+    /// References to the schemas of a resource's kind and of its list.
+    pub(super) fn resource(&mut self, resource: &'static Resource) -> (Value, Value) {
+        let gvk = Gvk::of(resource);
+        let object = self.kind(resource.schema, gvk);
+        let list_meta = self.reference::<ListMeta>();
+        let name = format!("{}List", object["$ref"].as_str().unwrap_or_default().trim_start_matches(REFERENCE_PREFIX));
+        let reference = reference_to(&name);
+        let list = json!({
+            "description": format!("{}List is a page of the list of {}.", resource.kind, resource.plural),
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": API_VERSION.schema(),
+                "kind": KIND.schema(),
+                "metadata": wrap(list_meta, Some("Standard list metadata.")),
+                "items": {"description": "The objects.", "type": "array", "items": wrap(object.clone(), None)},
+            },
+            "x-kubernetes-group-version-kind": [{"group": gvk.group, "version": gvk.version, "kind": format!("{}List", gvk.kind)}],
+        });
+        if !self.lists.iter().any(|(known, _)| *known == name) {
+            self.lists.push((name, list));
+        }
+        (object, reference)
+    }
+
+    fn kind(&mut self, schema: fn(&mut SchemaGenerator) -> Schema, gvk: Gvk) -> Value {
+        let name = name_in(&schema(&mut self.generator));
+        if !self.kinds.iter().any(|(known, _)| *known == name) {
+            self.kinds.push((name.clone(), gvk.value()));
+        }
+        reference_to(&name)
+    }
+
+    /// `components.schemas`.
+    pub(super) fn finish(mut self) -> Value {
+        let definitions = self.generator.take_definitions(false);
+        let mut schemas: Map<String, Value> =
+            definitions.into_iter().map(|(name, schema)| (public_name(&name), normalise(schema))).collect();
+        for (name, schema) in &mut schemas {
+            mark_fields(name, schema);
+        }
+        for (name, gvk) in self.kinds {
+            if let Some(schema) = schemas.get_mut(&name) {
+                complete_kind(schema, gvk);
+            }
+        }
+        schemas.extend(self.lists);
+        Value::Object(schemas)
+    }
+}
+
+/// A property that every object has.
+struct TypeProperty(&'static str);
+
+const API_VERSION: TypeProperty = TypeProperty("Group and version of the object's schema.");
+const KIND: TypeProperty = TypeProperty("Kind of the object, in CamelCase.");
+
+impl TypeProperty {
+    fn schema(&self) -> Value {
+        json!({"description": self.0, "type": "string"})
+    }
+}
+
+/// The name that a generated reference carries, as it is published.
+fn name_in(schema: &Schema) -> String {
+    let reference = schema.get("$ref").and_then(Value::as_str).unwrap_or_default();
+    public_name(reference.trim_start_matches(REFERENCE_PREFIX))
+}
+
+fn public_name(name: &str) -> String {
+    if name.contains('.') { name.to_owned() } else { format!("{OWN_TYPES_PREFIX}{name}") }
+}
+
+fn reference_to(name: &str) -> Value {
+    json!({"$ref": format!("{REFERENCE_PREFIX}{name}")})
+}
+
+/// A reference beside other words: OpenAPI 3.0 ignores what stands beside `$ref`, so it goes into `allOf`.
+fn wrap(reference: Value, description: Option<&str>) -> Value {
+    let mut schema = json!({"allOf": [reference], "default": {}});
+    if let Some(description) = description {
+        schema["description"] = json!(description);
+    }
+    schema
+}
+
+/// From what Rust's types say to what upstream says: nothing is nullable, references stand in `allOf`, no defaults of Rust's own.
+fn normalise(schema: Value) -> Value {
+    match schema {
+        Value::Object(members) => normalise_object(members),
+        Value::Array(items) => Value::Array(items.into_iter().map(normalise).collect()),
+        other => other,
+    }
+}
+
+fn normalise_object(mut schema: Map<String, Value>) -> Value {
+    schema.remove("default");
+    schema.remove("nullable");
+    take_null_out(&mut schema);
+    if schema.get("format") == Some(&json!("byte")) || schema.remove("contentEncoding").is_some() {
+        schema.insert("format".to_owned(), json!("byte"));
+    }
+    if schema.remove("x-kubernetes-int-or-string").is_some() && !schema.contains_key("oneOf") {
+        schema.insert("oneOf".to_owned(), json!([{"type": "string"}, {"type": "number"}]));
+    }
+    if let Some(reference) = schema.remove("$ref") {
+        let name = reference.as_str().unwrap_or_default().trim_start_matches(REFERENCE_PREFIX);
+        let reference = reference_to(&public_name(name));
+        if schema.is_empty() {
+            return reference;
+        }
+        schema.insert("allOf".to_owned(), json!([reference]));
+    }
+    // Members of `properties` are names of fields, not words of the schema.
+    let members = schema.into_iter().map(|(key, value)| match (key.as_str(), value) {
+        ("properties", Value::Object(properties)) => {
+            let properties = properties.into_iter().map(|(name, schema)| (name, normalise(schema))).collect();
+            (key, Value::Object(properties))
+        }
+        ("enum" | "required" | "example", value) => (key, value),
+        (_, value) => (key, normalise(value)),
+    });
+    Value::Object(members.collect())
+}
+
+/// `type: [T, null]` and `anyOf: [T, null]` become `T`: an absent field is not null.
+fn take_null_out(schema: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    let Some(Value::Array(choices)) = schema.get_mut("anyOf") else { return };
+    choices.retain(|choice| choice != &json!({"type": "null"}));
+    if let [Value::Object(only)] = choices.as_slice() {
+        let only = only.clone();
+        schema.remove("anyOf");
+        schema.extend(only);
+    }
+}
+
+/// Adds what makes a type an object of the API.
+fn complete_kind(schema: &mut Value, gvk: Value) {
+    schema["x-kubernetes-group-version-kind"] = json!([gvk]);
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| !matches!(name.as_str(), Some("metadata" | "spec" | "status")));
+    }
+    if schema["required"].as_array().is_none_or(Vec::is_empty) {
+        schema.as_object_mut().map(|members| members.remove("required"));
+    }
+    let Some(properties) = schema["properties"].as_object_mut() else { return };
+    properties.entry("apiVersion").or_insert_with(|| API_VERSION.schema());
+    properties.entry("kind").or_insert_with(|| KIND.schema());
+    for part in ["metadata", "spec", "status"] {
+        if let Some(Value::Object(property)) = properties.get_mut(part) {
+            property.insert("default".to_owned(), json!({}));
+        }
+    }
+}
+
+/// Adds what patches and server-side apply know of the fields of a type.
+fn mark_fields(name: &str, schema: &mut Value) {
+    let short = name.rsplit('.').next().unwrap_or_default();
+    if ATOMIC_MAP_TYPES.contains(&short) {
+        schema["x-kubernetes-map-type"] = json!("atomic");
+    }
+    for field in merge_keys::all().iter().filter(|field| field.of == short) {
+        if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) {
+            mark_strategy(property, field.strategy);
+            mark_ssa(property, field.ssa);
+        }
+    }
+}
+
+fn mark_strategy(property: &mut Map<String, Value>, strategy: Strategy) {
+    let (strategy, key) = match strategy {
+        Strategy::Plain => return,
+        Strategy::Key(key) => ("merge", Some(key)),
+        Strategy::KeyRetainKeys(key) => ("merge,retainKeys", Some(key)),
+        Strategy::Primitive => ("merge", None),
+        Strategy::RetainKeys => ("retainKeys", None),
+        Strategy::Replace => ("replace", None),
+    };
+    property.insert("x-kubernetes-patch-strategy".to_owned(), json!(strategy));
+    if let Some(key) = key {
+        property.insert("x-kubernetes-patch-merge-key".to_owned(), json!(key));
+    }
+}
+
+fn mark_ssa(property: &mut Map<String, Value>, ssa: Ssa) {
+    let kind = match ssa {
+        Ssa::Granular => return,
+        Ssa::AtomicMap => {
+            property.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+            return;
+        }
+        Ssa::Atomic => "atomic",
+        Ssa::Set => "set",
+        Ssa::MapOf(keys) => {
+            property.insert("x-kubernetes-list-map-keys".to_owned(), json!(keys));
+            "map"
+        }
+    };
+    property.insert("x-kubernetes-list-type".to_owned(), json!(kind));
+}

@@ -1,0 +1,146 @@
+//! What kubectl looks for, and that nothing dangles.
+
+use super::*;
+
+fn read(path: &str) -> Value {
+    serde_json::from_slice(&document(path).expect("served").json).expect("a document is JSON")
+}
+
+fn schema<'a>(document: &'a Value, name: &str) -> &'a Value {
+    &document["components"]["schemas"][name]
+}
+
+/// Every value under `key`, anywhere.
+fn find<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get(key));
+            members.values().for_each(|member| find(member, key, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| find(item, key, found)),
+        _ => (),
+    }
+}
+
+#[test]
+fn the_index_lists_every_group_and_version_by_hash() {
+    let index = index();
+    let paths = index["paths"].as_object().expect("paths");
+    assert_eq!(paths.len(), group_versions().len());
+    let url = paths["apis/apps/v1"]["serverRelativeURL"].as_str().expect("a URL");
+    assert_eq!(url, format!("/openapi/v3/apis/apps/v1?hash={}", document("apis/apps/v1").expect("served").hash));
+    assert!(document("apis/nope/v1").is_none());
+}
+
+#[test]
+fn documents_are_the_same_when_made_again() {
+    for (group, version) in group_versions() {
+        assert_eq!(encode(group, version).hash, document(&path_of(group, version)).expect("served").hash);
+    }
+}
+
+#[test]
+fn every_reference_leads_to_a_schema() {
+    for path in documents().keys() {
+        let document = read(path);
+        let mut references = Vec::new();
+        find(&document, "$ref", &mut references);
+        assert!(!references.is_empty());
+        for reference in references {
+            let pointer = reference.as_str().expect("a text").trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{path}: {reference}");
+        }
+    }
+}
+
+#[test]
+fn references_never_stand_beside_other_words_and_nothing_is_nullable() {
+    fn check(value: &Value) {
+        match value {
+            Value::Object(members) => {
+                assert!(!members.get("$ref").is_some_and(Value::is_string) || members.len() == 1, "{value}");
+                assert!(members.get("type").is_none_or(|kind| kind.is_string() || kind.is_object()), "{value}");
+                members.values().for_each(check);
+            }
+            Value::Array(items) => items.iter().for_each(check),
+            _ => (),
+        }
+    }
+    for path in documents().keys() {
+        check(&read(path)["components"]);
+    }
+}
+
+#[test]
+fn kubectl_finds_how_to_validate_and_patch_every_kind() {
+    for resource in crate::resource::all() {
+        let document = read(&path_of(resource.group, resource.version));
+        let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let paths = document["paths"].as_object().expect("paths");
+        let patch = paths.iter().filter(|(path, _)| path.ends_with("{name}")).map(|(_, item)| &item["patch"]);
+        let patch = patch.into_iter().find(|patch| patch["x-kubernetes-group-version-kind"] == gvk).expect("a patch operation");
+        let names: Vec<&Value> = patch["parameters"].as_array().into_iter().flatten().map(|parameter| &parameter["name"]).collect();
+        for name in ["fieldValidation", "dryRun", "fieldManager"] {
+            assert!(names.contains(&&json!(name)), "{} {name}", resource.kind);
+        }
+        assert!(patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_object());
+        let schemas = document["components"]["schemas"].as_object().expect("schemas");
+        let mut of_kind = schemas.values().filter(|schema| schema["x-kubernetes-group-version-kind"] == json!([gvk]));
+        let schema = of_kind.next().expect("a schema of the kind");
+        assert!(of_kind.next().is_none(), "one schema of {}", resource.kind);
+        for property in ["apiVersion", "kind", "metadata"] {
+            assert!(schema["properties"][property].is_object(), "{} {property}", resource.kind);
+        }
+    }
+}
+
+#[test]
+fn own_types_have_upstreams_names() {
+    let apps = read("apis/apps/v1");
+    let deployment = schema(&apps, "io.k8s.api.apps.v1.Deployment");
+    assert_eq!(deployment["properties"]["spec"]["allOf"], json!([{"$ref": "#/components/schemas/io.k8s.api.apps.v1.DeploymentSpec"}]));
+    assert_eq!(deployment["properties"]["spec"]["default"], json!({}));
+    let policy = &schema(&apps, "io.k8s.api.apps.v1.DeploymentSpec")["properties"]["podReplacementPolicy"];
+    assert_eq!((&policy["type"], &policy["enum"]), (&json!("string"), &json!(["TerminationComplete", "TerminationStarted"])));
+    let list = schema(&apps, "io.k8s.api.apps.v1.DeploymentList");
+    assert_eq!(list["x-kubernetes-group-version-kind"], json!([{"group": "apps", "version": "v1", "kind": "DeploymentList"}]));
+    assert_eq!(list["required"], json!(["items"]));
+}
+
+#[test]
+fn fields_tell_how_they_are_patched() {
+    let apps = read("apis/apps/v1");
+    let field = |name: &str, field: &str| schema(&apps, name)["properties"][field].clone();
+    let containers = field("io.k8s.api.core.v1.PodSpec", "containers");
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+    assert_eq!((&containers["x-kubernetes-list-type"], &containers["x-kubernetes-list-map-keys"]), (&json!("map"), &json!(["name"])));
+    assert_eq!(containers["items"], json!({"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"}));
+    assert_eq!(field("io.k8s.api.core.v1.PodSpec", "volumes")["x-kubernetes-patch-strategy"], "merge,retainKeys");
+    assert_eq!(field("io.k8s.api.apps.v1.DeploymentSpec", "strategy")["x-kubernetes-patch-strategy"], "retainKeys");
+    assert_eq!(field("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers")["x-kubernetes-list-type"], "set");
+    assert_eq!(schema(&apps, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")["x-kubernetes-map-type"], "atomic");
+}
+
+/// A typo in the table of merge keys would leave a field unmarked.
+#[test]
+fn every_entry_of_the_merge_keys_is_a_field_of_a_schema() {
+    let documents: Vec<Value> = documents().keys().map(|path| read(path)).collect();
+    for field in crate::patch::merge_keys::all() {
+        let known = documents
+            .iter()
+            .flat_map(|document| document["components"]["schemas"].as_object().into_iter().flatten())
+            .any(|(name, schema)| name.rsplit('.').next() == Some(field.of) && schema["properties"][field.name].is_object());
+        assert!(known, "{}.{}", field.of, field.name);
+    }
+}
+
+#[test]
+fn subresources_speak_their_own_kinds() {
+    let apps = read("apis/apps/v1");
+    let scale = &apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"];
+    assert_eq!(scale["patch"]["x-kubernetes-group-version-kind"], json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}));
+    let core = read("api/v1");
+    let eviction = core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/eviction"].as_object().expect("served");
+    assert_eq!(eviction.keys().collect::<Vec<_>>(), ["parameters", "post"]);
+}
