@@ -1,1 +1,32 @@
-//! berth-apiserver
+//! The HTTP shell around the API's rules: TLS, who asks and whether they may, encodings, watch streams, discovery, health, metrics.
+//!
+//! Start with [`Server`]. A request is authenticated and authorised by its path alone, then becomes one call of
+//! [`berth_registry::Registry`]; what that gives back, or refuses, becomes bytes here and nowhere else. No rule of the API stands in
+//! this crate, and nothing below it knows HTTP.
+//!
+//! Time and tasks are tokio's. Certificates are made by [`pki`], the file for kubectl by [`kubeconfig`].
+
+mod answer;
+pub mod auth;
+mod body;
+mod handlers;
+mod health;
+pub mod kubeconfig;
+mod metrics;
+pub mod negotiate;
+pub mod path;
+pub mod pki;
+pub mod query;
+mod server;
+mod stall;
+pub mod status;
+mod tls;
+mod warnings;
+mod watch;
+mod x509;
+
+pub use health::Readiness;
+pub use kubeconfig::Kubeconfig;
+pub use pki::{Pki, PkiOptions};
+pub use server::{BindError, Config, Server};
+pub use tls::TlsError;

@@ -1,0 +1,237 @@
+//! Bodies: what is read of a request, and the three kinds of answers: one piece, a list in pieces, a watch.
+
+use crate::{status::Refusal, watch::WatchBody};
+use berth_registry::{ApiError, splice};
+use berth_store::Entry;
+use bytes::{Bytes, BytesMut};
+use flate2::{Compression, write::GzEncoder};
+use futures::future::poll_fn;
+use hyper::{
+    body::{Body, Frame, Incoming, SizeHint},
+    header::{CONTENT_LENGTH, HeaderMap, HeaderValue},
+};
+use std::{
+    convert::Infallible,
+    io::Write as _,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// The largest request body, in bytes.
+pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 20;
+/// A list is sent in pieces of about so many bytes.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Answers larger than this are compressed for clients that take it.
+pub(crate) const GZIP_ABOVE_BYTES: usize = 128 << 10;
+
+/// The body of an answer.
+pub(crate) enum ResponseBody {
+    /// In one piece; `None` once sent.
+    Full(Option<Bytes>),
+    /// A list.
+    List(Box<ListBody>),
+    /// A watch.
+    Watch(Box<WatchBody>),
+}
+
+impl From<Vec<u8>> for ResponseBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from(Bytes::from(bytes))
+    }
+}
+
+impl From<Bytes> for ResponseBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match self.get_mut() {
+            Self::Full(bytes) => Poll::Ready(bytes.take()),
+            Self::List(list) => Poll::Ready(list.next_chunk()),
+            Self::Watch(watch) => watch.poll_line(cx),
+        };
+        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::List(_) | Self::Watch(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A list that is put together from stored bytes while it is sent, so that one of any length takes one piece of memory.
+pub(crate) struct ListBody {
+    pending: Vec<u8>,
+    items: std::vec::IntoIter<Arc<Entry>>,
+    separate: bool,
+    done: bool,
+    gzip: Option<GzEncoder<Vec<u8>>>,
+}
+
+/// Bytes around an item besides its stored value: resource version, comma; at most.
+const ITEM_OVERHEAD_BYTES: usize = 48;
+
+/// The body for a list that starts with `head`, which ends in `"items":[`. Small ones are in one piece. Also, whether it is compressed.
+pub(crate) fn list(head: Vec<u8>, items: Vec<Arc<Entry>>, takes_gzip: bool) -> (ResponseBody, bool) {
+    let size: usize = head.len() + items.iter().map(|entry| entry.value.len() + ITEM_OVERHEAD_BYTES).sum::<usize>();
+    let gzip = (takes_gzip && GZIP_ABOVE_BYTES < size).then(|| GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()));
+    let compressed = gzip.is_some();
+    let mut list = ListBody { pending: head, items: items.into_iter(), separate: false, done: false, gzip };
+    let body = if size <= CHUNK_BYTES { list.next_chunk().unwrap_or_default().into() } else { ResponseBody::List(Box::new(list)) };
+    (body, compressed)
+}
+
+impl ListBody {
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        while !self.done {
+            let plain = self.next_plain();
+            let Some(gzip) = &mut self.gzip else { return Some(plain.into()) };
+            let out = compress_chunk(gzip, &plain, self.done);
+            if !out.is_empty() {
+                return Some(out.into());
+            }
+        }
+        None
+    }
+
+    fn next_plain(&mut self) -> Vec<u8> {
+        let mut out = std::mem::take(&mut self.pending);
+        while out.len() < CHUNK_BYTES {
+            let Some(entry) = self.items.next() else {
+                self.done = true;
+                out.extend_from_slice(b"]}\n");
+                return out;
+            };
+            out.reserve(entry.value.len() + ITEM_OVERHEAD_BYTES);
+            if std::mem::replace(&mut self.separate, true) {
+                out.push(b',');
+            }
+            splice::write_item(&entry, &mut out);
+        }
+        self.pending = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        out
+    }
+}
+
+fn compress_chunk(gzip: &mut GzEncoder<Vec<u8>>, plain: &[u8], last: bool) -> Vec<u8> {
+    let written = gzip.write_all(plain).and_then(|()| if last { gzip.try_finish() } else { Ok(()) });
+    written.expect("writing to memory does not fail");
+    std::mem::take(gzip.get_mut())
+}
+
+/// All of it, compressed.
+pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
+    compress_chunk(&mut gzip, plain, true)
+}
+
+fn too_large() -> Refusal {
+    ApiError::TooLarge { message: format!("Request entity too large: limit is {REQUEST_BYTES_MAX}") }.into()
+}
+
+/// Reads a request's body.
+///
+/// # Errors
+/// It is larger than [`REQUEST_BYTES_MAX`], or the client went away.
+pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<Vec<u8>, Refusal> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| HeaderValue::to_str(length).ok()?.parse::<usize>().ok()).unwrap_or(0);
+    if REQUEST_BYTES_MAX < announced {
+        return Err(too_large());
+    }
+    let mut whole = BytesMut::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|error| ApiError::BadRequest { message: format!("the body could not be read: {error}") })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if REQUEST_BYTES_MAX < whole.len() + data.len() {
+            return Err(too_large());
+        }
+        if whole.is_empty() {
+            // The whole of most bodies: one copy, of the right size.
+            whole.reserve(announced.max(data.len()));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_store::{Header, Key, Revision};
+    use flate2::read::GzDecoder;
+    use serde_json::Value;
+    use std::io::Read as _;
+
+    const HEAD: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":["#;
+
+    fn entries(count: usize) -> Vec<Arc<Entry>> {
+        let entry = |number: usize| {
+            let lead = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#;
+            let value = format!(r#"{lead}"name":"c{number}"}},"data":{{"a":"{}"}}}}"#, "x".repeat(1024));
+            let header = Header { metadata_at: u32::try_from(lead.len()).expect("short"), ..Header::default() };
+            Arc::new(Entry {
+                key: Key::new("/registry/core/configmaps/a/c"),
+                value: value.into(),
+                header,
+                create_revision: Revision(1),
+                mod_revision: Revision(number as u64),
+            })
+        };
+        (0..count).map(entry).collect()
+    }
+
+    fn collect(count: usize, takes_gzip: bool) -> (usize, bool, Vec<u8>) {
+        let (body, compressed) = list(HEAD.into(), entries(count), takes_gzip);
+        let mut chunks = Vec::new();
+        match body {
+            ResponseBody::Full(bytes) => chunks.extend(bytes),
+            ResponseBody::List(mut list) => chunks.extend(std::iter::from_fn(|| list.next_chunk())),
+            ResponseBody::Watch(_) => unreachable!("a list is no watch"),
+        }
+        (chunks.len(), compressed, chunks.concat())
+    }
+
+    #[track_caller]
+    fn check_items(json: &[u8], count: usize) {
+        let list: Value = serde_json::from_slice(json).expect("JSON");
+        let items = list["items"].as_array().expect("items");
+        assert_eq!(items.len(), count);
+        for (number, item) in items.iter().enumerate() {
+            assert_eq!(item["metadata"]["name"], format!("c{number}"));
+            assert_eq!(item["metadata"]["resourceVersion"], number.to_string());
+            assert_eq!(item.get("kind"), None);
+        }
+    }
+
+    #[test]
+    fn small_lists_are_one_piece_and_large_ones_several() {
+        for (count, several) in [(0, false), (1, false), (20, false), (1000, true)] {
+            let (chunks, compressed, json) = collect(count, false);
+            assert_eq!((1 < chunks, compressed), (several, false), "{count}");
+            check_items(&json, count);
+        }
+    }
+
+    #[test]
+    fn only_large_lists_are_compressed() {
+        assert!(!collect(20, true).1);
+        let (_, compressed, bytes) = collect(1000, true);
+        assert!(compressed);
+        let mut json = Vec::new();
+        GzDecoder::new(bytes.as_slice()).read_to_end(&mut json).expect("gzip");
+        check_items(&json, 1000);
+    }
+}

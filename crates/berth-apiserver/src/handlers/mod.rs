@@ -1,0 +1,195 @@
+//! From a request to its answer.
+
+mod documents;
+mod objects;
+
+pub(crate) use documents::Documents;
+
+use crate::{
+    answer::{self, Answer, Wishes},
+    auth::{Attributes, Authenticator, Authorizer, Peer, Unauthorized, resource_verb},
+    health::{self, Readiness},
+    metrics::{Labels, Metrics},
+    negotiate,
+    path::{self, Route},
+    query::Query,
+    status::Refusal,
+    warnings,
+};
+use berth_registry::{ApiError, Registry, resource, table::IncludeObject};
+use berth_store::env::Rng;
+use futures::FutureExt as _;
+use hyper::{
+    HeaderMap, Method, Request, StatusCode,
+    body::Incoming,
+    header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, HeaderName, HeaderValue},
+    http::request::Parts,
+};
+use jiff::Timestamp;
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) registry: Registry,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) authorizer: Authorizer,
+    pub(crate) documents: Documents,
+    pub(crate) metrics: Metrics,
+    pub(crate) prometheus: prometheus::Registry,
+    pub(crate) readiness: Readiness,
+    pub(crate) rng: Arc<dyn Rng>,
+    /// Turns true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// How long a request that is no watch may take.
+const DEADLINE: Duration = Duration::from_secs(60);
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
+const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// One request, read as far as its head.
+pub(crate) struct Exchange<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) method: &'a Method,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: Query<'a>,
+}
+
+impl Exchange<'_> {
+    pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// How the client wants objects.
+    pub(crate) fn wishes(&self) -> Result<Wishes, Refusal> {
+        let accepted = negotiate::accept(self.header(ACCEPT)).ok_or_else(|| {
+            Refusal::NotAcceptable("only the following media types are accepted: application/json, application/yaml".to_owned())
+        })?;
+        let include = self.query.first("includeObject").unwrap_or_default();
+        let include = IncludeObject::parse(include)
+            .ok_or_else(|| ApiError::BadRequest { message: format!("unrecognized includeObject value: {include:?}") })?;
+        let gzip = negotiate::accepts_gzip(self.header(ACCEPT_ENCODING));
+        let pretty = self.query.truth("pretty").unwrap_or(false);
+        Ok(Wishes { accepted, include, gzip, pretty, now: Timestamp::now() })
+    }
+}
+
+/// Answers a request, whatever it is and whatever happens.
+pub(crate) async fn serve(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Answer {
+    let started = Instant::now();
+    let (head, body) = request.into_parts();
+    let route = path::parse(head.uri.path());
+    let exchange = Exchange { shared, method: &head.method, headers: &head.headers, query: Query::parse(head.uri.query()) };
+    let labels = labels(&exchange, &route);
+    let _inflight = shared.metrics.begin(labels.verb);
+    let mut answer = bounded(&head, answer(&exchange, peer, &head, &route, body)).await;
+    add_common_headers(&exchange, &mut answer);
+    shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
+    tracing::debug!(method = %head.method, uri = %head.uri, code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
+    answer
+}
+
+/// Makes an answer of whatever becomes of a handler: refusals, a panic and the deadline included.
+async fn bounded(head: &Parts, handler: impl Future<Output = Result<Answer, Refusal>>) -> Answer {
+    match tokio::time::timeout(DEADLINE, AssertUnwindSafe(handler).catch_unwind()).await {
+        Ok(Ok(Ok(answer))) => answer,
+        Ok(Ok(Err(refusal))) => refused(head, &refusal),
+        Ok(Err(_panic)) => {
+            tracing::error!(method = %head.method, uri = %head.uri, "a handler panicked");
+            answer::internal_error()
+        }
+        Err(_elapsed) => refused(head, &Refusal::Timeout(DEADLINE)),
+    }
+}
+
+/// The server's own faults are logged here, where they end; what a client did wrong is not.
+fn refused(head: &Parts, refusal: &Refusal) -> Answer {
+    if let Refusal::Api(error @ (ApiError::Internal { .. } | ApiError::Unavailable { .. })) = refusal {
+        tracing::error!(method = %head.method, uri = %head.uri, %error, "could not serve a request");
+    }
+    answer::refusal(refusal)
+}
+
+/// Labels of what exists; clients cannot make up series.
+fn labels<'a>(exchange: &Exchange<'_>, route: &'a Route<'a>) -> Labels<'a> {
+    let Route::Resource(at) = route else { return Labels::of(metric_verb(exchange.method, ""), &Route::Unknown) };
+    let verb = resource_verb(exchange.method, at.name.is_some(), at.legacy_watch || exchange.query.watch());
+    let verb = metric_verb(exchange.method, verb);
+    let known = resource::find(&at.group, &at.version, &at.resource)
+        .is_some_and(|resource| at.subresource.is_none_or(|name| resource.subresources.iter().any(|known| known.as_str() == name)));
+    Labels::of(verb, if known { route } else { &Route::Unknown })
+}
+
+fn metric_verb(method: &Method, verb: &'static str) -> &'static str {
+    match (verb, method.as_str()) {
+        ("watch", _) => "WATCH",
+        ("list", _) => "LIST",
+        ("deletecollection", _) => "DELETECOLLECTION",
+        (_, "GET") => "GET",
+        (_, "POST") => "POST",
+        (_, "PUT") => "PUT",
+        (_, "PATCH") => "PATCH",
+        (_, "DELETE") => "DELETE",
+        _ => "other",
+    }
+}
+
+fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
+    let code = answer.status();
+    let headers = answer.headers_mut();
+    headers.insert(AUDIT_ID, audit_id(exchange));
+    headers.entry(CACHE_CONTROL).or_insert(NO_CACHE);
+    if code == StatusCode::FORBIDDEN {
+        headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+}
+
+/// The client's own, or a new one.
+fn audit_id(exchange: &Exchange<'_>) -> HeaderValue {
+    exchange.headers.get(AUDIT_ID).cloned().unwrap_or_else(|| {
+        let mut bytes = [0; 16];
+        exchange.shared.rng.fill(&mut bytes);
+        let mut buffer = uuid::Uuid::encode_buffer();
+        let text = uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().encode_lower(&mut buffer);
+        HeaderValue::from_str(text).expect("a UUID is ASCII")
+    })
+}
+
+async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>, body: Incoming) -> Result<Answer, Refusal> {
+    let shared = exchange.shared;
+    let user = shared.authenticator.authenticate(peer, exchange.headers).map_err(|Unauthorized| Refusal::Unauthorized)?;
+    shared.authorizer.authorize(&user, &Attributes::of(exchange.method, head.uri.path(), route, &exchange.query))?;
+    if let Route::Resource(at) = route {
+        return objects::answer(exchange, at, body).await;
+    }
+    if exchange.method != Method::GET && *route != Route::Unknown {
+        return Err(ApiError::MethodNotAllowed.into());
+    }
+    match route {
+        Route::Health { endpoint, check } => {
+            let (code, text) = health::answer(*endpoint, *check, &exchange.query, &shared.readiness).ok_or(Refusal::PageNotFound)?;
+            Ok(answer::text(code, text))
+        }
+        Route::Metrics => metrics(shared),
+        _ => shared.documents.answer(exchange, route),
+    }
+}
+
+fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
+    let text = prometheus::TextEncoder::new()
+        .encode_to_string(&shared.prometheus.gather())
+        .map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })?;
+    Ok(answer::text(StatusCode::OK, text))
+}
+
+/// Adds the warnings of a write to its answer.
+pub(crate) fn with_warnings(mut answer: Answer, texts: &[String]) -> Answer {
+    warnings::add_to(answer.headers_mut(), texts);
+    answer
+}

@@ -1,0 +1,326 @@
+//! Requests for objects: what the path and the method mean, then one call of the registry.
+
+use super::{Exchange, with_warnings};
+use crate::{
+    answer::{self, Answer},
+    body::{self, ResponseBody},
+    metrics::Labels,
+    negotiate::{self, Form, PatchType, Syntax},
+    path::{ResourcePath, Route},
+    status::{Refusal, Status},
+    watch::{WatchBody, WatchForm},
+};
+use berth_api::Scope;
+use berth_registry::{
+    ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, resource,
+    table::Position,
+};
+use futures::future::BoxFuture;
+use hyper::{
+    Method, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, USER_AGENT},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Without `timeoutSeconds` a watch lasts this long, and up to twice as long, so that not all end at once.
+const WATCH_SECONDS_MIN: u64 = 30 * 60;
+/// Bytes of a manager's name, taken from the User-Agent.
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
+/// Answers a request for objects.
+pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: Incoming) -> Result<Answer, Refusal> {
+    let resource = resource::find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(at))?;
+    match at.name.as_deref() {
+        None => collection(exchange, at, resource, body).await,
+        Some(name) => object(exchange, at, resource, name, body).await,
+    }
+}
+
+/// Nothing at all stands under an unknown group version; under a known one, a resource is missing.
+fn unknown(at: &ResourcePath<'_>) -> Refusal {
+    let known = resource::all().iter().any(|resource| resource.group == at.group && resource.version == at.version);
+    if known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
+}
+
+async fn collection(
+    exchange: &Exchange<'_>,
+    at: &ResourcePath<'_>,
+    resource: &'static Resource,
+    body: Incoming,
+) -> Result<Answer, Refusal> {
+    if resource.scope == Scope::Cluster && at.namespace.is_some() {
+        return Err(ApiError::UnknownResource.into());
+    }
+    // Only reads go across namespaces.
+    let complete = resource.scope == Scope::Cluster || at.namespace.is_some();
+    let collection = Collection { resource, namespace: at.namespace.as_deref().map(ToOwned::to_owned) };
+    match *exchange.method {
+        Method::GET if at.legacy_watch || exchange.query.watch() => watch(exchange, at, collection, None).await,
+        Method::GET => list(exchange, &collection).await,
+        Method::POST if complete => create(exchange, &collection, body).await,
+        Method::DELETE if complete && resource.kind != "Namespace" => delete_collection(exchange, &collection, body).await,
+        _ => Err(ApiError::MethodNotAllowed.into()),
+    }
+}
+
+async fn object(
+    exchange: &Exchange<'_>,
+    at: &ResourcePath<'_>,
+    resource: &'static Resource,
+    name: &str,
+    body: Incoming,
+) -> Result<Answer, Refusal> {
+    if (resource.scope == Scope::Namespaced) != at.namespace.is_some() {
+        return Err(ApiError::UnknownResource.into());
+    }
+    let subresource = at.subresource.map(|name| find_subresource(resource, name)).transpose()?;
+    let namespace = at.namespace.as_deref().map(ToOwned::to_owned);
+    if at.legacy_watch && exchange.method == Method::GET {
+        return watch(exchange, at, Collection { resource, namespace }, Some(name)).await;
+    }
+    let target = Target { resource, namespace, name: name.to_owned(), subresource };
+    let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
+    let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction));
+    match *exchange.method {
+        Method::GET if is_view => get(exchange, &target).await,
+        Method::PUT if !is_action => update(exchange, &target, body).await,
+        Method::PATCH if is_view => patch(exchange, &target, body).await,
+        Method::DELETE if subresource.is_none() => delete(exchange, &target, body).await,
+        Method::POST if is_action => act(exchange, &target, body).await,
+        _ => Err(ApiError::MethodNotAllowed.into()),
+    }
+}
+
+fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiError> {
+    resource.subresources.iter().copied().find(|known| known.as_str() == name).ok_or(ApiError::UnknownResource)
+}
+
+async fn get(exchange: &Exchange<'_>, target: &Target) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    let current = exchange.shared.registry.get(target, &exchange.query.get_options()).await?;
+    wishes.object(StatusCode::OK, target.resource, target.subresource, &current)
+}
+
+async fn list(exchange: &Exchange<'_>, at: &Collection) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    let list = exchange.shared.registry.list(at, &exchange.query.list_options()?).await?;
+    wishes.list(at.resource, list)
+}
+
+/// Opens a watch; `name` narrows it to one object, as the old `/watch/` paths do.
+async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection, name: Option<&str>) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    if wishes.accepted.syntax == Syntax::Yaml {
+        return Err(Refusal::NotAcceptable("only the following media types are accepted: application/json;stream=watch".to_owned()));
+    }
+    let form = match wishes.accepted.form {
+        Form::Object => WatchForm::Object,
+        Form::Table => WatchForm::Table(wishes.printer(at.resource), Position::First),
+        Form::Metadata | Form::MetadataList => WatchForm::Metadata,
+    };
+    let timeout = exchange.query.watch_timeout()?.unwrap_or_else(|| default_timeout(exchange));
+    let mut options = exchange.query.watch_options()?;
+    if let Some(name) = name {
+        options.field_selector = format!("metadata.name={name}");
+    }
+    let events = exchange.shared.registry.watch(&at, &options).await?;
+    let route = Route::Resource(path.clone());
+    let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
+    let until = end_of_watch(exchange, timeout);
+    let body = WatchBody { events, until, resource: at.resource, form, counted, ended: false };
+    Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
+}
+
+fn default_timeout(exchange: &Exchange<'_>) -> Duration {
+    Duration::from_secs(WATCH_SECONDS_MIN + exchange.shared.rng.below(WATCH_SECONDS_MIN))
+}
+
+fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFuture<'static, ()> {
+    let mut stopping = exchange.shared.stopping.clone();
+    Box::pin(async move {
+        // Either way out, and also a server that is gone altogether, ends the watch.
+        let _ = tokio::time::timeout(timeout, stopping.wait_for(|stopping| *stopping)).await;
+    })
+}
+
+async fn create(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    let body = read_object(exchange, body).await?;
+    let written = exchange.shared.registry.create(at, body, &write_options(exchange)).await?;
+    let answer = wishes.object(StatusCode::CREATED, at.resource, None, &written.object)?;
+    Ok(with_warnings(answer, &written.warnings))
+}
+
+/// What is answered is a `Status`, which has no other form.
+async fn act(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+    let mut wishes = exchange.wishes()?;
+    wishes.accepted.form = Form::Object;
+    let body = read_object(exchange, body).await?;
+    let written = exchange.shared.registry.create_subresource(target, body, &write_options(exchange)).await?;
+    let answer = wishes.object(StatusCode::CREATED, target.resource, target.subresource, &written.object)?;
+    Ok(with_warnings(answer, &written.warnings))
+}
+
+async fn update(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+    let body = read_object(exchange, body).await?;
+    let written = exchange.shared.registry.update(target, body, &write_options(exchange)).await?;
+    written_answer(exchange, target, &written)
+}
+
+async fn patch(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+    let patch_type = negotiate::patch_type(exchange.header(CONTENT_TYPE))?;
+    let bytes = body::read(exchange.headers, body).await?;
+    let patch = match patch_type {
+        PatchType::Json => Patch::Json(bytes),
+        PatchType::Merge => Patch::Merge(bytes),
+        PatchType::Strategic => Patch::Strategic(bytes),
+    };
+    let written = exchange.shared.registry.patch(target, patch, &write_options(exchange)).await?;
+    written_answer(exchange, target, &written)
+}
+
+fn written_answer(exchange: &Exchange<'_>, target: &Target, written: &Written) -> Result<Answer, Refusal> {
+    let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    let answer = exchange.wishes()?.object(code, target.resource, target.subresource, &written.object)?;
+    Ok(with_warnings(answer, &written.warnings))
+}
+
+async fn delete(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    let options = delete_options(exchange, body).await?;
+    let resource = target.resource;
+    match exchange.shared.registry.delete(target, &options).await? {
+        Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
+        Deleted::Gone { uid, .. } => Ok(answer::status(&Status::deleted(resource.group, resource.plural, &target.name, &uid))),
+    }
+}
+
+async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    let options = delete_options(exchange, body).await?;
+    let deleted = exchange.shared.registry.delete_collection(at, &exchange.query.list_options()?, &options).await?;
+    wishes.list(at.resource, deleted)
+}
+
+fn write_options(exchange: &Exchange<'_>) -> WriteOptions {
+    let mut options = exchange.query.write_options();
+    if options.field_manager.is_empty() {
+        options.field_manager = default_field_manager(exchange.header(USER_AGENT).unwrap_or_default()).to_owned();
+    }
+    options
+}
+
+/// Who writes without saying so is called by the program that it uses.
+fn default_field_manager(user_agent: &str) -> &str {
+    let program = user_agent.split('/').next().unwrap_or_default();
+    let end = (0..=program.len().min(FIELD_MANAGER_BYTES_MAX)).rev().find(|end| program.is_char_boundary(*end)).unwrap_or(0);
+    if end == 0 { "unknown" } else { &program[..end] }
+}
+
+async fn read_object(exchange: &Exchange<'_>, body: Incoming) -> Result<Body, Refusal> {
+    let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
+    let bytes = body::read(exchange.headers, body).await?;
+    Ok(Body::Json(to_json(syntax, bytes)?))
+}
+
+fn to_json(syntax: Syntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+    match syntax {
+        Syntax::Json => Ok(bytes),
+        Syntax::Yaml => {
+            let value: Value = serde_saphyr::from_slice(&bytes)
+                .map_err(|error| ApiError::BadRequest { message: format!("error converting YAML to JSON: {error}") })?;
+            Ok(value.to_string().into_bytes())
+        }
+    }
+}
+
+/// `DeleteOptions`, as clients send them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireDeleteOptions {
+    kind: Option<String>,
+    dry_run: Option<Vec<String>>,
+    grace_period_seconds: Option<i64>,
+    propagation_policy: Option<String>,
+    orphan_dependents: Option<bool>,
+    preconditions: Option<WirePreconditions>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WirePreconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// The options of a delete: the body's if there is one, else the query's.
+async fn delete_options(exchange: &Exchange<'_>, body: Incoming) -> Result<DeleteOptions, Refusal> {
+    let bytes = body::read(exchange.headers, body).await?;
+    if bytes.trim_ascii().is_empty() {
+        return Ok(exchange.query.delete_options()?);
+    }
+    let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
+    Ok(parse_delete_options(&to_json(syntax, bytes)?)?)
+}
+
+fn parse_delete_options(json: &[u8]) -> Result<DeleteOptions, ApiError> {
+    let wire: WireDeleteOptions =
+        serde_json::from_slice(json).map_err(|error| ApiError::BadRequest { message: format!("the body is no DeleteOptions: {error}") })?;
+    if let Some(kind) = wire.kind.filter(|kind| !kind.is_empty() && kind != "DeleteOptions") {
+        return Err(ApiError::BadRequest { message: format!("decoded object cannot be converted to DeleteOptions: it is a {kind:?}") });
+    }
+    let mut options = DeleteOptions {
+        dry_run: wire.dry_run.unwrap_or_default(),
+        grace_period_seconds: wire.grace_period_seconds,
+        propagation_policy: wire.propagation_policy,
+        orphan_dependents: wire.orphan_dependents,
+        ..DeleteOptions::default()
+    };
+    if let Some(preconditions) = wire.preconditions {
+        options.precondition.uid = preconditions.uid;
+        options.precondition.resource_version = preconditions.resource_version;
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delete_options_are_read_whole() {
+        let body = r#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"propagationPolicy":"Orphan","dryRun":["All"],
+            "preconditions":{"uid":"u","resourceVersion":"7"}}"#;
+        let options = parse_delete_options(body.as_bytes()).expect("valid");
+        assert_eq!(options.grace_period_seconds, Some(0));
+        assert_eq!(options.propagation_policy.as_deref(), Some("Orphan"));
+        assert_eq!(options.dry_run, ["All"]);
+        assert_eq!(options.precondition.uid.as_deref(), Some("u"));
+        assert_eq!(options.precondition.resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn delete_options_of_another_kind_are_refused() {
+        assert!(parse_delete_options(br#"{"preconditions":null}"#).is_ok());
+        assert!(parse_delete_options(br#"{"kind":"Pod"}"#).is_err());
+        assert!(parse_delete_options(br#"{"gracePeriodSeconds":"x"}"#).is_err());
+    }
+
+    #[test]
+    fn yaml_becomes_json_and_bad_yaml_is_refused() {
+        let json = to_json(Syntax::Yaml, b"metadata: {name: a}\nspec:\n  replicas: 3\n".to_vec()).expect("YAML");
+        assert_eq!(json, br#"{"metadata":{"name":"a"},"spec":{"replicas":3}}"#);
+        assert!(to_json(Syntax::Yaml, b"a: [".to_vec()).is_err());
+        assert!(to_json(Syntax::Yaml, b"\xff".to_vec()).is_err());
+    }
+
+    #[test]
+    fn writers_are_called_by_their_program() {
+        assert_eq!(default_field_manager("kubectl/v1.36.0 (linux/amd64)"), "kubectl");
+        assert_eq!(default_field_manager(""), "unknown");
+        assert_eq!(default_field_manager(&"é".repeat(100)).len(), 128);
+    }
+}

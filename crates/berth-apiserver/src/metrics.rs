@@ -1,0 +1,174 @@
+//! The server's own metrics, under upstream's names.
+
+use crate::path::{ResourcePath, Route};
+use berth_api::gates::{FeatureGates, GATES, Stage};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector};
+use std::time::Duration;
+
+/// Upstream's buckets of request durations, in seconds.
+const DURATION_BUCKETS: [f64; 20] =
+    [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 30.0, 60.0];
+
+/// Counters of requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    requests: IntCounterVec,
+    durations: HistogramVec,
+    long_running: IntGaugeVec,
+    inflight_reading: IntGauge,
+    inflight_mutating: IntGauge,
+}
+
+/// What requests are counted by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Labels<'a> {
+    /// Upper case, `WATCH` and `LIST` told from `GET`.
+    pub(crate) verb: &'static str,
+    /// Empty for core and for other paths.
+    pub(crate) group: &'a str,
+    /// `v1`.
+    pub(crate) version: &'a str,
+    /// The plural; only resources that exist, so that clients cannot make up series.
+    pub(crate) resource: &'a str,
+    /// Or empty.
+    pub(crate) subresource: &'a str,
+    /// `cluster`, `namespace`, `resource`, or empty.
+    pub(crate) scope: &'static str,
+}
+
+impl<'a> Labels<'a> {
+    /// The labels of a request for something that exists.
+    #[must_use]
+    pub(crate) fn of(verb: &'static str, route: &'a Route<'a>) -> Self {
+        let other = Self { verb, group: "", version: "", resource: "", subresource: "", scope: "" };
+        match route {
+            Route::Resource(at) => Self {
+                group: &at.group,
+                version: &at.version,
+                resource: &at.resource,
+                subresource: at.subresource.unwrap_or_default(),
+                scope: scope(at),
+                ..other
+            },
+            _ => other,
+        }
+    }
+}
+
+fn scope(at: &ResourcePath<'_>) -> &'static str {
+    match (&at.name, &at.namespace) {
+        (Some(_), _) => "resource",
+        (None, Some(_)) => "namespace",
+        (None, None) => "cluster",
+    }
+}
+
+/// Counts down when dropped.
+#[derive(Debug)]
+pub(crate) struct Inflight(IntGauge);
+
+impl Inflight {
+    fn new(gauge: IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Inflight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Metrics {
+    /// Registers everything, the positions of the feature gates too.
+    ///
+    /// # Errors
+    /// A metric of one of these names is registered already.
+    pub(crate) fn register(registry: &Registry, gates: &FeatureGates) -> Result<Self, prometheus::Error> {
+        let resource = ["verb", "group", "version", "resource", "subresource", "scope"];
+        let requests = IntCounterVec::new(
+            Opts::new("apiserver_request_total", "Requests answered."),
+            &["code", "component", "group", "resource", "scope", "subresource", "verb", "version"],
+        )?;
+        let durations = HistogramVec::new(
+            HistogramOpts::new("apiserver_request_duration_seconds", "Time until the answer began.").buckets(DURATION_BUCKETS.to_vec()),
+            &resource,
+        )?;
+        let long_running = IntGaugeVec::new(Opts::new("apiserver_longrunning_requests", "Watches that are open."), &resource)?;
+        let inflight = IntGaugeVec::new(Opts::new("apiserver_current_inflight_requests", "Requests being answered."), &["request_kind"])?;
+        let enabled = gate_positions(gates)?;
+        let collectors: [Box<dyn Collector>; 5] = [
+            Box::new(requests.clone()),
+            Box::new(durations.clone()),
+            Box::new(long_running.clone()),
+            Box::new(inflight.clone()),
+            Box::new(enabled),
+        ];
+        for collector in collectors {
+            registry.register(collector)?;
+        }
+        let [inflight_reading, inflight_mutating] = ["readOnly", "mutating"].map(|kind| inflight.with_label_values(&[kind]));
+        Ok(Self { requests, durations, long_running, inflight_reading, inflight_mutating })
+    }
+
+    pub(crate) fn begin(&self, verb: &str) -> Inflight {
+        let reads = matches!(verb, "GET" | "LIST" | "WATCH" | "HEAD");
+        Inflight::new(if reads { self.inflight_reading.clone() } else { self.inflight_mutating.clone() })
+    }
+
+    pub(crate) fn begin_watch(&self, labels: &Labels<'_>) -> Inflight {
+        Inflight::new(self.long_running.with_label_values(&resource_values(labels)))
+    }
+
+    pub(crate) fn answered(&self, labels: &Labels<'_>, code: &str, took: Duration) {
+        let Labels { verb, group, version, resource, subresource, scope } = *labels;
+        self.requests.with_label_values(&[code, "apiserver", group, resource, scope, subresource, verb, version]).inc();
+        if verb != "WATCH" {
+            self.durations.with_label_values(&resource_values(labels)).observe(took.as_secs_f64());
+        }
+    }
+}
+
+fn resource_values<'a>(labels: &Labels<'a>) -> [&'a str; 6] {
+    [labels.verb, labels.group, labels.version, labels.resource, labels.subresource, labels.scope]
+}
+
+fn gate_positions(gates: &FeatureGates) -> Result<IntGaugeVec, prometheus::Error> {
+    let positions = IntGaugeVec::new(Opts::new("kubernetes_feature_enabled", "Whether a feature gate is on."), &["name", "stage"])?;
+    for gate in GATES {
+        let stage = match gate.stage {
+            Stage::Alpha => "ALPHA",
+            Stage::Beta => "BETA",
+            Stage::Ga => "",
+        };
+        positions.with_label_values(&[gate.name, stage]).set(gates.enabled(gate.name).into());
+    }
+    Ok(positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path;
+    use prometheus::TextEncoder;
+
+    #[test]
+    fn requests_and_gates_are_shown_under_upstreams_names() {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry, &FeatureGates::default()).expect("registered");
+        let route = path::parse("/apis/apps/v1/namespaces/a/deployments");
+        metrics.answered(&Labels::of("LIST", &route), "200", Duration::from_millis(10));
+        let _open = metrics.begin("POST");
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        for line in [
+            r#"apiserver_request_total{code="200",component="apiserver",group="apps",resource="deployments",scope="namespace",subresource="",verb="LIST",version="v1"} 1"#,
+            r#"apiserver_current_inflight_requests{request_kind="mutating"} 1"#,
+            r#"apiserver_current_inflight_requests{request_kind="readOnly"} 0"#,
+            r#"kubernetes_feature_enabled{name="PodDeletionCost",stage="BETA"} 1"#,
+            r#"kubernetes_feature_enabled{name="MaxUnavailableStatefulSet",stage="BETA"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+}

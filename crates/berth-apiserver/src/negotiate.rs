@@ -1,0 +1,266 @@
+//! Which encodings a request has and wants. Pure.
+
+use berth_registry::ApiError;
+
+/// The syntax of a body or an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// What of an object is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// All of it.
+    Object,
+    /// Rows and columns, as kubectl prints them.
+    Table,
+    /// `PartialObjectMetadata` of one object.
+    Metadata,
+    /// `PartialObjectMetadataList`.
+    MetadataList,
+}
+
+/// The answer that suits a client best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// What of the object.
+    pub form: Form,
+    /// In which syntax.
+    pub syntax: Syntax,
+}
+
+/// A kind of patch, by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Strategic merge.
+    Strategic,
+}
+
+/// Which forms of discovery a client takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscoveryForm {
+    /// One document a group version.
+    Legacy,
+    /// All in one document, `apidiscovery.k8s.io/v2`.
+    Aggregated,
+}
+
+const PLAIN: Accepted = Accepted { form: Form::Object, syntax: Syntax::Json };
+const UNKNOWN_BODY: &str = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// One entry of an Accept header.
+struct Clause<'a> {
+    media_type: &'a str,
+    parameters: &'a str,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Self {
+        let (media_type, parameters) = text.split_once(';').unwrap_or((text, ""));
+        Self { media_type: media_type.trim(), parameters }
+    }
+
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        let pairs = self.parameters.split(';').filter_map(|pair| pair.split_once('='));
+        pairs.into_iter().find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().trim_matches('"'))
+    }
+
+    /// In thousandths, as far as RFC 9110 knows them.
+    fn quality(&self) -> u16 {
+        let quality: f32 = self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0);
+        // The cast saturates: no number of a client's overflows here.
+        (quality.clamp(0.0, 1.0) * 1000.0) as u16
+    }
+
+    fn is(&self, media_type: &str) -> bool {
+        self.media_type.eq_ignore_ascii_case(media_type)
+    }
+
+    fn syntax(&self) -> Option<Syntax> {
+        if self.is("application/json") || self.is("*/*") || self.is("application/*") {
+            Some(Syntax::Json)
+        } else if self.is("application/yaml") {
+            Some(Syntax::Yaml)
+        } else {
+            None
+        }
+    }
+
+    fn form(&self) -> Option<Form> {
+        let Some(kind) = self.parameter("as") else { return Some(Form::Object) };
+        let version = self.parameter("v");
+        if self.parameter("g") != Some("meta.k8s.io") {
+            return None;
+        }
+        match (kind, version) {
+            ("Table", Some("v1" | "v1beta1")) => Some(Form::Table),
+            ("PartialObjectMetadata", Some("v1")) => Some(Form::Metadata),
+            ("PartialObjectMetadataList", Some("v1")) => Some(Form::MetadataList),
+            _ => None,
+        }
+    }
+
+    fn accepted(&self) -> Option<Accepted> {
+        Some(Accepted { syntax: self.syntax()?, form: self.form()? })
+    }
+}
+
+/// The clauses of a header, the best liked first, equals in the order given; those of quality 0 left out.
+fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<_> =
+        header.split(',').map(Clause::parse).filter(|clause| !clause.media_type.is_empty() && clause.quality() > 0).collect();
+    clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality()));
+    clauses
+}
+
+/// What to answer a request for objects with; `None` where nothing suits (406). A missing header takes everything.
+#[must_use]
+pub fn accept(header: Option<&str>) -> Option<Accepted> {
+    match header.map(str::trim) {
+        None | Some("" | "*/*" | "application/json") => Some(PLAIN),
+        Some(header) => clauses(header).iter().find_map(Clause::accepted),
+    }
+}
+
+/// Which discovery to answer with.
+#[must_use]
+pub fn accept_discovery(header: Option<&str>) -> Option<DiscoveryForm> {
+    let Some(header) = header.map(str::trim).filter(|header| !header.is_empty()) else { return Some(DiscoveryForm::Legacy) };
+    clauses(header).iter().find_map(|clause| {
+        clause.syntax().filter(|syntax| *syntax == Syntax::Json)?;
+        match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
+            (None, _, _) => Some(DiscoveryForm::Legacy),
+            (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Some(DiscoveryForm::Aggregated),
+            _ => None,
+        }
+    })
+}
+
+/// Whether a client takes JSON in any way, for documents that have no other syntax.
+#[must_use]
+pub fn accepts_json(header: Option<&str>) -> bool {
+    header.is_none_or(|header| header.trim().is_empty() || clauses(header).iter().any(|clause| clause.syntax() == Some(Syntax::Json)))
+}
+
+/// Whether a client takes gzip, by its Accept-Encoding.
+#[must_use]
+pub fn accepts_gzip(header: Option<&str>) -> bool {
+    header.is_some_and(|header| clauses(header).iter().any(|clause| clause.is("gzip") || clause.is("*")))
+}
+
+/// The syntax of a request's body. None said means JSON: `kubectl scale --current-replicas` sends no content type.
+///
+/// # Errors
+/// A type that is not taken, protobuf and CBOR among them.
+pub fn body_syntax(content_type: Option<&str>) -> Result<Syntax, ApiError> {
+    let clause = Clause::parse(content_type.unwrap_or_default());
+    if clause.media_type.is_empty() || clause.is("application/json") {
+        Ok(Syntax::Json)
+    } else if clause.is("application/yaml") {
+        Ok(Syntax::Yaml)
+    } else {
+        Err(ApiError::UnsupportedMediaType { message: UNKNOWN_BODY.to_owned() })
+    }
+}
+
+/// The kind of a patch.
+///
+/// # Errors
+/// A type that is no patch, or none that is taken.
+pub fn patch_type(content_type: Option<&str>) -> Result<PatchType, ApiError> {
+    match Clause::parse(content_type.unwrap_or_default()).media_type {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
+        _ => Err(ApiError::UnsupportedMediaType { message: "415: Unsupported Media Type".to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(header: &str, expected: &str) {
+        let found = accept(Some(header)).map_or("refused".to_owned(), |found| format!("{:?} {:?}", found.form, found.syntax));
+        assert_eq!(found, expected, "{header}");
+    }
+
+    #[test]
+    fn json_is_found_wherever_it_stands() {
+        check("", "Object Json");
+        check("*/*", "Object Json");
+        check("application/json", "Object Json");
+        check("application/json;stream=watch", "Object Json");
+        check("application/vnd.kubernetes.protobuf,application/json", "Object Json");
+        check("application/cbor, application/json;q=0.5", "Object Json");
+        check("text/html,application/xhtml+xml,*/*;q=0.8", "Object Json");
+        assert_eq!(accept(None), Some(PLAIN));
+    }
+
+    #[test]
+    fn forms_are_found_with_their_parameters_in_any_order() {
+        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table Json");
+        check("application/json;g=meta.k8s.io;v=v1beta1;as=Table", "Table Json");
+        check("application/json; as=PartialObjectMetadata; g=meta.k8s.io; v=v1", "Metadata Json");
+        check("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "MetadataList Json");
+        check("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", "Object Json");
+    }
+
+    #[test]
+    fn quality_decides_before_order() {
+        check("application/json;q=0.5,application/yaml", "Object Yaml");
+        check("application/json;q=0,application/yaml;q=0.1", "Object Yaml");
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused() {
+        check("application/vnd.kubernetes.protobuf", "refused");
+        check("text/plain", "refused");
+        check("application/json;as=Table;v=v2;g=meta.k8s.io", "refused");
+        check("application/json;q=0", "refused");
+    }
+
+    #[test]
+    fn kubectl_gets_aggregated_discovery_and_old_clients_do_not() {
+        let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        assert_eq!(accept_discovery(Some(aggregated)), Some(DiscoveryForm::Aggregated));
+        let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        assert_eq!(accept_discovery(Some(beta)), Some(DiscoveryForm::Legacy));
+        assert_eq!(accept_discovery(None), Some(DiscoveryForm::Legacy));
+        assert_eq!(accept_discovery(Some("application/vnd.kubernetes.protobuf")), None);
+    }
+
+    #[test]
+    fn gzip_is_used_only_where_it_is_taken() {
+        assert!(accepts_gzip(Some("deflate, gzip;q=1.0")));
+        assert!(!accepts_gzip(Some("identity")));
+        assert!(!accepts_gzip(Some("gzip;q=0")));
+        assert!(!accepts_gzip(None));
+    }
+
+    #[test]
+    fn a_body_without_a_type_is_json_and_protobuf_is_refused() {
+        assert_eq!(body_syntax(None).expect("JSON"), Syntax::Json);
+        assert_eq!(body_syntax(Some("application/json; charset=utf-8")).expect("JSON"), Syntax::Json);
+        assert_eq!(body_syntax(Some("application/yaml")).expect("YAML"), Syntax::Yaml);
+        let refused = body_syntax(Some("application/vnd.kubernetes.protobuf")).expect_err("not taken");
+        assert_eq!(refused.to_string(), UNKNOWN_BODY);
+    }
+
+    #[test]
+    fn patches_are_known_by_their_type_alone() {
+        assert_eq!(patch_type(Some("application/strategic-merge-patch+json")).expect("known"), PatchType::Strategic);
+        assert_eq!(patch_type(Some("application/merge-patch+json; charset=utf-8")).expect("known"), PatchType::Merge);
+        assert!(patch_type(Some("application/json")).is_err());
+        assert!(patch_type(None).is_err());
+    }
+}

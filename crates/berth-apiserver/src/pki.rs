@@ -1,0 +1,339 @@
+//! The cluster's own certificates: an authority, the server's certificate, the administrator's, and a token.
+//!
+//! The authority, the administrator's certificate and the token are kept in a folder and used again; what ends within
+//! [`RENEW_BEFORE`] is made anew when the server starts. The server's own certificate is never stored: every start makes one that names
+//! the addresses of that start, signed by the kept authority, so that clients go on trusting it.
+
+use crate::{kubeconfig::write_private, x509};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use berth_store::env::Rng;
+use jiff::{SignedDuration, Timestamp};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use std::{
+    fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long before its end a certificate is made anew.
+pub const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
+const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
+const ADMIN_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
+/// Certificates begin in the past, for clients whose clock is behind.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(24);
+const TOKEN_BYTES: usize = 32;
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    /// A file could not be read or written.
+    #[error("could not use {path}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A kept file is damaged. Nothing is overwritten: somebody may need the old key.
+    #[error("{path} holds no usable certificate or key; restore it, or remove the folder to start with a new authority")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A certificate could not be made.
+    #[error("could not make the certificate of {subject}")]
+    Make {
+        /// Whose.
+        subject: &'static str,
+        /// Why.
+        source: rcgen::Error,
+    },
+}
+
+/// A certificate and its key, both PEM.
+#[derive(Clone)]
+pub struct Pair {
+    /// PEM.
+    pub certificate: String,
+    /// PEM, PKCS #8.
+    pub key: String,
+}
+
+/// All that a server and its administrator need.
+#[derive(Clone)]
+pub struct Pki {
+    /// PEM of the authority's certificate.
+    pub ca_certificate: String,
+    /// What the server shows.
+    pub server: Pair,
+    /// The administrator's: user `kubernetes-admin`, group `system:masters`.
+    pub admin: Pair,
+    /// A bearer token that stands for the administrator as well.
+    pub admin_token: String,
+}
+
+/// Where and when certificates are made.
+pub struct PkiOptions<'a> {
+    /// The folder; made if it is missing.
+    pub folder: &'a Path,
+    /// The address that the server is bound to.
+    pub bind: IpAddr,
+    /// More names and addresses by which clients know the server, such as the host's name.
+    pub extra_names: &'a [String],
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Pki {
+    /// Uses what is in the folder; makes what is missing or about to end.
+    ///
+    /// # Errors
+    /// [`PkiError`].
+    pub fn load_or_create(options: &PkiOptions<'_>, rng: &dyn Rng) -> Result<Self, PkiError> {
+        let at = options.now + RENEW_BEFORE;
+        let ca = keep(&options.folder.join("ca.pem"), |pair| holds_until(pair, at), || make_authority(options.now))?;
+        let issuer = issuer(&ca, options)?;
+        let trusts = trust(&ca, options)?;
+        // Asked of the authority itself, so that a renewed one renews what the old one signed.
+        let is_good = |pair: &Pair| pair.der().is_some_and(|der| trusts.verify_client_cert(&der, &[], unix_time(at)).is_ok());
+        let admin = keep(&options.folder.join("admin.pem"), is_good, || make_admin(&issuer, options.now))?;
+        let server = make_server(&issuer, options)?;
+        let admin_token = keep_token(&options.folder.join("token"), rng)?;
+        Ok(Self { ca_certificate: ca.certificate, server, admin, admin_token })
+    }
+}
+
+impl Pair {
+    /// From one file that holds both; `None` if they cannot be used.
+    fn parse(text: &str) -> Option<Self> {
+        let (certificate, key) = text.split_at_checked(text.find("-----BEGIN PRIVATE KEY-----")?)?;
+        let pair = Self { certificate: certificate.to_owned(), key: key.to_owned() };
+        KeyPair::from_pem(&pair.key).ok()?;
+        pair.der().map(|_| pair)
+    }
+
+    fn der(&self) -> Option<CertificateDer<'static>> {
+        CertificateDer::from_pem_slice(self.certificate.as_bytes()).ok()
+    }
+
+    /// Both, as the TLS library takes them.
+    pub(crate) fn for_tls(&self) -> Option<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
+        Some((self.der()?, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).ok()?))
+    }
+}
+
+/// The authority as the judge of client certificates.
+pub(crate) fn client_verifier(ca_certificate: &str) -> Option<Arc<dyn ClientCertVerifier>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca_certificate.as_bytes()).ok()?).ok()?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build().ok()
+}
+
+fn unix_time(at: Timestamp) -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(at.as_second()).unwrap_or(0)))
+}
+
+fn trust(ca: &Pair, options: &PkiOptions<'_>) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
+    client_verifier(&ca.certificate).ok_or_else(|| PkiError::Damaged { path: options.folder.join("ca.pem") })
+}
+
+fn holds_until(pair: &Pair, at: Timestamp) -> bool {
+    pair.der().and_then(|der| x509::not_after(&der)).is_some_and(|end| at < end)
+}
+
+/// The pair in the file if there is one and it is good, else a new one, which is then kept.
+fn keep(path: &Path, is_good: impl Fn(&Pair) -> bool, make: impl Fn() -> Result<Pair, PkiError>) -> Result<Pair, PkiError> {
+    if let Some(text) = read(path)? {
+        let pair = Pair::parse(&text).ok_or_else(|| PkiError::Damaged { path: path.to_owned() })?;
+        if is_good(&pair) {
+            return Ok(pair);
+        }
+    }
+    let pair = make()?;
+    write(path, &format!("{}{}", pair.certificate, pair.key))?;
+    Ok(pair)
+}
+
+fn keep_token(path: &Path, rng: &dyn Rng) -> Result<String, PkiError> {
+    if let Some(token) = read(path)?.map(|text| text.trim().to_owned()).filter(|token| !token.is_empty()) {
+        return Ok(token);
+    }
+    let mut bytes = [0; TOKEN_BYTES];
+    rng.fill(&mut bytes);
+    let token = URL_SAFE_NO_PAD.encode(bytes);
+    write(path, &token)?;
+    Ok(token)
+}
+
+fn read(path: &Path) -> Result<Option<String>, PkiError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(PkiError::File { path: path.to_owned(), source }),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), PkiError> {
+    write_private(path, text.as_bytes()).map_err(|source| PkiError::File { path: path.to_owned(), source })
+}
+
+fn params(common_name: &str, now: Timestamp, lifetime: SignedDuration) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    let [begin, end] = [now - CLOCK_SKEW, now + lifetime].map(date);
+    params.not_before = date_time_ymd(begin.0, begin.1, begin.2);
+    params.not_after = date_time_ymd(end.0, end.1, end.2);
+    params
+}
+
+/// Year, month and day, as rcgen takes them.
+fn date(at: Timestamp) -> (i32, u8, u8) {
+    let date = at.to_zoned(jiff::tz::TimeZone::UTC).date();
+    (date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+}
+
+fn authority_params(now: Timestamp) -> CertificateParams {
+    let mut params = params("berth-ca", now, AUTHORITY_LIFETIME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
+    let made = KeyPair::generate().and_then(|key| {
+        let certificate = authority_params(now).self_signed(&key)?;
+        Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    });
+    made.map_err(|source| PkiError::Make { subject: "the authority", source })
+}
+
+/// The kept authority, ready to sign. Only its name and key reach what it signs, so its other parameters need not be read back.
+fn issuer(ca: &Pair, options: &PkiOptions<'_>) -> Result<Issuer<'static, KeyPair>, PkiError> {
+    let key = KeyPair::from_pem(&ca.key).map_err(|_| PkiError::Damaged { path: options.folder.join("ca.pem") })?;
+    Ok(Issuer::new(authority_params(options.now), key))
+}
+
+fn make_admin(issuer: &Issuer<'_, KeyPair>, now: Timestamp) -> Result<Pair, PkiError> {
+    let mut params = params("kubernetes-admin", now, ADMIN_LIFETIME);
+    params.distinguished_name.push(DnType::OrganizationName, crate::auth::MASTERS);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    sign(&params, issuer).map_err(|source| PkiError::Make { subject: "the administrator", source })
+}
+
+/// Names of the API server inside a cluster, and of this machine to itself.
+const SERVER_NAMES: [&str; 8] = [
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "127.0.0.1",
+    "::1",
+    "10.96.0.1",
+];
+
+fn make_server(issuer: &Issuer<'_, KeyPair>, options: &PkiOptions<'_>) -> Result<Pair, PkiError> {
+    let failed = |source| PkiError::Make { subject: "the server", source };
+    let bind = (!options.bind.is_unspecified()).then(|| options.bind.to_string());
+    let mut names: Vec<String> =
+        SERVER_NAMES.iter().map(ToString::to_string).chain(bind).chain(options.extra_names.iter().cloned()).collect();
+    names.sort();
+    names.dedup();
+    let named = CertificateParams::new(names).map_err(failed)?;
+    // It lives in memory only and may have to serve for as long as the process runs.
+    let mut params = params("kube-apiserver", options.now, AUTHORITY_LIFETIME);
+    params.subject_alt_names = named.subject_alt_names;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    sign(&params, issuer).map_err(failed)
+}
+
+fn sign(params: &CertificateParams, issuer: &Issuer<'_, KeyPair>) -> Result<Pair, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    struct Counting;
+    impl Rng for Counting {
+        fn fill(&self, bytes: &mut [u8]) {
+            for (index, byte) in bytes.iter_mut().enumerate() {
+                *byte = index.to_le_bytes()[0];
+            }
+        }
+    }
+
+    fn load(folder: &Path, now: &str) -> Result<Pki, PkiError> {
+        let now = now.parse().expect("a time");
+        let options = PkiOptions { folder, bind: Ipv4Addr::LOCALHOST.into(), extra_names: &["myhost".to_owned()], now };
+        Pki::load_or_create(&options, &Counting)
+    }
+
+    #[test]
+    fn a_second_start_uses_what_the_first_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        let second = load(folder.path(), "2026-06-01T00:00:00Z").expect("loaded");
+        assert_eq!(first.ca_certificate, second.ca_certificate);
+        assert_eq!(first.admin.key, second.admin.key);
+        assert_eq!(first.admin_token, second.admin_token);
+        assert_eq!(first.admin_token.len(), 43);
+    }
+
+    #[test]
+    fn an_ending_admin_certificate_is_renewed_by_the_same_authority() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        let second = load(folder.path(), "2026-12-10T00:00:00Z").expect("loaded");
+        assert_eq!(first.ca_certificate, second.ca_certificate);
+        assert_ne!(first.admin.certificate, second.admin.certificate);
+    }
+
+    #[test]
+    fn a_renewed_authority_renews_everything() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        fs::remove_file(folder.path().join("ca.pem")).expect("removed");
+        let second = load(folder.path(), "2026-01-02T00:00:00Z").expect("made");
+        assert_ne!(first.ca_certificate, second.ca_certificate);
+        assert_ne!(first.admin.certificate, second.admin.certificate);
+        let third = load(folder.path(), "2035-12-20T00:00:00Z").expect("made");
+        assert_ne!(second.ca_certificate, third.ca_certificate);
+    }
+
+    #[test]
+    fn the_admin_certificate_names_a_master() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pki = load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        let subject = x509::subject(&pki.admin.der().expect("PEM")).expect("DER");
+        assert_eq!(subject.common_name, "kubernetes-admin");
+        assert_eq!(subject.organizations, [crate::auth::MASTERS]);
+    }
+
+    #[test]
+    fn damage_is_reported_and_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("ca.pem"), "rubbish").expect("written");
+        let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("damage is an error") };
+        assert!(matches!(error, PkiError::Damaged { .. }), "{error}");
+        assert_eq!(fs::read_to_string(folder.path().join("ca.pem")).expect("read"), "rubbish");
+    }
+}

@@ -1,0 +1,197 @@
+//! The options that a URL's query carries.
+
+use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, WatchOptions, WriteOptions};
+use std::{borrow::Cow, time::Duration};
+
+/// A parsed query. Parameters that nobody asks for are ignored, as upstream does.
+#[derive(Clone, Debug, Default)]
+pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+/// The longest time that a watch may ask for: longer numbers are as good as this one.
+const WATCH_SECONDS_MAX: i64 = 366 * 24 * 3600;
+
+impl<'a> Query<'a> {
+    /// Parses what stands behind the `?`.
+    #[must_use]
+    pub fn parse(text: Option<&'a str>) -> Self {
+        Self(text.map(|text| form_urlencoded::parse(text.as_bytes()).collect()).unwrap_or_default())
+    }
+
+    /// The first value of a parameter.
+    #[must_use]
+    pub fn first(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// Whether the parameter is there, with or without a value.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.first(name).is_some()
+    }
+
+    /// Every value of a parameter.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_ref())
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.first(name).unwrap_or_default().to_owned()
+    }
+
+    /// A truth value: everything but `false` and `0` is true, in any case, garbage included.
+    #[must_use]
+    pub fn truth(&self, name: &str) -> Option<bool> {
+        self.first(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        self.first(name).filter(|value| !value.is_empty()).map(parse_integer).transpose()
+    }
+
+    /// Whether a GET of a collection is a watch.
+    #[must_use]
+    pub fn watch(&self) -> bool {
+        self.truth("watch").unwrap_or(false)
+    }
+
+    /// `timeoutSeconds` of a watch; `None` where it is unsaid or 0.
+    ///
+    /// # Errors
+    /// A value that is no integer.
+    pub fn watch_timeout(&self) -> Result<Option<Duration>, ApiError> {
+        let seconds = self.integer("timeoutSeconds")?.filter(|seconds| *seconds != 0);
+        Ok(seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds.min(WATCH_SECONDS_MAX)).unwrap_or(0))))
+    }
+
+    /// Options of get.
+    #[must_use]
+    pub fn get_options(&self) -> GetOptions {
+        GetOptions { resource_version: self.text("resourceVersion") }
+    }
+
+    /// Options of list and deletecollection.
+    ///
+    /// # Errors
+    /// A `limit` or `timeoutSeconds` that is no integer.
+    pub fn list_options(&self) -> Result<ListOptions, ApiError> {
+        self.integer("timeoutSeconds")?;
+        Ok(ListOptions {
+            label_selector: self.text("labelSelector"),
+            field_selector: self.text("fieldSelector"),
+            limit: self.integer("limit")?.unwrap_or(0),
+            continue_token: self.text("continue"),
+            resource_version: self.text("resourceVersion"),
+            resource_version_match: self.text("resourceVersionMatch"),
+            send_initial_events: self.truth("sendInitialEvents"),
+        })
+    }
+
+    /// Options of watch, without the time-out.
+    ///
+    /// # Errors
+    /// A `limit` that is no integer.
+    pub fn watch_options(&self) -> Result<WatchOptions, ApiError> {
+        self.integer("limit")?;
+        Ok(WatchOptions {
+            label_selector: self.text("labelSelector"),
+            field_selector: self.text("fieldSelector"),
+            resource_version: self.text("resourceVersion"),
+            resource_version_match: self.text("resourceVersionMatch"),
+            allow_bookmarks: self.truth("allowWatchBookmarks").unwrap_or(false),
+            send_initial_events: self.truth("sendInitialEvents"),
+        })
+    }
+
+    /// Options of create, update and patch.
+    #[must_use]
+    pub fn write_options(&self) -> WriteOptions {
+        WriteOptions {
+            dry_run: self.dry_run(),
+            field_manager: self.text("fieldManager"),
+            field_validation: self.text("fieldValidation"),
+            force: self.truth("force"),
+            ..WriteOptions::default()
+        }
+    }
+
+    /// Options of a delete without a body.
+    ///
+    /// # Errors
+    /// A `gracePeriodSeconds` that is no integer.
+    pub fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
+        Ok(DeleteOptions {
+            dry_run: self.dry_run(),
+            grace_period_seconds: self.integer("gracePeriodSeconds")?,
+            propagation_policy: self.first("propagationPolicy").map(ToOwned::to_owned),
+            orphan_dependents: self.truth("orphanDependents"),
+            ..DeleteOptions::default()
+        })
+    }
+
+    fn dry_run(&self) -> Vec<String> {
+        self.all("dryRun").filter(|value| !value.is_empty()).map(ToOwned::to_owned).collect()
+    }
+}
+
+fn parse_integer(text: &str) -> Result<i64, ApiError> {
+    text.parse().map_err(|error: std::num::ParseIntError| {
+        use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+        let cause = if matches!(error.kind(), PosOverflow | NegOverflow) { "value out of range" } else { "invalid syntax" };
+        ApiError::BadRequest { message: format!("strconv.ParseInt: parsing {text:?}: {cause}") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_unescaped() {
+        let options = Query::parse(Some("labelSelector=app%3Dd%2Ctier+in+(a,b)&limit=5")).list_options().expect("valid");
+        assert_eq!(options.label_selector, "app=d,tier in (a,b)");
+        assert_eq!(options.limit, 5);
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_refused_in_upstreams_words() {
+        for (query, message) in [
+            ("limit=x", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+            ("limit=1.5", "strconv.ParseInt: parsing \"1.5\": invalid syntax"),
+            ("timeoutSeconds=99999999999999999999", "strconv.ParseInt: parsing \"99999999999999999999\": value out of range"),
+        ] {
+            let error = Query::parse(Some(query)).list_options().expect_err(query);
+            assert_eq!(error.to_string(), message);
+        }
+        assert!(Query::parse(Some("timeoutSeconds=x")).watch_timeout().is_err());
+        assert!(Query::parse(Some("gracePeriodSeconds=x")).delete_options().is_err());
+    }
+
+    #[test]
+    fn watch_is_true_for_everything_but_false_and_0() {
+        for (query, expected) in [
+            ("watch=true", true),
+            ("watch=1", true),
+            ("watch", true),
+            ("watch=rubbish", true),
+            ("watch=False", false),
+            ("watch=0", false),
+            ("", false),
+        ] {
+            assert_eq!(Query::parse(Some(query)).watch(), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn watch_timeouts_are_bounded_and_zero_means_unsaid() {
+        let timeout = |query| Query::parse(Some(query)).watch_timeout().expect("an integer");
+        assert_eq!(timeout("timeoutSeconds=2"), Some(Duration::from_secs(2)));
+        assert_eq!(timeout("timeoutSeconds=0"), None);
+        assert_eq!(timeout("timeoutSeconds=-3"), Some(Duration::ZERO));
+        assert_eq!(timeout("timeoutSeconds=9223372036854775807"), Some(Duration::from_secs(366 * 24 * 3600)));
+    }
+
+    #[test]
+    fn repeated_dry_run_values_are_all_handed_on() {
+        assert_eq!(Query::parse(Some("dryRun=All&dryRun=foo")).write_options().dry_run, ["All", "foo"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! Sockets: accepting, TLS, HTTP/1.1 and HTTP/2, and an orderly end.
+
+use crate::{
+    auth::{Authenticator, Authorizer},
+    handlers::{self, Documents, Shared},
+    health::Readiness,
+    metrics::Metrics,
+    pki::Pki,
+    stall::StallGuard,
+    tls::{Tls, TlsError},
+};
+use berth_api::FeatureGates;
+use berth_registry::Registry;
+use berth_store::env::Rng;
+use hyper::service::service_fn;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+/// More connections wait in the kernel's queue.
+const CONNECTIONS_MAX: usize = 16 * 1024;
+/// A client that takes longer to say hello is sent away.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// As the handshake, for the head of a request on HTTP/1.1.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest head of a request, in bytes. Selectors stand in it.
+const HEAD_BYTES_MAX: u32 = 256 << 10;
+/// Requests at once on one HTTP/2 connection; client libraries put all their watches on one.
+const STREAMS_MAX: u32 = 1000;
+/// Streams that a client may open and reset before its connection is closed ("rapid reset").
+const RESET_STREAMS_MAX: usize = 100;
+/// Idle HTTP/2 connections are asked for a sign of life this often, and closed if none comes.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// What a request may buffer towards a slow HTTP/2 client, in bytes.
+const STREAM_BUFFER_BYTES: usize = 256 << 10;
+/// How much of a request body an HTTP/2 client may send ahead: a stream's share, and a connection's.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// How long requests may go on once the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A pause after a failed accept, so that a lack of file descriptors does not become a busy loop.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// What a server needs.
+pub struct Config {
+    /// Where to listen; port 0 takes any free one.
+    pub bind: SocketAddr,
+    /// Whose objects are served.
+    pub registry: Registry,
+    /// Certificates and token.
+    pub pki: Pki,
+    /// Shown as metrics.
+    pub gates: Arc<FeatureGates>,
+    /// What `/metrics` shows; the server adds its own.
+    pub metrics: prometheus::Registry,
+    /// Where the binary says when everything has started.
+    pub readiness: Readiness,
+    /// For audit ids and the ends of watches.
+    pub rng: Arc<dyn Rng>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody else listens there.
+    #[error("{address} is in use: another process listens there; stop it, or choose another port")]
+    InUse {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The address cannot be used.
+    #[error("could not listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The certificates cannot be used.
+    #[error("could not set up TLS")]
+    Tls(#[from] TlsError),
+    /// A metric's name is taken.
+    #[error("could not register the server's metrics")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// A server that listens. Nothing is answered before [`Server::serve`].
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Tls,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Listens.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    pub async fn bind(config: Config) -> Result<Self, BindError> {
+        let tls = Tls::new(&config.pki)?;
+        let metrics = Metrics::register(&config.metrics, &config.gates)?;
+        let (listener, address) = listen(config.bind).await?;
+        let (stop, stopping) = watch::channel(false);
+        let shared = Shared {
+            registry: config.registry,
+            authenticator: Authenticator::new(&config.pki.admin_token),
+            authorizer: Authorizer,
+            documents: Documents::new(address),
+            metrics,
+            prometheus: config.metrics,
+            readiness: config.readiness,
+            rng: config.rng,
+            stopping,
+        };
+        Ok(Self { listener, address, tls, shared: Arc::new(shared), stop })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, watches end, and what is being
+    /// answered may end within 10 seconds.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let Self { listener, tls, shared, stop, .. } = self;
+        let mut connections = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accept = async {
+                let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
+                (accept(&listener).await, permit)
+            };
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = connections.join_next() => {}
+                ((stream, from), permit) = accept => {
+                    let (tls, shared) = (tls.clone(), shared.clone());
+                    connections.spawn(async move {
+                        connection(stream, &tls, shared).await;
+                        tracing::debug!(%from, "connection closed");
+                        drop(permit);
+                    });
+                }
+            }
+        }
+        shared.readiness.set_stopping();
+        drop(listener);
+        // Nobody listening means that there are no connections left.
+        let _ = stop.send(true);
+        if timeout(DRAIN_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!(open = connections.len(), "closing connections that did not end in time");
+            connections.shutdown().await;
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    bound.await.map_err(|source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::InUse { address },
+        _ => BindError::Listen { address, source },
+    })
+}
+
+/// The next connection. Failures are of single connections, or of a machine short of something: both pass.
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) => tracing::warn!(%error, "could not accept a connection"),
+        }
+        tokio::time::sleep(ACCEPT_RETRY).await;
+    }
+}
+
+/// Serves one connection to its end, or until the server stops.
+async fn connection(stream: TcpStream, tls: &Tls, shared: Arc<Shared>) {
+    // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
+    let _ = stream.set_nodelay(true);
+    let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream));
+    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
+    let peer = tls.peer(stream.get_ref().1);
+    let mut stopping = shared.stopping.clone();
+    let stopped = async move {
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    let service = service_fn(|request| {
+        let (shared, peer) = (shared.clone(), peer.clone());
+        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, request).await) }
+    });
+    let protocol = protocol();
+    let mut serving = pin!(protocol.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stopped => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
+    }
+}
+
+fn protocol() -> auto::Builder<TokioExecutor> {
+    let mut protocol = auto::Builder::new(TokioExecutor::new());
+    protocol.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX as usize);
+    protocol
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
+        .max_local_error_reset_streams(RESET_STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_send_buf_size(STREAM_BUFFER_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    protocol
+}

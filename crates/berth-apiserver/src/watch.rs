@@ -1,0 +1,249 @@
+//! Watch streams: one JSON line an event.
+//!
+//! A line is encoded once and its bytes shared by all that watch in the plain form. Nothing is buffered for a slow reader here: lines are
+//! made when the connection takes them, and the store ends the stream of who falls behind what it keeps.
+
+use crate::{metrics::Inflight, status::Status};
+use berth_registry::{
+    ApiError, Resource, WatchEvent, splice,
+    table::{PartialObjectMetadata, Position, Printer},
+};
+use berth_store::{Entry, Event, Revision};
+use bytes::Bytes;
+use futures::{Stream as _, future::BoxFuture, stream::BoxStream};
+use serde::Serialize;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+/// In which form a watch shows its objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WatchForm {
+    /// Whole.
+    Object,
+    /// One row each.
+    Table(Printer, Position),
+    /// Metadata only.
+    Metadata,
+}
+
+/// The body of a watch.
+pub(crate) struct WatchBody {
+    /// What happens.
+    pub(crate) events: BoxStream<'static, WatchEvent>,
+    /// Resolves when the watch shall end: its time is up, or the server stops.
+    pub(crate) until: BoxFuture<'static, ()>,
+    /// What is watched.
+    pub(crate) resource: &'static Resource,
+    /// How it is shown.
+    pub(crate) form: WatchForm,
+    /// Counts it as open.
+    pub(crate) counted: Inflight,
+    /// Whether the last line has been sent.
+    pub(crate) ended: bool,
+}
+
+impl WatchBody {
+    pub(crate) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.until.as_mut().poll(cx).is_ready() {
+            self.ended = true;
+            return Poll::Ready(None);
+        }
+        let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) else {
+            self.ended = true;
+            return Poll::Ready(None);
+        };
+        self.ended = matches!(event, WatchEvent::Expired(_));
+        let line = encode(self.resource, &self.form, &event).unwrap_or_else(|error| {
+            self.ended = true;
+            error_line(&error)
+        });
+        if let WatchForm::Table(_, position) = &mut self.form {
+            *position = Position::Later;
+        }
+        Poll::Ready(Some(line))
+    }
+}
+
+impl Drop for WatchBody {
+    fn drop(&mut self) {
+        tracing::debug!(resource = self.resource.plural, counted = ?self.counted, "watch closed");
+    }
+}
+
+fn encode(resource: &Resource, form: &WatchForm, event: &WatchEvent) -> Result<Bytes, ApiError> {
+    let special = match form {
+        WatchForm::Object => None,
+        WatchForm::Table(printer, position) => printer.watch_event(event, *position)?.map(|table| json_line(word(event), &table)),
+        WatchForm::Metadata => PartialObjectMetadata::of_watch_event(event)?.map(|partial| json_line(word(event), &partial)),
+    };
+    Ok(special.unwrap_or_else(|| whole_line(resource, event)))
+}
+
+fn word(event: &WatchEvent) -> &'static str {
+    match event {
+        WatchEvent::Added(_) => "ADDED",
+        WatchEvent::Modified(_) => "MODIFIED",
+        WatchEvent::Deleted { .. } => "DELETED",
+        WatchEvent::Bookmark { .. } => "BOOKMARK",
+        WatchEvent::Expired(_) => "ERROR",
+    }
+}
+
+fn whole_line(resource: &Resource, event: &WatchEvent) -> Bytes {
+    match event {
+        WatchEvent::Added(entry) => entry_line(word(event), entry, entry.mod_revision),
+        WatchEvent::Modified(shared) => modified_line(shared),
+        WatchEvent::Deleted { last, revision } => entry_line(word(event), last, *revision),
+        WatchEvent::Bookmark { revision, initial_events_end } => {
+            json_line(word(event), &Bookmark::new(resource, *revision, *initial_events_end))
+        }
+        WatchEvent::Expired(error) => error_line(error),
+    }
+}
+
+fn modified_line(event: &Arc<Event>) -> Bytes {
+    event.encoded.get_or_init(|| entry_line("MODIFIED", &event.entry, event.entry.mod_revision)).clone()
+}
+
+/// Bytes of a line besides the stored value, at most.
+const LINE_OVERHEAD_BYTES: usize = 80;
+
+fn entry_line(word: &str, entry: &Entry, revision: Revision) -> Bytes {
+    let mut line = Vec::with_capacity(entry.value.len() + LINE_OVERHEAD_BYTES);
+    begin(&mut line, word);
+    splice::write_entry(entry, revision, &mut line);
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+fn json_line<T: Serialize>(word: &str, object: &T) -> Bytes {
+    let mut line = Vec::with_capacity(1024);
+    begin(&mut line, word);
+    serde_json::to_writer(&mut line, object).expect("what is shown has string keys only");
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+fn begin(line: &mut Vec<u8>, word: &str) {
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(word.as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+}
+
+fn error_line(error: &ApiError) -> Bytes {
+    json_line("ERROR", &Status::from(error))
+}
+
+/// An object of which only the revision is told.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bookmark<'a> {
+    kind: &'a str,
+    api_version: String,
+    metadata: BookmarkMetadata,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMetadata {
+    resource_version: String,
+    /// Always there in upstream's; typed clients of some languages insist on it.
+    creation_timestamp: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<InitialEventsEnd>,
+}
+
+#[derive(Serialize)]
+struct InitialEventsEnd {
+    #[serde(rename = "k8s.io/initial-events-end")]
+    end: &'static str,
+}
+
+impl<'a> Bookmark<'a> {
+    fn new(resource: &'a Resource, revision: Revision, initial_events_end: bool) -> Self {
+        let annotations = initial_events_end.then_some(InitialEventsEnd { end: "true" });
+        let metadata = BookmarkMetadata { resource_version: revision.to_string(), creation_timestamp: None, annotations };
+        Self { kind: resource.kind, api_version: resource.api_version(), metadata }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_registry::resource;
+    use berth_store::{EventKind, Header, Key};
+    use serde_json::{Value, json};
+    use std::sync::OnceLock;
+
+    const LEAD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#;
+
+    fn entry(revision: u64) -> Arc<Entry> {
+        let header = Header { metadata_at: u32::try_from(LEAD.len()).expect("short"), ..Header::default() };
+        let value = format!(r#"{LEAD}"name":"c"}}}}"#).into();
+        let key = Key::new("/registry/core/configmaps/a/c");
+        Arc::new(Entry { key, value, header, create_revision: Revision(1), mod_revision: Revision(revision) })
+    }
+
+    #[track_caller]
+    fn check(form: WatchForm, event: &WatchEvent, expected: &Value) {
+        let line = encode(resource::find("", "v1", "configmaps").expect("served"), &form, event).expect("encodes");
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(line.last(), Some(&b'\n'));
+        assert_eq!(serde_json::from_slice::<Value>(&line).expect("JSON"), *expected);
+    }
+
+    fn config_map(version: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "resourceVersion": version}})
+    }
+
+    #[test]
+    fn lines_name_the_change_and_carry_the_object() {
+        check(WatchForm::Object, &WatchEvent::Added(entry(7)), &json!({"type": "ADDED", "object": config_map("7")}));
+        let deleted = WatchEvent::Deleted { last: entry(7), revision: Revision(9) };
+        check(WatchForm::Object, &deleted, &json!({"type": "DELETED", "object": config_map("9")}));
+    }
+
+    #[test]
+    fn a_change_is_encoded_once_for_all_watchers() {
+        let event = Arc::new(Event { kind: EventKind::Put, entry: entry(8), previous: None, encoded: OnceLock::new() });
+        let first = modified_line(&event);
+        check(WatchForm::Object, &WatchEvent::Modified(event.clone()), &json!({"type": "MODIFIED", "object": config_map("8")}));
+        assert_eq!(first.as_ptr(), modified_line(&event).as_ptr());
+    }
+
+    #[test]
+    fn bookmarks_tell_the_revision_and_the_end_of_a_streaming_list() {
+        let bookmark = |initial_events_end| WatchEvent::Bookmark { revision: Revision(5), initial_events_end };
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "5", "creationTimestamp": null}});
+        check(WatchForm::Object, &bookmark(false), &json!({"type": "BOOKMARK", "object": object}));
+        let mut end = object;
+        end["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        check(WatchForm::Object, &bookmark(true), &json!({"type": "BOOKMARK", "object": end}));
+    }
+
+    #[test]
+    fn falling_behind_is_told_as_a_status() {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "too old",
+            "reason": "Expired", "code": 410});
+        for form in [WatchForm::Object, WatchForm::Metadata] {
+            check(
+                form,
+                &WatchEvent::Expired(Arc::new(ApiError::Expired { message: "too old".into(), continue_token: None })),
+                &json!({"type": "ERROR", "object": status}),
+            );
+        }
+    }
+
+    #[test]
+    fn metadata_watches_leave_the_rest_out() {
+        let object = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"name": "c", "resourceVersion": "7"}});
+        check(WatchForm::Metadata, &WatchEvent::Added(entry(7)), &json!({"type": "ADDED", "object": object}));
+    }
+}

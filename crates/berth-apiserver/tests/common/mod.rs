@@ -1,0 +1,232 @@
+//! A server in the test's process, over a store in memory, and a client of it.
+
+#![allow(dead_code, reason = "every user takes a part")]
+
+use berth_api::FeatureGates;
+use berth_apiserver::{Config, Pki, PkiOptions, Readiness, Server, pki::Pair};
+use berth_registry::{Registry, header_of};
+use berth_store::{
+    DEFAULT_HISTORY_BYTES, MemoryStore,
+    env::{Clock, Rng, Timestamp},
+};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use serde_json::Value;
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use tokio::{net::TcpStream, sync::oneshot, task::JoinHandle};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// The machine's time.
+pub(crate) struct MachineClock;
+
+impl Clock for MachineClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+        Box::pin(tokio::time::sleep(left))
+    }
+}
+
+/// The machine's randomness.
+pub(crate) struct MachineRng;
+
+impl Rng for MachineRng {
+    fn fill(&self, bytes: &mut [u8]) {
+        rustls::crypto::ring::default_provider().secure_random.fill(bytes).expect("the machine has randomness");
+    }
+}
+
+/// What a server over an empty store needs.
+pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
+    let rng = Arc::new(MachineRng);
+    let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
+    let pki = Pki::load_or_create(&options, &*rng).expect("certificates");
+    let store = Arc::new(MemoryStore::new(header_of(), DEFAULT_HISTORY_BYTES));
+    let gates = Arc::new(FeatureGates::default());
+    let registry = Registry::new(store, Arc::new(MachineClock), rng.clone(), gates.clone());
+    registry.bootstrap().await.expect("an empty store takes the first objects");
+    Config { bind, registry, pki, gates, metrics: prometheus::Registry::new(), readiness: Readiness::default(), rng }
+}
+
+/// A running server.
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) pki: Pki,
+    pub(crate) readiness: Readiness,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl TestServer {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
+        let (pki, readiness) = (config.pki.clone(), config.readiness.clone());
+        let server = Server::bind(config).await.expect("a free port");
+        let address = server.local_addr();
+        let (stop, stopped) = oneshot::channel();
+        let serving = tokio::spawn(server.serve(async {
+            let _ = stopped.await;
+        }));
+        readiness.set_ready();
+        Self { address, pki, readiness, stop: Some(stop), serving, _folder: folder }
+    }
+
+    /// Tells the server to stop; the handle ends when it has.
+    pub(crate) fn stop(mut self) -> JoinHandle<()> {
+        self.stop.take().expect("stopped once").send(()).expect("it runs");
+        self.serving
+    }
+
+    pub(crate) async fn admin(&self) -> Client {
+        Client::connect(self, Some(&self.pki.admin), Protocol::Http1).await
+    }
+
+    pub(crate) async fn nobody(&self) -> Client {
+        Client::connect(self, None, Protocol::Http1).await
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// One connection.
+pub(crate) struct Client {
+    sender: Sender,
+}
+
+/// An answer, read whole.
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {:?}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("text"))
+    }
+}
+
+async fn connect(server: &TestServer, certificate: Option<&Pair>, protocol: Protocol) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(server.pki.ca_certificate.as_bytes()).expect("PEM")).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("TLS").with_root_certificates(roots);
+    let mut config = match certificate {
+        None => builder.with_no_client_auth(),
+        Some(pair) => {
+            let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).expect("PEM")];
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM")).expect("a pair")
+        }
+    };
+    config.alpn_protocols = match protocol {
+        Protocol::Http1 => vec![b"http/1.1".to_vec()],
+        Protocol::Http2 => vec![b"h2".to_vec()],
+    };
+    let stream = TcpStream::connect(server.address).await.expect("it listens");
+    let name = ServerName::from(server.address.ip());
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake")
+}
+
+impl Client {
+    pub(crate) async fn connect(server: &TestServer, certificate: Option<&Pair>, protocol: Protocol) -> Self {
+        let stream = TokioIo::new(connect(server, certificate, protocol).await);
+        let sender = match protocol {
+            Protocol::Http1 => {
+                let (sender, connection) = http1::handshake(stream).await.expect("HTTP/1.1");
+                tokio::spawn(connection);
+                Sender::Http1(sender)
+            }
+            Protocol::Http2 => {
+                let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
+                tokio::spawn(connection);
+                Sender::Http2(sender)
+            }
+        };
+        Self { sender }
+    }
+
+    /// Sends a request; its answer has begun.
+    pub(crate) async fn open(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        let uri = match self.sender {
+            Sender::Http1(_) => path.to_owned(),
+            Sender::Http2(_) => format!("https://localhost{path}"),
+        };
+        let mut request = Request::builder().method(method).uri(uri);
+        if matches!(self.sender, Sender::Http1(_)) {
+            request = request.header("host", "localhost");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).expect("a request");
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await.expect("the connection is open");
+                sender.send_request(request).await
+            }
+            Sender::Http2(sender) => sender.send_request(request).await,
+        }
+        .expect("an answer")
+    }
+
+    pub(crate) async fn send(&mut self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+        let (head, body) = self.open(method, path, headers, body).await.into_parts();
+        let body = body.collect().await.expect("a whole body").to_bytes();
+        Answer { code: head.status, headers: head.headers, body }
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send(Method::GET, path, &[], "").await
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await
+    }
+}
+
+/// The next line of a watch, as JSON; `None` at its end.
+pub(crate) async fn next_line(body: &mut Incoming) -> Option<Value> {
+    let frame = body.frame().await?.expect("the watch goes on");
+    let data = frame.into_data().expect("a watch has no trailers");
+    Some(serde_json::from_slice(&data).expect("one line a frame"))
+}

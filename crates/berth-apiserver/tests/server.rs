@@ -1,0 +1,209 @@
+//! The real server, asked over real sockets.
+
+mod common;
+
+use berth_apiserver::{BindError, Server};
+use common::{Client, Protocol, TestServer, next_line};
+use flate2::read::GzDecoder;
+use hyper::Method;
+use serde_json::{Value, json};
+use std::io::Read;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config_map(name: &str, data: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": data}})
+}
+
+#[tokio::test]
+async fn anonymous_clients_see_health_and_version_only() {
+    let server = TestServer::start().await;
+    let mut client = server.nobody().await;
+    for path in ["/healthz", "/livez", "/readyz"] {
+        let answer = client.get(path).await;
+        assert_eq!((answer.code.as_u16(), answer.text().as_str()), (200, "ok"), "{path}");
+    }
+    assert_eq!(client.get("/version").await.code, 200);
+    let answer = client.get("/nope").await;
+    assert_eq!(answer.code, 403);
+    assert_eq!(answer.json()["message"], "forbidden: User \"system:anonymous\" cannot get path \"/nope\"");
+    assert_eq!(answer.json()["details"], json!({}));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}
+
+#[tokio::test]
+async fn tokens_and_certificates_prove_who_asks() {
+    let server = TestServer::start().await;
+    let mut nobody = server.nobody().await;
+    let good = format!("Bearer {}", server.pki.admin_token);
+    assert_eq!(nobody.send(Method::GET, CONFIG_MAPS, &[("authorization", &good)], "").await.code, 200);
+    let refused = nobody.send(Method::GET, CONFIG_MAPS, &[("authorization", "Bearer wrong")], "").await;
+    assert_eq!((refused.code.as_u16(), refused.json()["message"].as_str()), (401, Some("Unauthorized")));
+    assert_eq!(refused.json().get("details"), None);
+
+    let stranger = TestServer::start().await;
+    let mut untrusted = Client::connect(&server, Some(&stranger.pki.admin), Protocol::Http1).await;
+    assert_eq!(untrusted.get("/version").await.code, 401);
+    assert_eq!(untrusted.send(Method::GET, CONFIG_MAPS, &[("authorization", &good)], "").await.code, 200);
+
+    let mut admin = server.admin().await;
+    assert_eq!(admin.send(Method::GET, CONFIG_MAPS, &[("authorization", "Bearer wrong")], "").await.code, 200);
+}
+
+#[tokio::test]
+async fn objects_are_written_read_and_deleted_over_both_protocols() {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let server = TestServer::start().await;
+        let mut client = Client::connect(&server, Some(&server.pki.admin), protocol).await;
+        let created = client.post(CONFIG_MAPS, &config_map("c", "1")).await;
+        assert_eq!(created.code, 201, "{}", created.text());
+        assert_eq!(created.header("content-type"), Some("application/json"));
+        assert_eq!(created.header("cache-control"), Some("no-cache, private"));
+        assert_eq!(created.header("audit-id").map(str::len), Some(36));
+        let object = format!("{CONFIG_MAPS}/c");
+        let read = client.get(&object).await.json();
+        assert_eq!(read, created.json());
+        assert!(read["metadata"]["resourceVersion"].is_string());
+        let list = client.get(CONFIG_MAPS).await.json();
+        assert_eq!((&list["kind"], list["items"].as_array().map(Vec::len)), (&json!("ConfigMapList"), Some(1)));
+        assert_eq!(list["items"][0].get("kind"), None);
+        let merge = [("content-type", "application/merge-patch+json")];
+        let patched = client.send(Method::PATCH, &object, &merge, r#"{"data":{"a":"2"}}"#).await;
+        assert_eq!((patched.code.as_u16(), &patched.json()["data"]["a"]), (200, &json!("2")));
+        let deleted = client.send(Method::DELETE, &object, &[], "").await;
+        assert_eq!((deleted.code.as_u16(), &deleted.json()["status"]), (200, &json!("Success")));
+        assert_eq!(client.get(&object).await.code, 404);
+    }
+}
+
+#[tokio::test]
+async fn watches_yield_a_line_an_event_until_their_time_is_up() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let mut watcher = server.admin().await;
+    client.post(CONFIG_MAPS, &config_map("c", "1")).await;
+    let selector = "fieldSelector=metadata.name%3Dc";
+    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1&{selector}");
+    let mut watch = watcher.open(Method::GET, &path, &[], "").await.into_body();
+    let added = next_line(&mut watch).await.expect("an event");
+    assert_eq!((&added["type"], &added["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("c")));
+    client.send(Method::DELETE, &format!("{CONFIG_MAPS}/c"), &[], "").await;
+    let deleted = next_line(&mut watch).await.expect("an event");
+    assert_eq!(deleted["type"], "DELETED");
+    assert_eq!(next_line(&mut watch).await, None);
+}
+
+#[tokio::test]
+async fn stopping_ends_watches_and_fails_readiness() {
+    let server = TestServer::start().await;
+    let (readiness, mut watcher) = (server.readiness.clone(), server.admin().await);
+    let mut watch = watcher.open(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), &[], "").await.into_body();
+    let address = server.address;
+    let stopped = server.stop();
+    while next_line(&mut watch).await.is_some() {}
+    stopped.await.expect("it ends by itself");
+    readiness.set_ready();
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_is_refused_by_its_own_code() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    for (path, code, text) in [
+        ("/nope", 404, "404 page not found\n"),
+        ("/apis/nope/v1", 404, "404 page not found\n"),
+        ("/apis/nope/v1/things", 404, "404 page not found\n"),
+        ("/readyz/nope", 404, "404 page not found\n"),
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!((answer.code.as_u16(), answer.text().as_str()), (code, text), "{path}");
+    }
+    let unknown = client.get("/api/v1/namespaces/default/things").await;
+    assert_eq!((unknown.code.as_u16(), &unknown.json()["details"]), (404, &json!({})));
+    for (content_type, body, code) in [
+        ("application/vnd.kubernetes.protobuf", "k8s\0".to_owned(), 415),
+        ("application/json", "x".repeat((3 << 20) + 1), 413),
+        ("application/yaml", "a: [".to_owned(), 400),
+        ("application/yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\n".to_owned(), 201),
+    ] {
+        let answer = server.admin().await.send(Method::POST, CONFIG_MAPS, &[("content-type", content_type)], body).await;
+        assert_eq!(answer.code.as_u16(), code, "{content_type}: {}", answer.text());
+    }
+    assert_eq!(client.send(Method::PUT, CONFIG_MAPS, &[], "{}").await.code, 405);
+    assert_eq!(client.send(Method::POST, "/api/v1/configmaps", &[], "{}").await.code, 405);
+    assert_eq!(client.send(Method::GET, CONFIG_MAPS, &[("accept", "text/html")], "").await.code, 406);
+    assert_eq!(client.send(Method::PATCH, &format!("{CONFIG_MAPS}/y"), &[("content-type", "application/json")], "{}").await.code, 415);
+}
+
+#[tokio::test]
+async fn lists_come_as_tables_metadata_yaml_and_compressed() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    for number in 0..150 {
+        let created = client.post(CONFIG_MAPS, &config_map(&format!("c{number:03}"), &"x".repeat(1024))).await;
+        assert_eq!(created.code, 201);
+    }
+    let list = |accept: &'static str, encoding: &'static str| [("accept", accept), ("accept-encoding", encoding)];
+    let path = format!("{CONFIG_MAPS}?limit=2");
+    let table = client.send(Method::GET, &path, &list("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", ""), "").await;
+    assert_eq!(table.header("content-type"), Some("application/json"));
+    assert_eq!((&table.json()["kind"], &table.json()["rows"][0]["cells"][0]), (&json!("Table"), &json!("c000")));
+    let partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let refused = client.send(Method::GET, &path, &list(partial, ""), "").await;
+    let message = "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)";
+    assert_eq!((refused.code.as_u16(), &refused.json()["message"]), (406, &json!(message)));
+    let yaml = client.send(Method::GET, &path, &list("application/yaml", ""), "").await;
+    assert_eq!(yaml.header("content-type"), Some("application/yaml"));
+    assert!(yaml.text().contains("kind: ConfigMapList"), "{}", yaml.text());
+
+    let whole = client.send(Method::GET, CONFIG_MAPS, &list("*/*", ""), "").await;
+    assert_eq!(whole.header("content-encoding"), None);
+    let compressed = client.send(Method::GET, CONFIG_MAPS, &list("*/*", "gzip"), "").await;
+    assert_eq!(compressed.header("content-encoding"), Some("gzip"));
+    let mut plain = Vec::new();
+    GzDecoder::new(compressed.body.as_ref()).read_to_end(&mut plain).expect("gzip");
+    assert_eq!(plain, whole.body);
+}
+
+#[tokio::test]
+async fn aggregated_discovery_is_served_once_and_then_known() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let accept = ("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
+    for path in ["/api", "/apis"] {
+        let first = client.send(Method::GET, path, &[accept], "").await;
+        let content_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        assert_eq!(first.header("content-type"), Some(content_type));
+        assert_eq!(first.json()["kind"], "APIGroupDiscoveryList");
+        let tag = first.header("etag").expect("a tag").to_owned();
+        let again = client.send(Method::GET, path, &[accept, ("if-none-match", &tag)], "").await;
+        assert_eq!((again.code.as_u16(), again.body.len()), (304, 0));
+    }
+    assert_eq!(client.get("/api").await.json()["kind"], "APIVersions");
+    assert_eq!(client.get("/apis").await.json()["kind"], "APIGroupList");
+    assert_eq!(client.get("/apis/apps").await.json()["kind"], "APIGroup");
+    assert_eq!(client.get("/apis/apps/v1").await.json()["kind"], "APIResourceList");
+    assert_eq!(client.get("/apis/nope").await.code, 404);
+}
+
+#[tokio::test]
+async fn metrics_count_what_was_asked() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    client.get(CONFIG_MAPS).await;
+    let text = client.get("/metrics").await.text();
+    for part in [r#"resource="configmaps""#, r#"verb="LIST""#, "apiserver_request_duration_seconds_bucket", "kubernetes_feature_enabled"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let taken = TestServer::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = common::config(folder.path(), taken.address).await;
+    let Err(error) = Server::bind(config).await else { panic!("the port is taken") };
+    assert!(matches!(error, BindError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(&taken.address.to_string()));
+}
