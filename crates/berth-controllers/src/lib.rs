@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod cluster;
+pub mod deployment;
 pub mod events;
 pub mod executor;
 pub mod garbage_collector;

@@ -13,10 +13,6 @@ use futures::{
     stream::{self, BoxStream},
 };
 use jiff::SignedDuration;
-use k8s_openapi::{
-    api::core::v1::{Binding, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
 use serde_json::Value;
 
 /// How long to wait before a watch that could not begin is tried again.
@@ -75,20 +71,9 @@ impl Cluster for LocalCluster {
     }
 
     fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
-        let name = name.clone();
-        let target = target(&name, Some(Subresource::Binding));
-        let binding = binding(&name, uid, node);
-        async move {
-            let body = Body::Json(serde_json::to_vec(&binding).expect("API types have string keys only"));
-            let precondition = Precondition { uid: binding.metadata.uid.clone(), resource_version: None };
-            let options = WriteOptions { precondition, ..WriteOptions::default() };
-            match self.registry.create_subresource(&target?, body, &options).await?.object {
-                Current::Stored(entry) => Ok(entry.mod_revision.0),
-                // Answered with a `Status`: the binding is in the pod's newest version.
-                Current::Made(_) => Ok(self.get(&name).await?.map_or(0, |pod| pod.revision)),
-            }
-        }
-        .boxed()
+        let (target, node) = (target(name, None), node.to_owned());
+        let precondition = Precondition { uid: Some(uid.to_owned()), resource_version: None };
+        async move { Ok(self.registry.bind(&target?, &node, &precondition).await?.mod_revision.0) }.boxed()
     }
 
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
@@ -115,6 +100,7 @@ impl LocalCluster {
             resource_version_match: "NotOlderThan".to_owned(),
             send_initial_events: Some(true),
             allow_bookmarks: true,
+            progress: true,
             ..WatchOptions::default()
         };
         match self.registry.watch(&at, &options).await {
@@ -155,18 +141,6 @@ fn current_object(current: Current) -> Result<RawObject, ApiError> {
     match current {
         Current::Stored(entry) => Ok(stored(&entry)),
         Current::Made(value) => Err(ApiError::Internal { message: format!("a {} has no revision", value["kind"]) }),
-    }
-}
-
-fn binding(pod: &ObjectName, uid: &str, node: &str) -> Binding {
-    Binding {
-        metadata: ObjectMeta {
-            namespace: Some(pod.namespace.clone()),
-            name: Some(pod.name.clone()),
-            uid: Some(uid.to_owned()),
-            ..ObjectMeta::default()
-        },
-        target: ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() },
     }
 }
 

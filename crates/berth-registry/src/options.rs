@@ -140,6 +140,8 @@ pub struct WatchOptions {
     pub allow_bookmarks: bool,
     /// `sendInitialEvents`.
     pub send_initial_events: Option<bool>,
+    /// A bookmark each time the watch has caught up, not only once a minute: for readers in the process, who must know how new they are.
+    pub progress: bool,
 }
 
 /// The revision that a wire text names, if it is one.

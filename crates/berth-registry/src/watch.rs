@@ -43,7 +43,7 @@ impl Registry {
         };
         let changes = self.store.watch(&prefix, after).map_err(too_old)?;
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
-        let live = Live { resource: at.resource, filter, changes: Some(changes), bookmarks, seen: after };
+        let live = Live { resource: at.resource, filter, changes: Some(changes), bookmarks, progress: options.progress, seen: after };
         Ok(stream::iter(first).chain(live).boxed())
     }
 
@@ -124,6 +124,8 @@ struct Live {
     /// `None` once the watch has ended.
     changes: Option<Watch>,
     bookmarks: Option<Bookmarks>,
+    /// Whether to give a bookmark each time it has caught up.
+    progress: bool,
     /// Everything up to here has been looked at.
     seen: Revision,
 }
@@ -170,7 +172,12 @@ impl Stream for Live {
                         return Poll::Ready(Some(event));
                     }
                 }
-                Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => this.seen = this.seen.max(revision),
+                Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => {
+                    this.seen = this.seen.max(revision);
+                    if this.progress {
+                        return Poll::Ready(Some(WatchEvent::Bookmark { revision: this.seen, initial_events_end: false }));
+                    }
+                }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(this.end(error))),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => break,

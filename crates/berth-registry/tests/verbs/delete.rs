@@ -52,7 +52,8 @@ fn preconditions_are_conflicts_about_the_kind() {
     );
     assert!(matches!(error, ApiError::Conflict { kind, .. } if kind == "Deployment"));
     let text = delete(None, Some("1")).expect_err("refused").to_string();
-    let wanted = format!("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object");
+    let wanted =
+        format!("the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object");
     assert!(text.contains(&wanted), "{text}");
     assert_eq!(delete(Some(&uid), Some(&version)).expect("deleted"), None);
 }
@@ -95,7 +96,8 @@ fn a_held_object_lingers_until_its_last_finalizer_goes() {
     assert_eq!(again, marked, "the second request changes nothing");
     let text = world.merge("deployments.apps", "d", json!({"metadata": {"finalizers": ["a/b", "c/d"]}})).expect_err("refused").to_string();
     assert!(text.contains("no new finalizers can be added if the object is being deleted, found new finalizers"), "{text}");
-    let kept = world.merge("deployments.apps", "d", json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}})).expect("changed");
+    let kept =
+        world.merge("deployments.apps", "d", json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}})).expect("changed");
     assert_eq!(kept["metadata"]["deletionTimestamp"], marked["metadata"]["deletionTimestamp"]);
     let last = world.merge("deployments.apps", "d", json!({"metadata": {"finalizers": null}})).expect("changed");
     assert_eq!(last["metadata"]["name"], "d");

@@ -39,9 +39,7 @@ fn both_groups_show_the_same_events_under_their_own_names() {
 fn lists_and_watches_of_either_group_select_by_their_own_names() {
     let world = World::new();
     world.made("events", event("e"));
-    let list = |what: &str, field: &str| {
-        world.names(what, &ListOptions { field_selector: format!("{field}=p"), ..ListOptions::default() })
-    };
+    let list = |what: &str, field: &str| world.names(what, &ListOptions { field_selector: format!("{field}=p"), ..ListOptions::default() });
     assert_eq!(list("events", "involvedObject.name"), ["e"]);
     assert_eq!(list("events.events.k8s.io", "regarding.name"), ["e"]);
     let mut watch = world.watch("events.events.k8s.io", &WatchOptions::default());

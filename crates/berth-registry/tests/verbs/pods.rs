@@ -53,7 +53,9 @@ fn a_pod_that_cannot_be_bound_is_a_conflict() {
     let target = json!({"target": {"name": "n1"}});
     assert!(refused(world.post("pods/binding", "g", target)).contains("pod g has non-empty .spec.schedulingGates"));
     let wrong = json!({"target": {"kind": "Pod", "name": "n1"}});
-    assert!(refused(world.post("pods/binding", "g", wrong)).starts_with("Binding \"g\" is invalid: target.kind: Unsupported value: \"Pod\""));
+    assert!(
+        refused(world.post("pods/binding", "g", wrong)).starts_with("Binding \"g\" is invalid: target.kind: Unsupported value: \"Pod\"")
+    );
     assert!(refused(world.post("pods/binding", "g", json!({"target": {}}))).contains("target.name: Required value"));
     assert!(matches!(world.post("pods/binding", "nope", binding("n1")), Err(ApiError::BadRequest { .. })));
     assert!(matches!(world.post("pods/binding", "nope", json!({"target": {"name": "n"}})), Err(ApiError::NotFound { .. })));
@@ -112,7 +114,10 @@ fn a_budget_pays_for_every_eviction() {
     assert_eq!(paid["status"]["disruptionsAllowed"], json!(0));
     assert_eq!(paid["status"]["disruptedPods"], json!({"p": "2026-01-01T00:00:00Z"}));
     let condition = &paid["status"]["conditions"][0];
-    assert_eq!((&condition["type"], &condition["status"], &condition["reason"]), (&json!("DisruptionAllowed"), &json!("False"), &json!("InsufficientPods")));
+    assert_eq!(
+        (&condition["type"], &condition["status"], &condition["reason"]),
+        (&json!("DisruptionAllowed"), &json!("False"), &json!("InsufficientPods"))
+    );
     let error = evict(&world, "q").expect_err("none is left");
     assert_eq!(error.to_string(), "Cannot evict pod as it would violate the pod's disruption budget.");
     let ApiError::TooManyRequests { retry_after_seconds, causes, .. } = error else { panic!("{error}") };

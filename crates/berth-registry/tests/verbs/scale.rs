@@ -10,7 +10,8 @@ fn scale(world: &World) -> Value {
 fn a_scale_shows_the_replicas_of_its_object() {
     let world = World::new();
     let mut object = deployment("d");
-    object["spec"]["selector"] = json!({"matchLabels": {"app": "d"}, "matchExpressions": [{"key": "t", "operator": "In", "values": ["b", "a"]}]});
+    object["spec"]["selector"] =
+        json!({"matchLabels": {"app": "d"}, "matchExpressions": [{"key": "t", "operator": "In", "values": ["b", "a"]}]});
     object["spec"]["template"]["metadata"]["labels"]["t"] = "a".into();
     let made = world.made("deployments.apps", object);
     world.merge("deployments.apps/status", "d", json!({"status": {"replicas": 2}})).expect("patched");

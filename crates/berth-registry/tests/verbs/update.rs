@@ -135,7 +135,10 @@ fn a_status_patch_loses_nothing_of_any_kind() {
                 "hostPath": {"path": "/x"}}})
         }),
         ("resourcequotas", json!({"metadata": {"name": "x"}, "spec": {"hard": {"pods": "5"}}})),
-        ("poddisruptionbudgets.policy", json!({"metadata": {"name": "x"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}})),
+        (
+            "poddisruptionbudgets.policy",
+            json!({"metadata": {"name": "x"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}),
+        ),
     ];
     let with_status = resource::all().iter().filter(|resource| resource.subresources.contains(&berth_registry::Subresource::Status));
     assert_eq!(with_status.count(), specs.len(), "every kind with a status is tried");
