@@ -6,7 +6,7 @@
 use crate::{Entry, Event, EventKind, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError};
 use bytes::Bytes;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map},
     ops::Bound,
     sync::{Arc, OnceLock},
 };
@@ -228,11 +228,10 @@ impl Mvcc {
         let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
         let resource = resource_mut(&mut self.resources, &event.entry.key);
         resource.live = resource.live + usize::from(newest.is_some()) - usize::from(event.previous.is_some());
-        match self.keys.get_mut(&event.entry.key) {
-            Some(versions) => versions.replace(newest, revision),
-            None => {
-                let versions = Versions { newest, since: revision, older: VecDeque::new() };
-                self.keys.insert(event.entry.key.clone(), versions);
+        match self.keys.entry(event.entry.key.clone()) {
+            btree_map::Entry::Occupied(versions) => versions.into_mut().replace(newest, revision),
+            btree_map::Entry::Vacant(place) => {
+                place.insert(Versions { newest, since: revision, older: VecDeque::new() });
             }
         }
         self.history_bytes += cost_bytes(&event);

@@ -28,7 +28,7 @@ const END: u8 = 3;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 /// Large enough to pass quickly over the zeros behind the last batch.
 const BUFFER_BYTES: usize = 64 << 10;
-const ZEROS: [u8; BUFFER_BYTES] = [0; BUFFER_BYTES];
+static ZEROS: [u8; BUFFER_BYTES] = [0; BUFFER_BYTES];
 
 /// Checks all journals in the engine's folder; cuts a torn batch off the last.
 pub(super) fn check(engine_dir: &Path, acknowledged: Mark) -> Result<(), OpenError> {
