@@ -83,9 +83,9 @@ pub use stateful_set::{RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec, S
 use crate::{
     FeatureGates, FieldError, Path, Selector,
     annotations::POD_DELETION_COST,
+    label_selector::validate_label_selector,
     metadata::check_dns_label,
     pod::{is_deletion_cost_error, is_valid_deletion_cost},
-    selector::validate_label_selector,
     unset::{drop_zero, list_mut},
 };
 use k8s_openapi::{

@@ -40,3 +40,39 @@ fn validate_requirement(requirement: &LabelSelectorRequirement, path: &Path, fau
         faults.form(&path.child("values").index(index), value, check_label_value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_fault_stands_at_its_field() {
+        let selector = serde_json::from_value(json!({
+            "matchLabels": {"a b": "x"},
+            "matchExpressions": [
+                {"key": "a", "operator": "In"},
+                {"key": "a", "operator": "Exists", "values": ["x"]},
+                {"key": "a", "operator": "Is"},
+                {"key": "", "operator": "NotIn", "values": ["ok", "-"]},
+            ],
+        }));
+        let faults = validate_label_selector(&selector.expect("a selector"), &Path::new("s"));
+        let found: Vec<String> =
+            faults.iter().map(|fault| fault.to_string().split(" must consist of").next().unwrap_or_default().to_owned()).collect();
+        assert_eq!(
+            found,
+            [
+                "s.matchLabels: Invalid value: \"a b\": name part",
+                "s.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+                "s.matchExpressions[1].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                "s.matchExpressions[2].operator: Invalid value: \"Is\": not a valid selector operator",
+                "s.matchExpressions[3].key: Invalid value: \"\": name part must be non-empty",
+                "s.matchExpressions[3].key: Invalid value: \"\": name part",
+                "s.matchExpressions[3].values[1]: Invalid value: \"-\": a valid label must be an empty string or consist of alphanumeric \
+                 characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
+                 '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+            ]
+        );
+    }
+}

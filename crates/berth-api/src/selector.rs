@@ -2,10 +2,8 @@
 
 mod fields;
 mod parse;
-mod validate;
 
 pub use fields::{FieldOperator, FieldRequirement, FieldSelector};
-pub use validate::validate_label_selector;
 
 use crate::names::{check_label_key, check_label_value};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};

@@ -2,7 +2,7 @@
 
 use super::{
     ON_DELETE, ORDERED_READY, PARALLEL, RECREATE, ROLLING_UPDATE, RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec,
-    StatefulSetStatus, StatefulSetUpdateStrategy, claims,
+    StatefulSetStatus, StatefulSetUpdateStrategy,
 };
 use crate::{
     FeatureGates, FieldError, FieldErrorReason, Path,
@@ -13,6 +13,7 @@ use crate::{
     gates::{self, Stage},
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
     metadata::check_dns_label,
+    passive::validate_claim_spec,
     pod::validate_template_with_claims,
 };
 use k8s_openapi::api::apps::v1::StatefulSetPersistentVolumeClaimRetentionPolicy;
@@ -127,7 +128,7 @@ fn validate_retention(policy: &StatefulSetPersistentVolumeClaimRetentionPolicy, 
 fn validate_claims(spec: &StatefulSetSpec, path: &Path) -> Vec<FieldError> {
     let claims = spec.volume_claim_templates.iter().flatten().enumerate();
     let specs = claims.filter_map(|(index, claim)| claim.spec.as_ref().map(|spec| (path.index(index).child("spec"), spec)));
-    specs.flat_map(|(path, spec)| claims::validate(spec, &path)).collect()
+    specs.flat_map(|(path, spec)| validate_claim_spec(spec, &path)).collect()
 }
 
 /// Faults of the template, whose containers may mount the claims; none on an update where the stored one has faults already.
