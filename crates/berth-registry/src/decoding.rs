@@ -27,7 +27,7 @@ fn json(resource: &Resource, bytes: &[u8], validation: FieldValidation) -> Resul
         return Err(refused("it is no JSON object"));
     }
     check_type(resource, &parsed.value)?;
-    let decoded = (resource.decode)(parsed.value).map_err(|error| refused(&error.message))?;
+    let decoded = (resource.decode)(parsed.value).map_err(|error| refused(&error.to_string()))?;
     let faults = faults(&parsed.duplicates, &decoded.unknown);
     let warnings = match validation {
         FieldValidation::Strict if !faults.is_empty() => return Err(refused(&strict(&faults))),

@@ -2,7 +2,6 @@
 
 use crate::{
     ApiError, BoxObject, Current, Registry, Subresource, Target, Written,
-    admission::service,
     checks::Mode,
     options::{Precondition, parse_revision},
     stored,
@@ -77,9 +76,9 @@ impl Registry {
         check_identity(target, &old, &mut *new.object)?;
         self.settle(target, &*old.object, &mut *new.object)?;
         if target.subresource.is_none() {
-            service::keep_cluster_ip(self, target, &*old.object, &mut *new.object).await?;
+            self.assign_late(target, &*old.object, &mut *new.object).await?;
+            new.warnings.extend(new.object.warnings(Some(&*old.object)));
         }
-        new.warnings.extend(new.object.warnings(Some(&*old.object)));
         let object = self.commit(target, mode, &old, &*new.object).await?;
         Ok(Written { object, created: false, warnings: new.warnings })
     }

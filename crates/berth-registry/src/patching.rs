@@ -83,7 +83,7 @@ impl<'a> Parsed<'a> {
     }
 
     fn read(&self, resource: &Resource, after: Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
-        let decoded = (resource.decode)(after).map_err(|error| self.unreadable(&error.message))?;
+        let decoded = (resource.decode)(after).map_err(|error| self.unreadable(&error.to_string()))?;
         let faults = decoding::faults(self.duplicates(), &decoded.unknown);
         let object: BoxObject = decoded.object;
         match validation {

@@ -136,7 +136,7 @@ async fn write(
 /// The `Scale` of a dry run.
 fn made_view(target: &Target, value: &Value) -> Result<Value, ApiError> {
     let bytes = value.to_string();
-    let object = (target.resource.decode_stored)(bytes.as_bytes()).map_err(|error| ApiError::Internal { message: error.message })?;
+    let object = (target.resource.decode_stored)(bytes.as_bytes()).map_err(|error| ApiError::Internal { message: error.to_string() })?;
     scale_of(&*object, object.meta().resource_version.clone().unwrap_or_default())
 }
 

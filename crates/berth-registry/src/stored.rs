@@ -25,7 +25,7 @@ pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiE
     } else {
         &entry.value
     };
-    let mut object = (resource.decode_stored)(bytes).map_err(|error| broken(error.message))?;
+    let mut object = (resource.decode_stored)(bytes).map_err(|error| broken(error.to_string()))?;
     object.set_defaults();
     Ok(object)
 }

@@ -7,10 +7,7 @@ use crate::{
     modify::{Proposal, check_name},
     scale,
 };
-use berth_api::FieldError;
-
-/// Kinds whose update must carry a resource version.
-const CONDITIONAL: &[(&str, &str)] = &[("coordination.k8s.io", "leases"), ("policy", "poddisruptionbudgets")];
+use berth_api::{FieldError, Object, Path};
 
 impl Registry {
     /// Replaces the object, or the part of it that a subresource is. Creates it where its kind allows that and it is missing. Where
@@ -32,7 +29,7 @@ impl Registry {
             incoming.object.meta_mut().resource_version = None;
             return self.create_object(&target.collection(), incoming, checked.mode).await;
         }
-        check_conditional(target, incoming.object.meta().resource_version.as_deref())?;
+        check_conditional(target, &*incoming.object)?;
         let is_conditional = incoming.object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
         let mut body = Some(incoming);
         self.modify(target, checked.mode, &options.precondition, |_| {
@@ -46,11 +43,12 @@ impl Registry {
     }
 }
 
-fn check_conditional(target: &Target, resource_version: Option<&str>) -> Result<(), ApiError> {
-    let resource = target.resource;
-    if !CONDITIONAL.contains(&(resource.group, resource.plural)) || !resource_version.unwrap_or_default().is_empty() {
+fn check_conditional(target: &Target, object: &dyn Object) -> Result<(), ApiError> {
+    let version = object.meta().resource_version.as_deref().unwrap_or_default();
+    if !version.is_empty() || !object.requires_resource_version() {
         return Ok(());
     }
-    let field = berth_api::Path::new("metadata").child("resourceVersion");
-    Err(ApiError::invalid(resource, &target.name, vec![FieldError::invalid(&field, 0, "must be specified for an update")]))
+    let field = Path::new("metadata").child("resourceVersion");
+    let error = FieldError::invalid(&field, 0, "must be specified for an update");
+    Err(ApiError::invalid(target.resource, &target.name, vec![error]))
 }

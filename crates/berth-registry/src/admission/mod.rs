@@ -2,12 +2,12 @@
 
 mod classes;
 mod pod;
-pub(crate) mod service;
+mod service;
 
 use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource};
 use berth_api::{
     Object, Scope,
-    k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod},
+    k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod},
 };
 
 impl Registry {
@@ -38,21 +38,6 @@ impl Registry {
         if let Some(claim) = object.downcast_mut::<PersistentVolumeClaim>() {
             return self.admit_claim(claim).await;
         }
-        if let Some(namespace) = object.downcast_mut::<Namespace>() {
-            admit_new_namespace(namespace);
-        }
         Ok(())
     }
-}
-
-/// Every namespace is labelled with its name, and waits for its contents to go before it goes.
-fn admit_new_namespace(namespace: &mut Namespace) {
-    if let Some(name) = namespace.metadata.name.clone() {
-        namespace.metadata.labels.get_or_insert_default().insert("kubernetes.io/metadata.name".to_owned(), name);
-    }
-    let finalizers = namespace.spec.get_or_insert_default().finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
-        finalizers.push("kubernetes".to_owned());
-    }
-    namespace.status.get_or_insert_default().phase = Some("Active".to_owned());
 }

@@ -107,27 +107,16 @@ impl Registry {
     }
 }
 
-/// An update that leaves the address out keeps it; one that turns an `ExternalName` into a real Service is given one.
-pub(crate) async fn keep_cluster_ip(registry: &Registry, target: &Target, old: &dyn Object, new: &mut dyn Object) -> Result<(), ApiError> {
-    let (Some(old), Some(service)) = (old.downcast_ref::<Service>(), new.downcast_mut::<Service>()) else { return Ok(()) };
-    if is_external_name(service) {
-        return Ok(());
-    }
-    let Some(old_spec) = old.spec.as_ref().filter(|_| !is_external_name(old)) else {
+impl Registry {
+    /// Gives an address to a Service that an update makes a real one of an `ExternalName`.
+    pub(crate) async fn assign_late(&self, target: &Target, old: &dyn Object, new: &mut dyn Object) -> Result<(), ApiError> {
+        let (Some(old), Some(service)) = (old.downcast_ref::<Service>(), new.downcast_ref::<Service>()) else { return Ok(()) };
+        if !is_external_name(old) {
+            return Ok(());
+        }
         let wish = wish(target, service)?;
-        return registry.assign(target, new, &wish).await;
-    };
-    let spec = service.spec.get_or_insert_default();
-    if spec.cluster_ip.as_ref().is_none_or(String::is_empty) {
-        spec.cluster_ip.clone_from(&old_spec.cluster_ip);
-        spec.cluster_ips.clone_from(&old_spec.cluster_ips);
+        self.assign(target, new, &wish).await
     }
-    if spec.cluster_ip != old_spec.cluster_ip {
-        let error = FieldError::invalid(&field().index(0), spec.cluster_ip.clone(), "may not change once set");
-        return Err(ApiError::invalid(target.resource, &target.name, vec![error]));
-    }
-    spec.cluster_ips.clone_from(&old_spec.cluster_ips);
-    Ok(())
 }
 
 fn wish(target: &Target, service: &Service) -> Result<Wish, ApiError> {

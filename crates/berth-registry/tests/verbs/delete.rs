@@ -79,7 +79,8 @@ fn policies_become_finalizers() {
     check(&[], &legacy(false), None);
     check(&["orphan"], &DeleteOptions::default(), Some(&["orphan"]));
     check(&["foregroundDeletion"], &DeleteOptions::default(), Some(&["foregroundDeletion"]));
-    check(&["orphan", "foregroundDeletion"], &policy("Background"), None);
+    check(&["foregroundDeletion"], &policy("Background"), None);
+    check(&["foregroundDeletion"], &policy("Orphan"), Some(&["orphan"]));
     check(&["orphan", "a/b"], &policy("Foreground"), Some(&["a/b", "foregroundDeletion"]));
     check(&["a/b"], &DeleteOptions::default(), Some(&["a/b"]));
 }

@@ -6,7 +6,7 @@ use berth_registry::{
     WatchOptions, WriteOptions, Written, header_of, resource, splice,
 };
 use berth_store::{
-    MemoryStore, Store as _,
+    MemoryStore, Store,
     env::{Clock, Rng, Timestamp},
 };
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
@@ -83,9 +83,19 @@ impl World {
     }
 
     pub(crate) fn with(rng: Arc<dyn Rng>) -> Self {
-        let clock = Arc::new(TestClock(AtomicI64::new(START)));
         let store = Arc::new(MemoryStore::new(header_of(), 1 << 24));
-        let registry = Registry::new(store.clone(), Arc::new(Shown(Arc::clone(&clock))), rng, Arc::new(FeatureGates::default()));
+        Self::of(Arc::clone(&store), store, rng)
+    }
+
+    /// A world whose registry sees the store through another.
+    pub(crate) fn over<S: Store>(make: impl FnOnce() -> (Arc<MemoryStore>, Arc<S>)) -> Self {
+        let (store, seen) = make();
+        Self::of(store, seen, Arc::new(Counting(AtomicU64::new(1))))
+    }
+
+    fn of(store: Arc<MemoryStore>, seen: Arc<dyn Store>, rng: Arc<dyn Rng>) -> Self {
+        let clock = Arc::new(TestClock(AtomicI64::new(START)));
+        let registry = Registry::new(seen, Arc::new(Shown(Arc::clone(&clock))), rng, Arc::new(FeatureGates::default()));
         now(registry.bootstrap()).expect("the first objects are fine");
         Self { registry, store, clock }
     }
