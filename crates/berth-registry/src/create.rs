@@ -45,6 +45,7 @@ impl Registry {
     /// # Errors
     /// [`ApiError::MethodNotAllowed`] for other subresources; else those of binding and eviction.
     pub async fn create_subresource(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+        target.check_subresource()?;
         match target.subresource {
             Some(Subresource::Binding) => self.create_binding(target, body, options).await,
             Some(Subresource::Eviction) => self.create_eviction(target, body, options).await,

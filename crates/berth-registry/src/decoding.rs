@@ -14,7 +14,9 @@ pub(crate) struct Incoming {
 /// The object of a create or an update.
 pub(crate) fn body(resource: &Resource, body: Body, validation: FieldValidation) -> Result<Incoming, ApiError> {
     match body {
-        Body::Object(object) if object.kind() == resource.kind => Ok(Incoming { object, warnings: Vec::new() }),
+        Body::Object(object) if object.kind() == resource.kind && object.api_version() == resource.api_version() => {
+            Ok(Incoming { object, warnings: Vec::new() })
+        }
         Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
         Body::Json(bytes) => json(resource, &bytes, validation),
     }

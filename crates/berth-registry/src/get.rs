@@ -17,6 +17,7 @@ impl Registry {
     /// # Errors
     /// [`ApiError::NotFound`]; a resource version that is no number, or that does not come within 3 s.
     pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Current, ApiError> {
+        target.check_subresource()?;
         if let Some(revision) = wanted_revision(&options.resource_version)? {
             self.wait_for(revision).await?;
         }

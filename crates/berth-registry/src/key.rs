@@ -1,6 +1,6 @@
 //! Where objects stand in the store: `/registry/<group, or core>/<resource>/[<namespace>/]<name>`.
 
-use crate::{Collection, Resource, Target};
+use crate::{ApiError, Collection, Resource, Target};
 use berth_api::Scope;
 use berth_store::Key;
 
@@ -39,6 +39,14 @@ impl Target {
     /// The key of the object.
     pub(crate) fn key(&self) -> Key {
         key_of(self.resource, self.namespace.as_deref(), &self.name)
+    }
+
+    /// A subresource must be one that the resource has: the rules of a status, say, mean nothing to a kind without.
+    pub(crate) fn check_subresource(&self) -> Result<(), ApiError> {
+        match self.subresource {
+            Some(subresource) if !self.resource.subresources.contains(&subresource) => Err(ApiError::UnknownResource),
+            _ => Ok(()),
+        }
     }
 
     /// The collection that the object is in.

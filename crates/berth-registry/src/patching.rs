@@ -18,6 +18,7 @@ impl Registry {
     /// # Errors
     /// A patch that cannot be read or applied, conflicts, faults of the result.
     pub async fn patch(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
+        target.check_subresource()?;
         let checked = checks::write_options(Verb::Patch, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::patch(self, target, &patch, options, checked).await,

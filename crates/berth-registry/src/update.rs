@@ -16,6 +16,7 @@ impl Registry {
     /// # Errors
     /// A body that cannot be read or names another object; conflicts; faults of the result.
     pub async fn update(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+        target.check_subresource()?;
         let checked = checks::write_options(Verb::Update, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::update(self, target, body, options, checked).await,

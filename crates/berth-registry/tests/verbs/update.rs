@@ -241,3 +241,31 @@ fn a_bad_deletion_cost_alone_is_a_bad_request() {
     costly["metadata"]["labels"] = json!({"-": "x"});
     assert!(matches!(world.create("pods", costly), Err(ApiError::Invalid { .. })));
 }
+
+#[test]
+fn a_kind_has_only_its_own_subresources() {
+    let world = World::new();
+    let made = world.made("configmaps", config_map("c"));
+    let status = berth_registry::Target { subresource: Some(berth_registry::Subresource::Status), ..target("configmaps", "c") };
+    let patched = now(world.registry.patch(&status, Patch::MergeValue(json!({"status": {}})), &WriteOptions::default()));
+    assert!(matches!(patched, Err(ApiError::UnknownResource)));
+    let body = Body::Json(made.to_string().into_bytes());
+    assert!(matches!(now(world.registry.update(&status, body, &WriteOptions::default())), Err(ApiError::UnknownResource)));
+    assert!(matches!(now(world.registry.get(&status, &Default::default())), Err(ApiError::UnknownResource)));
+    assert_eq!(world.get("configmaps", "c").expect("there"), made);
+}
+
+#[test]
+fn every_kind_of_patch_reaches_the_object() {
+    let world = World::new();
+    world.made("deployments.apps", deployment("d"));
+    let patch = |patch: Patch| world.patch("deployments.apps", "d", patch, &WriteOptions::default());
+    let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": 4}]).to_string().into_bytes();
+    assert_eq!(patch(Patch::Json(operations)).expect("patched")["spec"]["replicas"], 4);
+    let failing = json!([{"op": "test", "path": "/spec/replicas", "value": 3}]).to_string().into_bytes();
+    assert!(matches!(patch(Patch::Json(failing)), Err(ApiError::Unprocessable)));
+    let container = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+    let patched = patch(Patch::Strategic(container.to_string().into_bytes())).expect("patched");
+    assert_eq!(patched["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
+    assert_eq!(patched["metadata"]["generation"], 3);
+}
