@@ -1,5 +1,7 @@
 //! The resource table: every kind that is served is one line of it.
 
+pub use berth_api::decode::DecodeError;
+
 use crate::table::{Printed, cells, row_conditions};
 use berth_api::{
     Kind, Object, Scope,
@@ -112,14 +114,6 @@ pub struct Decoded {
     pub object: Box<dyn Object>,
     /// Paths of fields that the kind does not have.
     pub unknown: Vec<String>,
-}
-
-/// JSON that is no object of the kind.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct DecodeError {
-    /// Where and why.
-    pub message: String,
 }
 
 /// Every kind, in the order in which groups are preferred and kinds are shown.
@@ -279,17 +273,12 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 ];
 
 fn decode<K: Kind>(value: serde_json::Value) -> Result<Decoded, DecodeError> {
-    let mut unknown = Vec::new();
-    let object: K = serde_ignored::deserialize(value, |path| unknown.push(path.to_string()))
-        .map_err(|error| DecodeError { message: error.to_string() })?;
+    let (object, unknown) = berth_api::decode::decode::<K>(value)?;
     Ok(Decoded { object: Box::new(object), unknown })
 }
 
 fn decode_stored<K: Kind>(bytes: &[u8]) -> Result<Box<dyn Object>, DecodeError> {
-    match serde_json::from_slice::<K>(bytes) {
-        Ok(object) => Ok(Box::new(object)),
-        Err(error) => Err(DecodeError { message: error.to_string() }),
-    }
+    Ok(Box::new(berth_api::decode::decode_bytes::<K>(bytes)?))
 }
 
 #[cfg(test)]
