@@ -57,6 +57,12 @@ impl Quantity {
     /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
+    /// The exact number, in billionths.
+    #[must_use]
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     /// A whole number.
     #[must_use]
     pub fn from_integer(value: i64) -> Self {

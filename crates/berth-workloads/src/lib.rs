@@ -10,8 +10,9 @@ pub mod gc;
 pub mod lru;
 pub mod plan;
 pub mod replica_set;
-pub mod rounding;
+mod rounding;
 pub mod selector;
+pub mod stateful_set;
 pub mod view;
 
 pub use plan::{Action, Plan, Stage, Wait};

@@ -144,6 +144,33 @@ fn difference(old: Value, new: Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
+/// Sizes of the batches in which [`Action::CreatePods`] goes about its work: 1, 2, 4, … until all are begun. No further batch is begun after one
+/// in which a pod could not be created, so that a quota that is used up is met by few requests.
+#[derive(Clone, Debug)]
+pub struct SlowStart {
+    left: usize,
+    batch: usize,
+}
+
+impl SlowStart {
+    /// For `count` pods.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self { left: count, batch: 1 }
+    }
+}
+
+impl Iterator for SlowStart {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let size = self.batch.min(self.left);
+        self.left -= size;
+        self.batch = size * 2;
+        (size > 0).then_some(size)
+    }
+}
+
 /// `propagationPolicy` of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {

@@ -4,7 +4,6 @@
 
 use crate::{
     plan::ObjectRef,
-    replica_set::rank::deletion_cost,
     selector::{Labels, Selector},
 };
 use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus};
@@ -175,9 +174,8 @@ impl PodView {
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
         let ready = condition("Ready");
-        let cost = wire.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DELETION_COST));
         Ok(Self {
-            deletion_cost: cost.and_then(|text| deletion_cost(text)).unwrap_or(0),
+            deletion_cost: wire.metadata.annotations.as_ref().map_or(0, berth_api::pod::deletion_cost),
             grace_period_seconds: wire.metadata.deletion_grace_period_seconds,
             meta: wire.metadata.into_meta(revision),
             phase: PodPhase::parse(status.phase.as_deref().unwrap_or_default()),
@@ -220,9 +218,6 @@ impl PodView {
         self.meta.reference("", "pods")
     }
 }
-
-/// The annotation that makes a pod dearer or cheaper to delete (KEP-2255).
-pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// What plans read of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq)]

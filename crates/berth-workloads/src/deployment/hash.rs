@@ -3,9 +3,9 @@
 //! Upstream hashes Go's memory representation, so its values cannot be reproduced; berth hashes the template's JSON in canonical form. All that
 //! depends on the value is that one template always has one name: ReplicaSets are found by comparing templates, never by their hash.
 
+use berth_api::quantity::Quantity;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// Tells the pods of one template from those of another.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
@@ -112,36 +112,7 @@ fn is_empty_collection(key: &str, value: &Value) -> bool {
     }
 }
 
-/// The quantity as a whole number of billionths; as it is, if it is not one.
+/// One text for all ways to write a quantity; as it is, if it is none.
 fn canonical_quantity(text: &str) -> String {
-    billionths(text).map_or_else(|| text.to_owned(), |value| format!("{value}n"))
-}
-
-fn billionths(text: &str) -> Option<i128> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '-' | '+')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let factor = unit_in_billionths(unit)?;
-    let divisor = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let value = digits.checked_mul(factor)?;
-    (value % divisor == 0).then(|| value / divisor)
-}
-
-fn unit_in_billionths(unit: &str) -> Option<i128> {
-    const ONE: i128 = 1_000_000_000;
-    let units: BTreeMap<&str, i128> = [("n", 1), ("u", 1_000), ("m", 1_000_000), ("", ONE), ("k", ONE * 1_000)].into();
-    let large = |suffixes: [&str; 6], base: i128| {
-        let power = suffixes.iter().position(|suffix| *suffix == unit)?;
-        ONE.checked_mul(base.checked_pow(u32::try_from(power).ok()? + 1)?)
-    };
-    units
-        .get(unit)
-        .copied()
-        .or_else(|| large(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1024))
-        .or_else(|| large(["k", "M", "G", "T", "P", "E"], 1000))
-        .or_else(|| {
-            let exponent: u32 = unit.strip_prefix(['e', 'E'])?.trim_start_matches('+').parse().ok()?;
-            ONE.checked_mul(10_i128.checked_pow(exponent)?)
-        })
+    text.parse::<Quantity>().map_or_else(|_| text.to_owned(), |quantity| format!("{}n", quantity.nanos()))
 }

@@ -1,9 +1,22 @@
 //! How many pods a Deployment may have at once, in numbers.
 
-use crate::rounding::{Rounding, resolve};
+use berth_api::int_or_string::{self, Rounding};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-pub use crate::rounding::NotANumber;
+/// A text where a number or a percentage was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotANumber {
+    /// As given.
+    pub text: String,
+}
+
+impl std::fmt::Display for NotANumber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} is neither a number nor a percentage", self.text)
+    }
+}
+
+impl std::error::Error for NotANumber {}
 
 /// How pods of an older template give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +41,20 @@ impl Limits {
     ///
     /// # Errors
     /// A text that is no percentage.
-    pub fn resolve(max_surge: Option<&IntOrString>, max_unavailable: Option<&IntOrString>, replicas: i64) -> Result<Self, NotANumber> {
-        let surge = max_surge.map_or(Ok(0), |value| resolve(value, replicas, Rounding::Up))?;
-        let unavailable = max_unavailable.map_or(Ok(0), |value| resolve(value, replicas, Rounding::Down))?;
+    pub fn resolve(max_surge: Option<&IntOrString>, max_unavailable: Option<&IntOrString>, replicas: i32) -> Result<Self, NotANumber> {
+        let surge = max_surge.map_or(Ok(0), |value| pods(value, replicas, Rounding::Up))?;
+        let unavailable = max_unavailable.map_or(Ok(0), |value| pods(value, replicas, Rounding::Down))?;
         let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
         Ok(Self { surge, unavailable })
     }
+}
+
+fn pods(value: &IntOrString, replicas: i32, rounding: Rounding) -> Result<i64, NotANumber> {
+    let text = match value {
+        IntOrString::Int(number) => return Ok(i64::from(*number)),
+        IntOrString::String(text) => text,
+    };
+    int_or_string::resolve(value, replicas, rounding).map(i64::from).ok_or_else(|| NotANumber { text: text.clone() })
 }
 
 /// The numbers that every step of a rollout respects.

@@ -63,7 +63,7 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
     Ok(Observed {
         state,
         strategy,
-        size: Size::new(strategy, desired, limits),
+        size: Size::new(strategy, desired.into(), limits),
         policy: if gate { policy(deployment).unwrap_or_default() } else { Policy::Unset },
         before_scale: if gate { BeforeScale::Managed } else { BeforeScale::Ignored },
         sets,
@@ -79,11 +79,11 @@ fn strategy(deployment: &DeploymentView) -> Result<Strategy, Fault> {
     }
 }
 
-fn desired(deployment: &DeploymentView) -> i64 {
-    i64::from(deployment.spec.replicas.unwrap_or(1).max(0))
+fn desired(deployment: &DeploymentView) -> i32 {
+    deployment.spec.replicas.unwrap_or(1).max(0)
 }
 
-fn limits(deployment: &DeploymentView, desired: i64) -> Result<Limits, NotANumber> {
+fn limits(deployment: &DeploymentView, desired: i32) -> Result<Limits, NotANumber> {
     let rolling = deployment.spec.strategy.rolling_update.as_ref();
     Limits::resolve(
         rolling.and_then(|limits| limits.max_surge.as_ref()),
@@ -168,7 +168,16 @@ impl<'a> Observed<'a> {
     pub(super) fn room(&self) -> Option<i64> {
         match self.policy {
             Policy::Unset | Policy::TerminationStarted => None,
+            Policy::TerminationComplete if self.lagging().is_some() => Some(0),
             Policy::TerminationComplete => Some((self.size.max() - self.in_use()).max(0)),
         }
+    }
+
+    /// A set, under TerminationComplete, whose status speaks of another size than it has now: it may have pods that neither its size nor its
+    /// status shows, such as those of a size that was taken back before any status reported them. No growth can be decided on before it has
+    /// caught up. A set that never had another size cannot have more pods than that.
+    pub(super) fn lagging(&self) -> Option<&'a ReplicaSetView> {
+        let lags = |set: &&ReplicaSetView| set.meta.generation > 1 && set.status.observed_generation < set.meta.generation;
+        self.sets.iter().copied().find(|set| self.policy == Policy::TerminationComplete && lags(set))
     }
 }

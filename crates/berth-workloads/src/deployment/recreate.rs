@@ -44,7 +44,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         return work.finish(StatusStep::Rollout);
     }
     let growth = observed.room().map_or(missing, |room| missing.min(room));
-    work.wait_for_terminating(missing - growth);
+    work.wait_for_room(missing - growth);
     let Some(new) = observed.new else { return work.create(current + growth) };
     work.resize(new, current + growth);
     work.clean_up_if_complete();

@@ -2,15 +2,21 @@
 
 use super::{
     limits::Size,
-    observe::{Observed, Policy},
+    observe::Observed,
     work::{StatusStep, Work, count},
 };
 use crate::plan::{Plan, Wait};
 
-/// The new set's size. `used` is what counts against the limit: the sizes of all sets or, under TerminationComplete, all pods in use.
+/// The new set's size after one look: down to what is desired at once, up as far as there is room.
 #[must_use]
 pub fn new_size(size: Size, used: i64, current: i64) -> i64 {
-    if current >= size.desired { size.desired } else { current + (size.max() - used).clamp(0, size.desired - current) }
+    grown(size, used, current).min(size.desired)
+}
+
+/// How far the new set may grow. `used` is what counts against the limit: the sizes of all sets or, under TerminationComplete, all pods in use.
+#[must_use]
+pub fn grown(size: Size, used: i64, current: i64) -> i64 {
+    current + (size.max() - used).clamp(0, (size.desired - current).max(0))
 }
 
 /// Size of one set, and how many of its pods are available.
@@ -68,12 +74,10 @@ pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
     let wanted = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
-    let used = if observed.policy == Policy::TerminationComplete { observed.in_use() } else { wanted };
+    let used = observed.room().map_or(wanted, |room| observed.size.max() - room);
     let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
     let to = new_size(observed.size, used, current);
-    if observed.policy == Policy::TerminationComplete {
-        work.wait_for_terminating(new_size(observed.size, wanted, current) - to);
-    }
+    work.wait_for_room(new_size(observed.size, wanted, current) - to);
     let Some(new) = observed.new else { return work.create(to) };
     work.resize(new, to);
     if !work.is_resized() {

@@ -42,7 +42,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 /// Whether a scaling that terminating pods hold up is dropped, because the pods it would create are of an old template: a new revision does not
 /// wait for the size of the old one.
 fn gives_up(observed: &Observed<'_>) -> bool {
-    observed.new.is_none() && observed.room().is_some_and(|room| room < lacking(observed))
+    observed.new.is_none() && observed.lagging().is_none() && observed.room().is_some_and(|room| room < lacking(observed))
 }
 
 /// How many pods scaling up would add.
@@ -82,6 +82,10 @@ fn is_saturated(observed: &Observed<'_>) -> bool {
 /// due for ever.
 fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) -> i64 {
     let (set, desired) = (observed.scale_of(index), observed.size.desired);
+    if set.size < desired && observed.lagging().is_some() {
+        work.wait_for_room(desired - set.size);
+        return desired - set.size;
+    }
     let target = match observed.room() {
         Some(room) if set.size < desired => partial_scale::grow_single(set, observed.size, room),
         _ => set.finished(desired, observed.size),
@@ -90,13 +94,17 @@ fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) 
     if target.size != set.size || is_due {
         work.drafts[index].apply(target, observed.before_scale);
     }
-    work.wait_for_terminating(desired - target.size);
+    work.wait_for_room(desired - target.size);
     desired - target.size
 }
 
 fn scale_several(work: &mut Work<'_, '_>, observed: &Observed<'_>, active: &[usize]) -> i64 {
     let sets: Vec<_> = active.iter().map(|&index| observed.scale_of(index)).collect();
     let to_add = scale::to_add(&sets, observed.size);
+    if to_add > 0 && observed.lagging().is_some() {
+        work.wait_for_room(to_add);
+        return to_add;
+    }
     let (size, status_replicas) = (observed.size, i64::from(observed.deployment().status.replicas));
     let scaled = match observed.room() {
         None => scale::proportional(&sets, size, status_replicas),
@@ -108,6 +116,6 @@ fn scale_several(work: &mut Work<'_, '_>, observed: &Observed<'_>, active: &[usi
     }
     let total = |sets: &[Scale]| sets.iter().map(|set| set.size).sum::<i64>();
     let lacking = to_add - (total(&scaled) - total(&sets));
-    work.wait_for_terminating(lacking);
+    work.wait_for_room(lacking);
     lacking
 }

@@ -71,9 +71,12 @@ impl<'o, 'a> Work<'o, 'a> {
         self.waits.push(wait);
     }
 
-    /// Waits for the terminating pods, if there are any and something is to follow.
-    pub(super) fn wait_for_terminating(&mut self, then_create: i64) {
+    /// Waits for room, if something is to follow: for a set to catch up, or for the terminating pods.
+    pub(super) fn wait_for_room(&mut self, then_create: i64) {
         let observed = self.observed;
+        if let Some(set) = observed.lagging().filter(|_| then_create > 0) {
+            return self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+        }
         let pods = observed.terminating() + i64::from(observed.state.pods.terminating_without_set());
         if pods > 0 && then_create > 0 {
             let last = observed.sets.iter().filter_map(|set| observed.state.pods.last_to_go(&set.meta.uid));
@@ -296,7 +299,7 @@ pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
     } else if running > 0 {
         work.wait(Wait::OldPodsRunning { pods: count(running), then_create: count(then_create) });
     } else {
-        work.wait_for_terminating(then_create);
+        work.wait_for_room(then_create);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::view::{PodPhase, PodView};
 use jiff::Timestamp;
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// A pod that may be deleted, with what the comparison needs besides the pod itself.
 #[derive(Clone, Copy, Debug)]
@@ -129,9 +129,12 @@ fn phase_order(phase: PodPhase) -> u8 {
     }
 }
 
-/// Reads a deletion cost. `None` if the text is no decimal 32-bit number in its canonical form (`-0` and `-08` are let through, as upstream does).
+/// How many active pods each node has. Pods without a node share the empty name.
 #[must_use]
-pub fn deletion_cost(text: &str) -> Option<i32> {
-    let canonical = text == "0" || text.starts_with(|first: char| first == '-' || ('1'..='9').contains(&first));
-    if canonical { text.parse().ok() } else { None }
+pub fn related_per_node<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTreeMap<&'a str, u32> {
+    let mut per_node = BTreeMap::new();
+    for pod in pods.into_iter().filter(|pod| pod.is_active()) {
+        *per_node.entry(pod.node_name.as_str()).or_default() += 1;
+    }
+    per_node
 }

@@ -1,0 +1,68 @@
+//! Which pods a set wants, by their numbers.
+
+/// What a pod's name says: the set it would belong to, and its number there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodName<'a> {
+    /// What stands before the last dash; empty if the name does not end in a number.
+    pub parent: &'a str,
+    /// `None` if the name does not end in a number, or in one beyond 32 bits.
+    pub ordinal: Option<i32>,
+}
+
+impl<'a> PodName<'a> {
+    /// Reads a pod's name.
+    #[must_use]
+    pub fn parse(name: &'a str) -> Self {
+        match name.rsplit_once('-') {
+            Some((parent, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Self { parent, ordinal: digits.parse().ok() }
+            }
+            _ => Self { parent: "", ordinal: None },
+        }
+    }
+}
+
+/// The numbers that a set wants: `replicas` of them, beginning with `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordinals {
+    /// `spec.ordinals.start`; 0 if unset.
+    pub start: i64,
+    /// `spec.replicas`.
+    pub replicas: i64,
+}
+
+/// What is to become of the pods there are, and which are not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Wanted and there, ascending.
+    pub in_range: Vec<i64>,
+    /// There but not wanted, in order of removal: highest first.
+    pub condemned: Vec<i64>,
+    /// Wanted but not there, ascending.
+    pub missing: Vec<i64>,
+}
+
+impl Ordinals {
+    /// The last number that is wanted; below `start` if none is.
+    #[must_use]
+    pub fn last(self) -> i64 {
+        self.start + self.replicas - 1
+    }
+
+    /// Whether a number is wanted.
+    #[must_use]
+    pub fn contains(self, ordinal: i64) -> bool {
+        (self.start..=self.last()).contains(&ordinal)
+    }
+
+    /// Sorts the numbers of the pods there are.
+    #[must_use]
+    pub fn split(self, present: &[i64]) -> Split {
+        let mut present = present.to_vec();
+        present.sort_unstable();
+        let missing = (self.start..=self.last()).filter(|ordinal| present.binary_search(ordinal).is_err()).collect();
+        let (in_range, mut condemned): (Vec<_>, Vec<_>) = present.into_iter().partition(|&ordinal| self.contains(ordinal));
+        condemned.reverse();
+        Split { in_range, condemned, missing }
+    }
+}
