@@ -6,9 +6,13 @@ pub mod deployment;
 pub mod events;
 pub mod executor;
 pub mod garbage_collector;
+#[cfg(test)]
+mod in_process_tests;
 pub mod local;
+pub mod manager;
 pub mod metadata;
 pub mod metrics;
+pub mod namespace;
 pub mod own_writes;
 pub mod owners;
 pub mod plan_loop;

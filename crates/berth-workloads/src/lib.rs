@@ -8,6 +8,7 @@ pub mod counts;
 pub mod deployment;
 pub mod gc;
 pub mod lru;
+pub mod namespace;
 pub mod plan;
 pub mod replica_set;
 mod rounding;

@@ -1,0 +1,233 @@
+//! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
+
+use crate::{
+    cluster::{Cluster, ObjectName, ResourceName},
+    local::LocalCluster,
+    manager::{ControllerManager, Enabled},
+    metrics::Metrics,
+    testing::World,
+};
+use berth_api::FeatureGates;
+use berth_registry::{Body, Collection, DeleteOptions, ListOptions, Registry, WriteOptions, header_of, resource};
+use berth_store::{MemoryStore, env::Env};
+use berth_workloads::view::AppsGroup;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
+const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
+const NAMESPACES: ResourceName = ResourceName { group: "", plural: "namespaces" };
+
+/// How long things get to settle: longer than every back-off.
+const SETTLE: SignedDuration = SignedDuration::from_secs(20);
+
+struct Running {
+    world: World,
+    registry: Registry,
+    cluster: Arc<LocalCluster>,
+}
+
+impl Running {
+    fn start(controllers: &str) -> Self {
+        let world = World::default();
+        world.run_for(SignedDuration::from_secs(1_800_000_000));
+        let env: Env = world.env();
+        let store = Arc::new(MemoryStore::new(header_of(), 1 << 26));
+        let gates = Arc::new(FeatureGates::default());
+        let registry = Registry::new(store, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&gates));
+        let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
+        let bootstrap = registry.clone();
+        world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
+        let enabled = Enabled::parse(controllers).expect("known names");
+        let dyn_cluster: Arc<dyn Cluster> = Arc::<LocalCluster>::clone(&cluster);
+        ControllerManager { cluster: dyn_cluster, env, gates, metrics, enabled, groups: vec![AppsGroup::Apps] }.start();
+        let running = Self { world, registry, cluster };
+        running.settle();
+        running
+    }
+
+    fn settle(&self) {
+        self.world.run_for(SETTLE);
+    }
+
+    fn create(&self, namespace: Option<&str>, object: &Value) {
+        let registry = self.registry.clone();
+        let text = |member: &str| object[member].as_str().unwrap_or_default();
+        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("served");
+        let at = Collection { resource, namespace: namespace.map(str::to_owned) };
+        let body = Body::Json(object.to_string().into_bytes());
+        self.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("a valid object");
+    }
+
+    fn list(&self, resource: ResourceName) -> Vec<Value> {
+        let registry = self.registry.clone();
+        let resource = resource::by_name(resource.group, resource.plural).expect("served");
+        let list =
+            self.world.block_on(async move { registry.list(&Collection { resource, namespace: None }, &ListOptions::default()).await });
+        let items = list.expect("a list").items;
+        items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
+    }
+
+    fn count(&self, resource: ResourceName) -> usize {
+        self.list(resource).len()
+    }
+
+    fn patch(&self, resource: ResourceName, name: &str, patch: Value) {
+        let (cluster, name) = (Arc::clone(&self.cluster), object(resource, name));
+        self.world.block_on(async move { cluster.patch(&name, None, patch).await }).expect("a valid patch");
+    }
+
+    fn delete(&self, resource: ResourceName, name: &str, policy: Option<&str>) {
+        let (cluster, name) = (Arc::clone(&self.cluster), object(resource, name));
+        let options = DeleteOptions { propagation_policy: policy.map(str::to_owned), ..DeleteOptions::default() };
+        self.world.block_on(async move { cluster.delete(&name, options).await }).expect("it is there");
+    }
+
+    fn events(&self) -> Vec<(String, String)> {
+        let events = self.list(ResourceName { group: "", plural: "events" });
+        let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        events.iter().map(|event| (text(event, "reason"), text(event, "message"))).collect()
+    }
+}
+
+fn object(resource: ResourceName, name: &str) -> ObjectName {
+    let namespace = if resource == NAMESPACES { "" } else { "default" };
+    ObjectName { resource, namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+fn deployment(name: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "main"}]},
+            },
+        },
+    })
+}
+
+#[test]
+fn a_deployment_becomes_a_set_and_pods() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 3));
+    running.settle();
+    let (sets, pods) = (running.list(SETS), running.list(PODS));
+    assert_eq!((sets.len(), pods.len()), (1, 3));
+    let set = &sets[0];
+    assert_eq!((&set["status"]["replicas"], &set["status"]["observedGeneration"]), (&json!(3), &json!(1)));
+    for pod in &pods {
+        assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], set["metadata"]["uid"]);
+        assert_eq!(pod["metadata"]["generateName"], json!(format!("{}-", set["metadata"]["name"].as_str().unwrap_or_default())));
+    }
+    let deployment = &running.list(DEPLOYMENTS)[0];
+    assert_eq!((&deployment["status"]["replicas"], &deployment["status"]["unavailableReplicas"]), (&json!(3), &json!(3)));
+    let created = running.events().into_iter().filter(|(reason, _)| reason == "SuccessfulCreate").count();
+    assert_eq!(created, 3);
+}
+
+#[test]
+fn scaling_creates_and_deletes_just_what_is_asked() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 10));
+    running.settle();
+    for replicas in [700, 4, 0, 1] {
+        running.patch(DEPLOYMENTS, "web", json!({"spec": {"replicas": replicas}}));
+        running.settle();
+        assert_eq!(running.count(PODS), replicas);
+    }
+}
+
+#[test]
+fn a_pod_that_is_deleted_is_replaced_and_one_that_is_relabelled_released() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 2));
+    running.settle();
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let first = name(&running.list(PODS)[0]);
+    running.delete(PODS, &first, None);
+    running.settle();
+    let pods = running.list(PODS);
+    assert!(pods.len() == 2 && pods.iter().all(|pod| name(pod) != first));
+    running.patch(PODS, &name(&pods[0]), json!({"metadata": {"labels": {"app": "other"}}}));
+    running.settle();
+    let pods = running.list(PODS);
+    let orphans = pods.iter().filter(|pod| pod["metadata"]["ownerReferences"].is_null()).count();
+    assert_eq!((pods.len(), orphans), (3, 1));
+}
+
+#[test]
+fn background_deletion_takes_all_and_nobody_waits() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 3));
+    running.settle();
+    running.delete(DEPLOYMENTS, "web", Some("Background"));
+    assert_eq!(running.count(DEPLOYMENTS), 0);
+    running.settle();
+    assert_eq!((running.count(SETS), running.count(PODS)), (0, 0));
+}
+
+#[test]
+fn foreground_deletion_ends_with_the_owner() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 3));
+    running.settle();
+    let pod = running.list(PODS)[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    running.patch(PODS, &pod, json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    running.delete(DEPLOYMENTS, "web", Some("Foreground"));
+    running.settle();
+    assert_eq!((running.count(DEPLOYMENTS), running.count(SETS), running.count(PODS)), (1, 1, 1), "the pod that is held holds its owners");
+    running.patch(PODS, &pod, json!({"metadata": {"finalizers": null}}));
+    running.settle();
+    assert_eq!((running.count(DEPLOYMENTS), running.count(SETS), running.count(PODS)), (0, 0, 0));
+}
+
+#[test]
+fn orphaned_sets_stay_and_are_adopted_by_a_successor() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 3));
+    running.settle();
+    let uid = |sets: Vec<Value>| sets.iter().map(|set| set["metadata"]["uid"].to_string()).collect::<Vec<_>>();
+    let (before, pods) = (uid(running.list(SETS)), uid(running.list(PODS)));
+    running.delete(DEPLOYMENTS, "web", Some("Orphan"));
+    running.settle();
+    let sets = running.list(SETS);
+    assert_eq!((running.count(DEPLOYMENTS), &sets[0]["metadata"]["ownerReferences"]), (0, &Value::Null));
+    running.create(Some("default"), &deployment("web", 3));
+    running.settle();
+    assert_eq!((uid(running.list(SETS)), uid(running.list(PODS))), (before, pods));
+    assert!(running.list(SETS)[0]["metadata"]["ownerReferences"].is_array());
+}
+
+#[test]
+fn an_object_whose_owner_never_was_is_collected() {
+    let running = Running::start("garbagecollector");
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "1-2-3"});
+    let metadata = json!({"name": "lost", "ownerReferences": [owner]});
+    running.create(Some("default"), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    running.settle();
+    assert_eq!(running.count(ResourceName { group: "", plural: "configmaps" }), 0);
+}
+
+#[test]
+fn a_namespace_goes_with_all_that_is_in_it() {
+    let running = Running::start("*");
+    running.create(None, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}));
+    running.settle();
+    let accounts = ResourceName { group: "", plural: "serviceaccounts" };
+    let has_account = |namespace: &str| running.list(accounts).iter().any(|account| account["metadata"]["namespace"] == namespace);
+    assert!(has_account("team") && has_account("default"));
+    running.create(Some("team"), &deployment("web", 5));
+    running.settle();
+    assert_eq!(running.count(PODS), 5);
+    running.delete(NAMESPACES, "team", None);
+    running.settle();
+    let namespaces = running.list(NAMESPACES);
+    assert!(namespaces.iter().all(|namespace| namespace["metadata"]["name"] != "team"), "{namespaces:#?}");
+    assert_eq!((running.count(PODS), running.count(SETS), running.count(DEPLOYMENTS), has_account("team")), (0, 0, 0, false));
+}

@@ -1,0 +1,232 @@
+//! Starts the controllers that are wanted, over shared caches.
+
+use crate::{
+    cache::{ObjectKey, Warm},
+    cluster::{Cluster, ResourceName},
+    deployment::{DeploymentCache, DeploymentPlanner},
+    events::Recorder,
+    executor::{Executor, PODS},
+    garbage_collector::GarbageCollector,
+    metadata::MetaCaches,
+    metrics::Metrics,
+    namespace::NamespaceController,
+    plan_loop::{PlanLoop, Planner},
+    replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
+    worker::Queue,
+};
+use berth_api::FeatureGates;
+use berth_store::env::Env;
+use berth_workloads::view::AppsGroup;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
+
+/// Names that `--controllers` knows. `node` and `scheduler` are started by others; their names are only read here.
+pub const CONTROLLERS: &[&str] =
+    &["deployment", "disruption", "garbagecollector", "namespace", "node", "nodelifecycle", "podgc", "replicaset", "scheduler"];
+
+/// How many objects one controller works on at once.
+const WORKERS: usize = 8;
+
+/// Which controllers run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enabled(BTreeSet<&'static str>);
+
+/// A name that is no controller's.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not a controller; known are {}, each also with a leading \"-\", and * for all", CONTROLLERS.join(", "))]
+pub struct UnknownController {
+    /// As given.
+    pub name: String,
+}
+
+impl Enabled {
+    /// Reads a `--controllers` list: `*` all, `name` that one, `-name` not that one, `-*` none that is not named. What stands by its name
+    /// counts more than `*`; an empty list is `*`.
+    ///
+    /// # Errors
+    /// A name that is not in [`CONTROLLERS`].
+    pub fn parse(list: &str) -> Result<Self, UnknownController> {
+        let items: Vec<&str> = list.split(',').map(str::trim).filter(|item| !item.is_empty()).collect();
+        let is_known = |item: &str| item == "*" || CONTROLLERS.contains(&item);
+        if let Some(unknown) = items.iter().find(|item| !is_known(item.strip_prefix('-').unwrap_or(item))) {
+            return Err(UnknownController { name: (*unknown).to_owned() });
+        }
+        let says = |text: &str| items.contains(&text);
+        let all = items.is_empty() || (says("*") && !says("-*"));
+        let runs = |name: &&&'static str| says(name) || (all && !says(&format!("-{name}")));
+        Ok(Self(CONTROLLERS.iter().filter(runs).copied().collect()))
+    }
+
+    /// Whether this controller runs.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+}
+
+/// What the controllers are started with.
+pub struct ControllerManager {
+    /// The world.
+    pub cluster: Arc<dyn Cluster>,
+    /// Time, randomness and tasks.
+    pub env: Env,
+    /// The controllers' gates.
+    pub gates: Arc<FeatureGates>,
+    /// Where they count.
+    pub metrics: Arc<Metrics>,
+    /// Which run.
+    pub enabled: Enabled,
+    /// The groups whose workloads they manage.
+    pub groups: Vec<AppsGroup>,
+}
+
+impl ControllerManager {
+    /// Starts the controllers as tasks; they run until the process ends. To be called once, after leadership is won: lists begin now, and a
+    /// controller acts when its caches are complete.
+    pub fn start(&self) {
+        let pods = Lazy::new(|| Arc::new(PodCache::new(PODS)));
+        let metadata = Lazy::new(|| Arc::new(MetaCaches::default()));
+        let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
+        for group in &self.groups {
+            self.start_group(*group, &pods, &events);
+        }
+        if self.enabled.contains("garbagecollector") {
+            self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
+        }
+        if self.enabled.contains("namespace") {
+            self.start_namespace(metadata.get());
+        }
+        // Handlers are in place: now the caches may fill.
+        let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
+        pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
+        metadata.made().into_iter().for_each(|metadata| metadata.start(cluster, spawner, metrics));
+    }
+
+    fn start_group(&self, group: AppsGroup, pods: &Lazy<Arc<PodCache>>, events: &Recorder) {
+        let (deployment, replica_set) = (self.enabled.contains("deployment"), self.enabled.contains("replicaset"));
+        if !deployment && !replica_set {
+            return;
+        }
+        let resource = |plural| ResourceName { group: group.group(), plural };
+        let sets = Arc::new(ReplicaSetCache::new(resource("replicasets")));
+        let pods = pods.get();
+        if replica_set {
+            let (gates, metrics) = (Arc::clone(&self.gates), Arc::clone(&self.metrics));
+            let planner = ReplicaSetPlanner { sets: Arc::clone(&sets), pods: Arc::clone(pods), gates, metrics };
+            let queue = self.queue("replicaset");
+            planner.wake(&queue);
+            self.run("replicaset", planner, queue, events.of("replicaset-controller"), vec![warm(&sets), warm(pods)]);
+        }
+        if deployment {
+            let deployments = Arc::new(DeploymentCache::new(resource("deployments")));
+            let planner = DeploymentPlanner {
+                deployments: Arc::clone(&deployments),
+                sets: Arc::clone(&sets),
+                pods: Arc::clone(pods),
+                gates: Arc::clone(&self.gates),
+            };
+            let queue = self.queue("deployment");
+            planner.wake(&queue);
+            let caches = vec![warm(&deployments), warm(&sets), warm(pods)];
+            self.run("deployment", planner, queue, events.of("deployment-controller"), caches);
+            deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+        }
+        sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+    }
+
+    fn start_garbage_collector(&self, metadata: &Arc<MetaCaches>, events: Recorder) {
+        let collector = GarbageCollector::new(Arc::clone(&self.cluster), Arc::clone(metadata), events, &self.env, &self.metrics);
+        let (metadata, env) = (Arc::clone(metadata), self.env.clone());
+        let begin = async move {
+            metadata.warm().await;
+            collector.start(&env);
+        };
+        self.env.spawner.spawn("garbage collector", Box::pin(begin));
+    }
+
+    fn start_namespace(&self, metadata: &Arc<MetaCaches>) {
+        let clock = Arc::clone(&self.env.clock);
+        let controller =
+            NamespaceController::new(Arc::clone(&self.cluster), Arc::clone(metadata), clock).expect("namespaces and accounts are served");
+        let queue = self.queue("namespace");
+        controller.wake(&queue);
+        let (metadata, env) = (Arc::clone(metadata), self.env.clone());
+        let begin = async move {
+            metadata.warm().await;
+            queue.start(&env, "namespace", WORKERS, &controller);
+        };
+        self.env.spawner.spawn("namespace", Box::pin(begin));
+    }
+
+    /// Has a planner's keys looked at as soon as its caches are complete.
+    fn run(&self, name: &'static str, planner: impl Planner, queue: Queue<ObjectKey>, events: Recorder, caches: Vec<Arc<dyn Warm>>) {
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches.clone());
+        let env = self.env.clone();
+        let begin = async move {
+            for cache in &caches {
+                cache.warm().await;
+            }
+            queue.start(&env, name, WORKERS, &looks);
+        };
+        self.env.spawner.spawn(name, Box::pin(begin));
+    }
+
+    fn queue(&self, name: &str) -> Queue<ObjectKey> {
+        Queue::new(name, Arc::clone(&self.env.clock), &self.metrics)
+    }
+}
+
+fn warm<C: Warm + 'static>(cache: &Arc<C>) -> Arc<dyn Warm> {
+    Arc::<C>::clone(cache)
+}
+
+/// Made when the first controller asks for it.
+struct Lazy<T> {
+    made: OnceLock<T>,
+    make: fn() -> T,
+}
+
+impl<T> Lazy<T> {
+    fn new(make: fn() -> T) -> Self {
+        Self { made: OnceLock::new(), make }
+    }
+
+    fn get(&self) -> &T {
+        self.made.get_or_init(self.make)
+    }
+
+    fn made(&self) -> Option<&T> {
+        self.made.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_name_what_runs() {
+        let all = CONTROLLERS.join(",");
+        for (list, wanted) in [
+            ("", all.as_str()),
+            ("*", &all),
+            ("deployment, replicaset", "deployment,replicaset"),
+            ("-*,podgc", "podgc"),
+            ("*,-*", ""),
+            ("*,-node,-scheduler,-podgc,-nodelifecycle,-disruption", "deployment,garbagecollector,namespace,replicaset"),
+            ("-podgc", ""),
+        ] {
+            let enabled = Enabled::parse(list).expect(list);
+            assert_eq!(enabled.0.into_iter().collect::<Vec<_>>().join(","), wanted, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_known_ones() {
+        let error = Enabled::parse("*,-deployments").expect_err("no such controller");
+        assert!(error.to_string().starts_with(r#""-deployments" is not a controller; known are deployment, disruption"#), "{error}");
+    }
+}

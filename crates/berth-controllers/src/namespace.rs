@@ -1,0 +1,224 @@
+//! The namespace controller: empties a namespace that is being deleted, then lets it go; gives every other one its default account.
+
+use crate::{
+    cache::{Delta, ObjectKey, View},
+    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    lock,
+    metadata::{MetaCache, MetaCaches, MetaView, object_name},
+    worker::{Looked, Queue, Reconcile},
+};
+use berth_api::Scope;
+use berth_registry::{ApiError, DeleteOptions, Resource, Subresource, options::Precondition};
+use berth_store::env::Clock;
+use berth_workloads::{
+    namespace::{Remaining, conditions},
+    plan::STAGE_CONCURRENCY,
+};
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use k8s_openapi::{
+    api::core::v1::{Namespace, ServiceAccount},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde_json::json;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+/// The resource of namespaces.
+const NAMESPACES: ResourceName = ResourceName { group: "", plural: "namespaces" };
+/// The finalizer in a namespace's spec that stands for this controller's work.
+const FINALIZER: &str = "kubernetes";
+/// The account that pods run under which name none.
+const DEFAULT_ACCOUNT: &str = "default";
+
+/// The namespace controller.
+pub struct NamespaceController {
+    cluster: Arc<dyn Cluster>,
+    caches: Arc<MetaCaches>,
+    namespaces: Arc<MetaCache>,
+    accounts: Arc<MetaCache>,
+    clock: Arc<dyn Clock>,
+    /// Namespaces that are being deleted: changes in them wake their key.
+    terminating: Arc<Mutex<BTreeSet<String>>>,
+}
+
+/// Why a namespace must be looked at again.
+#[derive(Debug, thiserror::Error)]
+enum Unfinished {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// What was read is no namespace.
+    #[error("a namespace cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    /// The caches may miss what was created just before the deletion.
+    #[error("the caches are not yet as new as the deletion")]
+    Behind,
+    /// Some contents could not be deleted.
+    #[error("{0}")]
+    Contents(String),
+}
+
+impl NamespaceController {
+    /// A controller over `caches`. `None` if namespaces or service accounts are not among them.
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Option<Arc<Self>> {
+        let of = |plural| caches.iter().find(|(resource, _)| resource.group.is_empty() && resource.plural == plural);
+        let (namespaces, accounts) = (Arc::clone(of("namespaces")?.1), Arc::clone(of("serviceaccounts")?.1));
+        Some(Arc::new(Self { cluster, caches, namespaces, accounts, clock, terminating: Arc::default() }))
+    }
+
+    /// Has changes put names of namespaces into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let (terminating, added) = (Arc::clone(&self.terminating), queue.clone());
+        self.namespaces.on_change(move |delta| {
+            note_terminating(&terminating, delta);
+            delta.sides().take(1).for_each(|namespace| added.add(namespace.key()));
+        });
+        let added = queue.clone();
+        self.accounts.on_change(move |delta| match (&delta.old, &delta.new) {
+            (Some(account), None) if account.name == DEFAULT_ACCOUNT => added.add(ObjectKey::new("", &account.namespace)),
+            _ => (),
+        });
+        for (_, cache) in self.contents() {
+            let (terminating, queue) = (Arc::clone(&self.terminating), queue.clone());
+            cache.on_change(move |delta| {
+                let terminating = lock(&terminating);
+                let changed = delta.sides().take(1).filter(|object| terminating.contains(&object.namespace));
+                changed.for_each(|object| queue.add(ObjectKey::new("", &object.namespace)));
+            });
+        }
+    }
+
+    /// Everything that lives in namespaces.
+    fn contents(&self) -> impl Iterator<Item = (&'static Resource, &Arc<MetaCache>)> {
+        self.caches.iter().filter(|(resource, _)| resource.scope == Scope::Namespaced)
+    }
+
+    async fn look_at(&self, name: &str) -> Result<(), Unfinished> {
+        let Some(namespace) = self.namespaces.get(&ObjectKey::new("", name)) else { return Ok(()) };
+        if namespace.deletion_timestamp.is_none() { self.ensure_account(name).await } else { self.empty(name).await }
+    }
+
+    async fn ensure_account(&self, namespace: &str) -> Result<(), Unfinished> {
+        if self.accounts.get(&ObjectKey::new(namespace, DEFAULT_ACCOUNT)).is_some() {
+            return Ok(());
+        }
+        let metadata =
+            ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() };
+        match self.cluster.create(Box::new(ServiceAccount { metadata, ..ServiceAccount::default() })).await {
+            // Forbidden: the namespace has begun to go meanwhile.
+            Ok(_) | Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Forbidden { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Deletes what is left; when nothing was, lets the namespace go.
+    async fn empty(&self, name: &str) -> Result<(), Unfinished> {
+        let at = ObjectName { resource: NAMESPACES, namespace: String::new(), name: name.to_owned() };
+        let Some(raw) = self.cluster.get(&at).await? else { return Ok(()) };
+        let namespace: Namespace = serde_json::from_slice(&raw.json)?;
+        let holds =
+            namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref()).is_some_and(|all| all.iter().any(|one| one == FINALIZER));
+        if namespace.metadata.deletion_timestamp.is_none() || !holds {
+            return Ok(());
+        }
+        if !self.caches.show(raw.revision) {
+            return Err(Unfinished::Behind);
+        }
+        let mut remaining = self.remaining(name);
+        if remaining.is_empty() {
+            return self.finalize(namespace, &raw).await;
+        }
+        remaining.failures = self.delete_contents(name).await;
+        self.write_conditions(&at, &namespace, &remaining).await?;
+        if remaining.failures.is_empty() { Ok(()) } else { Err(Unfinished::Contents(remaining.failures.join(", "))) }
+    }
+
+    fn remaining(&self, namespace: &str) -> Remaining {
+        let mut remaining = Remaining::default();
+        for (resource, cache) in self.contents() {
+            let known = cache.read();
+            let count = known.index().in_namespace(namespace);
+            if count > 0 {
+                remaining.objects.insert(format!("{}.{}", resource.plural, resource.group), count);
+            }
+            for finalizer in known.in_namespace(namespace).flat_map(|object| object.finalizers.iter().flatten()) {
+                *remaining.finalizers.entry(finalizer.clone()).or_default() += 1;
+            }
+        }
+        remaining
+    }
+
+    /// Deletes what is not yet being deleted; gives the errors.
+    async fn delete_contents(&self, namespace: &str) -> Vec<String> {
+        let mut doomed = Vec::new();
+        for (resource, cache) in self.contents() {
+            let known = cache.read();
+            let alive = known.in_namespace(namespace).filter(|object| object.deletion_timestamp.is_none());
+            doomed.extend(alive.map(|object| (object_name(resource, namespace, &object.name), object.uid.clone())));
+        }
+        let deletes: Vec<BoxFuture<'_, _>> =
+            doomed.into_iter().map(|(name, uid)| -> BoxFuture<'_, _> { Box::pin(self.delete(name, uid)) }).collect();
+        let errors: BoxStream<'_, Option<String>> = stream::iter(deletes).buffer_unordered(STAGE_CONCURRENCY).boxed();
+        errors.filter_map(async |error| error).collect().await
+    }
+
+    async fn delete(&self, name: ObjectName, uid: String) -> Option<String> {
+        let precondition = Precondition { uid: Some(uid), resource_version: None };
+        match self.cluster.delete(&name, DeleteOptions { precondition, ..DeleteOptions::default() }).await {
+            Ok(_) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => None,
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    async fn write_conditions(&self, at: &ObjectName, namespace: &Namespace, remaining: &Remaining) -> Result<(), Unfinished> {
+        let stored = namespace.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        let wanted = conditions(&stored, remaining, self.clock.now());
+        if wanted == stored {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": wanted}});
+        match self.cluster.patch(at, Some(Subresource::Status), patch).await {
+            Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn finalize(&self, mut namespace: Namespace, raw: &RawObject) -> Result<(), Unfinished> {
+        let finalizers = namespace.spec.get_or_insert_default().finalizers.get_or_insert_default();
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+        namespace.metadata.resource_version = Some(raw.revision.to_string());
+        match self.cluster.update(Box::new(namespace), Some(Subresource::Finalize)).await {
+            Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn note_terminating(terminating: &Mutex<BTreeSet<String>>, delta: &Delta<MetaView>) {
+    let mut terminating = lock(terminating);
+    match (&delta.old, &delta.new) {
+        (_, Some(namespace)) if namespace.deletion_timestamp.is_some() => drop(terminating.insert(namespace.name.clone())),
+        (Some(namespace), None) => drop(terminating.remove(&namespace.name)),
+        _ => (),
+    }
+}
+
+impl Reconcile<ObjectKey> for NamespaceController {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+        Box::pin(async move {
+            match self.look_at(&key.name).await {
+                Ok(()) => Looked::Finished,
+                Err(error) => {
+                    tracing::debug!(namespace = %key, %error, "looking again later");
+                    Looked::Failed
+                }
+            }
+        })
+    }
+}
