@@ -41,7 +41,7 @@ pub(crate) fn created<K: Kind>(json: &Value) -> K {
 
 /// Creating `json` has the faults `wanted`; where one ends in `…` only its start is compared.
 pub(crate) fn check_create<K: Kind>(json: &Value, wanted: &[&str]) {
-    compare(created::<K>(json).validate(&FeatureGates::default()), wanted, json);
+    compare(&created::<K>(json).validate(&FeatureGates::default()), wanted, json);
 }
 
 /// Updating what `old` created with `new` has the faults `wanted`.
@@ -49,10 +49,10 @@ pub(crate) fn check_update<K: Kind>(old: &Value, new: &Value, wanted: &[&str]) {
     let old: K = created(old);
     let mut object: K = decoded(new);
     object.prepare_update(&old, &FeatureGates::default());
-    compare(object.validate_update(&old, &FeatureGates::default()), wanted, new);
+    compare(&object.validate_update(&old, &FeatureGates::default()), wanted, new);
 }
 
-fn compare(faults: Vec<crate::FieldError>, wanted: &[&str], json: &Value) {
+fn compare(faults: &[crate::FieldError], wanted: &[&str], json: &Value) {
     let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
     let fits = |(found, wanted): (&String, &&str)| match wanted.strip_suffix('…') {
         Some(start) => found.starts_with(start),

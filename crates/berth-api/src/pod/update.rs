@@ -124,7 +124,7 @@ fn validate_narrowed(selector: Option<&NodeSelector>, old: Option<&NodeSelector>
         path.child("affinity").child("nodeAffinity").child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
     let terms = selector.map(|selector| selector.node_selector_terms.as_slice()).unwrap_or_default();
     if terms.len() != old.node_selector_terms.len() {
-        faults.invalid(&path, to_value(&terms), "no additions/deletions to non-empty NodeSelectorTerms list are allowed");
+        faults.invalid(&path, to_value(terms), "no additions/deletions to non-empty NodeSelectorTerms list are allowed");
         return;
     }
     for (index, (term, old)) in terms.iter().zip(&old.node_selector_terms).enumerate() {

@@ -5,6 +5,7 @@ use crate::{
     faults::{Faults, NOT_NEGATIVE},
     names::check_qualified_name,
     pod::quantities::{ResourceList, parse},
+    quantity::Quantity,
     unset::entries,
 };
 use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity as WireQuantity};
@@ -42,10 +43,9 @@ fn validate_entry(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut
 
 /// A quantity must be a number, not negative, and whole where the resource cannot be divided.
 pub(crate) fn validate_amount(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
-    let Some(number) = parse(quantity) else {
-        let detail = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-        faults.invalid(path, quantity.0.as_str(), detail);
-        return;
+    let number = match quantity.0.parse::<Quantity>() {
+        Ok(number) => number,
+        Err(error) => return faults.invalid(path, quantity.0.as_str(), error.to_string()),
     };
     if number.is_negative() {
         faults.invalid(path, quantity.0.as_str(), NOT_NEGATIVE);
