@@ -1,4 +1,5 @@
 use crate::world::{Constant, World, config_map, deployment, names, pod, target};
+use berth_api::k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use berth_registry::{ApiError, ListOptions, WriteOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -234,13 +235,7 @@ fn every_service_has_an_address_of_its_own() {
 #[test]
 fn an_object_from_inside_the_process_is_stored_without_being_sent() {
     let world = World::new();
-    let map = berth_api::k8s_openapi::api::core::v1::ConfigMap {
-        metadata: berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-            name: Some("c".to_owned()),
-            ..Default::default()
-        },
-        ..Default::default()
-    };
+    let map = ConfigMap { metadata: ObjectMeta { name: Some("c".to_owned()), ..ObjectMeta::default() }, ..ConfigMap::default() };
     let at = target("configmaps", "c");
     let at = berth_registry::Collection { resource: at.resource, namespace: at.namespace };
     let body = berth_registry::Body::Object(Box::new(map));

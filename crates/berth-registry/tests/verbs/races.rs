@@ -1,33 +1,57 @@
 //! Other writers between a read and the write that follows it.
 
 use crate::world::{World, config_map, json_of, now, target};
-use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, WriteOptions, header_of};
+use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, WriteOptions, header_of};
 use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-/// A store where another writer is first, so many times, whenever something that exists is changed or deleted.
+/// A store where another writer is first, so many times.
 struct Contended {
     inner: Arc<MemoryStore>,
     left: AtomicU32,
+    /// What the other does before a write; `false` if such a write does not concern it.
+    other: fn(&MemoryStore, &Key, &Bytes, Expected) -> bool,
 }
 
 impl Contended {
-    fn write_first(&self, key: &Key, at: Revision) {
-        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err() {
-            return;
+    fn write_first(&self, key: &Key, value: &Bytes, expected: Expected) {
+        if self.left.load(Ordering::SeqCst) != 0 && (self.other)(&self.inner, key, value, expected) {
+            self.left.fetch_sub(1, Ordering::SeqCst);
         }
-        let entry = now(self.inner.get(key)).expect("read").expect("it exists");
-        let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
-        let count = object["data"]["others"].as_str().map_or(0, |count| count.parse::<u32>().expect("a number"));
-        object["data"]["others"] = (count + 1).to_string().into();
-        now(self.inner.put(key.clone(), object.to_string().into(), Expected::At(at))).expect("first");
     }
+}
+
+/// Counts its writes in the object that is about to be changed.
+fn counting(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) -> bool {
+    let Expected::At(at) = expected else { return false };
+    let entry = now(store.get(key)).expect("read").expect("it exists");
+    let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
+    let count = object["data"]["others"].as_str().map_or(0, |count| count.parse::<u32>().expect("a number"));
+    object["data"]["others"] = (count + 1).to_string().into();
+    now(store.put(key.clone(), object.to_string().into(), Expected::At(at))).expect("first");
+    true
+}
+
+/// Creates a Service with the address that the Service about to be written has.
+fn grabbing(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -> bool {
+    if !key.as_str().contains("/services/") {
+        return false;
+    }
+    let object: Value = serde_json::from_slice(value).expect("JSON");
+    let name = format!("other-{}", store.revision());
+    let other = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": object["spec"]});
+    let key = Key::new(&format!("/registry/core/services/default/{name}"));
+    now(store.put(key, other.to_string().into(), Expected::Absent)).expect("first");
+    true
 }
 
 impl Store for Contended {
@@ -44,14 +68,12 @@ impl Store for Contended {
     }
 
     fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        if let Expected::At(at) = expected {
-            self.write_first(&key, at);
-        }
+        self.write_first(&key, &value, expected);
         self.inner.put(key, value, expected)
     }
 
     fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.write_first(&key, expected);
+        self.write_first(&key, &last, Expected::At(expected));
         self.inner.delete(key, last, expected)
     }
 
@@ -64,16 +86,23 @@ impl Store for Contended {
     }
 }
 
+/// A world where `other` is first as soon as `times` is set.
+fn world_with(other: fn(&MemoryStore, &Key, &Bytes, Expected) -> bool) -> (World, Arc<Contended>) {
+    let mut seen = None;
+    let world = World::over(|| {
+        let inner = Arc::new(MemoryStore::new(header_of(), 1 << 24));
+        let store = Arc::new(Contended { inner: Arc::clone(&inner), left: AtomicU32::new(0), other });
+        seen = Some(Arc::clone(&store));
+        (inner, store)
+    });
+    (world, seen.expect("just made"))
+}
+
 /// A ConfigMap `c` whose next writes find another writer first, `times` times.
 fn contended(times: u32) -> Registry {
-    let mut inner = None;
-    let world = World::over(|| {
-        let store = Arc::new(MemoryStore::new(header_of(), 1 << 24));
-        inner = Some(Arc::new(Contended { inner: Arc::clone(&store), left: AtomicU32::new(0) }));
-        (store, inner.clone().expect("just made"))
-    });
+    let (world, store) = world_with(counting);
     world.made("configmaps", config_map("c"));
-    inner.expect("made").left.store(times, Ordering::SeqCst);
+    store.left.store(times, Ordering::SeqCst);
     world.registry
 }
 
@@ -125,4 +154,21 @@ fn a_deletion_looks_again_at_what_has_changed() {
     let registry = contended(2);
     now(registry.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
     assert!(matches!(now(registry.get(&target("configmaps", "c"), &Default::default())), Err(ApiError::NotFound { .. })));
+}
+
+#[test]
+fn of_two_services_with_one_address_the_younger_gives_way() {
+    let (world, store) = world_with(grabbing);
+    store.left.store(1, Ordering::SeqCst);
+    let made = world.made("services", json!({"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 80}]}}));
+    let services = world.list("services", &ListOptions::default()).expect("listed");
+    let addresses: BTreeSet<&str> = services.items.iter().map(|entry| &*entry.header.fields[0].1).collect();
+    assert_eq!((services.items.len(), addresses.len()), (2, 2));
+    assert!(addresses.contains(made["spec"]["clusterIP"].as_str().expect("an address")));
+
+    store.left.store(1, Ordering::SeqCst);
+    let wanting = json!({"metadata": {"name": "wanting"}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.96.7.7"}});
+    let text = world.create("services", wanting).expect_err("the other has it").to_string();
+    assert!(text.contains("provided IP is already allocated"), "{text}");
+    assert!(world.get("services", "wanting").is_err(), "undone");
 }

@@ -150,3 +150,12 @@ fn a_version_of_the_future_stays_silent_but_a_streaming_list_waits_for_it() {
     let mut list = list.now_or_never().expect("the version is there").expect("watching");
     assert_eq!(seen(&mut list), "+a +b +c |");
 }
+
+#[test]
+fn a_reader_in_the_process_is_told_each_time_it_has_caught_up() {
+    let world = World::new();
+    let mut watch = world.watch("configmaps", &WatchOptions { progress: true, ..from("") });
+    seen(&mut watch);
+    world.made("secrets", json!({"metadata": {"name": "other"}}));
+    assert_eq!(seen(&mut watch), ".");
+}
