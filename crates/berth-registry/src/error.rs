@@ -59,8 +59,8 @@ pub enum ApiError {
         /// Complete.
         message: String,
     },
-    /// As [`ApiError::BadRequest`], with the faults listed (KEP-2255).
-    #[error("{message}")]
+    /// As [`ApiError::Invalid`], but a bad request (KEP-2255).
+    #[error("{}", invalid_message(.group, .kind, .name, .errors))]
     BadRequestFields {
         /// API group.
         group: String,
@@ -68,8 +68,6 @@ pub enum ApiError {
         kind: String,
         /// The object's name.
         name: String,
-        /// Complete.
-        message: String,
         /// Every fault.
         errors: Vec<FieldError>,
     },
@@ -206,8 +204,7 @@ impl ApiError {
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
         let (group, kind, name) = (resource.group.to_owned(), resource.kind.to_owned(), name.to_owned());
         if !errors.is_empty() && errors.iter().all(|error| error.field.to_string().ends_with(DELETION_COST_FIELD)) {
-            let message = invalid_message(&group, &kind, &name, &errors);
-            return Self::BadRequestFields { group, kind, name, message, errors };
+            return Self::BadRequestFields { group, kind, name, errors };
         }
         Self::Invalid { group, kind, name, errors }
     }

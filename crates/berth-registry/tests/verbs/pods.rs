@@ -70,7 +70,7 @@ fn running(world: &World, name: &str, ready: &str) {
     world.merge("pods/status", name, json!({"status": status})).expect("running");
 }
 
-fn budget(world: &World, name: &str, policy: Option<&str>, status: Value) {
+fn budget(world: &World, name: &str, policy: Option<&str>, status: &Value) {
     let mut object = json!({"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
     if let Some(policy) = policy {
         object["spec"]["unhealthyPodEvictionPolicy"] = policy.into();
@@ -108,7 +108,7 @@ fn a_budget_pays_for_every_eviction() {
     let world = World::new();
     running(&world, "p", "True");
     running(&world, "q", "True");
-    budget(&world, "b", None, counted(1, 2, 1));
+    budget(&world, "b", None, &counted(1, 2, 1));
     evict(&world, "p").expect("one may go");
     let paid = world.get("poddisruptionbudgets.policy", "b").expect("there");
     assert_eq!(paid["status"]["disruptionsAllowed"], json!(0));
@@ -130,7 +130,7 @@ fn a_budget_pays_for_every_eviction() {
 fn a_budget_that_is_behind_asks_to_come_back() {
     let world = World::new();
     running(&world, "p", "True");
-    budget(&world, "b", None, json!({"observedGeneration": 0, "disruptionsAllowed": 1}));
+    budget(&world, "b", None, &json!({"observedGeneration": 0, "disruptionsAllowed": 1}));
     let error = evict(&world, "p").expect_err("not counted yet");
     let ApiError::TooManyRequests { retry_after_seconds, causes, .. } = error else { panic!("{error}") };
     assert_eq!(retry_after_seconds, 10);
@@ -141,8 +141,8 @@ fn a_budget_that_is_behind_asks_to_come_back() {
 fn two_budgets_are_more_than_an_eviction_can_ask() {
     let world = World::new();
     running(&world, "p", "True");
-    budget(&world, "a", None, counted(1, 2, 1));
-    budget(&world, "b", None, counted(1, 2, 1));
+    budget(&world, "a", None, &counted(1, 2, 1));
+    budget(&world, "b", None, &counted(1, 2, 1));
     let wanted = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     assert_eq!(refused(evict(&world, "p")), wanted);
 }
@@ -152,7 +152,7 @@ fn an_unready_pod_may_go_without_counting() {
     let check = |policy: Option<&str>, current: i32, goes: bool| {
         let world = World::new();
         running(&world, "p", "False");
-        budget(&world, "b", policy, counted(0, current, 1));
+        budget(&world, "b", policy, &counted(0, current, 1));
         let before = world.get("poddisruptionbudgets.policy", "b").expect("there");
         assert_eq!(evict(&world, "p").is_ok(), goes, "{policy:?} {current}");
         assert_eq!(world.get("poddisruptionbudgets.policy", "b").expect("there"), before, "nothing is paid");
@@ -167,7 +167,7 @@ fn an_unready_pod_may_go_without_counting() {
 fn a_dry_run_evicts_nothing() {
     let world = World::new();
     running(&world, "p", "True");
-    budget(&world, "b", None, counted(1, 2, 1));
+    budget(&world, "b", None, &counted(1, 2, 1));
     let before = world.revision();
     let body = json!({"metadata": {"name": "p"}, "deleteOptions": {"dryRun": ["All"]}});
     world.post("pods/eviction", "p", body).expect("tried");

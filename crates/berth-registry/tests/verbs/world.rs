@@ -1,4 +1,5 @@
 //! A registry over an empty memory store, with a clock and randomness that the test moves.
+#![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
 use berth_api::FeatureGates;
 use berth_registry::{
