@@ -2,7 +2,10 @@
 
 pub use berth_api::decode::DecodeError;
 
-use crate::table::{Printed, cells, row_conditions};
+use crate::{
+    BoxObject,
+    table::{Printed, cells, row_conditions},
+};
 use berth_api::{
     Kind, Object, Scope,
     apps::{Deployment, ReplicaSet, StatefulSet},
@@ -102,7 +105,7 @@ pub struct Resource {
     /// Decodes JSON into an object of this kind.
     pub decode: fn(serde_json::Value) -> Result<Decoded, DecodeError>,
     /// Decodes what the store holds, or any JSON whose unknown fields do not matter: quicker than `decode`.
-    pub decode_stored: fn(&[u8]) -> Result<Box<dyn Object>, DecodeError>,
+    pub decode_stored: fn(&[u8]) -> Result<BoxObject, DecodeError>,
     /// A reference to the JSON schema of the kind, for OpenAPI; the schema itself is left in the generator.
     pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
@@ -277,7 +280,7 @@ fn decode<K: Kind>(value: serde_json::Value) -> Result<Decoded, DecodeError> {
     Ok(Decoded { object: Box::new(object), unknown })
 }
 
-fn decode_stored<K: Kind>(bytes: &[u8]) -> Result<Box<dyn Object>, DecodeError> {
+fn decode_stored<K: Kind>(bytes: &[u8]) -> Result<BoxObject, DecodeError> {
     Ok(Box::new(berth_api::decode::decode_bytes::<K>(bytes)?))
 }
 

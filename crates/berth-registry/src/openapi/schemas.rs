@@ -79,8 +79,8 @@ impl Schemas {
             "properties": {
                 "apiVersion": API_VERSION.schema(),
                 "kind": KIND.schema(),
-                "metadata": wrap(list_meta, Some("Standard list metadata.")),
-                "items": {"description": "The objects.", "type": "array", "items": wrap(object.clone(), None)},
+                "metadata": wrap(&list_meta, Some("Standard list metadata.")),
+                "items": {"description": "The objects.", "type": "array", "items": wrap(&object, None)},
             },
             "x-kubernetes-group-version-kind": [{"group": gvk.group, "version": gvk.version, "kind": format!("{}List", gvk.kind)}],
         });
@@ -108,7 +108,7 @@ impl Schemas {
         }
         for (name, gvk) in self.kinds {
             if let Some(schema) = schemas.get_mut(&name) {
-                complete_kind(schema, gvk);
+                complete_kind(schema, &gvk);
             }
         }
         schemas.extend(self.lists);
@@ -143,7 +143,7 @@ fn reference_to(name: &str) -> Value {
 }
 
 /// A reference beside other words: OpenAPI 3.0 ignores what stands beside `$ref`, so it goes into `allOf`.
-fn wrap(reference: Value, description: Option<&str>) -> Value {
+fn wrap(reference: &Value, description: Option<&str>) -> Value {
     let mut schema = json!({"allOf": [reference], "default": {}});
     if let Some(description) = description {
         schema["description"] = json!(description);
@@ -209,7 +209,7 @@ fn take_null_out(schema: &mut Map<String, Value>) {
 }
 
 /// Adds what makes a type an object of the API.
-fn complete_kind(schema: &mut Value, gvk: Value) {
+fn complete_kind(schema: &mut Value, gvk: &Value) {
     schema["x-kubernetes-group-version-kind"] = json!([gvk]);
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         required.retain(|name| !matches!(name.as_str(), Some("metadata" | "spec" | "status")));

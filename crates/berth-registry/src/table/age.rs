@@ -16,16 +16,16 @@ pub(super) fn since(then: Option<&Time>, now: Timestamp) -> String {
 /// A duration in one or two units, the coarser the longer it is. Clocks that differ by up to two seconds give `0s`, by more `<invalid>`.
 pub(super) fn of_seconds(seconds: i64) -> String {
     match seconds {
-        ..-1 => "<invalid>".to_owned(),
-        -1..0 => "0s".to_owned(),
-        ..120 => format!("{seconds}s"),
-        ..600 => two_units(seconds, (MINUTE, 'm'), (1, 's')),
-        ..10_800 => format!("{}m", seconds / MINUTE),
-        ..28_800 => two_units(seconds, (HOUR, 'h'), (MINUTE, 'm')),
-        ..172_800 => format!("{}h", seconds / HOUR),
-        ..691_200 => two_units(seconds, (DAY, 'd'), (HOUR, 'h')),
-        ..63_072_000 => format!("{}d", seconds / DAY),
-        ..252_288_000 => two_units(seconds, (YEAR, 'y'), (DAY, 'd')),
+        ..=-2 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        120..600 => two_units(seconds, (MINUTE, 'm'), (1, 's')),
+        600..10_800 => format!("{}m", seconds / MINUTE),
+        10_800..28_800 => two_units(seconds, (HOUR, 'h'), (MINUTE, 'm')),
+        28_800..172_800 => format!("{}h", seconds / HOUR),
+        172_800..691_200 => two_units(seconds, (DAY, 'd'), (HOUR, 'h')),
+        691_200..63_072_000 => format!("{}d", seconds / DAY),
+        63_072_000..252_288_000 => two_units(seconds, (YEAR, 'y'), (DAY, 'd')),
         _ => format!("{}y", seconds / YEAR),
     }
 }

@@ -19,7 +19,7 @@ use berth_api::k8s_openapi::{
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ROLE_LABEL: &str = "kubernetes.io/role";
 const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
@@ -99,7 +99,7 @@ impl Printed for ConfigMap {
     const COLUMNS: &'static [Column] = &[NAME, text("Data", "How many entries it has."), AGE];
 
     fn cells(&self, now: Timestamp) -> Vec<Value> {
-        let count = self.data.as_ref().map_or(0, |data| data.len()) + self.binary_data.as_ref().map_or(0, |data| data.len());
+        let count = self.data.as_ref().map_or(0, BTreeMap::len) + self.binary_data.as_ref().map_or(0, BTreeMap::len);
         vec![json!(name(&self.metadata)), json!(count), json!(age_of(&self.metadata, now))]
     }
 }
@@ -111,7 +111,7 @@ impl Printed for Secret {
         vec![
             json!(name(&self.metadata)),
             json!(self.type_.as_deref().unwrap_or_default()),
-            json!(self.data.as_ref().map_or(0, |data| data.len())),
+            json!(self.data.as_ref().map_or(0, BTreeMap::len)),
             json!(age_of(&self.metadata, now)),
         ]
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::resource::Column;
 use berth_api::k8s_openapi::{
-    api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodSpec, PodStatus},
+    api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use jiff::Timestamp;
@@ -202,7 +202,7 @@ fn readiness_gates(spec: &PodSpec, status: &PodStatus) -> String {
     format!("{passed}/{}", gates.len())
 }
 
-fn conditions(status: &PodStatus) -> impl Iterator<Item = &berth_api::k8s_openapi::api::core::v1::PodCondition> {
+fn conditions(status: &PodStatus) -> impl Iterator<Item = &PodCondition> {
     status.conditions.iter().flatten()
 }
 
@@ -211,6 +211,7 @@ fn has_condition(status: &PodStatus, kind: &str) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "literals of JSON read better without borrows")]
 mod tests {
     use super::*;
 

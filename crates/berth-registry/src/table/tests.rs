@@ -1,5 +1,7 @@
 //! Every kind's row as data, and what surrounds rows.
 
+#![expect(clippy::needless_pass_by_value, reason = "literals of JSON read better without borrows")]
+
 use super::*;
 use crate::resource;
 use berth_store::{Header, Key};

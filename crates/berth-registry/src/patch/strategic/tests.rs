@@ -1,9 +1,12 @@
 //! Patches in and out, most on a pod or a Deployment, because those have every kind of list.
 
-use super::*;
-use crate::{patch::merge, resource};
+#![expect(clippy::needless_pass_by_value, reason = "literals of JSON read better without borrows")]
+
+use super::strategic;
+use crate::{ApiError, patch::merge, resource};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn apply(kind: &str, doc: &Value, patch: &Value) -> Result<Value, ApiError> {
     let resource = resource::all().iter().find(|r| r.kind == kind).expect("a kind of the table");
@@ -233,7 +236,7 @@ fn what_cannot_be_merged_is_refused() {
 }
 
 /// Objects of scalars, nested.
-fn map() -> impl proptest::strategy::Strategy<Value = Value> {
+fn map() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(Value::Null), (0..3).prop_map(Value::from), "[xy]".prop_map(Value::from)];
     let node = leaf.prop_recursive(3, 12, 3, |inner| {
         prop::collection::btree_map("[abc]", inner, 0..3).prop_map(|members| Value::Object(members.into_iter().collect()))
@@ -241,7 +244,7 @@ fn map() -> impl proptest::strategy::Strategy<Value = Value> {
     prop::collection::btree_map("[abc]", node, 0..3).prop_map(|members| Value::Object(members.into_iter().collect()))
 }
 
-fn containers() -> impl proptest::strategy::Strategy<Value = Value> {
+fn containers() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[abcd]", 0..3, 0..4)
         .prop_map(|all| all.into_iter().map(|(name, image)| json!({"name": name, "image": image})).collect::<Vec<_>>())
         .prop_shuffle()
