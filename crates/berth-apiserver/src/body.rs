@@ -149,13 +149,15 @@ fn too_large() -> Refusal {
 pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| HeaderValue::to_str(length).ok()?.parse::<usize>().ok()).unwrap_or(0);
     if REQUEST_BYTES_MAX < announced {
+        drain(body).await;
         return Err(too_large());
     }
     let mut whole = BytesMut::new();
-    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+    while let Some(frame) = next_frame(&mut body).await {
         let frame = frame.map_err(|error| ApiError::BadRequest { message: format!("the body could not be read: {error}") })?;
         let Ok(data) = frame.into_data() else { continue };
         if REQUEST_BYTES_MAX < whole.len() + data.len() {
+            drain(body).await;
             return Err(too_large());
         }
         if whole.is_empty() {
@@ -165,6 +167,21 @@ pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<Vec<
         whole.extend_from_slice(&data);
     }
     Ok(whole.into())
+}
+
+async fn next_frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+}
+
+/// Reads on for a while: a client that is still sending would not see the answer, only that the connection is cut.
+async fn drain(mut body: Incoming) {
+    let mut left = REQUEST_BYTES_MAX;
+    while let Some(Ok(frame)) = next_frame(&mut body).await {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        if left == 0 {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

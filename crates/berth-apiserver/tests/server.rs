@@ -188,6 +188,20 @@ async fn aggregated_discovery_is_served_once_and_then_known() {
 }
 
 #[tokio::test]
+async fn openapi_documents_are_found_by_their_hash() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let index = client.get("/openapi/v3").await.json();
+    let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().expect("a URL");
+    let document = client.get(url).await;
+    assert!(document.header("cache-control").is_some_and(|value| value.contains("immutable")));
+    assert!(document.json()["components"]["schemas"].is_object());
+    assert_eq!(client.get("/openapi/v2").await.code, 404);
+    let binary = ("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
+    assert_eq!(client.send(Method::GET, "/openapi/v2", &[binary], "").await.code, 406);
+}
+
+#[tokio::test]
 async fn metrics_count_what_was_asked() {
     let server = TestServer::start().await;
     let mut client = server.admin().await;

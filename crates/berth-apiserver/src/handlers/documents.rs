@@ -7,7 +7,7 @@ use crate::{
     path::Route,
     status::Refusal,
 };
-use berth_registry::discovery;
+use berth_registry::{discovery, openapi};
 use bytes::Bytes;
 use hyper::{
     StatusCode,
@@ -17,33 +17,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write as _, net::SocketAddr};
 
+/// A document under its own hash never changes.
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, immutable, max-age=31536000");
 const AGGREGATED: HeaderValue = HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 
 /// What describes the API.
 pub(crate) struct Documents {
     address: SocketAddr,
-}
-
-/// A document and its hash.
-struct Document {
-    json: Bytes,
-    hash: String,
-}
-
-impl Document {
-    fn new(value: &Value) -> Self {
-        let json = value.to_string();
-        let mut hash = String::with_capacity(64);
-        for byte in Sha256::digest(&json) {
-            // Writing to a string cannot fail.
-            let _ = write!(hash, "{byte:02X}");
-        }
-        Self { json: json.into(), hash }
-    }
-
-    fn etag(&self) -> HeaderValue {
-        HeaderValue::from_str(&format!("\"{}\"", self.hash)).expect("a hash is ASCII")
-    }
 }
 
 impl Documents {
@@ -60,12 +40,9 @@ impl Documents {
             Route::Version => plain(exchange, Some(discovery::version_info())),
             Route::Group(group) => plain(exchange, discovery::api_group(group)),
             Route::GroupVersion { group, version } => plain(exchange, discovery::resource_list(group, version)),
-            Route::OpenApiV3
-            | Route::OpenApiV3Document(_)
-            | Route::Resource(_)
-            | Route::Health { .. }
-            | Route::Metrics
-            | Route::Unknown => Err(Refusal::PageNotFound),
+            Route::OpenApiV3 => plain(exchange, Some(openapi::index())),
+            Route::OpenApiV3Document(path) => openapi_v3(exchange, path),
+            Route::Resource(_) | Route::Health { .. } | Route::Metrics | Route::Unknown => Err(Refusal::PageNotFound),
         }
     }
 
@@ -91,29 +68,55 @@ fn groups(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
 
 /// kubectl keeps aggregated discovery on disk and asks whether it has changed.
 fn aggregated(exchange: &Exchange<'_>, value: &Value) -> Answer {
-    let document = Document::new(value);
-    if let Some(unchanged) = unchanged(exchange, &document) {
-        return unchanged;
-    }
-    let mut answer = answer::stream(document.json.clone().into());
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, AGGREGATED);
-    headers.insert(VARY, HeaderValue::from_static("Accept"));
-    headers.insert(ETAG, document.etag());
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-    answer
-}
-
-/// 304, if the client has this very document.
-fn unchanged(exchange: &Exchange<'_>, document: &Document) -> Option<Answer> {
-    let known = exchange.header(IF_NONE_MATCH)?;
-    let same = known.split(',').any(|tag| tag.trim().trim_start_matches("W/").trim_matches('"') == document.hash);
-    same.then(|| {
-        let mut answer = answer::text(StatusCode::NOT_MODIFIED, "");
-        answer.headers_mut().remove(CONTENT_TYPE);
-        answer.headers_mut().insert(ETAG, document.etag());
+    let json = value.to_string();
+    let hash = hash(json.as_bytes());
+    unchanged(exchange, &hash).unwrap_or_else(|| {
+        let mut answer = answer::stream(Bytes::from(json).into());
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_TYPE, AGGREGATED);
+        headers.insert(VARY, HeaderValue::from_static("Accept"));
+        headers.insert(ETAG, etag(&hash));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         answer
     })
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+fn etag(hash: &str) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{hash}\"")).expect("a hash is ASCII")
+}
+
+/// 304, if the client has the document of this hash.
+fn unchanged(exchange: &Exchange<'_>, hash: &str) -> Option<Answer> {
+    let known = exchange.header(IF_NONE_MATCH)?;
+    known.split(',').any(|tag| tag.trim().trim_start_matches("W/").trim_matches('"') == hash).then(|| {
+        let mut answer = answer::text(StatusCode::NOT_MODIFIED, "");
+        answer.headers_mut().remove(CONTENT_TYPE);
+        answer.headers_mut().insert(ETAG, etag(hash));
+        answer
+    })
+}
+
+fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refusal> {
+    let document = openapi::document(path).ok_or(Refusal::PageNotFound)?;
+    if let Some(unchanged) = unchanged(exchange, &document.hash) {
+        return Ok(unchanged);
+    }
+    let mut answer = exchange.wishes()?.bytes(StatusCode::OK, document.json.clone());
+    let headers = answer.headers_mut();
+    headers.insert(ETAG, etag(&document.hash));
+    headers.append(VARY, HeaderValue::from_static("Accept"));
+    if exchange.query.first("hash") == Some(&document.hash) {
+        headers.insert(CACHE_CONTROL, FOR_EVER);
+    }
+    Ok(answer)
 }
 
 fn plain(exchange: &Exchange<'_>, value: Option<Value>) -> Result<Answer, Refusal> {
