@@ -125,7 +125,7 @@ async fn what_cannot_be_understood_is_refused_by_its_own_code() {
         ("application/vnd.kubernetes.protobuf", "k8s\0".to_owned(), 415),
         ("application/json", "x".repeat((3 << 20) + 1), 413),
         ("application/yaml", "a: [".to_owned(), 400),
-        ("application/yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\n".to_owned(), 201),
+        ("application/yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: from-yaml}\n".to_owned(), 201),
     ] {
         let answer = server.admin().await.send(Method::POST, CONFIG_MAPS, &[("content-type", content_type)], body).await;
         assert_eq!(answer.code.as_u16(), code, "{content_type}: {}", answer.text());
@@ -133,7 +133,10 @@ async fn what_cannot_be_understood_is_refused_by_its_own_code() {
     assert_eq!(client.send(Method::PUT, CONFIG_MAPS, &[], "{}").await.code, 405);
     assert_eq!(client.send(Method::POST, "/api/v1/configmaps", &[], "{}").await.code, 405);
     assert_eq!(client.send(Method::GET, CONFIG_MAPS, &[("accept", "text/html")], "").await.code, 406);
-    assert_eq!(client.send(Method::PATCH, &format!("{CONFIG_MAPS}/y"), &[("content-type", "application/json")], "{}").await.code, 415);
+    assert_eq!(
+        client.send(Method::PATCH, &format!("{CONFIG_MAPS}/from-yaml"), &[("content-type", "application/json")], "{}").await.code,
+        415
+    );
 }
 
 #[tokio::test]
