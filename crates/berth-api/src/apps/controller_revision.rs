@@ -16,9 +16,9 @@ impl Kind for ControllerRevision {
         let data = match &self.data.0 {
             Value::Null => Some(FieldError::required(&path, "data is mandatory")),
             Value::Object(_) => None,
-            other => Some(FieldError::invalid(&path, other.clone(), "data must be a valid JSON object")),
+            _ => Some(FieldError::required(&path, "data must be a valid JSON object")),
         };
-        data.into_iter().chain(revision_fault(self)).collect()
+        revision_fault(self).into_iter().chain(data).collect()
     }
 
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
@@ -55,8 +55,8 @@ mod tests {
         check(
             &revision(json!([1]), -1).validate(&gates),
             &[
-                "data: Invalid value: [1]: data must be a valid JSON object",
                 "revision: Invalid value: -1: must be greater than or equal to 0",
+                "data: Required value: data must be a valid JSON object",
             ],
         );
         check(&revision(json!({"a": 1}), 7).validate_update(&stored, &gates), &[]);
