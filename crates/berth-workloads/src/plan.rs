@@ -17,6 +17,8 @@ pub struct Plan {
     pub waits: Vec<Wait>,
     /// When to look again without being woken.
     pub look_again: Option<Timestamp>,
+    /// To be observed by the histogram `replicaset_controller_sorting_deletion_age_ratio`.
+    pub deletion_age_ratios: Vec<i64>,
 }
 
 /// Actions that may run at the same time.
@@ -328,5 +330,40 @@ impl fmt::Display for Pods {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(count, kind) = self;
         write!(f, "{count} {kind}pod{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn waits_read_as_sentences() {
+        let last = |left_seconds| Some(TerminatingPod { name: "web-7d4b9-x2x1z".to_owned(), left_seconds, grace_period_seconds: 30 });
+        let check = |wait: Wait, text: &str| assert_eq!(wait.to_string(), text);
+        check(
+            Wait::PodsTerminating { pods: 3, then_create: 3, last: last(25) },
+            "waiting for 3 terminating pods (web-7d4b9-x2x1z has 25s of its 30s grace left) before creating 3 more",
+        );
+        check(
+            Wait::PodsTerminating { pods: 1, then_create: 2, last: last(-5) },
+            "waiting for 1 terminating pod (web-7d4b9-x2x1z is 5s over its 30s grace) before creating 2 more",
+        );
+        check(Wait::PodsTerminating { pods: 1, then_create: 1, last: None }, "waiting for 1 terminating pod before creating 1 more");
+        check(
+            Wait::OldPodsRunning { pods: 2, then_create: 3 },
+            "waiting for 2 pods of older templates to stop before creating 3 of the new one",
+        );
+        check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
+    }
+
+    #[test]
+    fn a_merge_patch_says_what_differs() {
+        let check = |old: Value, new: Value, patch: Option<Value>| assert_eq!(merge_patch(&old, &new), patch);
+        check(json!({"a": 1}), json!({"a": 1}), None);
+        check(json!({"a": 1, "b": 2}), json!({"b": 3, "c": 4}), Some(json!({"a": null, "b": 3, "c": 4})));
+        check(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": 1}}), Some(json!({"a": {"c": null}})));
+        check(json!({"a": [1, 2]}), json!({"a": [1]}), Some(json!({"a": [1]})));
     }
 }

@@ -445,3 +445,64 @@ mod wire {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn decode(value: &serde_json::Value) -> PodView {
+        PodView::decode(value.to_string().as_bytes(), 7).expect("a pod")
+    }
+
+    #[test]
+    fn a_pod_is_read_with_what_ranks_it_and_what_ails_it() {
+        let pod = decode(&json!({
+            "metadata": {
+                "name": "web-1", "namespace": "shop", "uid": "u", "labels": {"app": "web"}, "managedFields": [{"manager": "x"}],
+                "annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}, "deletionGracePeriodSeconds": 30,
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"},
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": true},
+                ],
+            },
+            "spec": {
+                "nodeName": "n1", "containers": [{"name": "web"}],
+                "initContainers": [{"name": "once"}, {"name": "proxy", "restartPolicy": "Always"}],
+            },
+            "status": {
+                "phase": "Running",
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+                ],
+                "initContainerStatuses": [{"name": "once", "restartCount": 9}, {"name": "proxy", "restartCount": 2}],
+                "containerStatuses": [
+                    {"name": "web", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                    {"name": "log", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                ],
+            },
+        }));
+        assert_eq!(pod.meta.controller().map(|owner| owner.uid.as_str()), Some("rs"));
+        assert_eq!((pod.deletion_cost, pod.restarts, pod.sidecar_restarts), (-5, 3, 2));
+        assert_eq!((pod.ready, pod.unschedulable, pod.node_name.as_str()), (true, true, "n1"));
+        assert_eq!(pod.waiting_reasons, ["CrashLoopBackOff"]);
+        assert_eq!(pod.available_at(30), "2026-01-01T00:00:30Z".parse().ok());
+        assert_eq!((pod.grace_period_seconds, pod.reference().resource_version.as_deref()), (Some(30), Some("7")));
+    }
+
+    #[test]
+    fn nulls_count_as_absent() {
+        let pod = decode(&json!({"metadata": {"name": "p", "labels": null, "ownerReferences": null}, "spec": null, "status": null}));
+        assert_eq!(pod, PodView { meta: Meta { name: "p".to_owned(), revision: 7, ..Meta::default() }, ..PodView::default() });
+    }
+
+    #[test]
+    fn a_set_of_berths_own_group_is_told_from_upstreams() {
+        let json = json!({"apiVersion": "apps.berth.dev/v1", "metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [
+            {"key": "a", "operator": "Near"},
+        ]}}});
+        let set = ReplicaSetView::decode(json.to_string().as_bytes(), 1).expect("a set");
+        assert_eq!((set.reference().group, set.replicas, set.selector), ("apps.berth.dev", 1, None));
+    }
+}

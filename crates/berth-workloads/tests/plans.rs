@@ -368,6 +368,23 @@ proptest! {
         }
     }
 
+    /// Without the policy terminating pods do not count, but the sizes of all sets together still respect the limit at every write.
+    #[test]
+    fn sizes_never_pass_the_limit(
+        replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, steps in proptest::collection::vec(step(), 1..80),
+    ) {
+        let mut world = World::new(rolling(replicas, surge, unavailable));
+        for step in &steps {
+            let before: i64 = world.sizes().values().sum();
+            take(&mut world, step);
+            let after: i64 = world.sizes().values().sum();
+            let desired = world.deployment.json["spec"]["replicas"].as_i64().expect("a size");
+            if matches!(step, Step::Deployment(_)) {
+                prop_assert!(after <= before.max(desired + surge), "{step:?}: {after}, before {before}, {desired}+{surge}");
+            }
+        }
+    }
+
     /// Whatever state a world was left in, everybody acting on and on comes to rest with the right number of pods of the right template.
     #[test]
     fn every_world_comes_to_rest_complete(

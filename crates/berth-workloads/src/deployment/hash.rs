@@ -57,7 +57,11 @@ pub fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
 #[must_use]
 pub fn same_template(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     // Most templates differ in an image, a label or an annotation: only those that do not are worth being brought to their canonical form.
-    labels(a).eq(labels(b)) && annotations(a).eq(annotations(b)) && images(a).eq(images(b)) && canonical(a) == canonical(b)
+    labels(a).eq(labels(b))
+        && annotations(a).eq(annotations(b))
+        && finalizers(a).eq(finalizers(b))
+        && images(a).eq(images(b))
+        && (a.spec == b.spec || canonical(a)["spec"] == canonical(b)["spec"])
 }
 
 fn labels(template: &PodTemplateSpec) -> impl Iterator<Item = (&String, &String)> {
@@ -67,6 +71,10 @@ fn labels(template: &PodTemplateSpec) -> impl Iterator<Item = (&String, &String)
 
 fn annotations(template: &PodTemplateSpec) -> impl Iterator<Item = (&String, &String)> {
     template.metadata.iter().flat_map(|metadata| metadata.annotations.iter().flatten())
+}
+
+fn finalizers(template: &PodTemplateSpec) -> impl Iterator<Item = &String> {
+    template.metadata.iter().flat_map(|metadata| metadata.finalizers.iter().flatten())
 }
 
 fn images(template: &PodTemplateSpec) -> impl Iterator<Item = Option<&String>> {
@@ -115,4 +123,43 @@ fn is_empty_collection(key: &str, value: &Value) -> bool {
 /// One text for all ways to write a quantity; as it is, if it is none.
 fn canonical_quantity(text: &str) -> String {
     text.parse::<Quantity>().map_or_else(|_| text.to_owned(), |quantity| format!("{}n", quantity.nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn template(spec: Value) -> PodTemplateSpec {
+        serde_json::from_value(json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})).expect("a template")
+    }
+
+    fn container(more: Value) -> Value {
+        let mut container = json!({"name": "c", "image": "i"});
+        container.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({"containers": [container]})
+    }
+
+    #[test]
+    fn templates_are_the_same_if_they_make_the_same_pods() {
+        let check = |a: Value, b: Value, same: bool| {
+            let (a, b) = (template(container(a)), template(container(b)));
+            assert_eq!(same_template(&a, &b), same, "{a:?} {b:?}");
+            assert_eq!(template_hash(&a, None) == template_hash(&b, None), same, "{a:?} {b:?}");
+        };
+        let memory = |quantity: &str| json!({"resources": {"limits": {"memory": quantity}}});
+        check(memory("1Gi"), memory("1024Mi"), true);
+        check(memory("1Gi"), memory("1G"), false);
+        check(json!({"env": []}), json!({}), true);
+        check(json!({"resources": {"limits": {}}}), json!({"resources": {}}), true);
+        check(json!({"securityContext": {}}), json!({}), false);
+        check(json!({"command": ["a", "b"]}), json!({"command": ["b", "a"]}), false);
+    }
+
+    #[test]
+    fn a_collision_changes_the_hash() {
+        let template = template(container(json!({})));
+        let hashes = [None, Some(0), Some(1)].map(|collisions| template_hash(&template, collisions));
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2], "{hashes:?}");
+    }
 }

@@ -164,6 +164,7 @@ impl<'o, 'a> Work<'o, 'a> {
                 StatusStep::Counts => None,
                 StatusStep::Rollout => look_again(self.observed, &status),
             },
+            ..Plan::default()
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::{
     State,
-    rank::{Ages, Candidate, DeletionCost, Ranking},
+    rank::{Ages, Candidate, DeletionCost, Ranking, age_ratios},
     status::status,
 };
 use crate::{
     claim,
-    plan::{Action, Outcome, Plan, Stage, merge_patch},
+    plan::{Action, ObjectRef, Outcome, Plan, Stage, merge_patch},
     view::PodView,
 };
 use k8s_openapi::{
@@ -35,13 +35,14 @@ pub fn plan(state: &State<'_>) -> Plan {
     if !claims.is_empty() {
         return Plan { stages: claims, ..Plan::default() };
     }
-    let (pods, error) = match manage(state) {
-        Ok(action) => (action, state.last_error.map(str::to_owned)),
-        Err(NoLabels) => (None, Some(NoLabels.to_string())),
+    let (managed, error) = match manage(state) {
+        Ok(managed) => (managed, state.last_error.map(str::to_owned)),
+        Err(NoLabels) => (Managed::default(), Some(NoLabels.to_string())),
     };
-    let actions: Vec<_> = pods.into_iter().chain(write_status(state, error.as_deref())).collect();
+    let actions: Vec<_> = managed.action.into_iter().chain(write_status(state, error.as_deref())).collect();
     let stages = if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] };
-    Plan { stages, look_again: state.next_available_at, ..Plan::default() }
+    let deletion_age_ratios = managed.deletion_age_ratios;
+    Plan { stages, look_again: state.next_available_at, deletion_age_ratios, ..Plan::default() }
 }
 
 /// Adopts matching orphans and releases pods that no longer match; nothing once the set is being deleted.
@@ -65,22 +66,30 @@ impl std::fmt::Display for NoLabels {
     }
 }
 
-/// Creates what is missing or deletes what is too many.
-fn manage(state: &State<'_>) -> Result<Option<Action>, NoLabels> {
-    let (wanted, active) = (i64::from(state.set.replicas.max(0)), i64::from(state.counts.active));
-    if state.set.meta.deleted.is_some() || wanted == active {
-        return Ok(None);
-    }
-    let count = usize::try_from((wanted - active).unsigned_abs()).unwrap_or(usize::MAX).min(BURST_PODS);
-    if wanted < active { Ok(Some(delete(state, count))) } else { create(state, count).map(Some) }
+/// What is done about the number of pods.
+#[derive(Default)]
+struct Managed {
+    action: Option<Action>,
+    deletion_age_ratios: Vec<i64>,
 }
 
-fn create(state: &State<'_>, count: usize) -> Result<Action, NoLabels> {
+/// Creates what is missing or deletes what is too many.
+fn manage(state: &State<'_>) -> Result<Managed, NoLabels> {
+    let (wanted, active) = (i64::from(state.set.replicas.max(0)), i64::from(state.counts.active));
+    if state.set.meta.deleted.is_some() || wanted == active {
+        return Ok(Managed::default());
+    }
+    let count = usize::try_from((wanted - active).unsigned_abs()).unwrap_or(usize::MAX).min(BURST_PODS);
+    if wanted < active { Ok(delete(state, count)) } else { create(state, count) }
+}
+
+fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {
     let template = Box::new(pod(state));
     if template.metadata.labels.as_ref().is_none_or(std::collections::BTreeMap::is_empty) {
         return Err(NoLabels);
     }
-    Ok(Action::CreatePods { template, count, owner: state.set.reference(), owner_kind: "ReplicaSet" })
+    let action = Action::CreatePods { template, count, owner: state.set.reference(), owner_kind: "ReplicaSet" };
+    Ok(Managed { action: Some(action), ..Managed::default() })
 }
 
 /// The pod to create, but for its name.
@@ -108,16 +117,19 @@ fn owner_reference(state: &State<'_>) -> OwnerReference {
     claim::controller_reference(state.set.group.api_version(), "ReplicaSet", &state.set.meta)
 }
 
-fn delete(state: &State<'_>, count: usize) -> Action {
-    let pods = victims(state, count).into_iter().map(PodView::reference);
+fn delete(state: &State<'_>, count: usize) -> Managed {
+    let active = state.pods.active();
+    let victims = victims(state, active.clone(), count);
+    // Pods that all go are not ranked, and say nothing about how the ranking chooses.
+    let deletion_age_ratios = if victims.len() < active.len() { age_ratios(&victims, &active, state.now) } else { Vec::new() };
     // A status update of the pod must not save it: only its identity counts.
-    let pods = pods.map(|pod| crate::plan::ObjectRef { resource_version: None, ..pod }).collect();
-    Action::DeletePods { pods, owner: state.set.reference(), owner_kind: "ReplicaSet" }
+    let pods = victims.into_iter().map(|pod| ObjectRef { resource_version: None, ..pod.reference() }).collect();
+    let action = Action::DeletePods { pods, owner: state.set.reference(), owner_kind: "ReplicaSet" };
+    Managed { action: Some(action), deletion_age_ratios }
 }
 
 /// The `count` active pods that go first. Where all go, none is ranked.
-fn victims<'a>(state: &State<'a>, count: usize) -> Vec<&'a PodView> {
-    let active = state.pods.active();
+fn victims<'a>(state: &State<'a>, active: Vec<&'a PodView>, count: usize) -> Vec<&'a PodView> {
     if active.len() <= count {
         return active;
     }

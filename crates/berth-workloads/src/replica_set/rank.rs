@@ -129,6 +129,15 @@ fn phase_order(phase: PodPhase) -> u8 {
     }
 }
 
+/// For the histogram `replicaset_controller_sorting_deletion_age_ratio`: of each ready pod among the `victims`, for how many times as long as the
+/// youngest ready pod of `all` it has been ready, in whole numbers.
+#[must_use]
+pub fn age_ratios(victims: &[&PodView], all: &[&PodView], now: Timestamp) -> Vec<i64> {
+    let age = |pod: &&PodView| pod.ready_since.filter(|_| pod.ready).map(|since| now.duration_since(since).as_millis().max(0));
+    let youngest = all.iter().filter_map(age).min().unwrap_or(0).max(1);
+    victims.iter().filter_map(age).map(|age| i64::try_from(age / youngest).unwrap_or(i64::MAX)).collect()
+}
+
 /// How many active pods each node has. Pods without a node share the empty name.
 #[must_use]
 pub fn related_per_node<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTreeMap<&'a str, u32> {
@@ -137,4 +146,40 @@ pub fn related_per_node<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTre
         *per_node.entry(pod.node_name.as_str()).or_default() += 1;
     }
     per_node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Meta;
+
+    fn at(nanos: i128) -> Timestamp {
+        Timestamp::from_nanosecond(nanos).expect("a time")
+    }
+
+    fn ready(uid: &str, since: i128, restarts: i32) -> PodView {
+        let meta = Meta { uid: uid.to_owned(), ..Meta::default() };
+        PodView { meta, ready: true, ready_since: Some(at(since)), restarts, phase: PodPhase::Running, ..PodView::default() }
+    }
+
+    /// `b` goes before `a` (equal times, more restarts), `a` before `c` and `c` before `b` (one bucket, by uid).
+    #[test]
+    fn pods_that_form_a_ring_are_all_kept_and_sorted_without_panic() {
+        let mut pods: Vec<_> = (0..40).flat_map(|_| [ready("a", 1_000, 0), ready("c", 1_001, 0), ready("d", 1_000, 5)]).collect();
+        pods.reverse();
+        let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, ages: Ages::Logarithmic };
+        let candidates: Vec<_> = pods.iter().map(|pod| Candidate { pod, related: 1 }).collect();
+        assert_eq!(ranking.compare(&candidates[0], &candidates[2]), Ordering::Less, "d before a");
+        assert_eq!(ranking.compare(&candidates[2], &candidates[1]), Ordering::Less, "a before c");
+        assert_eq!(ranking.compare(&candidates[1], &candidates[0]), Ordering::Less, "c before d");
+        assert_eq!(ranking.first(candidates, usize::MAX).len(), pods.len());
+    }
+
+    #[test]
+    fn age_ratios_are_whole_numbers_of_the_youngest_age() {
+        let second = 1_000_000_000;
+        let (old, middle, young) = (ready("a", 0, 0), ready("b", 5 * second, 0), ready("c", 8 * second, 0));
+        let pending = PodView::default();
+        assert_eq!(age_ratios(&[&old, &middle, &pending], &[&old, &middle, &young], at(10 * second)), [5, 2]);
+    }
 }
