@@ -6,10 +6,12 @@
 pub mod claim;
 pub mod counts;
 pub mod deployment;
+pub mod disruption;
 pub mod gc;
 pub mod lru;
 pub mod namespace;
 pub mod plan;
+pub mod pod_gc;
 pub mod replica_set;
 mod rounding;
 pub mod selector;

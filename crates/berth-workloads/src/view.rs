@@ -9,7 +9,10 @@ use crate::{
 use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::PodTemplateSpec,
+    api::{
+        core::v1::PodTemplateSpec,
+        policy::v1::{PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
+    },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -308,6 +311,42 @@ impl DeploymentView {
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
         self.meta.reference(self.group.group(), "deployments")
+    }
+}
+
+/// What plans read of a PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BudgetView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// What is wanted.
+    pub spec: PodDisruptionBudgetSpec,
+    /// `spec.selector`, parsed; `None` if it is missing or not valid: then it selects nothing.
+    pub selector: Option<Selector>,
+    /// What was last observed, and the evictions that were granted.
+    pub status: PodDisruptionBudgetStatus,
+}
+
+impl BudgetView {
+    /// Reads a budget's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a budget's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: wire::Object<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        Ok(Self {
+            meta: wire.metadata.into_meta(revision),
+            selector: spec.selector.as_ref().and_then(Selector::parse),
+            spec,
+            status: wire.status.unwrap_or_default(),
+        })
+    }
+
+    /// The budget, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference("policy", "poddisruptionbudgets")
     }
 }
 

@@ -1,0 +1,262 @@
+//! PodDisruptionBudgets: how many pods may be evicted now (upstream: disruption controller). The eviction itself is the API server's.
+
+use crate::{
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, merge_patch},
+    view::{BudgetView, PodView},
+};
+use berth_api::int_or_string::{Rounding, resolve};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::policy::v1::PodDisruptionBudgetStatus,
+    apimachinery::pkg::{
+        apis::meta::v1::{Condition, OwnerReference, Time},
+        util::intstr::IntOrString,
+    },
+};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// How long a pod whose eviction was granted may take until its deletion shows. After that it counts as never evicted.
+pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
+
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+
+/// What the plan of one budget is made from.
+pub struct State<'a> {
+    /// The budget.
+    pub budget: &'a BudgetView,
+    /// The pods of its namespace that its selector matches.
+    pub pods: Vec<&'a PodView>,
+    /// How many pods the controller of a pod wants; `None` if it is unknown or has no scale. A ReplicaSet of a Deployment answers for the
+    /// Deployment: give the same owner for all its sets by way of [`State::root`].
+    pub scale: &'a dyn Fn(&OwnerReference) -> Option<i64>,
+    /// The controller at the root of a pod's controller: a ReplicaSet's Deployment, else the controller itself.
+    pub root: &'a dyn Fn(&OwnerReference) -> OwnerReference,
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// Decides what the budget's status says.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    let (status, events) = match expectation(state) {
+        Ok(expected) => status(state, expected),
+        Err(error) => (failed(state, &error), vec![event(state, Severity::Warning, "CalculateExpectedPodCountFailed", error.to_string())]),
+    };
+    let deadlines = status.disrupted_pods.iter().flatten().filter_map(|(_, time)| expiry(time));
+    let look_again = deadlines.min();
+    let write = merge_patch(&state.budget.status, &status).map(|patch| Action::Patch {
+        target: state.budget.reference(),
+        subresource: Some("status"),
+        patch: json!({"status": patch}),
+        reason: "its pods have changed".to_owned(),
+        events: Outcome::default(),
+    });
+    Plan { stages: write.into_iter().map(|action| Stage { actions: vec![action] }).collect(), events, look_again, ..Plan::default() }
+}
+
+/// How many pods there should be, and how many of them healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expectation {
+    pods: i64,
+    healthy: i64,
+}
+
+/// Why it is not known how many pods there should be: then nothing may be evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Unknown {
+    /// A pod's controller is not there or has no scale.
+    NoScale { pod: String },
+    /// A limit is neither a number nor a percentage.
+    Limit(IntOrString),
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoScale { pod } => write!(f, "found no controllers for pod \"{pod}\""),
+            Self::Limit(limit) => write!(f, "{limit:?} is neither a number nor a percentage"),
+        }
+    }
+}
+
+fn expectation(state: &State<'_>) -> Result<Expectation, Unknown> {
+    let spec = &state.budget.spec;
+    let of = |limit: &IntOrString, pods: i64| {
+        let total = i32::try_from(pods).unwrap_or(i32::MAX);
+        resolve(limit, total, Rounding::Up).map(i64::from).ok_or_else(|| Unknown::Limit(limit.clone()))
+    };
+    let matched = i64::try_from(state.pods.len()).unwrap_or(i64::MAX);
+    match (&spec.max_unavailable, &spec.min_available) {
+        (Some(limit), _) => {
+            let pods = wanted(state)?;
+            Ok(Expectation { pods, healthy: (pods - of(limit, pods)?).max(0) })
+        }
+        (None, Some(IntOrString::Int(healthy))) => Ok(Expectation { pods: matched, healthy: (*healthy).into() }),
+        (None, Some(limit)) => {
+            let pods = wanted(state)?;
+            Ok(Expectation { pods, healthy: of(limit, pods)? })
+        }
+        (None, None) => Ok(Expectation { pods: matched, healthy: 0 }),
+    }
+}
+
+/// How many pods the controllers of the matched pods want, each counted once. Pods without a controller count for nothing.
+fn wanted(state: &State<'_>) -> Result<i64, Unknown> {
+    let mut scales = BTreeMap::new();
+    for pod in &state.pods {
+        let Some(controller) = pod.meta.controller() else { continue };
+        let root = (state.root)(controller);
+        let scale = (state.scale)(&root).ok_or_else(|| Unknown::NoScale { pod: pod.meta.name.clone() })?;
+        scales.insert(root.uid, scale);
+    }
+    Ok(scales.values().sum())
+}
+
+fn status(state: &State<'_>, expected: Expectation) -> (PodDisruptionBudgetStatus, Vec<EventRecord>) {
+    let (disrupted, overdue) = disrupted(state);
+    let is_healthy = |pod: &&&PodView| pod.ready && pod.meta.deleted.is_none() && !disrupted.contains_key(&pod.meta.name);
+    let healthy = i64::try_from(state.pods.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
+    let allowed = if expected.pods > 0 { (healthy - expected.healthy).max(0) } else { 0 };
+    let (status, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let status = PodDisruptionBudgetStatus {
+        conditions: Some(conditions(state, status, reason, String::new())),
+        current_healthy: Some(number(healthy)),
+        desired_healthy: Some(number(expected.healthy)),
+        disrupted_pods: (!disrupted.is_empty()).then_some(disrupted),
+        disruptions_allowed: Some(number(allowed)),
+        expected_pods: Some(number(expected.pods)),
+        observed_generation: Some(state.budget.meta.generation),
+    };
+    let no_pods = state.pods.is_empty().then(|| event(state, Severity::Normal, "NoPods", "No matching pods found".to_owned()));
+    (status, overdue.into_iter().chain(no_pods).collect())
+}
+
+/// The pods whose granted eviction still has to show, and events on those that took too long.
+fn disrupted(state: &State<'_>) -> (BTreeMap<String, Time>, Vec<EventRecord>) {
+    let (mut waiting, mut overdue) = (BTreeMap::new(), Vec::new());
+    let granted = state.budget.status.disrupted_pods.iter().flatten();
+    for (name, time) in granted {
+        let is_there = state.pods.iter().any(|pod| pod.meta.name == *name && pod.meta.deleted.is_none());
+        if !is_there {
+            continue;
+        }
+        if expiry(time).is_some_and(|expiry| expiry > state.now) {
+            waiting.insert(name.clone(), time.clone());
+        } else {
+            let meta = &state.budget.meta;
+            let message = format!("Pod {name} was expected by PDB {}/{} to be deleted but it wasn't", meta.namespace, meta.name);
+            overdue.push(event(state, Severity::Warning, "NotDeleted", message));
+        }
+    }
+    (waiting, overdue)
+}
+
+fn expiry(granted: &Time) -> Option<Timestamp> {
+    granted.0.checked_add(DELETION_TIMEOUT).ok()
+}
+
+/// Nothing may be evicted as long as it is not known what there should be.
+fn failed(state: &State<'_>, error: &Unknown) -> PodDisruptionBudgetStatus {
+    PodDisruptionBudgetStatus {
+        conditions: Some(conditions(state, "False", "SyncFailed", error.to_string())),
+        disruptions_allowed: Some(0),
+        ..state.budget.status.clone()
+    }
+}
+
+fn conditions(state: &State<'_>, status: &str, reason: &str, message: String) -> Vec<Condition> {
+    let stored = state.budget.status.conditions.iter().flatten();
+    let (current, mut others): (Vec<_>, Vec<_>) = stored.cloned().partition(|condition| condition.type_ == DISRUPTION_ALLOWED);
+    let unchanged = current.into_iter().find(|condition| condition.status == status);
+    others.push(Condition {
+        last_transition_time: unchanged.map_or(Time(state.now), |condition| condition.last_transition_time),
+        message,
+        observed_generation: Some(state.budget.meta.generation),
+        reason: reason.to_owned(),
+        status: status.to_owned(),
+        type_: DISRUPTION_ALLOWED.to_owned(),
+    });
+    others
+}
+
+fn event(state: &State<'_>, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    EventRecord {
+        about: state.budget.reference(),
+        about_kind: "PodDisruptionBudget",
+        about_api_version: "policy/v1".to_owned(),
+        severity,
+        reason,
+        message,
+        repeat: Repeat::Once,
+    }
+}
+
+fn number(count: i64) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Meta;
+
+    const NOW: &str = "2026-01-01T00:10:00Z";
+
+    fn pods(healthy: usize, unready: usize) -> Vec<PodView> {
+        let owner = OwnerReference { uid: "rs".to_owned(), controller: Some(true), ..OwnerReference::default() };
+        let pod = |index: usize| PodView {
+            meta: Meta { name: format!("p{index}"), owners: vec![owner.clone()], ..Meta::default() },
+            ready: index < healthy,
+            ..PodView::default()
+        };
+        (0..healthy + unready).map(pod).collect()
+    }
+
+    fn planned(spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView], scale: Option<i64>) -> serde_json::Value {
+        let json = json!({"metadata": {"name": "b", "namespace": "n", "uid": "u", "generation": 2}, "spec": spec, "status": status});
+        let budget = BudgetView::decode(json.to_string().as_bytes(), 1).expect("a budget");
+        let state = State {
+            budget: &budget,
+            pods: pods.iter().collect(),
+            scale: &|_| scale,
+            root: &Clone::clone,
+            now: NOW.parse().expect("a time"),
+        };
+        let plan = plan(&state);
+        let Some(Action::Patch { patch, .. }) = plan.stages.into_iter().flat_map(|stage| stage.actions).next() else { return json!(null) };
+        patch["status"].clone()
+    }
+
+    #[test]
+    fn as_many_may_go_as_are_healthy_beyond_what_is_needed() {
+        let check = |spec: serde_json::Value, pods: &[PodView], scale, expected: [i64; 4], reason: &str| {
+            let status = planned(&spec, &json!({}), pods, scale);
+            let found = ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"].map(|field| status[field].as_i64());
+            assert_eq!(found, expected.map(Some), "{spec}");
+            assert_eq!(status["conditions"][0]["reason"], reason, "{spec}");
+        };
+        check(json!({"minAvailable": 2}), &pods(3, 0), None, [3, 2, 3, 1], "SufficientPods");
+        check(json!({"minAvailable": 2}), &pods(2, 1), None, [3, 2, 2, 0], "InsufficientPods");
+        check(json!({"minAvailable": "50%"}), &pods(3, 0), Some(5), [5, 3, 3, 0], "InsufficientPods");
+        check(json!({"maxUnavailable": 1}), &pods(3, 0), Some(3), [3, 2, 3, 1], "SufficientPods");
+        check(json!({"maxUnavailable": "30%"}), &pods(5, 0), Some(5), [5, 3, 5, 2], "SufficientPods");
+        check(json!({"maxUnavailable": 5}), &[], Some(3), [0, 0, 0, 0], "InsufficientPods");
+    }
+
+    #[test]
+    fn nothing_may_go_if_the_controller_is_unknown() {
+        let status = planned(&json!({"maxUnavailable": 1}), &json!({"disruptionsAllowed": 2}), &pods(3, 0), None);
+        assert_eq!((&status["disruptionsAllowed"], &status["conditions"][0]["reason"]), (&json!(0), &json!("SyncFailed")));
+        assert_eq!(status["conditions"][0]["message"], "found no controllers for pod \"p0\"");
+    }
+
+    #[test]
+    fn a_granted_eviction_counts_for_two_minutes() {
+        let granted = |time: &str| json!({"disruptedPods": {"p0": time, "gone": time}});
+        let recent = planned(&json!({"minAvailable": 1}), &granted("2026-01-01T00:08:01Z"), &pods(3, 0), None);
+        assert_eq!((&recent["currentHealthy"], &recent["disruptedPods"]), (&json!(2), &json!({"gone": null})));
+        let overdue = planned(&json!({"minAvailable": 1}), &granted("2026-01-01T00:08:00Z"), &pods(3, 0), None);
+        assert_eq!((&overdue["currentHealthy"], &overdue["disruptedPods"]), (&json!(3), &json!(null)));
+    }
+}
