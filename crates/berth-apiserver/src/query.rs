@@ -93,6 +93,7 @@ impl<'a> Query<'a> {
     pub fn watch_options(&self) -> Result<WatchOptions, ApiError> {
         self.integer("limit")?;
         Ok(WatchOptions {
+            progress: false,
             label_selector: self.text("labelSelector"),
             field_selector: self.text("fieldSelector"),
             resource_version: self.text("resourceVersion"),

@@ -25,14 +25,20 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Counts up.
+/// The same numbers in every run, scattered enough that names do not repeat.
 #[derive(Default)]
 pub(crate) struct Numbers(AtomicU64);
 
 impl Rng for Numbers {
     fn fill(&self, bytes: &mut [u8]) {
-        let number = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-        bytes.iter_mut().zip(number.iter().cycle()).for_each(|(byte, next)| *byte = *next);
+        for chunk in bytes.chunks_mut(8) {
+            // SplitMix64.
+            let mut number = self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            number ^= number >> 31;
+            chunk.copy_from_slice(&number.to_le_bytes()[..chunk.len()]);
+        }
     }
 }
 
