@@ -8,5 +8,5 @@ pub mod kubelet;
 pub mod resources;
 pub mod scheduler;
 
-pub use kubelet::{NodeShape, Nodes};
+pub use kubelet::{Latencies, NodeShape, Nodes};
 pub use scheduler::Scheduler;

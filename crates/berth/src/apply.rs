@@ -1,7 +1,7 @@
 //! Applying a manifest from inside the process, as `kubectl apply` does from outside.
 
 use crate::manifests::Document;
-use berth_api::annotations::LAST_APPLIED;
+use berth_api::annotations::LAST_APPLIED_CONFIGURATION as LAST_APPLIED;
 use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Resource, Target, WriteOptions, patch, resource};
 use serde_json::{Value, json};
 use std::fmt;

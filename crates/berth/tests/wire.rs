@@ -14,11 +14,11 @@ fn recorded_requests_get_the_recorded_answers() {
         .arg(runner)
         .args(["--server", &server(&berth)])
         .arg("--cacert")
-        .arg(pki.join("ca.crt"))
+        .arg(pki.join("ca.pem"))
         .arg("--cert")
-        .arg(pki.join("admin.crt"))
+        .arg(pki.join("admin.pem"))
         .arg("--key")
-        .arg(pki.join("admin.key"))
+        .arg(pki.join("admin.pem"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

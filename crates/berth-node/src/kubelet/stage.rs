@@ -93,7 +93,7 @@ fn running_on(pod: &PodView, behaviour: &Behaviour, state: &ContainerState, now:
 
 /// The pod is being deleted: it goes when it has finished its work, and never later than its grace period ends.
 #[must_use]
-pub fn terminating(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
+pub(super) fn terminating(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
     let wanted = now + behaviour.terminates_after;
     Stage::Terminating { gone_at: pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline)) }
 }

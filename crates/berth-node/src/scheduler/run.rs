@@ -36,18 +36,18 @@ const BINDINGS: usize = 64;
 pub struct Scheduler {
     cluster: Arc<dyn Cluster>,
     env: Env,
-    recorder: Arc<Recorder>,
+    recorder: Recorder,
     board: Mutex<Board>,
     changed: Event,
 }
 
 impl Scheduler {
     /// Starts it; it runs for ever.
-    pub fn start(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Arc<Recorder>, metrics: &Arc<Metrics>) {
+    pub fn start(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>) {
         let scheduler = Arc::new(Self {
             cluster: Arc::clone(cluster),
             env: env.clone(),
-            recorder: Arc::clone(recorder),
+            recorder: recorder.of("default-scheduler"),
             board: Mutex::default(),
             changed: Event::new(),
         });

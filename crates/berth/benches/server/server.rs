@@ -1,0 +1,95 @@
+//! A `berth up` under test.
+
+use crate::client::Connection;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
+};
+
+pub struct Server {
+    child: Child,
+    folder: TempDir,
+    port: u16,
+    tls: TlsConnector,
+    /// From the start of the process to `/readyz` ok.
+    pub ready_after: Duration,
+}
+
+impl Server {
+    /// Starts the release binary on an empty folder and waits for `/readyz`.
+    pub async fn start(arguments: &[&str]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let started = Instant::now();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_berth"))
+            .args(["up", "--secure-port", "0", "--data-dir"])
+            .arg(folder.path())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = lines.next().unwrap().unwrap();
+            if let Some(rest) = line.strip_prefix("API server ready at https://127.0.0.1:") {
+                break rest.split(' ').next().unwrap().parse().unwrap();
+            }
+        };
+        // Somebody has to read on, or the server blocks on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let tls = tls(&folder.path().join("pki"));
+        let mut server = Self { child, folder, port, tls, ready_after: Duration::ZERO };
+        let mut connection = server.connect().await;
+        assert_eq!(connection.request("GET", "/readyz", "").await, 200);
+        server.ready_after = started.elapsed();
+        server
+    }
+
+    pub async fn connect(&self) -> Connection {
+        Connection::open(self.port, &self.tls).await
+    }
+
+    /// Resident memory, in MiB.
+    pub fn resident_mib(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+    }
+
+    /// Processor time used so far, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+        ticks / 100.0
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = self.folder.path();
+    }
+}
+
+fn tls(pki: &PathBuf) -> TlsConnector {
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(pki.join("ca.pem")).unwrap()).unwrap();
+    let chain = CertificateDer::pem_file_iter(pki.join("admin.pem")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(pki.join("admin.pem")).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key).unwrap();
+    TlsConnector::from(Arc::new(config))
+}
