@@ -101,7 +101,10 @@ impl Registry {
         if !errors.is_empty() {
             return Err(ApiError::invalid(target.resource, &target.name, errors));
         }
-        raise_generation(old, new);
+        // What a controller writes through `/status`, annotations included, asks for nothing new.
+        if target.subresource != Some(Subresource::Status) {
+            raise_generation(old, new);
+        }
         Ok(())
     }
 

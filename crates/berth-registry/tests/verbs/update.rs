@@ -88,6 +88,7 @@ fn the_generation_follows_the_spec() {
     assert_eq!(generation("deployments.apps", json!({"spec": {"replicas": 5}})), 2);
     assert_eq!(generation("deployments.apps", json!({"metadata": {"annotations": {"x": "y"}}})), 3);
     assert_eq!(generation("deployments.apps/status", json!({"status": {"replicas": 5}})), 3);
+    assert_eq!(generation("deployments.apps/status", json!({"metadata": {"annotations": {"z": "y"}}})), 3);
     world.made("configmaps", config_map("c"));
     assert_eq!(world.merge("configmaps", "c", json!({"data": {"k": "v"}})).expect("patched")["metadata"]["generation"], Value::Null);
 }
