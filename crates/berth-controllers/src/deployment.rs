@@ -9,7 +9,7 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_workloads::{
     Plan,
-    deployment::{self, State},
+    deployment::{self, State, annotations::POD_REPLACEMENT_POLICY},
     view::{DeploymentView, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
@@ -105,9 +105,6 @@ fn watches_pods(deployment: &DeploymentView) -> bool {
         || deployment.spec.pod_replacement_policy.is_some()
         || deployment.annotations.contains_key(POD_REPLACEMENT_POLICY)
 }
-
-/// The annotation that stands for the field where the API server does not know it.
-const POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
 
 fn owner_of(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<DeploymentView>> {
     let owner = set.meta.controller().filter(|owner| owner.kind == "Deployment")?;

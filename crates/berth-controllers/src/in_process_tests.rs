@@ -231,3 +231,17 @@ fn a_namespace_goes_with_all_that_is_in_it() {
     assert!(namespaces.iter().all(|namespace| namespace["metadata"]["name"] != "team"), "{namespaces:#?}");
     assert_eq!((running.count(PODS), running.count(SETS), running.count(DEPLOYMENTS), has_account("team")), (0, 0, 0, false));
 }
+
+#[test]
+fn pods_of_a_node_that_is_gone_are_removed_and_replaced() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 2));
+    running.settle();
+    let pod = running.list(PODS)[0]["metadata"].clone();
+    let (cluster, name) = (Arc::clone(&running.cluster), object(PODS, pod["name"].as_str().unwrap_or_default()));
+    let uid = pod["uid"].as_str().unwrap_or_default().to_owned();
+    running.world.block_on(async move { cluster.bind(&name, &uid, "no-such-node").await }).expect("an unbound pod");
+    running.world.run_for(SignedDuration::from_secs(90));
+    let pods = running.list(PODS);
+    assert!(pods.len() == 2 && pods.iter().all(|other| other["metadata"]["uid"] != pod["uid"]));
+}

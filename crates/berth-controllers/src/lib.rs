@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod cluster;
 pub mod deployment;
+pub mod event_ttl;
 pub mod events;
 pub mod executor;
 pub mod garbage_collector;
@@ -16,6 +17,7 @@ pub mod namespace;
 pub mod own_writes;
 pub mod owners;
 pub mod plan_loop;
+pub mod pod_gc;
 pub mod pods;
 pub mod queue;
 pub mod replica_set;

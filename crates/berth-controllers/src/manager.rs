@@ -11,6 +11,7 @@ use crate::{
     metrics::Metrics,
     namespace::NamespaceController,
     plan_loop::{PlanLoop, Planner},
+    pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
     worker::Queue,
 };
@@ -98,6 +99,9 @@ impl ControllerManager {
         if self.enabled.contains("namespace") {
             self.start_namespace(metadata.get());
         }
+        if self.enabled.contains("podgc") {
+            self.start_pod_gc(pods.get(), metadata.get(), events.of("pod-garbage-collector"));
+        }
         // Handlers are in place: now the caches may fill.
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
@@ -158,6 +162,16 @@ impl ControllerManager {
             queue.start(&env, "namespace", WORKERS, &controller);
         };
         self.env.spawner.spawn("namespace", Box::pin(begin));
+    }
+
+    fn start_pod_gc(&self, pods: &Arc<PodCache>, metadata: &Arc<MetaCaches>, events: Recorder) {
+        let collector = PodCollector {
+            pods: Arc::clone(pods),
+            nodes: Arc::clone(metadata.of("", "nodes").expect("nodes are served")),
+            executor: Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events),
+            clock: Arc::clone(&self.env.clock),
+        };
+        self.env.spawner.spawn("podgc", Box::pin(collector.run()));
     }
 
     /// Has a planner's keys looked at as soon as its caches are complete.

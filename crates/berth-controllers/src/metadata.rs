@@ -150,6 +150,12 @@ impl MetaCaches {
         self.caches.iter().map(|(resource, cache)| (*resource, cache))
     }
 
+    /// The cache of one kind.
+    #[must_use]
+    pub fn of(&self, group: &str, plural: &str) -> Option<&Arc<MetaCache>> {
+        self.iter().find(|(resource, _)| resource.group == group && resource.plural == plural).map(|(_, cache)| cache)
+    }
+
     /// Starts all of them.
     pub fn start(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.iter().for_each(|(_, cache)| cache.start(cluster, spawner, metrics));

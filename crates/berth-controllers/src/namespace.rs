@@ -67,8 +67,7 @@ impl NamespaceController {
     /// A controller over `caches`. `None` if namespaces or service accounts are not among them.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Option<Arc<Self>> {
-        let of = |plural| caches.iter().find(|(resource, _)| resource.group.is_empty() && resource.plural == plural);
-        let (namespaces, accounts) = (Arc::clone(of("namespaces")?.1), Arc::clone(of("serviceaccounts")?.1));
+        let (namespaces, accounts) = (Arc::clone(caches.of("", "namespaces")?), Arc::clone(caches.of("", "serviceaccounts")?));
         Some(Arc::new(Self { cluster, caches, namespaces, accounts, clock, terminating: Arc::default() }))
     }
 
