@@ -130,11 +130,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn template(spec: Value) -> PodTemplateSpec {
+    fn template(spec: &Value) -> PodTemplateSpec {
         serde_json::from_value(json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})).expect("a template")
     }
 
-    fn container(more: Value) -> Value {
+    fn container(more: &Value) -> Value {
         let mut container = json!({"name": "c", "image": "i"});
         container.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         json!({"containers": [container]})
@@ -142,23 +142,23 @@ mod tests {
 
     #[test]
     fn templates_are_the_same_if_they_make_the_same_pods() {
-        let check = |a: Value, b: Value, same: bool| {
-            let (a, b) = (template(container(a)), template(container(b)));
+        let check = |a: &Value, b: &Value, same: bool| {
+            let (a, b) = (template(&container(a)), template(&container(b)));
             assert_eq!(same_template(&a, &b), same, "{a:?} {b:?}");
             assert_eq!(template_hash(&a, None) == template_hash(&b, None), same, "{a:?} {b:?}");
         };
         let memory = |quantity: &str| json!({"resources": {"limits": {"memory": quantity}}});
-        check(memory("1Gi"), memory("1024Mi"), true);
-        check(memory("1Gi"), memory("1G"), false);
-        check(json!({"env": []}), json!({}), true);
-        check(json!({"resources": {"limits": {}}}), json!({"resources": {}}), true);
-        check(json!({"securityContext": {}}), json!({}), false);
-        check(json!({"command": ["a", "b"]}), json!({"command": ["b", "a"]}), false);
+        check(&memory("1Gi"), &memory("1024Mi"), true);
+        check(&memory("1Gi"), &memory("1G"), false);
+        check(&json!({"env": []}), &json!({}), true);
+        check(&json!({"resources": {"limits": {}}}), &json!({"resources": {}}), true);
+        check(&json!({"securityContext": {}}), &json!({}), false);
+        check(&json!({"command": ["a", "b"]}), &json!({"command": ["b", "a"]}), false);
     }
 
     #[test]
     fn a_collision_changes_the_hash() {
-        let template = template(container(json!({})));
+        let template = template(&container(&json!({})));
         let hashes = [None, Some(0), Some(1)].map(|collisions| template_hash(&template, collisions));
         assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2], "{hashes:?}");
     }

@@ -138,7 +138,8 @@ fn orders(text: &str) -> Vec<String> {
         };
         let mut deleted = first(case.delete);
         let mut expected = case.expected_deleted.clone();
-        (deleted.sort(), expected.sort());
+        deleted.sort();
+        expected.sort();
         ((expected, case.expected_order), (deleted, first(views.len())))
     })
 }

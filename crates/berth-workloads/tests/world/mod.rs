@@ -13,32 +13,32 @@ use std::collections::BTreeMap;
 
 /// An object and its resource version.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// Its JSON.
-    pub json: Value,
+    pub(crate) json: Value,
     /// Raised by every write.
-    pub revision: u64,
+    pub(crate) revision: u64,
 }
 
 /// One Deployment, its ReplicaSets and their pods.
 #[derive(Clone, Debug)]
-pub struct World {
+pub(crate) struct World {
     /// The Deployment.
-    pub deployment: Stored,
+    pub(crate) deployment: Stored,
     /// By name.
-    pub sets: BTreeMap<String, Stored>,
+    pub(crate) sets: BTreeMap<String, Stored>,
     /// In order of creation.
-    pub pods: Vec<PodView>,
+    pub(crate) pods: Vec<PodView>,
     /// The present time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// The controllers' gates.
-    pub gates: FeatureGates,
+    pub(crate) gates: FeatureGates,
     writes: u64,
 }
 
 impl World {
     /// A world with just a Deployment of this spec, selecting `app: web`.
-    pub fn new(mut spec: Value) -> Self {
+    pub(crate) fn new(mut spec: Value) -> Self {
         spec["selector"] = json!({"matchLabels": {"app": "web"}});
         if spec["template"].is_null() {
             spec["template"] = template(1);
@@ -60,18 +60,18 @@ impl World {
     }
 
     /// The Deployment as plans see it.
-    pub fn deployment_view(&self) -> DeploymentView {
+    pub(crate) fn deployment_view(&self) -> DeploymentView {
         DeploymentView::decode(self.deployment.json.to_string().as_bytes(), self.deployment.revision).expect("a Deployment")
     }
 
     /// The sets as plans see them.
-    pub fn set_views(&self) -> Vec<ReplicaSetView> {
+    pub(crate) fn set_views(&self) -> Vec<ReplicaSetView> {
         let view = |set: &Stored| ReplicaSetView::decode(set.json.to_string().as_bytes(), set.revision).expect("a ReplicaSet");
         self.sets.values().map(view).collect()
     }
 
     /// What the Deployment controller would do now.
-    pub fn plan_deployment(&self) -> Plan {
+    pub(crate) fn plan_deployment(&self) -> Plan {
         let (deployment, views) = (self.deployment_view(), self.set_views());
         let pods = Pods { world: self, views: &views };
         deployment::plan(&deployment::State {
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// What the ReplicaSet controller would do now for this set.
-    pub fn plan_set(&self, set: &ReplicaSetView) -> Plan {
+    pub(crate) fn plan_set(&self, set: &ReplicaSetView) -> Plan {
         let (counts, next_available_at) = PodCounts::recount(set, &self.pods, self.now);
         let pods = SetSource { world: self, set };
         replica_set::plan(&replica_set::State {
@@ -101,7 +101,7 @@ impl World {
     }
 
     /// Carries out the first `limit` actions of a plan.
-    pub fn carry_out(&mut self, plan: Plan, limit: usize) -> usize {
+    pub(crate) fn carry_out(&mut self, plan: Plan, limit: usize) -> usize {
         let actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let count = actions.len();
         actions.into_iter().take(limit).for_each(|action| self.carry_out_one(action));
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// A change by the Deployment's owner.
-    pub fn edit(&mut self, patch: &Value) {
+    pub(crate) fn edit(&mut self, patch: &Value) {
         let version = self.deployment.revision.to_string();
         self.patch("deployments", "web", Some(&version), patch);
     }
@@ -180,7 +180,7 @@ impl World {
     }
 
     /// Tells a pod to go; its grace period is half a minute.
-    pub fn delete_pod(&mut self, name: &str) {
+    pub(crate) fn delete_pod(&mut self, name: &str) {
         let until = self.now + jiff::SignedDuration::from_secs(30);
         let pod = self.pod_mut(name);
         pod.meta.deleted.get_or_insert(until);
@@ -188,7 +188,7 @@ impl World {
     }
 
     /// Makes every active pod ready.
-    pub fn ready_all(&mut self) {
+    pub(crate) fn ready_all(&mut self) {
         let now = self.now;
         for pod in self.pods.iter_mut().filter(|pod| pod.is_active() && !pod.ready) {
             (pod.ready, pod.ready_since, pod.phase) = (true, Some(now), PodPhase::Running);
@@ -196,12 +196,12 @@ impl World {
     }
 
     /// Removes every terminating pod.
-    pub fn gone_all(&mut self) {
+    pub(crate) fn gone_all(&mut self) {
         self.pods.retain(|pod| pod.meta.deleted.is_none());
     }
 
     /// Lets the ReplicaSet controller act until it has nothing to do.
-    pub fn settle_sets(&mut self) {
+    pub(crate) fn settle_sets(&mut self) {
         for _ in 0..50 {
             let plans: Vec<_> = self.set_views().iter().map(|set| self.plan_set(set)).collect();
             let acted: usize = plans.into_iter().map(|plan| self.carry_out(plan, usize::MAX)).sum();
@@ -213,12 +213,12 @@ impl World {
     }
 
     /// Sizes of the sets by name.
-    pub fn sizes(&self) -> BTreeMap<String, i64> {
+    pub(crate) fn sizes(&self) -> BTreeMap<String, i64> {
         self.sets.iter().map(|(name, set)| (name.clone(), set.json["spec"]["replicas"].as_i64().expect("a size"))).collect()
     }
 
     /// Pods in use: those that are there and those that sets still want.
-    pub fn in_use(&self) -> i64 {
+    pub(crate) fn in_use(&self) -> i64 {
         let held = |set: &ReplicaSetView| {
             let (counts, _) = PodCounts::recount(set, &self.pods, self.now);
             i64::from(set.replicas).max(counts.active.into()) + i64::from(counts.terminating)
@@ -227,18 +227,18 @@ impl World {
     }
 
     /// Live and terminating pods.
-    pub fn pods_there(&self) -> i64 {
+    pub(crate) fn pods_there(&self) -> i64 {
         i64::try_from(self.pods.len()).expect("few pods")
     }
 }
 
 /// A template that differs by its number.
-pub fn template(number: u32) -> Value {
+pub(crate) fn template(number: u32) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("web:{number}")}]}})
 }
 
 /// JSON merge patch (RFC 7386).
-pub fn merge(target: &mut Value, patch: &Value) {
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *target = patch.clone();
         return;
