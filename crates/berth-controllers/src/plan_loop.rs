@@ -11,11 +11,14 @@ use crate::{
 use berth_store::env::Clock;
 use berth_workloads::Plan;
 use futures::future::BoxFuture;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
+
+/// How soon a plan may ask to look again: one that asks for a time that has passed must not keep a worker busy for ever.
+const SOONEST: SignedDuration = SignedDuration::from_millis(1);
 
 /// What one controller decides, from its caches.
 pub trait Planner: Send + Sync + 'static {
@@ -84,7 +87,7 @@ impl<P: Planner> PlanLoop<P> {
         let look_again = plan.look_again;
         let mut carried = self.executor.carry_out(plan).await;
         self.record(key, &mut carried);
-        self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now)))
+        self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)))
     }
 
     fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {

@@ -64,7 +64,9 @@ async fn write(registry: &Registry, target: &Target, manifest: &Value) -> Result
     let wanted = annotated(manifest);
     let options = WriteOptions { field_manager: "berth-up".to_owned(), field_validation: "Strict".to_owned(), ..WriteOptions::default() };
     let live = match registry.get(target, &GetOptions::default()).await {
-        Ok(Current::Stored(entry)) => serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: error.to_string() })?,
+        Ok(Current::Stored(entry)) => {
+            serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: error.to_string() })?
+        }
         Ok(Current::Made(value)) => value,
         Err(ApiError::NotFound { .. }) => {
             let at = Collection { resource: target.resource, namespace: target.namespace.clone() };

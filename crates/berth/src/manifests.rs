@@ -54,7 +54,8 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>, ManifestError> {
         return Ok(vec![(path.display().to_string(), fs::read_to_string(path).map_err(failed(path))?)]);
     }
     let entries = fs::read_dir(path).map_err(failed(path))?.collect::<Result<Vec<_>, _>>().map_err(failed(path))?;
-    let is_manifest = |path: &PathBuf| path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
+    let is_manifest =
+        |path: &PathBuf| path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
     let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(is_manifest).collect();
     files.sort();
     if files.is_empty() {
@@ -64,8 +65,8 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>, ManifestError> {
 }
 
 fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
-    let values: Vec<Value> = serde_saphyr::from_multiple(text)
-        .map_err(|error| ManifestError::Syntax { place: place.to_owned(), message: error.to_string() })?;
+    let values: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| ManifestError::Syntax { place: place.to_owned(), message: error.to_string() })?;
     let several = values.len() > 1;
     let mut documents = Vec::new();
     for (number, value) in values.into_iter().enumerate().filter(|(_, value)| !value.is_null()) {
@@ -97,9 +98,11 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let found = match parse("m.yaml", text) {
-            Ok(documents) => {
-                documents.iter().map(|d| format!("{}: {}", d.place, d.object["metadata"]["name"].as_str().unwrap_or("?"))).collect::<Vec<_>>().join("; ")
-            }
+            Ok(documents) => documents
+                .iter()
+                .map(|d| format!("{}: {}", d.place, d.object["metadata"]["name"].as_str().unwrap_or("?")))
+                .collect::<Vec<_>>()
+                .join("; "),
             Err(error) => error.to_string(),
         };
         assert!(found.starts_with(expected), "{text:?} gave {found:?}");
@@ -108,7 +111,10 @@ mod tests {
     #[test]
     fn documents_are_found_and_named() {
         check("{apiVersion: v1, kind: A, metadata: {name: a}}", "m.yaml: a");
-        check("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}\n", "m.yaml (document 1): a; m.yaml (document 3): b");
+        check(
+            "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}\n",
+            "m.yaml (document 1): a; m.yaml (document 3): b",
+        );
         check("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A, metadata: {name: a}}]}", "m.yaml items[0]: a");
         check("# nothing\n", "");
     }

@@ -63,16 +63,33 @@ mod tests {
     fn every_stage_of_a_rollout_is_told() {
         let three = json!({"replicas": 3});
         check(three.clone(), json!({"observedGeneration": 1}), &waiting("not observed yet"));
-        check(three.clone(), json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 3}), &waiting("1 of 3 pods updated, 3 available"));
-        check(three.clone(), json!({"observedGeneration": 2, "replicas": 4, "updatedReplicas": 3, "availableReplicas": 3}), &waiting("1 old pods to go"));
-        check(three.clone(), json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 2}), &waiting("2 of 3 pods available"));
-        check(three, json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3, "terminatingReplicas": 1}), &Rollout::Done);
+        check(
+            three.clone(),
+            json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 3}),
+            &waiting("1 of 3 pods updated, 3 available"),
+        );
+        check(
+            three.clone(),
+            json!({"observedGeneration": 2, "replicas": 4, "updatedReplicas": 3, "availableReplicas": 3}),
+            &waiting("1 old pods to go"),
+        );
+        check(
+            three.clone(),
+            json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 2}),
+            &waiting("2 of 3 pods available"),
+        );
+        check(
+            three,
+            json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3, "terminatingReplicas": 1}),
+            &Rollout::Done,
+        );
     }
 
     #[test]
     fn termination_complete_waits_for_the_last_pod() {
         let spec = json!({"replicas": 1, "podReplacementPolicy": "TerminationComplete"});
-        let status = json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 2});
+        let status =
+            json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 2});
         check(spec, status, &waiting("2 pods still terminating"));
     }
 

@@ -54,10 +54,7 @@ mod tests {
         check(&revision(json!(null), 1).validate(&gates), &["data: Required value: data is mandatory"]);
         check(
             &revision(json!([1]), -1).validate(&gates),
-            &[
-                "revision: Invalid value: -1: must be greater than or equal to 0",
-                "data: Required value: data must be a valid JSON object",
-            ],
+            &["revision: Invalid value: -1: must be greater than or equal to 0", "data: Required value: data must be a valid JSON object"],
         );
         check(&revision(json!({"a": 1}), 7).validate_update(&stored, &gates), &[]);
         check(&revision(json!({"a": 2}), 1).validate_update(&stored, &gates), &["data: Invalid value: {\"a\":2}: field is immutable"]);

@@ -58,7 +58,11 @@ async fn objects() -> Vec<Figure> {
         ("POST", "/api/v1/namespaces/default/configmaps".to_owned(), body.to_string())
     };
     let get = |number: usize| ("GET", format!("/api/v1/namespaces/default/configmaps/c{:06}", number % 5000), String::new());
-    let creates = vec![load(&server, 0, 5_000, create).await, load(&server, 5_000, 30_000, create).await, load(&server, 30_000, 55_000, create).await];
+    let creates = vec![
+        load(&server, 0, 5_000, create).await,
+        load(&server, 5_000, 30_000, create).await,
+        load(&server, 30_000, 55_000, create).await,
+    ];
     let gets = vec![load(&server, 0, 50_000, get).await, load(&server, 0, 50_000, get).await, load(&server, 0, 50_000, get).await];
     let mut figures = vec![
         Figure::new("durable creates of 1 KiB config maps, 64 connections", "1/s", creates[1..].to_vec()),
@@ -72,7 +76,8 @@ async fn lists() -> Vec<f64> {
     let server = Server::start(&["--controllers=-*", "--nodes", "0"]).await;
     let payload = "x".repeat(900);
     load(&server, 0, 5_000, |number| {
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number:06}")}, "data": {"payload": payload}});
+        let body =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number:06}")}, "data": {"payload": payload}});
         ("POST", "/api/v1/namespaces/default/configmaps".to_owned(), body.to_string())
     })
     .await;
