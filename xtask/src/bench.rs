@@ -1,6 +1,6 @@
 //! Measurements by hand. They decide no test.
 
-use crate::run::{Outcome, command};
+use crate::run::{Outcome, command, program, root};
 use std::process::Command;
 
 /// What to measure.
@@ -16,5 +16,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.only.iter().any(|name| name == "engine") {
         return command(Command::new("cargo").args(["bench", "--package", "berth-store", "--features", "embedded", "--bench", "engine"]));
     }
-    command(Command::new("cargo").args(["bench", "--package", "berth", "--bench", "server", "--"]).args(&options.only))
+    program("cargo", &["build", "--release"])?;
+    let binary = root().join("target/release/berth");
+    command(Command::new("cargo").args(["run", "--release", "--package", "bench", "--"]).args(&options.only).env("BERTH_BINARY", binary))
 }

@@ -9,22 +9,22 @@ use serde_json::json;
 use std::time::Duration;
 
 /// One figure of one scenario.
-pub struct Figure {
+pub(crate) struct Figure {
     /// What was measured.
-    pub name: String,
+    pub(crate) name: String,
     /// The middle of the runs.
-    pub median: f64,
+    pub(crate) median: f64,
     /// The smallest.
-    pub min: f64,
+    pub(crate) min: f64,
     /// The largest.
-    pub max: f64,
+    pub(crate) max: f64,
     /// `ms`, `1/s`, `MiB`, `s`.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
 }
 
 impl Figure {
     /// The spread of several runs of the same.
-    pub fn new(name: &str, unit: &'static str, mut runs: Vec<f64>) -> Self {
+    pub(crate) fn new(name: &str, unit: &'static str, mut runs: Vec<f64>) -> Self {
         runs.sort_by(f64::total_cmp);
         Self { name: name.to_owned(), unit, median: runs[runs.len() / 2], min: runs[0], max: runs[runs.len() - 1] }
     }
@@ -50,7 +50,7 @@ fn main() {
         .collect();
     println!(
         "\n{}",
-        json!({"berth": env!("CARGO_PKG_VERSION"), "cores": std::thread::available_parallelism().unwrap().get(), "figures": figures})
+        json!({"cores": std::thread::available_parallelism().unwrap().get(), "figures": figures})
     );
 }
 
@@ -64,6 +64,6 @@ fn shown(value: f64) -> String {
 }
 
 /// Seconds, as a figure.
-pub fn seconds(duration: Duration) -> f64 {
+pub(crate) fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }

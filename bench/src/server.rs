@@ -4,7 +4,7 @@ use crate::client::Connection;
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -18,21 +18,22 @@ use tokio_rustls::{
     },
 };
 
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     folder: TempDir,
     port: u16,
     tls: TlsConnector,
     /// From the start of the process to `/readyz` ok.
-    pub ready_after: Duration,
+    pub(crate) ready_after: Duration,
 }
 
 impl Server {
     /// Starts the release binary on an empty folder and waits for `/readyz`.
-    pub async fn start(arguments: &[&str]) -> Self {
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let started = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_berth"))
+        let binary = std::env::var("BERTH_BINARY").expect("cargo xtask bench names the binary");
+        let mut child = Command::new(binary)
             .args(["up", "--secure-port", "0", "--data-dir"])
             .arg(folder.path())
             .args(arguments)
@@ -56,19 +57,19 @@ impl Server {
         server
     }
 
-    pub async fn connect(&self) -> Connection {
+    pub(crate) async fn connect(&self) -> Connection {
         Connection::open(self.port, &self.tls).await
     }
 
     /// Resident memory, in MiB.
-    pub fn resident_mib(&self) -> f64 {
+    pub(crate) fn resident_mib(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
     }
 
     /// Processor time used so far, in seconds.
-    pub fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
@@ -84,7 +85,7 @@ impl Drop for Server {
     }
 }
 
-fn tls(pki: &PathBuf) -> TlsConnector {
+fn tls(pki: &Path) -> TlsConnector {
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(pki.join("ca.pem")).unwrap()).unwrap();

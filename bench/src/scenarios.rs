@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 64;
 /// Nodes for many pods, which start and stop at once: what is measured is the control plane.
 const MANY_NODES: &[&str] = &["--nodes", "100", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
-pub fn all() -> Vec<(&'static str, Scenario)> {
+pub(crate) fn all() -> Vec<(&'static str, Scenario)> {
     vec![
         ("start", || start().boxed_local()),
         ("memory", || memory().boxed_local()),

@@ -7,14 +7,14 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-pub struct Connection {
+pub(crate) struct Connection {
     stream: BufReader<TlsStream<TcpStream>>,
     /// The body of the last answer.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Connection {
-    pub async fn open(port: u16, tls: &TlsConnector) -> Self {
+    pub(crate) async fn open(port: u16, tls: &TlsConnector) -> Self {
         let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         socket.set_nodelay(true).unwrap();
         let stream = tls.connect("127.0.0.1".try_into().unwrap(), socket).await.unwrap();
@@ -22,11 +22,11 @@ impl Connection {
     }
 
     /// Sends a request and reads the whole answer; gives its status.
-    pub async fn request(&mut self, method: &str, path: &str, body: &str) -> u16 {
+    pub(crate) async fn request(&mut self, method: &str, path: &str, body: &str) -> u16 {
         self.request_as(method, path, "application/json", body).await
     }
 
-    pub async fn request_as(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> u16 {
+    pub(crate) async fn request_as(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> u16 {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: berth\r\nAccept: application/json\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
