@@ -48,10 +48,7 @@ fn main() {
         .iter()
         .map(|figure| json!({"name": figure.name, "unit": figure.unit, "median": figure.median, "min": figure.min, "max": figure.max}))
         .collect();
-    println!(
-        "\n{}",
-        json!({"cores": std::thread::available_parallelism().unwrap().get(), "figures": figures})
-    );
+    println!("\n{}", json!({"cores": std::thread::available_parallelism().unwrap().get(), "figures": figures}));
 }
 
 #[expect(clippy::print_stderr, reason = "progress, apart from the results")]

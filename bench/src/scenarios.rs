@@ -22,7 +22,12 @@ pub(crate) fn all() -> Vec<(&'static str, Scenario)> {
         ("memory", || memory().boxed_local()),
         ("objects", || objects().boxed_local()),
         ("rollout-1000", || rollout(1000, 3).boxed_local()),
-        ("rollout-5000", || rollout(5000, 1).boxed_local()),
+        ("rollout-100", || rollout(100, 5).boxed_local()),
+        ("rollout-5000", || rollout(5000, 3).boxed_local()),
+        ("rollout-10000", || rollout(10_000, 1).boxed_local()),
+        ("fleet", || fleet().boxed_local()),
+        ("crowd", || crowd().boxed_local()),
+        ("idle-10000", || idle_with_pods(10_000).boxed_local()),
     ]
 }
 
@@ -107,7 +112,8 @@ async fn load(server: &Server, from: usize, to: usize, request: impl Fn(usize) -
             while next.get() < to {
                 let number = next.replace(next.get() + 1);
                 let (method, path, body) = request(number);
-                let status = connection.request(method, &path, &body).await;
+                let content_type = if method == "PATCH" { "application/strategic-merge-patch+json" } else { "application/json" };
+                let status = connection.request_as(method, &path, content_type, &body).await;
                 assert!(status < 300, "{method} {path}: {status} {}", String::from_utf8_lossy(&connection.body));
             }
         }
@@ -124,16 +130,15 @@ async fn rollout(replicas: u32, repeat: usize) -> Vec<Figure> {
         let mut connection = server.connect().await;
         wait_for_nodes(&mut connection).await;
         let started = Instant::now();
-        let status = connection.request("POST", DEPLOYMENTS, &deployment(replicas).to_string()).await;
+        let status = connection.request("POST", DEPLOYMENTS, &deployment("bench", replicas).to_string()).await;
         assert_eq!(status, 201, "{}", String::from_utf8_lossy(&connection.body));
-        wait_until_done(&mut connection, replicas).await;
+        wait_until_done(&mut connection, "bench", replicas).await;
         created.push(seconds(started.elapsed()));
         let started = Instant::now();
-        let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "bench:2"}]}}}});
         let path = format!("{DEPLOYMENTS}/bench");
-        let status = connection.request_as("PATCH", &path, "application/strategic-merge-patch+json", &patch.to_string()).await;
+        let status = connection.request_as("PATCH", &path, "application/strategic-merge-patch+json", &new_image()).await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&connection.body));
-        wait_until_done(&mut connection, replicas).await;
+        wait_until_done(&mut connection, "bench", replicas).await;
         updated.push(seconds(started.elapsed()));
     }
     let rate: Vec<f64> = created.iter().map(|seconds| f64::from(replicas) / seconds).collect();
@@ -146,16 +151,16 @@ async fn rollout(replicas: u32, repeat: usize) -> Vec<Figure> {
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-fn deployment(replicas: u32) -> Value {
+fn deployment(name: &str, replicas: u32) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "bench"},
+        "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
-            "selector": {"matchLabels": {"app": "bench"}},
+            "selector": {"matchLabels": {"app": name}},
             "template": {
-                "metadata": {"labels": {"app": "bench"}},
+                "metadata": {"labels": {"app": name}},
                 "spec": {"containers": [{"name": "main", "image": "bench:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}]}
             }
         }
@@ -177,16 +182,95 @@ async fn wait_for_nodes(connection: &mut Connection) {
     }
 }
 
-async fn wait_until_done(connection: &mut Connection, replicas: u32) {
-    let path = format!("{DEPLOYMENTS}/bench");
+async fn wait_until_done(connection: &mut Connection, name: &str, replicas: u32) {
+    let path = format!("{DEPLOYMENTS}/{name}");
     loop {
         connection.request("GET", &path, "").await;
-        let found: Value = serde_json::from_slice(&connection.body).unwrap();
-        let status = &found["status"];
-        let all = ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| status[field] == replicas);
-        if all && status["observedGeneration"] == found["metadata"]["generation"] {
+        if is_done(&serde_json::from_slice(&connection.body).unwrap(), replicas) {
             return;
         }
         tokio::time::sleep(POLL).await;
     }
+}
+
+async fn wait_until_all_done(connection: &mut Connection, count: usize, replicas: u32) {
+    loop {
+        connection.request("GET", DEPLOYMENTS, "").await;
+        let found: Value = serde_json::from_slice(&connection.body).unwrap();
+        let items = found["items"].as_array().unwrap();
+        if items.len() == count && items.iter().all(|item| is_done(item, replicas)) {
+            return;
+        }
+        // A list of all costs more than one object: ask less often.
+        tokio::time::sleep(POLL * 10).await;
+    }
+}
+
+fn is_done(deployment: &Value, replicas: u32) -> bool {
+    let status = &deployment["status"];
+    let all = ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| status[field] == replicas);
+    all && status["observedGeneration"] == deployment["metadata"]["generation"]
+}
+
+fn new_image() -> String {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "bench:2"}]}}}}).to_string()
+}
+
+/// Many small Deployments at once: created, then all updated.
+async fn fleet() -> Vec<Figure> {
+    const COUNT: usize = 500;
+    let server = Server::start(MANY_NODES).await;
+    let mut connection = server.connect().await;
+    wait_for_nodes(&mut connection).await;
+    let started = Instant::now();
+    load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 4).to_string())).await;
+    wait_until_all_done(&mut connection, COUNT, 4).await;
+    let created = seconds(started.elapsed());
+    let started = Instant::now();
+    load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
+    wait_until_all_done(&mut connection, COUNT, 4).await;
+    let updated = seconds(started.elapsed());
+    let pods = COUNT as f64 * 4.0;
+    vec![
+        Figure::new("500 Deployments of 4 pods, created at once", "pods/s", vec![pods / created]),
+        Figure::new("500 Deployments of 4 pods, updated at once", "pods/s", vec![pods / updated]),
+    ]
+}
+
+/// How long a new Deployment waits for its first pod while 2,000 others roll.
+async fn crowd() -> Vec<Figure> {
+    const COUNT: usize = 2000;
+    let server = Server::start(MANY_NODES).await;
+    let mut connection = server.connect().await;
+    wait_for_nodes(&mut connection).await;
+    load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 2).to_string())).await;
+    wait_until_all_done(&mut connection, COUNT, 2).await;
+    load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
+    let mut runs = Vec::new();
+    for number in 0..5 {
+        let name = format!("late{number}");
+        let started = Instant::now();
+        assert_eq!(connection.request("POST", DEPLOYMENTS, &deployment(&name, 1).to_string()).await, 201);
+        wait_until_done(&mut connection, &name, 1).await;
+        runs.push(seconds(started.elapsed()) * 1000.0);
+    }
+    vec![Figure::new("a new Deployment's first pod available, 2,000 others rolling", "ms", runs)]
+}
+
+/// What a control plane costs that has pods and nothing to do.
+async fn idle_with_pods(pods: u32) -> Vec<Figure> {
+    let server = Server::start(MANY_NODES).await;
+    let mut connection = server.connect().await;
+    wait_for_nodes(&mut connection).await;
+    assert_eq!(connection.request("POST", DEPLOYMENTS, &deployment("bench", pods).to_string()).await, 201);
+    wait_until_done(&mut connection, "bench", pods).await;
+    // Events are still being written for a while.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let before = server.cpu_seconds();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let idle = (server.cpu_seconds() - before) / 20.0 * 100.0;
+    vec![
+        Figure::new(&format!("processor, idle with {pods} pods"), "% of one core", vec![idle]),
+        Figure::new(&format!("resident memory with {pods} pods"), "MiB", vec![server.resident_mib()]),
+    ]
 }
