@@ -14,7 +14,7 @@ type Scenario = fn() -> LocalBoxFuture<'static, Vec<Figure>>;
 const CONNECTIONS: usize = 64;
 
 /// Nodes for many pods, which start and stop at once: what is measured is the control plane.
-const MANY_NODES: &[&str] = &["--nodes", "100", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
+const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
 pub(crate) fn all() -> Vec<(&'static str, Scenario)> {
     vec![
@@ -175,7 +175,7 @@ async fn wait_for_nodes(connection: &mut Connection) {
         connection.request("GET", "/api/v1/nodes", "").await;
         let nodes: Value = serde_json::from_slice(&connection.body).unwrap();
         let ready = |node: &Value| node["spec"]["taints"].is_null() && node["status"]["allocatable"].is_object();
-        if nodes["items"].as_array().is_some_and(|items| items.len() == 100 && items.iter().all(ready)) {
+        if nodes["items"].as_array().is_some_and(|items| items.len() == 150 && items.iter().all(ready)) {
             return;
         }
         tokio::time::sleep(POLL).await;
