@@ -10,7 +10,7 @@ use berth_registry::{ApiError, DeleteOptions, PropagationPolicy, Subresource, op
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, ObjectRef, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
+    plan::{EventRecord, ObjectRef, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
@@ -243,14 +243,14 @@ impl Executor {
         }
     }
 
-    /// Slow start: 1, 2, 4, … pods together, no further batch after one in which a pod could not be created.
+    /// In [`SlowStart`] batches.
     async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
-        let (mut carried, mut left, mut batch) = (Carried::default(), count, 1);
-        while left > 0 && carried.error.is_none() {
-            let size = batch.min(left);
+        let mut carried = Carried::default();
+        for size in SlowStart::new(count) {
             carried.add(gather((0..size).map(|_| self.create_pod(template, owner, owner_kind).boxed()).collect()).await);
-            left -= size;
-            batch = size * 2;
+            if carried.error.is_some() {
+                break;
+            }
         }
         carried
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_workloads::{
-    Action, Plan,
+    Plan,
     replica_set::{self, State},
     view::{PodView, ReplicaSetView},
 };
@@ -81,33 +81,13 @@ impl Planner for ReplicaSetPlanner {
         let source = pods.index().source(&set, &related);
         let gates = &self.gates;
         let plan = replica_set::plan(&State { set: &set, counts, next_available_at, pods: &source, last_error, gates, now });
-        self.measure(&plan, pods.index(), &set, now);
+        // The histogram takes floating point numbers; ratios are whole and small.
+        let ratios = plan.deletion_age_ratios.iter().map(|ratio| f64::from(i32::try_from(*ratio).unwrap_or(i32::MAX)));
+        ratios.for_each(|ratio| self.metrics.sorting_deletion_age_ratio.observe(ratio));
         Some(plan)
     }
 
     fn put_off(&self, resource: ResourceName) {
         self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
-    }
-}
-
-impl ReplicaSetPlanner {
-    /// Notes how old the ready pods are that were chosen among others, measured by the youngest ready one.
-    fn measure(&self, plan: &Plan, pods: &PodIndex, set: &ReplicaSetView, now: Timestamp) {
-        let victims = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
-            Action::DeletePods { pods, .. } => Some(pods),
-            _ => None,
-        });
-        let Some(victims) = victims else { return };
-        let ready_since = |pod: &Arc<PodView>| pod.ready_since.filter(|_| pod.ready && pod.is_active());
-        let ready: Vec<_> = pods.controlled_by(&set.meta.uid).filter_map(|pod| Some((&*pod.meta.uid, ready_since(pod)?))).collect();
-        let age = |since: Timestamp| now.duration_since(since).as_millis();
-        let Some(youngest) = ready.iter().map(|(_, since)| age(*since)).min().filter(|age| *age > 0) else { return };
-        let chosen = victims.iter().map(|victim| &*victim.uid).collect::<std::collections::BTreeSet<_>>();
-        let was_sorted = chosen.len() < ready.len();
-        for (_, since) in ready.iter().filter(|(uid, _)| was_sorted && chosen.contains(uid)) {
-            // Whole numbers, as upstream: the ratio's fraction is lost.
-            let ratio = u32::try_from(age(*since) / youngest).unwrap_or(u32::MAX);
-            self.metrics.sorting_deletion_age_ratio.observe(f64::from(ratio));
-        }
     }
 }
