@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod cluster;
 pub mod deployment;
+pub mod disruption;
 pub mod event_ttl;
 pub mod events;
 pub mod executor;

@@ -4,6 +4,7 @@ use crate::{
     cache::{ObjectKey, Warm},
     cluster::{Cluster, ResourceName},
     deployment::{DeploymentCache, DeploymentPlanner},
+    disruption::DisruptionPlanner,
     events::Recorder,
     executor::{Executor, PODS},
     garbage_collector::GarbageCollector,
@@ -102,6 +103,9 @@ impl ControllerManager {
         if self.enabled.contains("podgc") {
             self.start_pod_gc(pods.get(), metadata.get(), events.of("pod-garbage-collector"));
         }
+        if self.enabled.contains("disruption") {
+            self.start_disruption(pods.get(), events.of("controllermanager"));
+        }
         // Handlers are in place: now the caches may fill.
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
@@ -172,6 +176,15 @@ impl ControllerManager {
             clock: Arc::clone(&self.env.clock),
         };
         self.env.spawner.spawn("podgc", Box::pin(collector.run()));
+    }
+
+    fn start_disruption(&self, pods: &Arc<PodCache>, events: Recorder) {
+        let planner = DisruptionPlanner::new(Arc::clone(pods), &self.groups);
+        let queue = self.queue("disruption");
+        planner.wake(&queue);
+        let (caches, start_caches) = (planner.caches(), planner.start_caches());
+        self.run("disruption", planner, queue, events, caches);
+        start_caches(&*self.cluster, &*self.env.spawner, &self.metrics);
     }
 
     /// Has a planner's keys looked at as soon as its caches are complete.

@@ -4,7 +4,7 @@ use crate::{
     cache::{Index, ObjectKey, View},
     cluster::RawObject,
 };
-use berth_workloads::view::{DeploymentView, Meta, PodView, ReplicaSetView};
+use berth_workloads::view::{BudgetView, DeploymentView, Meta, PodView, ReplicaSetView, ScaleView};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A view that carries the whole metadata.
@@ -41,9 +41,11 @@ macro_rules! workload_view {
     };
 }
 
+workload_view!(BudgetView);
 workload_view!(DeploymentView);
 workload_view!(PodView);
 workload_view!(ReplicaSetView);
+workload_view!(ScaleView);
 
 /// Objects by uid and by the uid of their controller; those without one by namespace.
 #[derive(Debug)]

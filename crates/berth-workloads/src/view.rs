@@ -127,7 +127,7 @@ impl PodPhase {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 
-    fn parse(phase: &str) -> Self {
+    pub(crate) fn parse(phase: &str) -> Self {
         match phase {
             "" => Self::Unset,
             "Pending" => Self::Pending,
@@ -350,6 +350,27 @@ impl BudgetView {
     }
 }
 
+/// How many pods an object wants, whatever else it is: what counts of a Deployment, a ReplicaSet or a StatefulSet that a pod goes back to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScaleView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// `spec.replicas`.
+    pub replicas: i32,
+}
+
+impl ScaleView {
+    /// Reads the object's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or `metadata` or `spec.replicas` has another type than a workload's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: wire::Object<wire::ScaleSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
+        let replicas = wire.spec.and_then(|spec| spec.replicas).unwrap_or(1);
+        Ok(Self { meta: wire.metadata.into_meta(revision), replicas })
+    }
+}
+
 /// The wire's form of what the views read.
 mod wire {
     use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
@@ -395,6 +416,11 @@ mod wire {
                 deleted: self.deletion_timestamp,
             }
         }
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct ScaleSpec {
+        pub(super) replicas: Option<i32>,
     }
 
     #[derive(Default, Deserialize)]

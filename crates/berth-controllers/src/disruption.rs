@@ -1,0 +1,135 @@
+//! The disruption controller: which changes wake which budget, and what its plan is made from.
+
+use crate::{
+    cache::{Cache, Delta, ObjectKey, View, Warm},
+    cluster::{Cluster, ResourceName},
+    metrics::Metrics,
+    owners::OwnerIndex,
+    plan_loop::Planner,
+    replica_set::PodCache,
+    worker::Queue,
+};
+use berth_store::env::Spawner;
+use berth_workloads::{
+    Plan,
+    disruption::{self, State},
+    view::{AppsGroup, BudgetView, PodView, ScaleView},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::sync::Arc;
+
+/// The resource of budgets.
+const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
+/// Workloads that pods go back to.
+const WORKLOADS: [&str; 3] = ["deployments", "replicasets", "statefulsets"];
+
+/// All budgets.
+pub type BudgetCache = Cache<BudgetView>;
+/// How many pods the workloads of one kind want.
+pub type ScaleCache = Cache<ScaleView, OwnerIndex<ScaleView>>;
+
+/// Plans PodDisruptionBudgets.
+pub struct DisruptionPlanner {
+    budgets: Arc<BudgetCache>,
+    pods: Arc<PodCache>,
+    scales: Vec<Arc<ScaleCache>>,
+}
+
+impl DisruptionPlanner {
+    /// A planner over `pods` and caches of its own of the workloads in `groups`.
+    #[must_use]
+    pub fn new(pods: Arc<PodCache>, groups: &[AppsGroup]) -> Self {
+        let of_group = |group: &AppsGroup| WORKLOADS.map(|plural| ResourceName { group: group.group(), plural });
+        // StatefulSets are served in upstream's group only.
+        let is_served = |name: &ResourceName| berth_registry::resource::by_name(name.group, name.plural).is_some();
+        let resources = groups.iter().flat_map(of_group).filter(is_served);
+        let scales = resources.map(|resource| Arc::new(ScaleCache::new(resource))).collect();
+        Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), pods, scales }
+    }
+
+    /// Has changes of budgets, pods and workloads put the keys of budgets into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let added = queue.clone();
+        self.budgets.on_change(move |delta| delta.sides().take(1).for_each(|budget| added.add(budget.key())));
+        let (budgets, woken) = (Arc::clone(&self.budgets), queue.clone());
+        self.pods.on_change(move |delta| wake_for_pod(&budgets, &woken, delta));
+        for scales in &self.scales {
+            let (budgets, woken) = (Arc::clone(&self.budgets), queue.clone());
+            scales.on_change(move |delta| wake_for_scale(&budgets, &woken, delta));
+        }
+    }
+
+    /// What plans are made from.
+    #[must_use]
+    pub fn caches(&self) -> Vec<Arc<dyn Warm>> {
+        let own = self.scales.iter().map(|scales| -> Arc<dyn Warm> { Arc::<ScaleCache>::clone(scales) });
+        let (budgets, pods): (Arc<dyn Warm>, Arc<dyn Warm>) =
+            (Arc::<BudgetCache>::clone(&self.budgets), Arc::<PodCache>::clone(&self.pods));
+        [budgets, pods].into_iter().chain(own).collect()
+    }
+
+    /// What starts its own caches; the pods are everybody's. To be called once the caches' handlers are in place.
+    pub fn start_caches(&self) -> impl Fn(&dyn Cluster, &dyn Spawner, &Arc<Metrics>) + use<> {
+        let (budgets, scales) = (Arc::clone(&self.budgets), self.scales.clone());
+        move |cluster, spawner, metrics| {
+            budgets.start(cluster, spawner, metrics);
+            scales.iter().for_each(|scales| scales.start(cluster, spawner, metrics));
+        }
+    }
+
+    fn workload(&self, uid: &str) -> Option<Arc<ScaleView>> {
+        self.scales.iter().find_map(|scales| scales.read().index().by_uid(uid).cloned())
+    }
+
+    fn root(&self, controller: &OwnerReference) -> OwnerReference {
+        let set = if controller.kind == "ReplicaSet" { self.workload(&controller.uid) } else { None };
+        set.and_then(|set| set.meta.controller().cloned()).unwrap_or_else(|| controller.clone())
+    }
+}
+
+/// Wakes the budgets that select the pod or did.
+fn wake_for_pod(budgets: &BudgetCache, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
+    if !matters(delta) {
+        return;
+    }
+    let known = budgets.read();
+    for pod in delta.sides() {
+        let selecting = known.in_namespace(&pod.meta.namespace).filter(|budget| selects(budget, pod));
+        selecting.for_each(|budget| queue.add(budget.key()));
+    }
+}
+
+/// Whether the pod counts differently than before.
+fn matters(delta: &Delta<PodView>) -> bool {
+    let counted = |pod: &PodView| (pod.ready, pod.meta.deleted.is_some());
+    match (&delta.old, &delta.new) {
+        (Some(old), Some(new)) => counted(old) != counted(new) || old.meta.labels != new.meta.labels || old.meta.owners != new.meta.owners,
+        _ => true,
+    }
+}
+
+/// Wakes the budgets of a namespace in which a workload wants another number of pods: which of them it concerns, its pods say.
+fn wake_for_scale(budgets: &BudgetCache, queue: &Queue<ObjectKey>, delta: &Delta<ScaleView>) {
+    let wanted = |side: &Option<Arc<ScaleView>>| side.as_ref().map(|scale| (scale.replicas, scale.meta.owners.clone()));
+    if wanted(&delta.old) == wanted(&delta.new) {
+        return;
+    }
+    for scale in delta.sides().take(1) {
+        budgets.read().in_namespace(&scale.meta.namespace).for_each(|budget| queue.add(budget.key()));
+    }
+}
+
+fn selects(budget: &BudgetView, pod: &PodView) -> bool {
+    budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels))
+}
+
+impl Planner for DisruptionPlanner {
+    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let budget = self.budgets.get(key)?;
+        let known = self.pods.read();
+        let pods = known.in_namespace(&budget.meta.namespace).filter(|pod| selects(&budget, pod)).map(|pod| &**pod).collect();
+        let scale = |owner: &OwnerReference| self.workload(&owner.uid).map(|workload| workload.replicas.into());
+        Some(disruption::plan(&State { budget: &budget, pods, scale: &scale, root: &|owner| self.root(owner), now }))
+    }
+}
