@@ -10,6 +10,7 @@ pub mod disruption;
 pub mod gc;
 pub mod lru;
 pub mod namespace;
+pub mod node_lifecycle;
 pub mod plan;
 pub mod pod_gc;
 pub mod replica_set;

@@ -1,0 +1,232 @@
+//! What becomes of a pod on a node that is not well.
+
+use super::{
+    taints::tolerates,
+    view::{BoundPodView, NodeView, Readiness},
+};
+use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::{PodCondition, Taint},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use serde_json::json;
+
+/// What the plan of one pod is made from.
+pub struct State<'a> {
+    /// The pod.
+    pub pod: &'a BoundPodView,
+    /// Its node.
+    pub node: &'a NodeView,
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// How long a pod may stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stay {
+    /// For good, as things are.
+    Unlimited,
+    /// Until then.
+    Until(Timestamp),
+    /// Not at all.
+    Over,
+}
+
+/// Decides whether the pod still counts as ready, and whether it has to leave.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    if state.pod.phase.is_finished() {
+        return Plan::default();
+    }
+    let stay = if state.pod.deleting { Stay::Unlimited } else { stay(state) };
+    let leaves = match stay {
+        Stay::Unlimited => false,
+        Stay::Until(end) => end <= state.now,
+        Stay::Over => true,
+    };
+    let deletion = leaves.then(|| delete(state));
+    let look_again = if let (Stay::Until(end), false) = (stay, leaves) { Some(end) } else { None };
+    let actions = mark(state, leaves).into_iter().chain(deletion);
+    Plan { stages: actions.map(|action| Stage { actions: vec![action] }).collect(), look_again, ..Plan::default() }
+}
+
+/// The end of the shortest stay that the pod's tolerations allow.
+fn stay(state: &State<'_>) -> Stay {
+    let mut end = None;
+    for taint in state.node.evicting() {
+        // The first that fits counts, as upstream.
+        let Some(toleration) = state.pod.tolerations.iter().find(|toleration| tolerates(toleration, taint)) else { return Stay::Over };
+        if let Some(seconds) = toleration.toleration_seconds {
+            end = [end, stay_until(taint, seconds)].into_iter().flatten().min();
+        }
+    }
+    end.map_or(Stay::Unlimited, Stay::Until)
+}
+
+/// `None` as long as the taint does not say since when it is there: the node's own plan sees to that.
+fn stay_until(taint: &Taint, seconds: i64) -> Option<Timestamp> {
+    let added = taint.time_added.as_ref()?.0;
+    Some(added.saturating_add(SignedDuration::from_secs(seconds.max(0))).expect("a duration of whole seconds has no calendar units"))
+}
+
+/// Writes what the pod's conditions should say, if they do not.
+fn mark(state: &State<'_>, leaves: bool) -> Option<Action> {
+    let mut conditions = state.pod.conditions.clone();
+    let ready = conditions.iter_mut().find(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let lost = ready.filter(|_| matches!(state.node.readiness(), Readiness::NotReady | Readiness::Unknown));
+    let is_lost = lost.is_some();
+    if let Some(ready) = lost {
+        ready.status = "False".to_owned();
+        ready.last_transition_time = Some(Time(state.now));
+    }
+    if leaves {
+        conditions.retain(|condition| condition.type_ != "DisruptionTarget");
+        conditions.push(disruption_target(state));
+    }
+    let warning = is_lost.then(|| event(state.pod, Severity::Warning, "NodeNotReady", "Node is not ready".to_owned()));
+    (conditions != state.pod.conditions).then(|| Action::Patch {
+        target: state.pod.reference(),
+        subresource: Some("status"),
+        patch: json!({"status": {"conditions": conditions}}),
+        reason: format!("of the state of its node {}", state.node.name),
+        events: Outcome { success: warning, failure: None },
+    })
+}
+
+fn disruption_target(state: &State<'_>) -> PodCondition {
+    let stored = state.pod.conditions.iter().find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True");
+    PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some("DeletionByTaintManager".to_owned()),
+        message: Some("Taint manager: deleting due to NoExecute taint".to_owned()),
+        last_transition_time: stored.map_or(Some(Time(state.now)), |condition| condition.last_transition_time.clone()),
+        ..PodCondition::default()
+    }
+}
+
+fn delete(state: &State<'_>) -> Action {
+    let BoundPodView { namespace, name, .. } = state.pod;
+    let marking = event(state.pod, Severity::Normal, "TaintManagerEviction", format!("Marking for deletion Pod {namespace}/{name}"));
+    Action::Delete {
+        // Its condition has just changed its version; the uid still says that it is the same pod.
+        target: ObjectRef { resource_version: None, ..state.pod.reference() },
+        propagation: None,
+        grace_period_seconds: None,
+        reason: format!("it does not, or no longer, tolerate a taint of its node {}", state.node.name),
+        events: Outcome { success: Some(marking), failure: None },
+    }
+}
+
+fn event(pod: &BoundPodView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    EventRecord {
+        about: pod.reference(),
+        about_kind: "Pod",
+        about_api_version: "v1".to_owned(),
+        severity,
+        reason,
+        message,
+        repeat: Repeat::Each,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    fn node(ready: &str, taints: Value) -> NodeView {
+        let json =
+            json!({"metadata": {"name": "n"}, "spec": {"taints": taints}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        NodeView::decode(json.to_string().as_bytes(), 1).expect("a node")
+    }
+
+    fn pod(tolerations: Value) -> BoundPodView {
+        let json = json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"nodeName": "n", "tolerations": tolerations},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]},
+        });
+        BoundPodView::decode(json.to_string().as_bytes(), 7).expect("a pod")
+    }
+
+    /// The taint of a lost node, added at 100.
+    fn unreachable() -> Value {
+        json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"}])
+    }
+
+    /// What is done, in words, and when it looks again.
+    fn check(pod: &BoundPodView, node: &NodeView, now: i64, expected: &[&str], look_again: Option<i64>) {
+        let plan = plan(&State { pod, node, now: at(now) });
+        let word = |action: Action| match action {
+            Action::Patch { target, subresource: Some("status"), patch, .. } => {
+                assert_eq!(target.resource_version.as_deref(), Some("7"));
+                let conditions = patch["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+                conditions.iter().map(|one| format!("{}={}", text(one, "type"), text(one, "status"))).collect::<Vec<_>>().join(" ")
+            }
+            Action::Delete { target, .. } => format!("delete {}", target.uid),
+            other => panic!("{other:?}"),
+        };
+        let done: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).map(word).collect();
+        assert_eq!((done, plan.look_again), (expected.iter().map(|&text| text.to_owned()).collect(), look_again.map(at)));
+    }
+
+    #[test]
+    fn pods_leave_when_what_they_tolerate_is_over() {
+        let unready = "Ready=False PodScheduled=True";
+        let leaving = "Ready=False PodScheduled=True DisruptionTarget=True";
+        let for_seconds =
+            |seconds: i64| json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": seconds}]);
+        let lost = node("Unknown", unreachable());
+        check(&pod(json!([])), &lost, 100, &[leaving, "delete u"], None);
+        check(&pod(for_seconds(300)), &lost, 100, &[unready], Some(400));
+        check(&pod(for_seconds(300)), &lost, 399, &[unready], Some(400));
+        check(&pod(for_seconds(300)), &lost, 400, &[leaving, "delete u"], None);
+        check(&pod(for_seconds(-1)), &lost, 100, &[leaving, "delete u"], None);
+        check(&pod(json!([{"operator": "Exists"}])), &lost, 9999, &[unready], None);
+    }
+
+    #[test]
+    fn the_shortest_stay_counts_and_any_taint_that_is_not_borne_ends_it() {
+        let by_hand = json!([
+            {"key": "a", "effect": "NoExecute", "timeAdded": "1970-01-01T00:01:40Z"},
+            {"key": "b", "effect": "NoExecute", "timeAdded": "1970-01-01T00:00:00Z"},
+            {"key": "c", "effect": "NoSchedule"},
+        ]);
+        let tainted = node("True", by_hand);
+        let bears = |a: i64, b: i64| {
+            pod(
+                json!([{"key": "a", "operator": "Exists", "tolerationSeconds": a}, {"key": "b", "operator": "Exists", "tolerationSeconds": b}]),
+            )
+        };
+        check(&bears(10, 500), &tainted, 100, &[], Some(110));
+        check(&bears(1000, 500), &tainted, 100, &[], Some(500));
+        check(
+            &pod(json!([{"key": "a", "operator": "Exists"}])),
+            &tainted,
+            100,
+            &["Ready=True PodScheduled=True DisruptionTarget=True", "delete u"],
+            None,
+        );
+    }
+
+    #[test]
+    fn a_stay_begins_when_the_taint_says_since_when_it_is_there() {
+        let unstamped = node("True", json!([{"key": "a", "effect": "NoExecute"}]));
+        check(&pod(json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 5}])), &unstamped, 1000, &[], None);
+    }
+
+    #[test]
+    fn nothing_happens_once_the_node_is_well_or_the_pod_is_leaving_or_has_finished() {
+        check(&pod(json!([])), &node("True", json!(null)), 1000, &[], None);
+        let deleting = BoundPodView { deleting: true, ..pod(json!([])) };
+        check(&deleting, &node("Unknown", unreachable()), 1000, &["Ready=False PodScheduled=True"], None);
+        let finished = BoundPodView { phase: crate::view::PodPhase::Failed, ..pod(json!([])) };
+        check(&finished, &node("Unknown", unreachable()), 1000, &[], None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Which taints a node's state calls for, and which taints a pod bears.
+
+use super::view::{NodeView, Readiness};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Taint, Toleration},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Conditions that keep new pods away while they are True, with their taints.
+const PRESSURES: [(&str, &str); 4] = [
+    ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "node.kubernetes.io/disk-pressure"),
+    ("PIDPressure", "node.kubernetes.io/pid-pressure"),
+    ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
+];
+
+/// A taint that is here today and gone tomorrow with a node's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Managed {
+    key: &'static str,
+    effect: &'static str,
+}
+
+/// The node's taints as they should be: those of its state and, as they are, those of others. Each that drives pods away says since when.
+pub(super) fn wanted(node: &NodeView, now: Timestamp) -> Vec<Taint> {
+    let called_for = called_for(node);
+    let is = |taint: &Taint, managed: &Managed| taint.key == managed.key && taint.effect == managed.effect;
+    let is_called_for = |taint: &Taint| called_for.iter().any(|managed| is(taint, managed));
+    let stays = |taint: &&Taint| is_called_for(taint) || !all_managed().any(|managed| is(taint, &managed));
+    let mut taints: Vec<Taint> = node.taints.iter().filter(stays).map(|taint| stamped(taint, now)).collect();
+    for managed in called_for {
+        if !node.taints.iter().any(|taint| is(taint, &managed)) {
+            let (key, effect) = (managed.key.to_owned(), managed.effect.to_owned());
+            taints.push(Taint { key, effect, time_added: Some(Time(now)), value: None });
+        }
+    }
+    taints
+}
+
+/// What a pod may stay for is counted from this time; people who taint a node by hand leave it out.
+fn stamped(taint: &Taint, now: Timestamp) -> Taint {
+    let time_added = if taint.effect == "NoExecute" { taint.time_added.clone().or(Some(Time(now))) } else { taint.time_added.clone() };
+    Taint { time_added, ..taint.clone() }
+}
+
+fn called_for(node: &NodeView) -> Vec<Managed> {
+    let no_schedule = |key| Managed { key, effect: "NoSchedule" };
+    let mut taints = match node.readiness() {
+        Readiness::Ready => vec![],
+        // There is nothing on it yet that could be driven away.
+        Readiness::Unreported => vec![no_schedule(NOT_READY)],
+        Readiness::NotReady => both(NOT_READY),
+        Readiness::Unknown => both(UNREACHABLE),
+    };
+    let is_true = |type_: &str| node.condition(type_).is_some_and(|condition| condition.status == "True");
+    taints.extend(PRESSURES.iter().filter(|(type_, _)| is_true(type_)).map(|(_, key)| no_schedule(key)));
+    if node.unschedulable {
+        taints.push(no_schedule(UNSCHEDULABLE));
+    }
+    taints
+}
+
+fn both(key: &'static str) -> Vec<Managed> {
+    ["NoSchedule", "NoExecute"].map(|effect| Managed { key, effect }).into()
+}
+
+fn all_managed() -> impl Iterator<Item = Managed> {
+    let no_schedule = PRESSURES.iter().map(|(_, key)| *key).chain([UNSCHEDULABLE]).map(|key| Managed { key, effect: "NoSchedule" });
+    no_schedule.chain(both(NOT_READY)).chain(both(UNREACHABLE))
+}
+
+/// Whether a pod with this toleration bears the taint, for a while or for good.
+pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
+        return false;
+    }
+    match text(&toleration.operator).as_str() {
+        "Exists" => true,
+        // Without a key only Exists is valid.
+        "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// `key:effect`, `+` if it says since when, of the taints that the node should have.
+    fn check(conditions: &[(&str, &str)], unschedulable: bool, taints: &[(&str, &str)], expected: &[&str]) {
+        let conditions: Vec<_> = conditions.iter().map(|(type_, status)| json!({"type": type_, "status": status})).collect();
+        let taints: Vec<_> = taints.iter().map(|(key, effect)| json!({"key": key, "effect": effect})).collect();
+        let node = json!({
+            "metadata": {"name": "n"}, "spec": {"unschedulable": unschedulable, "taints": taints}, "status": {"conditions": conditions},
+        });
+        let node = NodeView::decode(node.to_string().as_bytes(), 1).expect("a node");
+        let text = |taint: Taint| {
+            let since = if taint.time_added.is_some() { "+" } else { "" };
+            format!("{}:{}{since}", taint.key.trim_start_matches("node.kubernetes.io/"), taint.effect)
+        };
+        let found: Vec<_> = wanted(&node, Timestamp::UNIX_EPOCH).into_iter().map(text).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn taints_follow_the_state_and_leave_others_alone() {
+        let ready = ("Ready", "True");
+        check(&[], false, &[], &["not-ready:NoSchedule+"]);
+        check(&[ready], false, &[], &[]);
+        check(&[("Ready", "False")], false, &[], &["not-ready:NoSchedule+", "not-ready:NoExecute+"]);
+        check(&[("Ready", "Unknown")], false, &[], &["unreachable:NoSchedule+", "unreachable:NoExecute+"]);
+        check(&[("Ready", "Unknown")], false, &[(NOT_READY, "NoExecute")], &["unreachable:NoSchedule+", "unreachable:NoExecute+"]);
+        check(&[ready], false, &[(UNREACHABLE, "NoExecute"), ("gpu", "NoSchedule")], &["gpu:NoSchedule"]);
+        check(&[ready], true, &[], &["unschedulable:NoSchedule+"]);
+        check(&[ready], true, &[(UNSCHEDULABLE, "NoSchedule")], &["unschedulable:NoSchedule"]);
+        check(&[ready], false, &[(UNSCHEDULABLE, "NoSchedule")], &[]);
+        check(&[ready, ("MemoryPressure", "True"), ("DiskPressure", "Unknown")], false, &[], &["memory-pressure:NoSchedule+"]);
+        check(&[ready], false, &[("by-hand", "NoExecute")], &["by-hand:NoExecute+"]);
+    }
+
+    #[test]
+    fn tolerations_match_by_key_value_and_effect() {
+        let taint = Taint { key: "k".into(), value: Some("v".into()), effect: "NoExecute".into(), time_added: None };
+        let check = |toleration: serde_json::Value, expected: bool| {
+            let toleration: Toleration = serde_json::from_value(toleration).expect("a toleration");
+            assert_eq!(tolerates(&toleration, &taint), expected, "{toleration:?}");
+        };
+        check(json!({"operator": "Exists"}), true);
+        check(json!({"operator": "Exists", "effect": "NoSchedule"}), false);
+        check(json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}), true);
+        check(json!({"key": "k", "value": "v"}), true);
+        check(json!({"key": "k", "operator": "Equal", "value": "w"}), false);
+        check(json!({"key": "other", "operator": "Exists"}), false);
+        check(json!({}), false);
+        check(json!({"key": "k", "operator": "Lt", "value": "v"}), false);
+    }
+}

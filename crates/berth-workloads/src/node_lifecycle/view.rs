@@ -1,0 +1,222 @@
+//! What is read of nodes, their leases and the pods on them.
+
+use crate::{plan::ObjectRef, view::PodPhase};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        coordination::v1::LeaseSpec,
+        core::v1::{NodeCondition, PodCondition, Taint, Toleration},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+/// What is read of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeView {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version of this version.
+    pub revision: u64,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// All its taints, complete: they are written as a whole.
+    pub taints: Vec<Taint>,
+    /// All its conditions, complete likewise.
+    pub conditions: Vec<NodeCondition>,
+}
+
+/// What a node's condition Ready says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// There is no such condition: its kubelet has not reported yet.
+    Unreported,
+    /// True.
+    Ready,
+    /// False: its kubelet says that it is not.
+    NotReady,
+    /// Unknown: its kubelet says nothing any more.
+    Unknown,
+}
+
+/// What is read of a node's lease.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeaseView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name, which is the node's.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// When it was renewed last, by the node's clock.
+    pub renewed: Option<Timestamp>,
+}
+
+/// What is read of a pod on a node that is not well.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BoundPodView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version of this version.
+    pub revision: u64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its node; empty if it has none.
+    pub node_name: String,
+    /// `status.phase`.
+    pub phase: PodPhase,
+    /// Taints that it bears.
+    pub tolerations: Vec<Toleration>,
+    /// All its conditions, complete: they are written as a whole.
+    pub conditions: Vec<PodCondition>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
+struct Wire<Spec, Status> {
+    metadata: ObjectMeta,
+    spec: Option<Spec>,
+    status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeSpec {
+    unschedulable: Option<bool>,
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeStatus {
+    conditions: Option<Vec<NodeCondition>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Option<String>,
+    tolerations: Option<Vec<Toleration>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PodStatus {
+    phase: Option<String>,
+    conditions: Option<Vec<PodCondition>>,
+}
+
+impl NodeView {
+    /// Reads a node's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a node's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: Wire<NodeSpec, NodeStatus> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        Ok(Self {
+            name: wire.metadata.name.unwrap_or_default(),
+            uid: wire.metadata.uid.unwrap_or_default(),
+            revision,
+            created: wire.metadata.creation_timestamp.map(|time| time.0),
+            deleting: wire.metadata.deletion_timestamp.is_some(),
+            unschedulable: spec.unschedulable.unwrap_or(false),
+            taints: spec.taints.unwrap_or_default(),
+            conditions: wire.status.and_then(|status| status.conditions).unwrap_or_default(),
+        })
+    }
+
+    /// What its condition Ready says.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        match self.condition("Ready").map(|condition| condition.status.as_str()) {
+            None => Readiness::Unreported,
+            Some("True") => Readiness::Ready,
+            Some("False") => Readiness::NotReady,
+            Some(_) => Readiness::Unknown,
+        }
+    }
+
+    /// Its taints that drive pods away.
+    pub fn evicting(&self) -> impl Iterator<Item = &Taint> {
+        self.taints.iter().filter(|taint| taint.effect == "NoExecute")
+    }
+
+    /// Whether its pods need looking at: it is not ready, or has taints that drive pods away.
+    #[must_use]
+    pub fn is_troubled(&self) -> bool {
+        matches!(self.readiness(), Readiness::NotReady | Readiness::Unknown) || self.evicting().next().is_some()
+    }
+
+    /// The node, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        reference("nodes", ("", &self.name), &self.uid, self.revision)
+    }
+
+    pub(super) fn condition(&self, type_: &str) -> Option<&NodeCondition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+}
+
+impl LeaseView {
+    /// Reads a lease's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a lease's.
+    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let wire: Wire<LeaseSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
+        Ok(Self {
+            namespace: wire.metadata.namespace.unwrap_or_default(),
+            name: wire.metadata.name.unwrap_or_default(),
+            uid: wire.metadata.uid.unwrap_or_default(),
+            renewed: wire.spec.and_then(|spec| spec.renew_time).map(|time| time.0),
+        })
+    }
+}
+
+impl BoundPodView {
+    /// Reads a pod's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a pod's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: Wire<PodSpec, PodStatus> = serde_json::from_slice(json)?;
+        let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
+        Ok(Self {
+            namespace: wire.metadata.namespace.unwrap_or_default(),
+            name: wire.metadata.name.unwrap_or_default(),
+            uid: wire.metadata.uid.unwrap_or_default(),
+            revision,
+            deleting: wire.metadata.deletion_timestamp.is_some(),
+            node_name: spec.node_name.unwrap_or_default(),
+            phase: PodPhase::parse(status.phase.as_deref().unwrap_or_default()),
+            tolerations: spec.tolerations.unwrap_or_default(),
+            conditions: status.conditions.unwrap_or_default(),
+        })
+    }
+
+    /// The pod, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        reference("pods", (&self.namespace, &self.name), &self.uid, self.revision)
+    }
+}
+
+fn reference(resource: &'static str, (namespace, name): (&str, &str), uid: &str, revision: u64) -> ObjectRef {
+    ObjectRef {
+        group: "",
+        resource,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        resource_version: Some(revision.to_string()),
+    }
+}
