@@ -1,5 +1,7 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
+mod nodes;
+
 use crate::{
     cluster::{Cluster, ObjectName, ResourceName},
     local::LocalCluster,

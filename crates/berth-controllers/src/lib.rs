@@ -15,6 +15,7 @@ pub mod manager;
 pub mod metadata;
 pub mod metrics;
 pub mod namespace;
+pub mod node_lifecycle;
 pub mod own_writes;
 pub mod owners;
 pub mod plan_loop;

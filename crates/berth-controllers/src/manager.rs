@@ -11,6 +11,7 @@ use crate::{
     metadata::MetaCaches,
     metrics::Metrics,
     namespace::NamespaceController,
+    node_lifecycle::NodeLifecycle,
     plan_loop::{PlanLoop, Planner},
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
@@ -106,6 +107,9 @@ impl ControllerManager {
         if self.enabled.contains("disruption") {
             self.start_disruption(pods.get(), events.of("controllermanager"));
         }
+        if self.enabled.contains("nodelifecycle") {
+            self.start_node_lifecycle(pods.get(), events.of("node-controller"));
+        }
         // Handlers are in place: now the caches may fill.
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
@@ -185,6 +189,12 @@ impl ControllerManager {
         let (caches, start_caches) = (planner.caches(), planner.start_caches());
         self.run("disruption", planner, queue, events, caches);
         start_caches(&*self.cluster, &*self.env.spawner, &self.metrics);
+    }
+
+    fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let controller = NodeLifecycle::new(Arc::clone(&self.cluster), Arc::clone(pods), executor, &self.env, &self.metrics);
+        controller.start(&self.env, &self.metrics);
     }
 
     /// Has a planner's keys looked at as soon as its caches are complete.

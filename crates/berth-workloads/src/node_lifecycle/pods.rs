@@ -140,13 +140,13 @@ mod tests {
         Timestamp::from_second(second).expect("a time")
     }
 
-    fn node(ready: &str, taints: Value) -> NodeView {
+    fn node(ready: &str, taints: &Value) -> NodeView {
         let json =
             json!({"metadata": {"name": "n"}, "spec": {"taints": taints}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
         NodeView::decode(json.to_string().as_bytes(), 1).expect("a node")
     }
 
-    fn pod(tolerations: Value) -> BoundPodView {
+    fn pod(tolerations: &Value) -> BoundPodView {
         let json = json!({
             "metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"nodeName": "n", "tolerations": tolerations},
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]},
@@ -182,13 +182,13 @@ mod tests {
         let leaving = "Ready=False PodScheduled=True DisruptionTarget=True";
         let for_seconds =
             |seconds: i64| json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": seconds}]);
-        let lost = node("Unknown", unreachable());
-        check(&pod(json!([])), &lost, 100, &[leaving, "delete u"], None);
-        check(&pod(for_seconds(300)), &lost, 100, &[unready], Some(400));
-        check(&pod(for_seconds(300)), &lost, 399, &[unready], Some(400));
-        check(&pod(for_seconds(300)), &lost, 400, &[leaving, "delete u"], None);
-        check(&pod(for_seconds(-1)), &lost, 100, &[leaving, "delete u"], None);
-        check(&pod(json!([{"operator": "Exists"}])), &lost, 9999, &[unready], None);
+        let lost = node("Unknown", &unreachable());
+        check(&pod(&json!([])), &lost, 100, &[leaving, "delete u"], None);
+        check(&pod(&for_seconds(300)), &lost, 100, &[unready], Some(400));
+        check(&pod(&for_seconds(300)), &lost, 399, &[unready], Some(400));
+        check(&pod(&for_seconds(300)), &lost, 400, &[leaving, "delete u"], None);
+        check(&pod(&for_seconds(-1)), &lost, 100, &[leaving, "delete u"], None);
+        check(&pod(&json!([{"operator": "Exists"}])), &lost, 9999, &[unready], None);
     }
 
     #[test]
@@ -198,16 +198,16 @@ mod tests {
             {"key": "b", "effect": "NoExecute", "timeAdded": "1970-01-01T00:00:00Z"},
             {"key": "c", "effect": "NoSchedule"},
         ]);
-        let tainted = node("True", by_hand);
+        let tainted = node("True", &by_hand);
         let bears = |a: i64, b: i64| {
             pod(
-                json!([{"key": "a", "operator": "Exists", "tolerationSeconds": a}, {"key": "b", "operator": "Exists", "tolerationSeconds": b}]),
+                &json!([{"key": "a", "operator": "Exists", "tolerationSeconds": a}, {"key": "b", "operator": "Exists", "tolerationSeconds": b}]),
             )
         };
         check(&bears(10, 500), &tainted, 100, &[], Some(110));
         check(&bears(1000, 500), &tainted, 100, &[], Some(500));
         check(
-            &pod(json!([{"key": "a", "operator": "Exists"}])),
+            &pod(&json!([{"key": "a", "operator": "Exists"}])),
             &tainted,
             100,
             &["Ready=True PodScheduled=True DisruptionTarget=True", "delete u"],
@@ -217,16 +217,16 @@ mod tests {
 
     #[test]
     fn a_stay_begins_when_the_taint_says_since_when_it_is_there() {
-        let unstamped = node("True", json!([{"key": "a", "effect": "NoExecute"}]));
-        check(&pod(json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 5}])), &unstamped, 1000, &[], None);
+        let unstamped = node("True", &json!([{"key": "a", "effect": "NoExecute"}]));
+        check(&pod(&json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 5}])), &unstamped, 1000, &[], None);
     }
 
     #[test]
     fn nothing_happens_once_the_node_is_well_or_the_pod_is_leaving_or_has_finished() {
-        check(&pod(json!([])), &node("True", json!(null)), 1000, &[], None);
-        let deleting = BoundPodView { deleting: true, ..pod(json!([])) };
-        check(&deleting, &node("Unknown", unreachable()), 1000, &["Ready=False PodScheduled=True"], None);
-        let finished = BoundPodView { phase: crate::view::PodPhase::Failed, ..pod(json!([])) };
-        check(&finished, &node("Unknown", unreachable()), 1000, &[], None);
+        check(&pod(&json!([])), &node("True", &json!(null)), 1000, &[], None);
+        let deleting = BoundPodView { deleting: true, ..pod(&json!([])) };
+        check(&deleting, &node("Unknown", &unreachable()), 1000, &["Ready=False PodScheduled=True"], None);
+        let finished = BoundPodView { phase: crate::view::PodPhase::Failed, ..pod(&json!([])) };
+        check(&finished, &node("Unknown", &unreachable()), 1000, &[], None);
     }
 }

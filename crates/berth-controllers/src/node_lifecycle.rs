@@ -1,0 +1,271 @@
+//! The node lifecycle controller: watches nodes' signs of life, taints those that are not well and has pods leave them.
+//!
+//! Caches say whether something may have to be done; before anything is, node, lease or pod are read anew, past every cache: a controller that
+//! was cut off from the API server must not take its own silence for a node's.
+
+use crate::{
+    cache::{Cache, Delta, ObjectKey, View, Warm},
+    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    executor::{Executor, PODS},
+    lock,
+    metrics::Metrics,
+    replica_set::PodCache,
+    worker::{Looked, Queue, Reconcile},
+};
+use berth_registry::ApiError;
+use berth_store::env::{Clock, Env};
+use berth_workloads::{
+    Plan,
+    node_lifecycle::{
+        BoundPodView, LEASES, LeaseView, NodeView,
+        nodes::{self, Watched},
+        pods,
+    },
+    view::PodView,
+};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
+const LEASE_RESOURCE: ResourceName = ResourceName { group: "coordination.k8s.io", plural: "leases" };
+
+/// How many nodes, and how many pods, are worked on at once.
+const WORKERS: usize = 16;
+
+/// Watches over nodes.
+pub struct NodeLifecycle {
+    world: Arc<World>,
+    node_queue: Queue<ObjectKey>,
+    pod_queue: Queue<ObjectKey>,
+}
+
+/// What looks at nodes and looks at pods share.
+struct World {
+    cluster: Arc<dyn Cluster>,
+    executor: Executor,
+    clock: Arc<dyn Clock>,
+    nodes: Arc<Cache<NodeView>>,
+    leases: Arc<Cache<LeaseView>>,
+    pods: Arc<PodCache>,
+    /// By the node's uid.
+    watched: Mutex<BTreeMap<String, Watched>>,
+}
+
+/// Why something must be looked at again.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("an object cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+}
+
+impl NodeLifecycle {
+    /// A controller over `pods` and caches of its own. To be called before the pods' cache starts.
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, pods: Arc<PodCache>, executor: Executor, env: &Env, metrics: &Metrics) -> Self {
+        let world = Arc::new(World {
+            cluster,
+            executor,
+            clock: Arc::clone(&env.clock),
+            nodes: Arc::new(Cache::new(NODES)),
+            leases: Arc::new(Cache::new(LEASE_RESOURCE)),
+            pods,
+            watched: Mutex::default(),
+        });
+        let queue = |name: &str| Queue::new(name, Arc::clone(&env.clock), metrics);
+        let controller = Self { world, node_queue: queue("nodelifecycle"), pod_queue: queue("nodelifecycle_pods") };
+        controller.wake();
+        controller
+    }
+
+    fn wake(&self) {
+        let (world, node_queue, pod_queue) = (Arc::clone(&self.world), self.node_queue.clone(), self.pod_queue.clone());
+        self.world.nodes.on_change(move |delta| world.take_in_node(delta, &node_queue, &pod_queue));
+        let world = Arc::clone(&self.world);
+        self.world.leases.on_change(move |delta| world.take_in_lease(delta));
+        let (world, queue) = (Arc::clone(&self.world), self.pod_queue.clone());
+        self.world.pods.on_change(move |delta| world.take_in_pod(delta, &queue));
+    }
+
+    /// Starts its caches, and to act once they and the pods are complete.
+    pub fn start(self, env: &Env, metrics: &Arc<Metrics>) {
+        let World { cluster, nodes, leases, .. } = &*self.world;
+        nodes.start(&**cluster, &*env.spawner, metrics);
+        leases.start(&**cluster, &*env.spawner, metrics);
+        let started = env.clone();
+        let begin = async move {
+            let world = self.world;
+            world.nodes.warm().await;
+            world.leases.warm().await;
+            world.pods.warm().await;
+            self.node_queue.start(&started, "nodelifecycle", WORKERS, &Arc::new(NodeLooks(Arc::clone(&world))));
+            self.pod_queue.start(&started, "nodelifecycle pods", WORKERS, &Arc::new(PodLooks(world)));
+        };
+        env.spawner.spawn("nodelifecycle", Box::pin(begin));
+    }
+}
+
+impl World {
+    fn take_in_node(&self, delta: &Delta<NodeView>, node_queue: &Queue<ObjectKey>, pod_queue: &Queue<ObjectKey>) {
+        match &delta.new {
+            Some(node) => drop(self.watch(node, self.lease_of(&node.name).as_deref())),
+            None => delta.old.iter().for_each(|node| drop(lock(&self.watched).remove(&node.uid))),
+        }
+        // A heartbeat alone is no news: the next look is due anyway, and finds it.
+        let state = |node: &NodeView| {
+            let conditions = node.conditions.iter().map(|condition| (condition.type_.clone(), condition.status.clone()));
+            (conditions.collect::<Vec<_>>(), node.taints.clone(), node.unschedulable)
+        };
+        if delta.old.as_deref().map(state) == delta.new.as_deref().map(state) {
+            return;
+        }
+        if let Some(node) = &delta.new {
+            node_queue.add(node.key());
+            // Of a node that is well again nothing is asked: a pod that was to leave it is looked at when it was due, and stays.
+            if node.is_troubled() {
+                self.pods.read().index().on_node(&node.name).for_each(|pod| pod_queue.add(pod.key()));
+            }
+        }
+    }
+
+    fn take_in_lease(&self, delta: &Delta<LeaseView>) {
+        let lease = delta.new.as_ref().filter(|lease| lease.namespace == LEASES);
+        if let Some((lease, node)) = lease.and_then(|lease| Some((lease, self.nodes.get(&ObjectKey::new("", &lease.name))?))) {
+            self.watch(&node, Some(lease));
+        }
+    }
+
+    fn take_in_pod(&self, delta: &Delta<PodView>, queue: &Queue<ObjectKey>) {
+        let Some(pod) = delta.new.as_ref().filter(|pod| !pod.node_name.is_empty() && pod.meta.deleted.is_none()) else { return };
+        if self.nodes.get(&ObjectKey::new("", &pod.node_name)).is_some_and(|node| node.is_troubled()) {
+            queue.add(pod.key());
+        }
+    }
+
+    fn lease_of(&self, node: &str) -> Option<Arc<LeaseView>> {
+        self.leases.get(&ObjectKey::new(LEASES, node))
+    }
+
+    /// Takes in how a node looks now.
+    fn watch(&self, node: &NodeView, lease: Option<&LeaseView>) -> Watched {
+        let mut all = lock(&self.watched);
+        let watched = Watched::observe(all.get(&node.uid), node, lease, self.clock.now());
+        all.insert(node.uid.clone(), watched.clone());
+        watched
+    }
+
+    fn plan_node(&self, node: &NodeView, lease: Option<&LeaseView>) -> Plan {
+        let watched = self.watch(node, lease);
+        nodes::plan(&nodes::State { node, watched: &watched, now: self.clock.now() })
+    }
+
+    async fn look_at_node(&self, name: &str) -> Result<Looked, Unread> {
+        let Some(cached) = self.nodes.get(&ObjectKey::new("", name)) else { return Ok(Looked::Finished) };
+        let plan = self.plan_node(&cached, self.lease_of(name).as_deref());
+        if plan.stages.is_empty() {
+            return Ok(plan.look_again.map_or(Looked::Finished, Looked::Again));
+        }
+        let Some(node) = self.read_node(name).await? else { return Ok(Looked::Finished) };
+        let lease = self.read(LEASE_RESOURCE, LEASES, name).await?.map(|raw| LeaseView::decode(&raw.json)).transpose()?;
+        let plan = self.plan_node(&node, lease.as_ref());
+        Ok(self.carry_out(plan).await)
+    }
+
+    async fn look_at_pod(&self, key: &ObjectKey) -> Result<Looked, Unread> {
+        let Some(raw) = self.read(PODS, &key.namespace, &key.name).await? else { return Ok(Looked::Finished) };
+        let pod = BoundPodView::decode(&raw.json, raw.revision)?;
+        let Some(cached) = self.nodes.get(&ObjectKey::new("", &pod.node_name)) else { return Ok(Looked::Finished) };
+        let plan = |node: &NodeView| pods::plan(&pods::State { pod: &pod, node, now: self.clock.now() });
+        let first = plan(&cached);
+        if first.stages.is_empty() {
+            return Ok(first.look_again.map_or(Looked::Finished, Looked::Again));
+        }
+        let Some(node) = self.read_node(&pod.node_name).await? else { return Ok(Looked::Finished) };
+        Ok(self.carry_out(plan(&node)).await)
+    }
+
+    async fn carry_out(&self, plan: Plan) -> Looked {
+        let look_again: Option<Timestamp> = plan.look_again;
+        match self.executor.carry_out(plan).await.error {
+            Some(error) => {
+                tracing::debug!(%error, "looking again later");
+                Looked::Failed
+            }
+            None => look_again.map_or(Looked::Finished, Looked::Again),
+        }
+    }
+
+    async fn read_node(&self, name: &str) -> Result<Option<NodeView>, Unread> {
+        let raw = self.read(NODES, "", name).await?;
+        Ok(raw.map(|raw| NodeView::decode(&raw.json, raw.revision)).transpose()?)
+    }
+
+    async fn read(&self, resource: ResourceName, namespace: &str, name: &str) -> Result<Option<RawObject>, ApiError> {
+        let at = ObjectName { resource, namespace: namespace.to_owned(), name: name.to_owned() };
+        self.cluster.get(&at).await
+    }
+}
+
+struct NodeLooks(Arc<World>);
+
+struct PodLooks(Arc<World>);
+
+impl Reconcile<ObjectKey> for NodeLooks {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+        Box::pin(async move { or_failed(key, self.0.look_at_node(&key.name).await) })
+    }
+}
+
+impl Reconcile<ObjectKey> for PodLooks {
+    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
+        Box::pin(async move { or_failed(key, self.0.look_at_pod(key).await) })
+    }
+}
+
+fn or_failed(key: &ObjectKey, looked: Result<Looked, Unread>) -> Looked {
+    looked.unwrap_or_else(|error| {
+        tracing::debug!(%key, %error, "looking again later");
+        Looked::Failed
+    })
+}
+
+impl View for NodeView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        Self::decode(&raw.json, raw.revision)
+    }
+    fn namespace(&self) -> &str {
+        ""
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn is_being_deleted(&self) -> bool {
+        self.deleting
+    }
+}
+
+impl View for LeaseView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        Self::decode(&raw.json)
+    }
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn is_being_deleted(&self) -> bool {
+        false
+    }
+}
