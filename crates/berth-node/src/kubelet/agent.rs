@@ -24,7 +24,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -54,6 +54,8 @@ pub struct Nodes {
 #[derive(Default)]
 struct Held {
     pods: BTreeMap<Uid, HeldPod>,
+    /// Pods that a newer version said not to be ready although they had been reported so.
+    contradicted: BTreeSet<Uid>,
     addresses: Addresses,
 }
 
@@ -104,6 +106,18 @@ impl Nodes {
 
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports pods again that others said not to be ready while the node counted as lost. To be called with each heartbeat, and not at once: the
+    /// node must count as well first, or the two would contradict each other without end.
+    pub(super) fn insist(&self) {
+        let mut held = self.held();
+        for uid in std::mem::take(&mut held.contradicted) {
+            if let Some(pod) = held.pods.get_mut(&uid).filter(|pod| pod.is_contradicted()) {
+                pod.reported = None;
+                self.queue.add(uid);
+            }
+        }
     }
 
     fn index_of(&self, node_name: &str) -> Option<u32> {
@@ -204,7 +218,11 @@ impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
     fn take_in(&mut self, pod: &Arc<PodView>, node: u32, latencies: Latencies, now: Timestamp) -> bool {
         if let Some(held) = self.pods.get_mut(pod.uid.as_str()) {
-            return held.update(pod, now);
+            let due = held.update(pod, now);
+            if held.is_contradicted() {
+                self.contradicted.insert(pod.uid.as_str().into());
+            }
+            return due;
         }
         if pod.is_finished() && pod.deletion_deadline.is_none() {
             return false;
@@ -263,6 +281,12 @@ impl HeldPod {
             self.stage = stage;
         }
         true
+    }
+
+    fn is_contradicted(&self) -> bool {
+        matches!(self.stage, Stage::Running { ready: true, .. })
+            && self.reported.as_ref() == Some(&self.stage)
+            && !self.view.status.is_ready()
     }
 
     fn passes_soon(&self, now: Timestamp) -> bool {

@@ -8,7 +8,7 @@ use crate::scheduler::NodeView;
 use berth_api::k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::MicroTime};
 use berth_controllers::{
     ObjectName, ResourceName,
-    cache::{Cache, Warm},
+    cache::{Cache, ObjectKey, Warm},
     metrics::Metrics,
 };
 use berth_registry::{ApiError, DeleteOptions, Subresource};
@@ -41,6 +41,8 @@ async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
     let mut uids: BTreeMap<u32, String> = BTreeMap::new();
     loop {
         let now = nodes.env.clock.now();
+        uids.retain(|index, uid| is_known_well(known, *index, uid));
+        nodes.insist();
         let missing = (0..nodes.count).filter(|index| !uids.contains_key(index));
         let registered: Vec<(u32, String)> = stream::iter(missing)
             .map(|index| register(nodes, index, now))
@@ -52,6 +54,12 @@ async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
         stream::iter(&uids).for_each_concurrent(CONCURRENCY, |(index, uid)| renew(nodes, *index, uid, now)).await;
         nodes.env.clock.sleep_until(now + RENEWAL).await;
     }
+}
+
+/// Whether the cluster does not take the node for lost (this process may have been stopped for a while), nor for another of its name. One that
+/// somebody has deleted stays so.
+fn is_known_well(known: &Cache<NodeView>, index: u32, uid: &str) -> bool {
+    known.get(&ObjectKey::new("", &node::name(index))).is_none_or(|node| node.ready && node.uid == uid)
 }
 
 /// Simulated nodes of an earlier run with more nodes: they are switched off for good.

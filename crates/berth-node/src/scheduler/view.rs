@@ -95,6 +95,8 @@ pub struct NodeView {
     pub taints: Vec<Taint>,
     /// What it has for pods.
     pub allocatable: Amounts,
+    /// Whether its condition Ready is True.
+    pub ready: bool,
 }
 
 impl View for PodView {
@@ -131,6 +133,7 @@ impl View for NodeView {
             unschedulable: wire.spec.unschedulable,
             taints: wire.spec.taints.unwrap_or_default(),
             allocatable: Amounts::from_wire(&wire.status.allocatable),
+            ready: wire.status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
         })
     }
 
@@ -171,6 +174,7 @@ struct WireNodeSpec {
 #[serde(default)]
 struct WireNodeStatus {
     allocatable: WireAmounts,
+    conditions: Vec<WireCondition>,
 }
 
 #[derive(Deserialize)]
