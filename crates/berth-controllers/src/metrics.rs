@@ -1,13 +1,14 @@
 //! Metrics of work queues and controllers, under upstream's names, labels and buckets.
 
 use crate::worker::RunningWork;
-use jiff::Timestamp;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector, exponential_buckets,
+    core::{Collector, Desc},
+    exponential_buckets,
+    proto::MetricFamily,
 };
 use std::{
-    sync::{Mutex, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -17,10 +18,8 @@ pub struct Metrics {
     adds: IntCounterVec,
     queue_duration: HistogramVec,
     work_duration: HistogramVec,
-    unfinished: GaugeVec,
-    longest: GaugeVec,
+    running: RunningGauges,
     retries: IntCounterVec,
-    running: Mutex<Vec<Running>>,
     /// `replicaset_controller_sorting_deletion_age_ratio`.
     pub sorting_deletion_age_ratio: Histogram,
     /// `replicaset_controller_stale_sync_skips_total`, by group and resource.
@@ -29,6 +28,14 @@ pub struct Metrics {
     pub resources_sync_errors: IntCounter,
     /// `berth_events_dropped_total`: events not written, because there were too many.
     pub events_dropped: IntCounter,
+}
+
+/// The gauges of running work. Brought up to date when they are scraped, so that nothing runs while nobody looks.
+#[derive(Clone)]
+struct RunningGauges {
+    unfinished: GaugeVec,
+    longest: GaugeVec,
+    followed: Arc<Mutex<Vec<Running>>>,
 }
 
 struct Running {
@@ -81,16 +88,8 @@ impl Metrics {
                 registry,
                 HistogramVec::new(duration("workqueue_work_duration_seconds", "How long processing a key took"), name)?,
             )?,
-            unfinished: register(
-                registry,
-                GaugeVec::new(Opts::new("workqueue_unfinished_work_seconds", "Sum of the ages of keys being processed"), name)?,
-            )?,
-            longest: register(
-                registry,
-                GaugeVec::new(Opts::new("workqueue_longest_running_processor_seconds", "Age of the oldest key being processed"), name)?,
-            )?,
+            running: register(registry, RunningGauges::new(name)?)?,
             retries: register(registry, IntCounterVec::new(Opts::new("workqueue_retries_total", "Delayed and rate limited adds"), name)?)?,
-            running: Mutex::default(),
             sorting_deletion_age_ratio: register(registry, Histogram::with_opts(age_ratio)?)?,
             stale_sync_skips: register(
                 registry,
@@ -123,23 +122,40 @@ impl Metrics {
         }
     }
 
-    /// From now on [`Metrics::refresh`] shows the running work of the queue `name`, until it is dropped.
+    /// From now on the gauges show the running work of the queue `name`, until it is dropped.
     pub(crate) fn follow(&self, name: &str, work: Weak<dyn RunningWork>) {
-        let label = &[name];
-        let running =
-            Running { work, unfinished: self.unfinished.with_label_values(label), longest: self.longest.with_label_values(label) };
-        crate::lock(&self.running).push(running);
+        let RunningGauges { unfinished, longest, followed } = &self.running;
+        let running = Running { work, unfinished: unfinished.with_label_values(&[name]), longest: longest.with_label_values(&[name]) };
+        crate::lock(followed).push(running);
+    }
+}
+
+impl RunningGauges {
+    fn new(label: &[&str]) -> Result<Self, prometheus::Error> {
+        let unfinished = Opts::new("workqueue_unfinished_work_seconds", "Sum of the ages of keys being processed");
+        let longest = Opts::new("workqueue_longest_running_processor_seconds", "Age of the oldest key being processed");
+        Ok(Self { unfinished: GaugeVec::new(unfinished, label)?, longest: GaugeVec::new(longest, label)?, followed: Arc::default() })
     }
 
-    /// Brings the gauges of running work up to `now`. To be called before each scrape.
-    pub fn refresh(&self, now: Timestamp) {
-        crate::lock(&self.running).retain(|running| {
+    fn refresh(&self) {
+        crate::lock(&self.followed).retain(|running| {
             let Some(work) = running.work.upgrade() else { return false };
-            let ages = work.ages(now);
+            let ages = work.ages();
             running.unfinished.set(ages.sum.as_secs_f64());
             running.longest.set(ages.longest.as_secs_f64());
             true
         });
+    }
+}
+
+impl Collector for RunningGauges {
+    fn desc(&self) -> Vec<&Desc> {
+        self.unfinished.desc().into_iter().chain(self.longest.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.refresh();
+        self.unfinished.collect().into_iter().chain(self.longest.collect()).collect()
     }
 }
 

@@ -17,18 +17,18 @@ use std::{
 /// A [`WorkQueue`] that several tasks share. Cheap to clone.
 pub struct Queue<K> {
     shared: Arc<Shared<K>>,
-    clock: Arc<dyn Clock>,
 }
 
 struct Shared<K> {
+    clock: Arc<dyn Clock>,
     queue: Mutex<WorkQueue<K>>,
     wake: Event,
 }
 
 /// What a queue's workers are busy with.
 pub trait RunningWork: Send + Sync {
-    /// Ages of the keys being processed.
-    fn ages(&self, now: Timestamp) -> RunningAges;
+    /// Ages, now, of the keys being processed.
+    fn ages(&self) -> RunningAges;
 }
 
 /// What a look at one key came to.
@@ -53,27 +53,27 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     #[must_use]
     pub fn new(name: &str, clock: Arc<dyn Clock>, metrics: &Metrics) -> Self {
         let queue = WorkQueue::new(Some(metrics.queue(name)));
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), wake: Event::new() });
+        let shared = Arc::new(Shared { clock, queue: Mutex::new(queue), wake: Event::new() });
         let running: Arc<dyn RunningWork> = Arc::<Shared<K>>::clone(&shared);
         metrics.follow(name, Arc::downgrade(&running));
-        Self { shared, clock }
+        Self { shared }
     }
 
     /// [`WorkQueue::add`].
     pub fn add(&self, key: K) {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         self.change(|queue| queue.add(key, now));
     }
 
     /// [`WorkQueue::add_after`].
     pub fn add_after(&self, key: K, at: Timestamp) {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         self.change(|queue| queue.add_after(key, at, now));
     }
 
     /// [`WorkQueue::add_rate_limited`].
     pub fn add_rate_limited(&self, key: K) {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         self.change(|queue| queue.add_rate_limited(key, now));
     }
 
@@ -83,13 +83,13 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
             let changed = self.shared.wake.listen();
             let wakeup = {
                 let mut queue = lock(&self.shared.queue);
-                match queue.pop(self.clock.now()) {
+                match queue.pop(self.shared.clock.now()) {
                     Some(key) => return key,
                     None => queue.next_wakeup(),
                 }
             };
             match wakeup {
-                Some(at) => drop(select(changed, self.clock.sleep_until(at)).await),
+                Some(at) => drop(select(changed, self.shared.clock.sleep_until(at)).await),
                 None => changed.await,
             }
         }
@@ -97,7 +97,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
 
     /// Gives a key back that [`Queue::next`] gave out.
     pub fn finish(&self, key: &K, looked: &Looked) {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         self.change(|queue| {
             match looked {
                 Looked::Failed => queue.add_rate_limited(key.clone(), now),
@@ -141,12 +141,12 @@ async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, r
 
 impl<K> Clone for Queue<K> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<K: Ord + Clone + Send + Sync> RunningWork for Shared<K> {
-    fn ages(&self, now: Timestamp) -> RunningAges {
-        lock(&self.queue).running(now)
+    fn ages(&self) -> RunningAges {
+        lock(&self.queue).running(self.clock.now())
     }
 }
