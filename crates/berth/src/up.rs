@@ -11,7 +11,7 @@ use crate::{
 use berth_api::{FeatureGates, apps::Deployment};
 use berth_apiserver::{Config, Kubeconfig, Pki, PkiOptions, Readiness, Server};
 use berth_controllers::{
-    Cluster,
+    Cluster, event_ttl,
     events::Recorder,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
@@ -156,6 +156,7 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
         groups: vec![AppsGroup::Apps],
     };
     manager.start();
+    event_ttl::start(registry.clone(), env);
     let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
     if settings.controllers.contains("scheduler") {
         Scheduler::start(&cluster, env, &events, &metrics);
