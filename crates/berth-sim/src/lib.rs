@@ -1,1 +1,31 @@
-//! berth-sim
+//! A whole control plane on one thread, under a virtual clock, from one seed.
+//!
+//! The registry, the controllers, the scheduler and the simulated nodes are the ones that `berth up` runs; only what they stand on is
+//! made: time, randomness and tasks ([`executor`], [`rng`]), the way between a controller and the API ([`network`]), and the store's
+//! scheduling ([`store`]). Start with [`World`].
+//!
+//! # Determinism
+//! The seed decides which task runs next, how long calls take, what gets lost, and every name and uid. Time passes only when nobody has
+//! anything to do. The same seed and the same calls of [`World`] give the same log, byte for byte.
+//!
+//! # Checks
+//! After every step of every task the changes of the store are replayed, one by one, into a [`check::Checker`]. A violated limit panics,
+//! with the seed that replays it.
+
+pub mod check;
+pub mod executor;
+mod facts;
+pub mod network;
+pub mod rng;
+pub mod seeds;
+pub mod store;
+mod world;
+
+pub use world::{Options, Part, World};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks. There is one thread: a lock is never contended, and a holder that panicked ends the test.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

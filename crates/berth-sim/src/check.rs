@@ -1,0 +1,275 @@
+//! What must hold after every change of the store.
+
+use crate::facts::{Deployment, Pod, ReplicaSet};
+use berth_store::env::Timestamp;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Uid = String;
+
+/// A limit that was passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+/// The cluster as the store shows it, followed change by change.
+///
+/// Limits depend on what a controller may not have seen yet: a Deployment that shrinks from 100 to 50 pods may still get pods for a
+/// moment. Its bounds therefore widen at once and tighten when every controller involved has reported the newest generation and what there is
+/// lies within the new bounds. While the size stays the same, that is: exactly `replicas + maxSurge` and `replicas - maxUnavailable`.
+#[derive(Default)]
+pub struct Checker {
+    pods: BTreeMap<Uid, Pod>,
+    sets: BTreeMap<Uid, ReplicaSet>,
+    deployments: BTreeMap<Uid, Deployment>,
+    /// Also of sets that are gone.
+    deployment_of_set: BTreeMap<Uid, Uid>,
+    deployment_bounds: BTreeMap<Uid, Bounds>,
+    /// The most pods that each set may have.
+    set_bounds: BTreeMap<Uid, i64>,
+    /// Pods that the test deleted itself.
+    deleted_by_hand: BTreeSet<Uid>,
+}
+
+/// What a Deployment is held to, and what it had at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    ceiling: i64,
+    floor: i64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    live: i64,
+    terminating: i64,
+    available: i64,
+    /// The sum of the sets' sizes.
+    wanted: i64,
+    /// What the sets may come to, or still have, with the pods that leave.
+    committed: i64,
+    /// Pods that leave or are missing by no controller's doing.
+    by_hand: i64,
+}
+
+/// One change of the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed<'a> {
+    /// The plural of the resource, and its group: `apps/deployments`, `core/pods`.
+    pub resource: &'a str,
+    /// The new object, or the last one.
+    pub json: &'a [u8],
+    /// Whether it is there now.
+    pub presence: Presence,
+}
+
+/// Whether an object is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It was made or changed.
+    There,
+    /// It was there before.
+    Gone,
+}
+
+impl Checker {
+    /// Takes a change in; gives what was most essential about the object, for the log.
+    ///
+    /// # Errors
+    /// The first limit that the change has passed.
+    pub fn take_in(&mut self, changed: &Changed<'_>, now: Timestamp) -> Result<String, Violation> {
+        match changed.resource {
+            "core/pods" => self.take_in_pod(decode(changed), changed.presence, now),
+            "apps/replicasets" => self.take_in_set(decode(changed), changed.presence, now),
+            "apps/deployments" => self.take_in_deployment(decode(changed), changed.presence, now),
+            _ => Ok(format!("{} bytes", changed.json.len())),
+        }
+    }
+
+    /// The test is about to delete this pod: what follows from that is no controller's fault.
+    pub fn delete_by_hand(&mut self, pod: &str) {
+        let uid = self.pods.values().find(|known| known.metadata.name == pod).map(|known| known.metadata.uid.clone());
+        self.deleted_by_hand.extend(uid);
+    }
+
+    /// Whether `kubectl rollout status` would call this Deployment rolled out.
+    #[must_use]
+    pub fn is_rolled_out(&self, deployment: &str) -> bool {
+        self.deployments.values().any(|known| known.metadata.name == deployment && known.is_rolled_out())
+    }
+
+    /// The names of pods that nobody has asked to go, in order.
+    #[must_use]
+    pub fn live_pods(&self) -> BTreeSet<&str> {
+        self.pods.values().filter(|pod| pod.is_live()).map(|pod| pod.metadata.name.as_str()).collect()
+    }
+
+    /// How many pods are there, whatever their state.
+    #[must_use]
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    fn take_in_pod(&mut self, pod: Pod, presence: Presence, now: Timestamp) -> Result<String, Violation> {
+        let (text, set) = (pod.to_string(), pod.metadata.controller().to_owned());
+        let uid = pod.metadata.uid.clone();
+        let is_new = match presence {
+            Presence::There => {
+                self.check_place(&pod)?;
+                self.pods.insert(uid, pod).is_none()
+            }
+            Presence::Gone => {
+                self.pods.remove(&uid);
+                false
+            }
+        };
+        if is_new {
+            self.check_set(&set)?;
+        }
+        self.tighten_set(&set);
+        if let Some(deployment) = self.deployment_of_set.get(&set).cloned() {
+            self.check_deployment(&deployment, now)?;
+        }
+        Ok(text)
+    }
+
+    fn take_in_set(&mut self, set: ReplicaSet, presence: Presence, now: Timestamp) -> Result<String, Violation> {
+        let (text, uid, deployment) = (set.to_string(), set.metadata.uid.clone(), set.metadata.controller().to_owned());
+        match presence {
+            Presence::There => drop(self.sets.insert(uid.clone(), set)),
+            Presence::Gone => drop(self.sets.remove(&uid)),
+        }
+        self.deployment_of_set.insert(uid.clone(), deployment.clone());
+        self.tighten_set(&uid);
+        self.check_deployment(&deployment, now)?;
+        Ok(text)
+    }
+
+    fn take_in_deployment(&mut self, deployment: Deployment, presence: Presence, now: Timestamp) -> Result<String, Violation> {
+        let (text, uid) = (deployment.to_string(), deployment.metadata.uid.clone());
+        match presence {
+            Presence::There => drop(self.deployments.insert(uid.clone(), deployment)),
+            Presence::Gone => drop((self.deployments.remove(&uid), self.deployment_bounds.remove(&uid))),
+        }
+        self.check_deployment(&uid, now)?;
+        Ok(text)
+    }
+
+    /// A pod keeps its node, and has its address for itself.
+    fn check_place(&self, pod: &Pod) -> Result<(), Violation> {
+        let Pod { metadata, spec, status } = pod;
+        if let Some(before) = self.pods.get(&metadata.uid).map(|before| &before.spec.node_name)
+            && !before.is_empty()
+            && *before != spec.node_name
+        {
+            return violated(format!("pod {} was bound to {before} and is bound to {:?} now", metadata.name, spec.node_name));
+        }
+        let shares = |other: &&Pod| other.metadata.uid != metadata.uid && !other.is_finished() && other.status.pod_ip == status.pod_ip;
+        if !pod.is_finished()
+            && !status.pod_ip.is_empty()
+            && let Some(other) = self.pods.values().find(shares)
+        {
+            return violated(format!("pods {} and {} both have the address {}", metadata.name, other.metadata.name, status.pod_ip));
+        }
+        Ok(())
+    }
+
+    /// No pod is created beyond what a set asks for.
+    fn check_set(&self, uid: &str) -> Result<(), Violation> {
+        let (Some(set), Some(bound)) = (self.sets.get(uid), self.set_bounds.get(uid)) else { return Ok(()) };
+        let live = self.live_of(uid);
+        if live > *bound {
+            return violated(format!("ReplicaSet {} has {live} pods that stay, and never wanted more than {bound}", set.metadata.name));
+        }
+        Ok(())
+    }
+
+    fn tighten_set(&mut self, uid: &str) {
+        let Some(set) = self.sets.get(uid) else { return };
+        let (size, live) = (set.spec.replicas, self.live_of(uid));
+        let settled = set.status.observed_generation == set.metadata.generation && live <= size;
+        let bound = self.set_bounds.entry(uid.to_owned()).or_default();
+        *bound = if settled { size } else { size.max(*bound) };
+    }
+
+    fn live_of(&self, set: &str) -> i64 {
+        count(self.pods.values().filter(|pod| pod.is_live() && pod.metadata.controller() == set))
+    }
+
+    fn check_deployment(&mut self, uid: &str, now: Timestamp) -> Result<(), Violation> {
+        let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
+        let after = self.counts(deployment, now);
+        let Bounds { ceiling, floor, counts: before } = self.deployment_bounds.get(uid).copied().unwrap_or(Bounds {
+            ceiling: deployment.max(),
+            floor: deployment.min_available(),
+            counts: after,
+        });
+        let (ceiling, floor) = (ceiling.max(deployment.max()), floor.min(deployment.min_available()));
+        if deployment.metadata.deletion_timestamp.is_none() {
+            check_counts(deployment, before, after, (ceiling, floor))?;
+        }
+        let settled = self.is_settled(deployment, after);
+        let bounds = if settled { (deployment.max(), deployment.min_available()) } else { (ceiling, floor) };
+        self.deployment_bounds.insert(uid.to_owned(), Bounds { ceiling: bounds.0, floor: bounds.1, counts: after });
+        Ok(())
+    }
+
+    fn counts(&self, deployment: &Deployment, now: Timestamp) -> Counts {
+        let is_ours = |set: &str| self.deployment_of_set.get(set).is_some_and(|owner| *owner == deployment.metadata.uid);
+        let pods: Vec<&Pod> = self.pods.values().filter(|pod| is_ours(pod.metadata.controller())).collect();
+        let count_if = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)));
+        let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
+        let terminating = count_if(&Pod::is_terminating);
+        let most = |set: &&ReplicaSet| set.spec.replicas.max(self.live_of(&set.metadata.uid));
+        Counts {
+            live: count_if(&Pod::is_live),
+            terminating,
+            available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
+            wanted: sets.iter().map(|set| set.spec.replicas).sum(),
+            committed: sets.iter().map(most).sum::<i64>() + terminating,
+            by_hand: count_if(&|pod| pod.is_terminating() && self.deleted_by_hand.contains(&pod.metadata.uid)),
+        }
+    }
+
+    /// Everybody involved has seen the newest generations, and the limits of now are kept.
+    fn is_settled(&self, deployment: &Deployment, counts: Counts) -> bool {
+        let sets = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid);
+        deployment.status.observed_generation == deployment.metadata.generation
+            && sets.into_iter().all(|set| set.status.observed_generation == set.metadata.generation)
+            && counts.live.max(counts.wanted) <= deployment.max()
+            && counts.available >= deployment.min_available()
+    }
+}
+
+/// What one step may not do.
+fn check_counts(deployment: &Deployment, before: Counts, after: Counts, (ceiling, floor): (i64, i64)) -> Result<(), Violation> {
+    let name = &deployment.metadata.name;
+    let passed = |what: &str, had: i64, has: i64, most: i64| {
+        if has > had && has > most { violated(format!("Deployment {name}: {what} went from {had} to {has}, at most {most} are allowed")) } else { Ok(()) }
+    };
+    passed("the sizes of all ReplicaSets", before.wanted, after.wanted, ceiling)?;
+    if deployment.is_rolling() {
+        passed("pods that stay", before.live, after.live, ceiling)?;
+        if after.by_hand == 0 && before.available >= floor && after.available < floor {
+            let (had, has) = (before.available, after.available);
+            return violated(format!("Deployment {name}: available pods went from {had} to {has}, at least {floor} must stay"));
+        }
+    }
+    if deployment.waits_for_termination() {
+        let most = ceiling + after.by_hand;
+        passed("pods with those that leave", before.live + before.terminating, after.live + after.terminating, most)?;
+        passed("what pods may come to with those that leave", before.committed, after.committed, most)?;
+    }
+    Ok(())
+}
+
+fn violated<T>(text: String) -> Result<T, Violation> {
+    Err(Violation(text))
+}
+
+fn count(items: impl Iterator) -> i64 {
+    i64::try_from(items.count()).expect("few enough to be in memory")
+}
+
+fn decode<T: DeserializeOwned>(changed: &Changed<'_>) -> T {
+    serde_json::from_slice(changed.json).expect("the store holds what the API server has checked")
+}

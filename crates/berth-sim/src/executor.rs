@@ -1,0 +1,352 @@
+//! Tasks on one thread, and their time.
+
+use crate::{
+    lock,
+    rng::{Purpose, SeededRng},
+};
+use berth_store::env::{Clock, Rng, Spawner, Timestamp};
+use futures::future::BoxFuture;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// Which of several tasks that could run is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The one that was woken first.
+    Fifo,
+    /// Any, by the seed: seeds explore interleavings.
+    Seeded,
+}
+
+/// Runs tasks one poll at a time. Time stands still while any task can run, then jumps to the next timer. Cheap to clone.
+#[derive(Clone)]
+pub struct Executor(Arc<State>);
+
+struct State {
+    order: Order,
+    rng: SeededRng,
+    now: Mutex<Timestamp>,
+    timers: Mutex<Timers>,
+    tasks: Mutex<Tasks>,
+    ready: Arc<Mutex<Ready>>,
+}
+
+#[derive(Default)]
+struct Timers {
+    wakers: BTreeMap<(Timestamp, u64), Waker>,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Tasks {
+    /// Those that wait or could run; the one being polled is taken out.
+    idle: BTreeMap<TaskId, Task>,
+    next: u64,
+    processes: u64,
+    dead: BTreeSet<u64>,
+}
+
+struct Task {
+    process: u64,
+    future: BoxFuture<'static, ()>,
+}
+
+type TaskId = u64;
+
+/// Tasks that could run, each once, in the order in which they were woken.
+#[derive(Default)]
+struct Ready {
+    queue: Vec<TaskId>,
+    queued: BTreeSet<TaskId>,
+}
+
+/// What [`Executor::step`] found to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A task was polled.
+    Ran,
+    /// Nobody had anything to do; it is later now.
+    TimePassed,
+    /// Nobody has anything to do before the given time: it is that time now.
+    Quiet,
+}
+
+impl Executor {
+    /// An executor without tasks, at `now`.
+    #[must_use]
+    pub fn new(seed: u64, order: Order, now: Timestamp) -> Self {
+        Self(Arc::new(State {
+            order,
+            rng: SeededRng::new(seed, Purpose::Order),
+            now: Mutex::new(now),
+            timers: Mutex::default(),
+            tasks: Mutex::default(),
+            ready: Arc::default(),
+        }))
+    }
+
+    /// A new process: tasks that can be stopped together.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        let mut tasks = lock(&self.0.tasks);
+        tasks.processes += 1;
+        Process { executor: self.clone(), id: tasks.processes }
+    }
+
+    /// Polls one task or, if none can run, lets time pass to the next timer, at most to `until`.
+    pub fn step(&self, until: Timestamp) -> Step {
+        match self.next_ready() {
+            Some(id) => {
+                self.poll(id);
+                Step::Ran
+            }
+            None => self.pass_time(until),
+        }
+    }
+
+    fn next_ready(&self) -> Option<TaskId> {
+        let mut ready = lock(&self.0.ready);
+        let count = ready.queue.len() as u64;
+        let at = match self.0.order {
+            _ if count == 0 => return None,
+            Order::Fifo => 0,
+            Order::Seeded => self.0.rng.below(count),
+        };
+        let id = ready.queue.remove(usize::try_from(at).expect("it is an index"));
+        ready.queued.remove(&id);
+        Some(id)
+    }
+
+    fn poll(&self, id: TaskId) {
+        let Some(mut task) = lock(&self.0.tasks).idle.remove(&id) else { return };
+        let waker = Waker::from(Arc::new(TaskWaker { id, ready: Arc::clone(&self.0.ready) }));
+        if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            let mut tasks = lock(&self.0.tasks);
+            if !tasks.dead.contains(&task.process) {
+                tasks.idle.insert(id, task);
+            }
+        }
+    }
+
+    fn pass_time(&self, until: Timestamp) -> Step {
+        let next = lock(&self.0.timers).wakers.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= until);
+        let mut now = lock(&self.0.now);
+        *now = next.unwrap_or(until).max(*now);
+        let reached = *now;
+        drop(now);
+        if next.is_none() {
+            return Step::Quiet;
+        }
+        loop {
+            let due = {
+                let mut timers = lock(&self.0.timers);
+                if timers.wakers.first_key_value().is_none_or(|((at, _), _)| *at > reached) {
+                    return Step::TimePassed;
+                }
+                timers.wakers.pop_first()
+            };
+            due.into_iter().for_each(|(_, waker)| waker.wake());
+        }
+    }
+
+    fn start(&self, process: u64, future: BoxFuture<'static, ()>) {
+        let mut tasks = lock(&self.0.tasks);
+        if tasks.dead.contains(&process) {
+            return;
+        }
+        tasks.next += 1;
+        let id = tasks.next;
+        tasks.idle.insert(id, Task { process, future });
+        drop(tasks);
+        lock(&self.0.ready).add(id);
+    }
+}
+
+impl Clock for Executor {
+    fn now(&self) -> Timestamp {
+        *lock(&self.0.now)
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        Box::pin(Sleep { executor: self.clone(), at, timer: None })
+    }
+}
+
+/// A set of tasks that live and die together, as those of an operating system's process. Cheap to clone.
+#[derive(Clone)]
+pub struct Process {
+    executor: Executor,
+    id: u64,
+}
+
+impl Process {
+    /// Stops all its tasks where they stand, without any of them noticing. Nothing it starts later runs.
+    pub fn kill(&self) {
+        let mut tasks = lock(&self.executor.0.tasks);
+        tasks.dead.insert(self.id);
+        let (killed, rest) = std::mem::take(&mut tasks.idle).into_iter().partition(|(_, task)| task.process == self.id);
+        tasks.idle = rest;
+        drop(tasks);
+        // Dropping a task wakes others: not under the lock.
+        let killed: BTreeMap<TaskId, Task> = killed;
+        drop(killed);
+    }
+}
+
+impl Spawner for Process {
+    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
+        self.executor.start(self.id, task);
+    }
+}
+
+/// A timer; it is taken back when it is dropped, so that time never stops for nobody.
+struct Sleep {
+    executor: Executor,
+    at: Timestamp,
+    timer: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.executor.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let mut timers = lock(&self.executor.0.timers);
+        let number = self.timer.unwrap_or_else(|| {
+            timers.next += 1;
+            timers.next
+        });
+        timers.wakers.insert((self.at, number), context.waker().clone());
+        drop(timers);
+        self.timer = Some(number);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(number) = self.timer {
+            lock(&self.executor.0.timers).wakers.remove(&(self.at, number));
+        }
+    }
+}
+
+struct TaskWaker {
+    id: TaskId,
+    ready: Arc<Mutex<Ready>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        lock(&self.ready).add(self.id);
+    }
+}
+
+impl Ready {
+    fn add(&mut self, id: TaskId) {
+        if self.queued.insert(id) {
+            self.queue.push(id);
+        }
+    }
+}
+
+/// Lets every other task run that can. What stands between two operations that are not one.
+pub async fn yield_now() {
+    let mut yielded = false;
+    futures::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::SignedDuration;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("in range")
+    }
+
+    fn run(executor: &Executor, until: Timestamp) {
+        while executor.step(until) != Step::Quiet {}
+    }
+
+    /// Ten tasks that note their number, twice each.
+    fn notes(seed: u64, order: Order) -> Vec<u64> {
+        let executor = Executor::new(seed, order, at(0));
+        let process = executor.process();
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..10 {
+            let notes = Arc::clone(&notes);
+            let task = async move {
+                lock(&notes).push(number);
+                yield_now().await;
+                lock(&notes).push(number);
+            };
+            process.spawn("note", Box::pin(task));
+        }
+        run(&executor, at(1));
+        let taken = lock(&notes).clone();
+        taken
+    }
+
+    #[test]
+    fn a_seed_decides_the_order() {
+        assert_eq!(notes(1, Order::Seeded), notes(1, Order::Seeded));
+        assert_ne!(notes(1, Order::Seeded), notes(2, Order::Seeded));
+        assert_eq!(notes(1, Order::Fifo), (0..10).chain(0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn time_jumps_to_the_next_timer_and_not_to_one_that_was_dropped() {
+        let executor = Executor::new(1, Order::Fifo, at(0));
+        let (clock, seen) = (executor.clone(), Arc::new(Mutex::new(Vec::new())));
+        let sink = Arc::clone(&seen);
+        let task = async move {
+            let sleeps = (clock.sleep_until(at(5)), clock.sleep_until(at(30)));
+            drop(futures::future::select(sleeps.0, sleeps.1).await);
+            lock(&sink).push(clock.now());
+            clock.sleep_until(at(60)).await;
+            lock(&sink).push(clock.now());
+        };
+        executor.process().spawn("sleep", Box::pin(task));
+        let mut passed = 0;
+        while let step @ (Step::Ran | Step::TimePassed) = executor.step(at(100)) {
+            passed += u32::from(step == Step::TimePassed);
+        }
+        assert_eq!((lock(&seen).clone(), passed, executor.now()), (vec![at(5), at(60)], 2, at(100)));
+    }
+
+    #[test]
+    fn a_killed_process_does_nothing_more() {
+        let executor = Executor::new(1, Order::Fifo, at(0));
+        let (killed, other) = (executor.process(), executor.process());
+        let counts = [Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0))];
+        for (process, count) in [&killed, &other].into_iter().zip(&counts) {
+            let (clock, count) = (executor.clone(), Arc::clone(count));
+            let task = async move {
+                loop {
+                    *lock(&count) += 1;
+                    clock.sleep_until(clock.now() + SignedDuration::from_secs(1)).await;
+                }
+            };
+            process.spawn("tick", Box::pin(task));
+        }
+        run(&executor, at(3));
+        killed.kill();
+        killed.spawn("late", Box::pin(async { panic!("it is dead") }));
+        run(&executor, at(10));
+        assert_eq!(counts.map(|count| *lock(&count)), [4, 11]);
+    }
+}

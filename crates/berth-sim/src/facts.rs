@@ -1,0 +1,240 @@
+//! What the checks read of objects: their own reading of the wire form, apart from the controllers' views.
+
+use berth_store::env::Timestamp;
+use serde::Deserialize;
+use std::fmt;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+    pub(crate) deletion_timestamp: Option<Timestamp>,
+    owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnerReference {
+    uid: String,
+    controller: bool,
+}
+
+impl Metadata {
+    /// The uid of the controlling owner; empty if there is none.
+    pub(crate) fn controller(&self) -> &str {
+        self.owner_references.iter().find(|owner| owner.controller).map_or("", |owner| &owner.uid)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: String,
+    #[serde(rename = "podIP")]
+    pub(crate) pod_ip: String,
+    pub(crate) conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Condition {
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    pub(crate) status: String,
+    pub(crate) last_transition_time: Option<Timestamp>,
+}
+
+impl Pod {
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Holds a place, and nobody has asked it to go.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.is_finished() && self.metadata.deletion_timestamp.is_none()
+    }
+
+    /// Was asked to go, and still holds its place.
+    pub(crate) fn is_terminating(&self) -> bool {
+        !self.is_finished() && self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn is_available(&self, min_ready_seconds: i64, now: Timestamp) -> bool {
+        let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let since = |condition: &Condition| condition.last_transition_time.map_or(0, |at| now.as_second() - at.as_second());
+        self.is_live() && ready.is_some_and(|ready| since(ready) >= min_ready_seconds)
+    }
+}
+
+impl fmt::Display for Pod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.metadata.deletion_timestamp.is_some() { " terminating" } else { "" };
+        let ready = if self.is_available(0, Timestamp::MAX) { " ready" } else { "" };
+        write!(f, "{}{state}{ready} node={} ip={}", self.status.phase, self.spec.node_name, self.status.pod_ip)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReplicaSet {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: ReplicaSetSpec,
+    pub(crate) status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReplicaSetSpec {
+    pub(crate) replicas: i64,
+}
+
+/// Of a ReplicaSet and of a Deployment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Status {
+    pub(crate) observed_generation: i64,
+    pub(crate) replicas: i64,
+    pub(crate) updated_replicas: i64,
+    pub(crate) available_replicas: i64,
+    pub(crate) terminating_replicas: Option<i64>,
+}
+
+impl fmt::Display for ReplicaSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "generation={} size={} {}", self.metadata.generation, self.spec.replicas, self.status)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas } = self;
+        write!(f, "status: observed={observed_generation} replicas={replicas} updated={updated_replicas} available={available_replicas}")?;
+        terminating_replicas.map_or(Ok(()), |terminating| write!(f, " terminating={terminating}"))
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Deployment {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: DeploymentSpec,
+    pub(crate) status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeploymentSpec {
+    pub(crate) replicas: i64,
+    pub(crate) min_ready_seconds: i64,
+    pub(crate) pod_replacement_policy: String,
+    pub(crate) strategy: Strategy,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Strategy {
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    rolling_update: Option<RollingUpdate>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RollingUpdate {
+    max_surge: Amount,
+    max_unavailable: Amount,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Amount {
+    Pods(i64),
+    Percent(String),
+}
+
+impl Amount {
+    /// In hundredths of a pod.
+    fn hundredths(&self, replicas: i64) -> i64 {
+        match self {
+            Self::Pods(pods) => pods * 100,
+            Self::Percent(text) => text.trim_end_matches('%').parse::<i64>().expect("the API server has validated it") * replicas,
+        }
+    }
+}
+
+impl Deployment {
+    pub(crate) fn is_rolling(&self) -> bool {
+        self.spec.strategy.type_ == "RollingUpdate"
+    }
+
+    pub(crate) fn waits_for_termination(&self) -> bool {
+        self.spec.pod_replacement_policy == "TerminationComplete"
+    }
+
+    /// The most pods there may be.
+    pub(crate) fn max(&self) -> i64 {
+        let surge = self.spec.strategy.rolling_update.as_ref().map_or(0, |rolling| rolling.max_surge.hundredths(self.spec.replicas));
+        self.spec.replicas + (surge + 99) / 100
+    }
+
+    /// The fewest available pods that a rollout leaves.
+    pub(crate) fn min_available(&self) -> i64 {
+        let Some(rolling) = &self.spec.strategy.rolling_update else { return 0 };
+        let unavailable = rolling.max_unavailable.hundredths(self.spec.replicas) / 100;
+        let neither = unavailable == 0 && self.max() == self.spec.replicas;
+        (self.spec.replicas - if neither { 1 } else { unavailable }).max(0)
+    }
+
+    /// `kubectl rollout status` would say so; under TerminationComplete also all old pods are gone.
+    pub(crate) fn is_rolled_out(&self) -> bool {
+        let Status { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas } = self.status;
+        let leaving = if self.waits_for_termination() { terminating_replicas.unwrap_or(0) } else { 0 };
+        observed_generation == self.metadata.generation
+            && [replicas, updated_replicas, available_replicas] == [self.spec.replicas; 3]
+            && leaving == 0
+    }
+}
+
+impl fmt::Display for Deployment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "generation={} size={} {}", self.metadata.generation, self.spec.replicas, self.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn limits_round_as_specified() {
+        for (replicas, surge, unavailable, wanted) in [
+            (10, json!("25%"), json!("25%"), (13, 8)),
+            (100, json!("25%"), json!("25%"), (125, 75)),
+            (3, json!(2), json!(0), (5, 3)),
+            (3, json!(0), json!("10%"), (3, 2)),
+            (1, json!(0), json!(5), (1, 0)),
+        ] {
+            let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+            let spec = json!({"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
+            let deployment: Deployment = serde_json::from_value(json!({"spec": spec})).expect("a Deployment");
+            assert_eq!((deployment.max(), deployment.min_available()), wanted, "{spec}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The way between a controller and the API: calls take time, get lost on the way there or back, and watches stall and break.
+
+use crate::{
+    lock,
+    rng::{Purpose, SeededRng},
+};
+use berth_api::Object;
+use berth_controllers::{Change, Cluster, ObjectName, RawObject, ResourceName};
+use berth_registry::{ApiError, DeleteOptions, Subresource};
+use berth_store::env::{Clock, Rng};
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use serde_json::Value;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// What goes wrong, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// The longest way of a call, there or back; each takes between none of it and all of it.
+    pub latency_max: Duration,
+    /// Calls that never reach the API, per thousand; the caller hears that it is not available.
+    pub lost_calls_per_mille: u32,
+    /// Answers that are lost after the API has done what was asked, per thousand; the caller hears the same.
+    pub lost_answers_per_mille: u32,
+    /// Changes before which a watch stalls, per thousand.
+    pub stalls_per_mille: u32,
+    /// The longest stall.
+    pub stall_max: Duration,
+    /// Changes after which a watch breaks and lists anew, per thousand.
+    pub breaks_per_mille: u32,
+}
+
+impl Faults {
+    /// Calls take up to 2 ms, and nothing goes wrong.
+    pub const NONE: Self = Self {
+        latency_max: Duration::from_millis(2),
+        lost_calls_per_mille: 0,
+        lost_answers_per_mille: 0,
+        stalls_per_mille: 0,
+        stall_max: Duration::ZERO,
+        breaks_per_mille: 0,
+    };
+    /// Slow calls, one in a hundred lost, half of them after they were done; caches that are seconds behind and start over.
+    pub const HOSTILE: Self = Self {
+        latency_max: Duration::from_millis(50),
+        lost_calls_per_mille: 5,
+        lost_answers_per_mille: 5,
+        stalls_per_mille: 20,
+        stall_max: Duration::from_secs(3),
+        breaks_per_mille: 2,
+    };
+}
+
+/// The faults of one world, which may be changed while it runs, and their randomness. Cheap to clone.
+#[derive(Clone)]
+pub struct Network(Arc<NetworkState>);
+
+struct NetworkState {
+    clock: Arc<dyn Clock>,
+    rng: SeededRng,
+    faults: Mutex<Faults>,
+}
+
+impl Network {
+    /// A network with `faults`.
+    #[must_use]
+    pub fn new(seed: u64, clock: Arc<dyn Clock>, faults: Faults) -> Self {
+        Self(Arc::new(NetworkState { clock, rng: SeededRng::new(seed, Purpose::Network), faults: Mutex::new(faults) }))
+    }
+
+    /// From now on, `faults` go wrong.
+    pub fn set_faults(&self, faults: Faults) {
+        *lock(&self.0.faults) = faults;
+    }
+
+    fn faults(&self) -> Faults {
+        *lock(&self.0.faults)
+    }
+
+    async fn delay(&self, longest: Duration) {
+        let nanoseconds = u64::try_from(longest.as_nanos()).expect("delays are seconds");
+        if nanoseconds > 0 {
+            let delay = Duration::from_nanos(self.0.rng.below(nanoseconds + 1));
+            self.0.clock.sleep_until(self.0.clock.now() + delay).await;
+        }
+    }
+
+    /// The way of one call. An answer of an API that refused may be lost as well.
+    async fn call<T>(&self, call: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+        let faults = self.faults();
+        self.delay(faults.latency_max).await;
+        if self.0.rng.happens(faults.lost_calls_per_mille) {
+            return Err(lost("call"));
+        }
+        let answer = call.await;
+        self.delay(faults.latency_max).await;
+        if self.0.rng.happens(faults.lost_answers_per_mille) { Err(lost("answer")) } else { answer }
+    }
+}
+
+fn lost(what: &str) -> ApiError {
+    ApiError::Unavailable { message: format!("the simulated network lost the {what}") }
+}
+
+/// A [`Cluster`] at the other end of a [`Network`].
+pub struct SimCluster {
+    /// What is really done.
+    pub api: Arc<dyn Cluster>,
+    /// The way there.
+    pub network: Network,
+}
+
+/// A watch under way, and what it will start over from if it breaks.
+struct Watching {
+    api: Arc<dyn Cluster>,
+    network: Network,
+    resource: ResourceName,
+    changes: BoxStream<'static, Change>,
+}
+
+impl Watching {
+    async fn next(&mut self) -> Option<Change> {
+        let faults = self.network.faults();
+        if self.network.0.rng.happens(faults.breaks_per_mille) {
+            self.changes = self.api.watch(self.resource);
+        }
+        let change = self.changes.next().await;
+        if self.network.0.rng.happens(faults.stalls_per_mille) {
+            self.network.delay(faults.stall_max).await;
+        }
+        change
+    }
+}
+
+impl Cluster for SimCluster {
+    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+        let (api, network) = (Arc::clone(&self.api), self.network.clone());
+        let watching = Watching { changes: api.watch(resource), api, network, resource };
+        stream::unfold(watching, |mut watching| async move { watching.next().await.map(|change| (change, watching)) }).boxed()
+    }
+
+    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let name = name.clone();
+        async move { self.network.call(self.api.get(&name)).await }.boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        async move { self.network.call(async { self.api.create(object).await }).await }.boxed()
+    }
+
+    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let name = name.clone();
+        async move { self.network.call(async { self.api.patch(&name, subresource, patch).await }).await }.boxed()
+    }
+
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        async move { self.network.call(async { self.api.update(object, subresource).await }).await }.boxed()
+    }
+
+    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
+        let (name, uid, node) = (name.clone(), uid.to_owned(), node.to_owned());
+        async move { self.network.call(async { self.api.bind(&name, &uid, &node).await }).await }.boxed()
+    }
+
+    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let name = name.clone();
+        async move { self.network.call(async { self.api.delete(&name, options).await }).await }.boxed()
+    }
+}

@@ -1,0 +1,357 @@
+//! The control plane, wired as `berth up` wires it, and what a test does to it.
+
+use crate::{
+    check::{Changed, Checker, Presence},
+    executor::{Executor, Order, Process, Step},
+    lock,
+    network::{Faults, Network, SimCluster},
+    rng::{Purpose, SeededRng},
+    seeds::SEED_VARIABLE,
+    store::SimStore,
+};
+use berth_api::FeatureGates;
+use berth_controllers::{
+    Cluster, ObjectName, ResourceName,
+    events::Recorder,
+    local::LocalCluster,
+    manager::{ControllerManager, Enabled},
+    metrics::Metrics,
+};
+use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
+use berth_registry::{ApiError, Body, Collection, DeleteOptions, Registry, WriteOptions, header_of, key_parts, resource};
+use berth_store::{
+    Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
+    env::{Clock, Env, Rng, Spawner, Timestamp},
+};
+use berth_workloads::view::AppsGroup;
+use futures::{FutureExt, StreamExt};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// Where time begins: 2026-01-01 00:00 UTC.
+const BEGINNING_SECONDS: i64 = 1_767_225_600;
+/// How much history the store keeps: more than a scenario writes.
+const HISTORY_BYTES: usize = 1 << 30;
+/// How many lines of the log a failure shows.
+const SHOWN_LINES: usize = 50;
+/// How long a call of the test may take.
+const CALL_MAX: Duration = Duration::from_secs(60);
+
+const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
+
+/// How a world is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which of the tasks that could run is run.
+    pub order: Order,
+    /// What goes wrong between the processes and the API.
+    pub faults: Faults,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How long pods take to start and to stop.
+    pub latencies: Latencies,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let latencies = Latencies { start: Duration::from_secs(20), stop: Duration::from_secs(30) };
+        Self { order: Order::Seeded, faults: Faults::NONE, nodes: 3, latencies }
+    }
+}
+
+/// A process of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// All controllers.
+    Controllers,
+    /// The scheduler.
+    Scheduler,
+    /// All nodes.
+    Nodes,
+}
+
+/// A control plane in a virtual world.
+pub struct World {
+    seed: u64,
+    options: Options,
+    executor: Executor,
+    names: Arc<SeededRng>,
+    network: Network,
+    gates: Arc<FeatureGates>,
+    registry: Registry,
+    api: Arc<dyn Cluster>,
+    user: Process,
+    parts: BTreeMap<Part, Process>,
+    changes: Watch,
+    checker: Checker,
+    log: Vec<String>,
+}
+
+impl World {
+    /// A world in which every part runs.
+    #[must_use]
+    pub fn new(seed: u64, options: Options) -> Self {
+        let beginning = Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century");
+        let executor = Executor::new(seed, options.order, beginning);
+        let clock: Arc<dyn Clock> = Arc::new(executor.clone());
+        let names = Arc::new(SeededRng::new(seed, Purpose::Names));
+        let store: Arc<dyn Store> = Arc::new(SimStore(MemoryStore::new(header_of(), HISTORY_BYTES)));
+        let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
+        let gates = Arc::new(FeatureGates::default());
+        let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
+        let registry = Registry::new(store, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates));
+        let user = executor.process();
+        let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
+        let mut world = Self {
+            seed,
+            options,
+            network: Network::new(seed, clock, options.faults),
+            api: Arc::new(LocalCluster::new(registry.clone(), env)),
+            executor,
+            names,
+            gates,
+            registry,
+            user,
+            parts: BTreeMap::new(),
+            changes,
+            checker: Checker::default(),
+            log: Vec::new(),
+        };
+        let registry = world.registry.clone();
+        world.block_on(async move { registry.bootstrap().await }).expect("the store is empty");
+        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| world.start(part));
+        world
+    }
+
+    /// Starts a part, from nothing but what is in the store.
+    ///
+    /// # Panics
+    /// If it runs.
+    pub fn start(&mut self, part: Part) {
+        let process = self.executor.process();
+        assert!(self.parts.insert(part, process.clone()).is_none(), "{part:?} runs");
+        self.note(&format!("{part:?} started"));
+        let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&self.names);
+        let env = Env { clock: Arc::new(self.executor.clone()), rng, spawner: Arc::new(process) };
+        let cluster: Arc<dyn Cluster> = Arc::new(SimCluster { api: Arc::clone(&self.api), network: self.network.clone() });
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
+        let events = |component| Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), component);
+        match part {
+            Part::Controllers => self.start_controllers(cluster, env, metrics),
+            Part::Scheduler => Scheduler::start(&cluster, &env, &events("default-scheduler"), &metrics),
+            Part::Nodes => {
+                let shape = NodeShape { cpu: "1000".to_owned(), memory: "4Ti".to_owned(), pods: 1000 };
+                Nodes::start(&cluster, &env, &events("kubelet"), &metrics, (self.options.nodes, shape, self.options.latencies));
+            }
+        }
+    }
+
+    fn start_controllers(&self, cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>) {
+        let enabled = Enabled::parse("*").expect("all are known");
+        let gates = Arc::clone(&self.gates);
+        ControllerManager { cluster, env, gates, metrics, enabled, groups: vec![AppsGroup::Apps] }.start();
+    }
+
+    /// Stops a part where it stands, as `kill -9` would.
+    pub fn kill(&mut self, part: Part) {
+        if let Some(process) = self.parts.remove(&part) {
+            process.kill();
+            self.note(&format!("{part:?} killed"));
+        }
+    }
+
+    /// From now on, `faults` go wrong.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.network.set_faults(faults);
+    }
+
+    /// Creates an object; in the namespace `default`, unless it is cluster-scoped.
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn create(&mut self, object: &Value) {
+        let text = |member: &str| object[member].as_str().unwrap_or_default();
+        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
+        let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
+        let (registry, at, body) = (self.registry.clone(), Collection { resource, namespace }, Body::Json(object.to_string().into()));
+        self.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("the object is valid");
+    }
+
+    /// Patches a Deployment (JSON merge patch).
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn patch_deployment(&mut self, name: &str, patch: Value) {
+        let (api, name) = (Arc::clone(&self.api), in_default(DEPLOYMENTS, name));
+        self.block_on(async move { api.patch(&name, None, patch).await }).expect("the patch is valid");
+    }
+
+    /// Sets a Deployment's size.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn scale(&mut self, deployment: &str, replicas: u32) {
+        self.patch_deployment(deployment, json!({"spec": {"replicas": replicas}}));
+    }
+
+    /// Changes the image in a Deployment's template.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn set_image(&mut self, deployment: &str, image: &str) {
+        let containers = json!([{"name": "main", "image": image}]);
+        self.patch_deployment(deployment, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+    }
+
+    /// Deletes a Deployment, with all that is its own.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn delete_deployment(&mut self, name: &str) {
+        self.delete(in_default(DEPLOYMENTS, name)).expect("it is there");
+    }
+
+    /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn delete_pod(&mut self, name: &str) {
+        self.checker.delete_by_hand(name);
+        match self.delete(in_default(PODS, name)) {
+            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+            Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
+        }
+    }
+
+    fn delete(&mut self, name: ObjectName) -> Result<(), ApiError> {
+        let api = Arc::clone(&self.api);
+        self.block_on(async move { api.delete(&name, DeleteOptions::default()).await.map(drop) })
+    }
+
+    /// How long it has existed.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        let elapsed = self.executor.now().duration_since(Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century"));
+        Duration::try_from(elapsed).expect("time does not go back")
+    }
+
+    /// What there is, as far as the checks look at it.
+    #[must_use]
+    pub fn seen(&self) -> &Checker {
+        &self.checker
+    }
+
+    /// One line for each change of the store, and for what was done to the parts.
+    #[must_use]
+    pub fn log(&self) -> &[String] {
+        &self.log
+    }
+
+    /// Lets `duration` pass.
+    ///
+    /// # Panics
+    /// If a limit is passed.
+    pub fn run_for(&mut self, duration: Duration) {
+        self.run(duration, |_| false);
+    }
+
+    /// Lets time pass until `condition` holds.
+    ///
+    /// # Panics
+    /// If it does not within `longest`, or if a limit is passed.
+    pub fn run_until(&mut self, what: &str, longest: Duration, condition: impl Fn(&Checker) -> bool) {
+        if !self.run(longest, |world| condition(&world.checker)) {
+            self.fail(&format!("after {longest:?}, still not: {what}"));
+        }
+    }
+
+    /// Lets time pass until a Deployment is rolled out.
+    ///
+    /// # Panics
+    /// If it is not within `longest`, or if a limit is passed.
+    pub fn run_until_rolled_out(&mut self, deployment: &str, longest: Duration) {
+        self.run_until(&format!("{deployment} is rolled out"), longest, |seen| seen.is_rolled_out(deployment));
+    }
+
+    /// Steps until `condition` holds, which is looked at after each change; gives whether it came to hold within `longest`.
+    fn run(&mut self, longest: Duration, condition: impl Fn(&Self) -> bool) -> bool {
+        let until = self.executor.now() + longest;
+        loop {
+            if condition(self) {
+                return true;
+            }
+            let lines = self.log.len();
+            while self.log.len() == lines {
+                if self.executor.step(until) == Step::Quiet {
+                    return condition(self);
+                }
+                self.observe();
+            }
+        }
+    }
+
+    fn block_on<T: Send + 'static>(&mut self, future: impl Future<Output = T> + Send + 'static) -> T {
+        let answer = Arc::new(Mutex::new(None));
+        let sink = Arc::clone(&answer);
+        self.user.spawn("test", future.map(move |value| *lock(&sink) = Some(value)).boxed());
+        let until = self.executor.now() + CALL_MAX;
+        loop {
+            if let Some(value) = lock(&answer).take() {
+                return value;
+            }
+            if self.executor.step(until) == Step::Quiet {
+                self.fail("a call of the test does not end");
+            }
+            self.observe();
+        }
+    }
+
+    /// Takes in what the last step changed in the store.
+    fn observe(&mut self) {
+        while let Some(Some(item)) = self.changes.next().now_or_never() {
+            match item {
+                Ok(WatchItem::Event(event)) => self.take_in(&event),
+                Ok(WatchItem::Progress(_)) => (),
+                Err(error) => self.fail(&format!("the store's changes cannot be followed: {error}")),
+            }
+        }
+    }
+
+    fn take_in(&mut self, event: &Event) {
+        let parts = key_parts(&event.entry.key).expect("the registry writes no other keys");
+        let resource = format!("{}/{}", parts.group, parts.plural);
+        let (presence, verb) = match (event.kind, &event.previous) {
+            (EventKind::Deleted, _) => (Presence::Gone, "-"),
+            (EventKind::Put, None) => (Presence::There, "+"),
+            (EventKind::Put, Some(_)) => (Presence::There, " "),
+        };
+        let changed = Changed { resource: &resource, json: &event.entry.value, presence };
+        let checked = self.checker.take_in(&changed, self.executor.now());
+        let text = checked.as_ref().map_or("", |text| text);
+        self.note(&format!("{} {verb} {} {} {text}", event.entry.mod_revision, parts.plural, parts.name));
+        if let Err(violation) = checked {
+            self.fail(&violation.0);
+        }
+    }
+
+    fn note(&mut self, line: &str) {
+        let elapsed = self.elapsed();
+        self.log.push(format!("{:>5}.{:09} {line}", elapsed.as_secs(), elapsed.subsec_nanos()));
+    }
+
+    /// Ends the test, and says how to see it again.
+    fn fail(&self, what: &str) -> ! {
+        let (seed, elapsed) = (self.seed, self.elapsed());
+        let shown = self.log[self.log.len().saturating_sub(SHOWN_LINES)..].join("\n");
+        panic!("{shown}\n\nseed {seed}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
+    }
+}
+
+fn in_default(resource: ResourceName, name: &str) -> ObjectName {
+    ObjectName { resource, namespace: "default".to_owned(), name: name.to_owned() }
+}
