@@ -28,6 +28,15 @@ pub struct Pods {
     pub available: i64,
 }
 
+impl Pods {
+    /// What can be relied on: where the status still tells of pods beyond the size, the set's controller is about to delete them, and they
+    /// must not be counted on to let others go. Upstream counts them, and can so fall below the minimum for a moment.
+    #[must_use]
+    pub fn lasting(size: i64, reported_available: i64) -> Self {
+        Self { size, available: reported_available.min(size) }
+    }
+}
+
 /// The old sets' sizes after one look; `old` are the active ones, oldest first.
 ///
 /// Pods that are not available go first, as far as the new set's pods are available in their stead; then available ones, as long as enough
@@ -92,7 +101,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize) {
     let pods = |index: usize| {
         let set = observed.sets[index];
-        Pods { size: set.replicas.into(), available: set.status.available_replicas.into() }
+        Pods::lasting(set.replicas.into(), set.status.available_replicas.into())
     };
     let active: Vec<_> = observed.active().into_iter().filter(|&index| index != new).collect();
     let old: Vec<_> = active.iter().map(|&index| pods(index)).collect();
@@ -102,5 +111,18 @@ fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize) {
     let unavailable = pods(new).size - pods(new).available;
     if !active.is_empty() && !work.is_resized() && unavailable > 0 {
         work.wait(Wait::PodsUnavailable { pods: count(unavailable), of: count(pods(new).size) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_that_a_set_is_about_to_delete_let_no_others_go() {
+        let size = Size { desired: 20, surge: 5, unavailable: 5, min_available: 15 };
+        let shrunk = |available| shrink_old(&[Pods::lasting(11, available)], Pods::lasting(5, 5), size);
+        assert_eq!(shrunk(11), [10]);
+        assert_eq!(shrunk(12), [10], "the status still tells of a pod that goes");
     }
 }
