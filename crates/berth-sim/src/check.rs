@@ -16,6 +16,9 @@ pub struct Violation(pub String);
 /// Limits depend on what a controller may not have seen yet: a Deployment that shrinks from 100 to 50 pods may still get pods for a
 /// moment. Its bounds therefore widen at once and tighten when every controller involved has reported the newest generation and what there is
 /// lies within the new bounds. While the size stays the same, that is: exactly `replicas + maxSurge` and `replicas - maxUnavailable`.
+///
+/// `maxSurge` without TerminationComplete is about the ReplicaSets' sizes, as upstream: pods that a ReplicaSet has been told to delete give
+/// their place away at once, not when they are marked.
 #[derive(Default)]
 pub struct Checker {
     pods: BTreeMap<Uid, Pod>,
@@ -41,6 +44,8 @@ struct Bounds {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     live: i64,
+    /// Of those, the ones that their sets have not been told to delete.
+    kept: i64,
     terminating: i64,
     available: i64,
     /// The sum of the sets' sizes.
@@ -220,8 +225,11 @@ impl Checker {
         let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
         let terminating = count_if(&Pod::is_terminating);
         let most = |set: &&ReplicaSet| set.spec.replicas.max(self.live_of(&set.metadata.uid));
+        let surplus = |set: &&ReplicaSet| (self.live_of(&set.metadata.uid) - set.spec.replicas).max(0);
+        let live = count_if(&Pod::is_live);
         Counts {
-            live: count_if(&Pod::is_live),
+            live,
+            kept: live - sets.iter().map(surplus).sum::<i64>(),
             terminating,
             available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
             wanted: sets.iter().map(|set| set.spec.replicas).sum(),
@@ -244,11 +252,15 @@ impl Checker {
 fn check_counts(deployment: &Deployment, before: Counts, after: Counts, (ceiling, floor): (i64, i64)) -> Result<(), Violation> {
     let name = &deployment.metadata.name;
     let passed = |what: &str, had: i64, has: i64, most: i64| {
-        if has > had && has > most { violated(format!("Deployment {name}: {what} went from {had} to {has}, at most {most} are allowed")) } else { Ok(()) }
+        if has > had && has > most {
+            violated(format!("Deployment {name}: {what} went from {had} to {has}, at most {most} are allowed"))
+        } else {
+            Ok(())
+        }
     };
     passed("the sizes of all ReplicaSets", before.wanted, after.wanted, ceiling)?;
     if deployment.is_rolling() {
-        passed("pods that stay", before.live, after.live, ceiling)?;
+        passed("pods that stay", before.kept, after.kept, ceiling)?;
         if after.by_hand == 0 && before.available >= floor && after.available < floor {
             let (had, has) = (before.available, after.available);
             return violated(format!("Deployment {name}: available pods went from {had} to {has}, at least {floor} must stay"));

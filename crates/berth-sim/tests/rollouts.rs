@@ -46,3 +46,144 @@ fn a_seed_decides_all_of_a_rollout_and_its_limits_hold() {
         assert_ne!(log, roll_out_and_update(seed + 1), "seed {seed} and the next");
     }
 }
+
+/// Simulated time passes far faster than real time, whose figures are printed and not judged: machines differ.
+#[test]
+fn minutes_of_a_rollout_take_no_time() {
+    let started = std::time::Instant::now();
+    let log = roll_out_and_update(1);
+    let simulated = log.last().map_or("", |line| line.split_whitespace().next().unwrap_or_default());
+    println!("{} changes in {simulated} simulated seconds took {:?}", log.len(), started.elapsed());
+}
+
+/// Pods that take up to minutes to stop, in a world where calls and answers are lost and caches lag.
+fn slow_and_hostile(seed: u64) -> World {
+    let latencies = Latencies { start: Duration::from_secs(5), stop: Duration::from_secs(120) };
+    World::new(seed, Options { faults: Faults::HOSTILE, latencies, ..Options::default() })
+}
+
+/// Leaves the world in peace, so that what it has begun must end.
+fn finish(world: &mut World, replicas: usize) {
+    world.set_faults(Faults::NONE);
+    world.run_until_rolled_out("web", LONGEST);
+    world.run_until("all old pods are gone", LONGEST, |seen| seen.pod_count() == replicas && seen.live_pods().len() == replicas);
+}
+
+#[test]
+fn terminating_pods_keep_their_place_in_a_hostile_world() {
+    for seed in seeds(0..20) {
+        let mut world = slow_and_hostile(seed);
+        world.create(&deployment(20, "TerminationComplete"));
+        world.run_until_rolled_out("web", LONGEST);
+        world.set_image("web", "main:2");
+        world.run_for(Duration::from_secs(60 + 7 * (seed % 20)));
+        world.scale("web", 30);
+        world.run_for(Duration::from_secs(40));
+        world.set_image("web", "main:3");
+        world.run_for(Duration::from_secs(100));
+        world.scale("web", 12);
+        finish(&mut world, 12);
+    }
+}
+
+#[test]
+fn pods_deleted_by_hand_are_replaced_at_once_under_termination_complete() {
+    for seed in seeds(0..10) {
+        let mut world = slow_and_hostile(seed);
+        world.create(&deployment(20, "TerminationComplete"));
+        world.run_until_rolled_out("web", LONGEST);
+        world.set_image("web", "main:2");
+        for _ in 0..5 {
+            let first = world.seen().live_pods().first().map(|name| (*name).to_owned()).expect("some pods are there");
+            world.delete_pod(&first);
+            world.run_for(Duration::from_secs(30));
+        }
+        finish(&mut world, 20);
+    }
+}
+
+#[test]
+fn limits_hold_through_scaling_and_roll_back_in_a_hostile_world() {
+    for seed in seeds(0..20) {
+        let mut world = slow_and_hostile(seed);
+        world.create(&deployment(15, ""));
+        world.run_for(Duration::from_secs(seed % 20));
+        world.set_image("web", "main:2");
+        world.run_for(Duration::from_secs(10 + seed % 7));
+        world.scale("web", 40);
+        world.run_for(Duration::from_secs(8));
+        world.set_image("web", "main:1");
+        world.run_for(Duration::from_secs(8));
+        world.scale("web", 10);
+        finish(&mut world, 10);
+    }
+}
+
+#[test]
+fn a_recreate_rollout_ends_in_a_hostile_world() {
+    for seed in seeds(0..5) {
+        let mut world = slow_and_hostile(seed);
+        let mut recreate = deployment(10, "");
+        recreate["spec"]["strategy"] = json!({"type": "Recreate"});
+        world.create(&recreate);
+        world.run_for(Duration::from_secs(10));
+        world.set_image("web", "main:2");
+        world.run_for(Duration::from_secs(60));
+        world.set_image("web", "main:3");
+        finish(&mut world, 10);
+    }
+}
+
+#[test]
+fn controllers_that_are_killed_go_on_where_they_stood() {
+    for (seed, policy) in seeds(0..10).into_iter().zip(["", "TerminationComplete"].into_iter().cycle()) {
+        let mut world = World::new(seed, Options { faults: Faults::HOSTILE, ..Options::default() });
+        world.create(&deployment(30, policy));
+        for milliseconds in [40, 300, 2000] {
+            restart(&mut world, Part::Controllers, Duration::from_millis(milliseconds + seed * 7));
+        }
+        world.run_until_rolled_out("web", LONGEST);
+        world.set_image("web", "main:2");
+        for milliseconds in [60, 5000, 20_000, 25_000] {
+            restart(&mut world, Part::Controllers, Duration::from_millis(milliseconds + seed * 13));
+        }
+        finish(&mut world, 30);
+    }
+}
+
+#[test]
+fn nodes_and_a_scheduler_that_are_killed_lose_and_double_nothing() {
+    for seed in seeds(0..10) {
+        let mut world = World::new(seed, Options { faults: Faults::HOSTILE, ..Options::default() });
+        world.create(&deployment(30, ""));
+        restart(&mut world, Part::Nodes, Duration::from_millis(500));
+        restart(&mut world, Part::Scheduler, Duration::from_millis(20));
+        restart(&mut world, Part::Nodes, Duration::from_secs(20));
+        world.set_image("web", "main:2");
+        restart(&mut world, Part::Scheduler, Duration::from_millis(700));
+        restart(&mut world, Part::Nodes, Duration::from_secs(25));
+        finish(&mut world, 30);
+    }
+}
+
+/// Lets `after` pass, kills a part, and starts it anew a second later.
+fn restart(world: &mut World, part: Part, after: Duration) {
+    world.run_for(after);
+    world.kill(part);
+    world.run_for(Duration::from_secs(1));
+    world.start(part);
+}
+
+#[test]
+fn a_deleted_deployment_leaves_nothing() {
+    for seed in seeds(0..5) {
+        let mut world = slow_and_hostile(seed);
+        world.create(&deployment(10, "TerminationComplete"));
+        world.run_for(Duration::from_secs(7));
+        world.set_image("web", "main:2");
+        world.run_for(Duration::from_secs(20));
+        world.delete_deployment("web");
+        world.set_faults(Faults::NONE);
+        world.run_until("all pods are gone", LONGEST, |seen| seen.pod_count() == 0);
+    }
+}
