@@ -240,7 +240,7 @@ pub enum Wait {
     PodsTerminating {
         /// How many.
         pods: u32,
-        /// How many more will be created then.
+        /// How many more will be created then; 0: none, the rollout is complete then.
         then_create: u32,
         /// The one that will be gone last.
         last: Option<TerminatingPod>,
@@ -301,7 +301,10 @@ impl fmt::Display for Wait {
                 if let Some(last) = last {
                     write!(f, " ({last})")?;
                 }
-                write!(f, " before creating {then_create} more")
+                match then_create {
+                    0 => f.write_str(" before the rollout is complete"),
+                    _ => write!(f, " before creating {then_create} more"),
+                }
             }
             Self::OldPodsRunning { pods, then_create } => {
                 write!(f, "waiting for {} of older templates to stop before creating {then_create} of the new one", Pods(*pods, ""))
@@ -351,6 +354,10 @@ mod tests {
             "waiting for 1 terminating pod (web-7d4b9-x2x1z is 5s over its 30s grace) before creating 2 more",
         );
         check(Wait::PodsTerminating { pods: 1, then_create: 1, last: None }, "waiting for 1 terminating pod before creating 1 more");
+        check(
+            Wait::PodsTerminating { pods: 2, then_create: 0, last: None },
+            "waiting for 2 terminating pods before the rollout is complete",
+        );
         check(
             Wait::OldPodsRunning { pods: 2, then_create: 3 },
             "waiting for 2 pods of older templates to stop before creating 3 of the new one",

@@ -117,6 +117,26 @@ fn termination_complete_holds_surge_until_pods_are_gone() {
 }
 
 #[test]
+fn termination_complete_is_not_complete_before_the_last_pod_is_gone() {
+    let mut world = World::new(with_policy(rolling(1, 1, 0), "TerminationComplete"));
+    run(&mut world);
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    for _ in 0..5 {
+        act(&mut world);
+        world.settle_sets();
+        world.ready_all();
+        world.settle_sets();
+    }
+    let waiting = waits(&world);
+    assert!(waiting[0].starts_with("waiting for 1 terminating pod (web-"), "{waiting:?}");
+    assert!(waiting[0].ends_with(") before the rollout is complete"), "{waiting:?}");
+    world.gone_all();
+    world.settle_sets();
+    act(&mut world);
+    assert_eq!(waits(&world), [""; 0]);
+}
+
+#[test]
 fn recreate_creates_nothing_before_the_old_pods_are_gone() {
     let mut world = World::new(recreate(3));
     run(&mut world);

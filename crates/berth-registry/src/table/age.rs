@@ -9,12 +9,14 @@ const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
 /// How long ago `then` was: `<unknown>` if unset.
-pub(super) fn since(then: Option<&Time>, now: Timestamp) -> String {
+#[must_use]
+pub fn since(then: Option<&Time>, now: Timestamp) -> String {
     then.map_or_else(|| "<unknown>".to_owned(), |then| of_seconds(now.duration_since(then.0).as_secs()))
 }
 
 /// A duration in one or two units, the coarser the longer it is. Clocks that differ by up to two seconds give `0s`, by more `<invalid>`.
-pub(super) fn of_seconds(seconds: i64) -> String {
+#[must_use]
+pub fn of_seconds(seconds: i64) -> String {
     match seconds {
         ..=-2 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),

@@ -3,7 +3,7 @@
 //! Start with [`Printer`]: one per request; it turns what a verb gives back into a [`Table`], which serialises itself. A kind's columns
 //! and cells are its [`Printed`]. Where only metadata is asked for, see [`PartialObjectMetadata`].
 
-mod age;
+pub mod age;
 mod cluster;
 mod network;
 mod partial;

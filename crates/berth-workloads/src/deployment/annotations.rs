@@ -43,6 +43,17 @@ pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
     }
 }
 
+/// The Deployment's annotations after a rollback to a ReplicaSet: the ReplicaSet's, but for those that stay where they are, which are as the
+/// Deployment has them. [`REPLICAS_BEFORE_SCALE`], where it is managed, is of ReplicaSets alone: it is not kept on the Deployment either.
+#[must_use]
+pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale: BeforeScale) -> Annotations {
+    let skipped = |key: &str| is_skipped(key, before_scale);
+    let of_sets_alone = |key: &str| key == REPLICAS_BEFORE_SCALE && before_scale == BeforeScale::Managed;
+    let kept = deployment.iter().filter(|(key, _)| skipped(key) && !of_sets_alone(key));
+    let taken = set.iter().filter(|(key, _)| !skipped(key));
+    kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 /// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Anything else counts as absent.
 #[must_use]
 pub fn pod_count(text: Option<&str>) -> Option<i64> {

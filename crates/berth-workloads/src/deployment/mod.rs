@@ -11,7 +11,7 @@ mod plan;
 pub mod progress;
 pub mod recreate;
 mod revision;
-mod rollback;
+pub mod rollback;
 pub mod rolling;
 pub mod scale;
 mod scaling;

@@ -96,7 +96,7 @@ fn limits(deployment: &DeploymentView, desired: i32) -> Result<Limits, NotANumbe
 ///
 /// # Errors
 /// The annotation's text, if that is what decides and it is no policy.
-pub(super) fn policy(deployment: &DeploymentView) -> Result<Policy, &str> {
+pub fn policy(deployment: &DeploymentView) -> Result<Policy, &str> {
     let field = deployment.spec.pod_replacement_policy.as_deref();
     let annotation = deployment.annotations.get(POD_REPLACEMENT_POLICY).map(String::as_str);
     match field.or(annotation) {

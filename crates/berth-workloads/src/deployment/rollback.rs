@@ -22,8 +22,14 @@ pub(super) fn requested(deployment: &DeploymentView) -> Option<i64> {
 /// One write: the revision's template and annotations if it is found and differs, and in any case the end of the request.
 pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
     let deployment = observed.deployment();
-    let (template, annotations, event) = match find(observed, requested) {
-        Err(message) => unchanged(deployment, "DeploymentRollbackRevisionNotFound", message.to_owned()),
+    let (template, annotations, event) = match find_revision(&observed.sets, requested) {
+        Err(missing) => {
+            let message = match missing {
+                NotFound::History => "Unable to find last revision.",
+                NotFound::Revision => "Unable to find the revision to rollback to.",
+            };
+            unchanged(deployment, "DeploymentRollbackRevisionNotFound", message.to_owned())
+        }
         Ok(set) if same_template(&set.template, &deployment.spec.template) => {
             let message = format!("The rollback revision contains the same template as current deployment \"{}\"", deployment.meta.name);
             unchanged(deployment, "DeploymentRollbackTemplateUnchanged", message)
@@ -66,25 +72,35 @@ fn unchanged(deployment: &DeploymentView, reason: &'static str, message: String)
 
 fn rolled_back(observed: &Observed<'_>, set: &ReplicaSetView) -> Rewrite {
     let deployment = observed.deployment();
-    let skipped = |key: &str| annotations::is_skipped(key, observed.before_scale);
-    let kept = deployment.annotations.iter().filter(|(key, _)| skipped(key) && *key != ROLLBACK_TO);
-    let taken = set.annotations.iter().filter(|(key, _)| !skipped(key));
-    let annotations = kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut annotations = annotations::after_rollback(&deployment.annotations, &set.annotations, observed.before_scale);
+    annotations.remove(ROLLBACK_TO);
     let revision = annotations::revision(&set.annotations).unwrap_or(0);
     let message = format!("Rolled back deployment \"{}\" to revision {revision}", deployment.meta.name);
     (without_hash(&set.template), annotations, event(deployment, Severity::Normal, "DeploymentRollback", message))
 }
 
-fn find<'a>(observed: &Observed<'a>, requested: i64) -> Result<&'a ReplicaSetView, &'static str> {
+/// Why there is nothing to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotFound {
+    /// There is no revision before the present one.
+    History,
+    /// No ReplicaSet has the revision.
+    Revision,
+}
+
+/// The ReplicaSet of a revision; of revision 0: of the one with the second highest number.
+///
+/// # Errors
+/// There is none.
+pub fn find_revision<'a>(sets: &[&'a ReplicaSetView], requested: i64) -> Result<&'a ReplicaSetView, NotFound> {
     let revision = |set: &&ReplicaSetView| annotations::revision(&set.annotations);
     let wanted = if requested == 0 {
-        let mut revisions: Vec<_> = observed.sets.iter().filter_map(revision).collect();
+        let mut revisions: Vec<_> = sets.iter().filter_map(revision).collect();
         revisions.sort_unstable();
         revisions.dedup();
-        revisions.iter().rev().nth(1).copied().ok_or("Unable to find last revision.")?
+        revisions.iter().rev().nth(1).copied().ok_or(NotFound::History)?
     } else {
         requested
     };
-    let mut sets = observed.sets.iter().copied();
-    sets.find(|set| revision(set) == Some(wanted)).ok_or("Unable to find the revision to rollback to.")
+    sets.iter().copied().find(|set| revision(set) == Some(wanted)).ok_or(NotFound::Revision)
 }

@@ -79,10 +79,25 @@ impl<'o, 'a> Work<'o, 'a> {
         }
         let pods = observed.terminating() + i64::from(observed.state.pods.terminating_without_set());
         if pods > 0 && then_create > 0 {
-            let last = observed.sets.iter().filter_map(|set| observed.state.pods.last_to_go(&set.meta.uid));
-            let last = last.max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
-            self.wait(Wait::PodsTerminating { pods: count(pods), then_create: count(then_create), last });
+            self.wait_for_terminating(pods, then_create);
         }
+    }
+
+    /// Waits for the last pods to go, if under TerminationComplete nothing else is left to do before the rollout is complete.
+    fn wait_for_completion(&mut self, status: &DeploymentStatus) {
+        let goal = self.goal();
+        let all_but_gone = progress::is_complete(Goal { terminating: Some(0), ..goal }, status);
+        let was_complete = Conditions::of(status).reason(PROGRESSING) == progress::NEW_AVAILABLE;
+        if self.waits.is_empty() && all_but_gone && !progress::is_complete(goal, status) && !was_complete {
+            self.wait_for_terminating(goal.terminating.unwrap_or(0), 0);
+        }
+    }
+
+    fn wait_for_terminating(&mut self, pods: i64, then_create: i64) {
+        let observed = self.observed;
+        let last = observed.sets.iter().filter_map(|set| observed.state.pods.last_to_go(&set.meta.uid));
+        let last = last.max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
+        self.wait(Wait::PodsTerminating { pods: count(pods), then_create: count(then_create), last });
     }
 
     fn terminating(&self, pod: &PodView) -> Option<TerminatingPod> {
@@ -146,6 +161,9 @@ impl<'o, 'a> Work<'o, 'a> {
     /// Puts the writes in order: sets that shrink before sets that grow, so that no moment has more than before and after; the status last.
     pub(super) fn finish(mut self, step: StatusStep) -> Plan {
         let status = self.status(step);
+        if step == StatusStep::Rollout {
+            self.wait_for_completion(&status);
+        }
         self.report_failing_pods();
         let deployment = self.observed.deployment();
         let revision = self.created.as_ref().map(|new| new.revision.to_string()).or_else(|| self.stored_revision());
