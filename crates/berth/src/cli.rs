@@ -1,7 +1,13 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use crate::rollout::options::Rollout;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::{
+    ffi::OsString,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Kubernetes-compatible workload control plane: Deployments, ReplicaSets and StatefulSets that replace pods exactly as their owner asked.
 #[derive(Debug, Parser)]
@@ -12,12 +18,35 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+/// Reads the command line; on `--help` or a mistake, prints what there is to say and ends the process.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Arguments {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let matches = command(arguments.first()).get_matches_from(arguments);
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The command tree; called `kubectl berth` where kubectl calls it as its plugin.
+fn command(called: Option<&OsString>) -> clap::Command {
+    let is_plugin = called.and_then(|path| Path::new(path).file_stem()).is_some_and(|name| name == "kubectl-berth");
+    if is_plugin { Arguments::command().bin_name("kubectl berth") } else { Arguments::command() }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Starts a whole control plane: API server, store, controllers, scheduler and simulated nodes in this one process.
     #[command(after_help = UP_EXAMPLES)]
     Up(Box<Up>),
+    /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments, and says what they wait for.
+    #[command(after_help = ROLLOUT_EXAMPLES)]
+    Rollout(Box<Rollout>),
 }
+
+const ROLLOUT_EXAMPLES: &str = "Examples:
+  berth rollout status deployment/web          wait until it is complete; say what it waits for
+  berth rollout undo deployment/web            go back to the revision before
+
+As a plugin of kubectl (kubectl berth rollout status deployment/web):
+  ln -s \"$(command -v berth)\" /usr/local/bin/kubectl-berth";
 
 const UP_EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml                     start, roll the manifest out, keep running
@@ -128,7 +157,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("{text:?} is no duration; write 250ms, 2s or 1m30s"))?;
     Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
 }
@@ -136,11 +165,17 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn help_names_the_command_as_it_was_called() {
+        let usage = |called: &str| command(Some(&called.into())).render_help().to_string();
+        assert!(usage("/usr/bin/kubectl-berth").contains("Usage: kubectl berth <COMMAND>"));
+        assert!(usage("./berth").contains("Usage: berth <COMMAND>"));
     }
 
     #[test]
@@ -154,7 +189,8 @@ mod tests {
 
     #[test]
     fn controllers_may_start_with_a_hyphen() {
-        let Command::Up(up) = Arguments::try_parse_from(["berth", "up", "--controllers", "-*,scheduler"]).expect("parses").command;
+        let parsed = Arguments::try_parse_from(["berth", "up", "--controllers", "-*,scheduler"]).expect("parses").command;
+        let Command::Up(up) = parsed else { panic!("{parsed:?}") };
         assert_eq!(up.controllers, "-*,scheduler");
     }
 }

@@ -10,16 +10,16 @@ mod progress;
 mod rollout;
 mod up;
 
-use clap::Parser;
-use cli::{Arguments, Command};
+use cli::Command;
 use std::{error::Error, io::Write, process::ExitCode};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let result = match cli::parse(std::env::args_os()).command {
         Command::Up(options) => up::run(*options),
+        Command::Rollout(options) => rollout::run(*options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

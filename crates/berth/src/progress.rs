@@ -1,7 +1,7 @@
 //! Showing rollouts while they run: a live line each on a terminal, plain lines otherwise.
 
-use crate::rollout::{self, Rollout};
-use berth_api::apps::Deployment;
+use crate::rollout::state::{self, Rollout};
+use berth_workloads::view::DeploymentView;
 use futures::{Stream, StreamExt};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{
@@ -20,23 +20,29 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
+/// Prints one line beside the output: for people, not for programs that read along.
+pub(crate) fn warn(text: &str) {
+    // Nobody reads it: what was asked for is done all the same.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Shows the Deployments of `names` (namespace, name) until each is rolled out or has failed. `versions` are versions of any Deployments, from the
 /// present ones on.
-pub(crate) async fn show(names: &[(String, String)], versions: impl Stream<Item = Deployment>) {
+pub(crate) async fn show(names: &[(String, String)], versions: impl Stream<Item = DeploymentView>) {
     let mut screen = Screen::new(names);
-    let mut open: BTreeMap<(String, String), Rollout> = names.iter().map(|name| (name.clone(), Rollout::Waiting(String::new()))).collect();
+    let mut open: BTreeMap<(String, String), Option<Rollout>> = names.iter().map(|name| (name.clone(), None)).collect();
     let mut versions = std::pin::pin!(versions);
     while !open.is_empty() {
         let Some(deployment) = versions.next().await else { return };
-        let name = (deployment.metadata.namespace.clone().unwrap_or_default(), deployment.metadata.name.clone().unwrap_or_default());
+        let name = (deployment.meta.namespace.clone(), deployment.meta.name.clone());
         let Some(before) = open.get_mut(&name) else { continue };
-        let state = rollout::state(&deployment);
-        if *before == state {
+        let state = state::of(&deployment, deployment.status.terminating_replicas.unwrap_or_default());
+        if before.as_ref() == Some(&state) {
             continue;
         }
         screen.show(&name, &deployment, &state);
         match state {
-            Rollout::Waiting(_) => *before = state,
+            Rollout::Waiting(_) => *before = Some(state),
             Rollout::Done | Rollout::Failed(_) => drop(open.remove(&name)),
         }
     }
@@ -62,9 +68,9 @@ impl Screen {
         Self::Live { bars: bars.collect(), _all: all }
     }
 
-    fn show(&mut self, name: &(String, String), deployment: &Deployment, state: &Rollout) {
+    fn show(&mut self, name: &(String, String), deployment: &DeploymentView, state: &Rollout) {
         let (text, last) = match state {
-            Rollout::Waiting(text) => (text.clone(), false),
+            Rollout::Waiting(pending) => (pending.to_string(), false),
             Rollout::Done => (format!("rolled out, {} pods available", deployment.status.available_replicas), true),
             Rollout::Failed(message) => (format!("failed: {message}"), true),
         };

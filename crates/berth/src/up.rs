@@ -8,7 +8,7 @@ use crate::{
     manifests::{self, Document},
     progress,
 };
-use berth_api::{FeatureGates, apps::Deployment};
+use berth_api::FeatureGates;
 use berth_apiserver::{Config, Kubeconfig, Pki, PkiOptions, Readiness, Server};
 use berth_controllers::{
     Cluster, event_ttl,
@@ -20,7 +20,7 @@ use berth_controllers::{
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, header_of, resource};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
-use berth_workloads::view::AppsGroup;
+use berth_workloads::view::{AppsGroup, DeploymentView};
 use futures::{FutureExt, Stream, StreamExt};
 use std::{
     error::Error,
@@ -205,7 +205,7 @@ fn deployment(applied: &Applied) -> Option<(String, String)> {
 }
 
 /// Every Deployment as it is now, then each new version.
-async fn versions(registry: &Registry) -> Outcome<impl Stream<Item = Deployment> + use<>> {
+async fn versions(registry: &Registry) -> Outcome<impl Stream<Item = DeploymentView> + use<>> {
     let deployments = resource::by_kind("apps/v1", "Deployment").ok_or("Deployments are not in the resource table")?;
     let all = Collection { resource: deployments, namespace: None };
     let events = registry.watch(&all, &WatchOptions::default()).await?;
@@ -215,7 +215,7 @@ async fn versions(registry: &Registry) -> Outcome<impl Stream<Item = Deployment>
             WatchEvent::Modified(event) => Arc::clone(&event.entry),
             WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => return None,
         };
-        serde_json::from_slice(&entry.value).ok()
+        DeploymentView::decode(&entry.value, 0).ok()
     }))
 }
 

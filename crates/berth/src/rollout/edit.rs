@@ -1,0 +1,115 @@
+//! `berth rollout pause`, `resume` and `restart`: one small patch each.
+
+use super::{
+    cluster::Connection,
+    error::Error,
+    target::{Found, Kind},
+};
+use crate::progress::line;
+use berth_api::annotations::RESTARTED_AT;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Holds a Deployment's changes back.
+pub(super) async fn pause(connection: &Connection, workload: &Found) -> Result<(), Error> {
+    send(connection, workload, pause_patch(workload)?, "paused").await
+}
+
+/// Lets them go.
+pub(super) async fn resume(connection: &Connection, workload: &Found) -> Result<(), Error> {
+    send(connection, workload, resume_patch(workload)?, "resumed").await
+}
+
+/// Changes an annotation of the template, so that every pod is replaced.
+pub(super) async fn restart(connection: &Connection, workload: &Found) -> Result<(), Error> {
+    send(connection, workload, restart_patch(workload, Timestamp::now())?, "restarted").await
+}
+
+async fn send(connection: &Connection, workload: &Found, mut patch: Value, done: &str) -> Result<(), Error> {
+    // Another object of the same name is none of this command's business.
+    patch["metadata"] = json!({"uid": object(workload)?["metadata"]["uid"]});
+    let kind = workload.kind;
+    connection.merge_patch(kind.group().api_version(), kind.plural(), &workload.name, patch).await?;
+    line(&format!("{} {done}", workload.title()));
+    Ok(())
+}
+
+fn pause_patch(workload: &Found) -> Result<Value, Error> {
+    match is_paused(workload, "pausing is not supported")? {
+        true => Err(workload.fault("is already paused")),
+        false => Ok(json!({"spec": {"paused": true}})),
+    }
+}
+
+fn resume_patch(workload: &Found) -> Result<Value, Error> {
+    match is_paused(workload, "resuming is not supported")? {
+        true => Ok(json!({"spec": {"paused": null}})),
+        false => Err(workload.fault("is not paused")),
+    }
+}
+
+fn restart_patch(workload: &Found, now: Timestamp) -> Result<Value, Error> {
+    let object = object(workload)?;
+    if object["spec"]["paused"] == true {
+        return Err(workload.fault("can't restart paused deployment (run rollout resume first)"));
+    }
+    let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let annotations = object.pointer("/spec/template/metadata/annotations");
+    if annotations.is_some_and(|annotations| annotations[RESTARTED_AT] == at.as_str()) {
+        let message = "if restart has already been triggered within the past second, please wait before attempting to trigger another";
+        return Err(workload.fault(message));
+    }
+    Ok(json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}}))
+}
+
+/// Whether it is paused; only Deployments can be.
+fn is_paused(workload: &Found, unsupported: &str) -> Result<bool, Error> {
+    match workload.kind {
+        Kind::StatefulSet(_) => Err(workload.fault(unsupported)),
+        Kind::Deployment(_) => Ok(object(workload)?["spec"]["paused"] == true),
+    }
+}
+
+fn object(workload: &Found) -> Result<Value, Error> {
+    workload.decode(|json| serde_json::from_slice(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_workloads::view::AppsGroup;
+
+    const DEPLOYMENT: Kind = Kind::Deployment(AppsGroup::Apps);
+
+    fn found(kind: Kind, spec: &Value) -> Found {
+        Found { kind, name: "web".to_owned(), json: json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec}).to_string() }
+    }
+
+    fn check(patch: Result<Value, Error>, expected: Result<Value, &str>) {
+        assert_eq!(patch.map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn only_what_runs_is_paused_and_only_what_is_paused_is_resumed() {
+        let (running, paused) = (json!({}), json!({"paused": true}));
+        check(pause_patch(&found(DEPLOYMENT, &running)), Ok(json!({"spec": {"paused": true}})));
+        check(pause_patch(&found(DEPLOYMENT, &paused)), Err("deployments.apps \"web\" is already paused"));
+        check(resume_patch(&found(DEPLOYMENT, &paused)), Ok(json!({"spec": {"paused": null}})));
+        check(resume_patch(&found(DEPLOYMENT, &running)), Err("deployments.apps \"web\" is not paused"));
+        let set = Kind::StatefulSet(AppsGroup::Apps);
+        check(pause_patch(&found(set, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
+    }
+
+    #[test]
+    fn a_restart_is_a_new_time_in_the_template() {
+        let now = "2026-01-02T03:04:05.6Z".parse().expect("a time");
+        let annotations = |at: &str| json!({"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}});
+        let patch = json!({"spec": annotations("2026-01-02T03:04:05Z")});
+        check(restart_patch(&found(DEPLOYMENT, &json!({})), now), Ok(patch.clone()));
+        check(restart_patch(&found(DEPLOYMENT, &annotations("2026-01-02T03:04:04Z")), now), Ok(patch));
+        let again = restart_patch(&found(DEPLOYMENT, &annotations("2026-01-02T03:04:05Z")), now).expect_err("within a second");
+        assert!(again.to_string().contains("within the past second"), "{again}");
+        let paused = restart_patch(&found(DEPLOYMENT, &json!({"paused": true})), now);
+        check(paused, Err("deployments.apps \"web\" can't restart paused deployment (run rollout resume first)"));
+    }
+}

@@ -1,0 +1,54 @@
+//! `berth rollout`: what kubectl's command of this name does, against anybody's cluster, and why a rollout waits.
+
+mod cluster;
+mod edit;
+mod error;
+mod history;
+pub(crate) mod options;
+mod report;
+pub(crate) mod state;
+mod status;
+mod target;
+mod undo;
+mod waits;
+
+use crate::chain;
+use cluster::Connection;
+use error::Error;
+use options::{Rollout, Verb};
+use target::{Found, Selection};
+
+/// Does what the command line asks for.
+///
+/// # Errors
+/// The faults of all workloads that it was asked for, a line each.
+pub(crate) fn run(options: Rollout) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(carry_out(&options))?)
+}
+
+async fn carry_out(options: &Rollout) -> Result<(), Error> {
+    let selection = Selection::parse(options.verb.target())?;
+    let connection = Connection::open(&options.cluster).await?;
+    let found = selection.find(&connection).await?;
+    let mut faults = Vec::new();
+    for workload in &found {
+        faults.extend(carry_out_one(&options.verb, &connection, workload).await.err());
+    }
+    match faults.pop() {
+        None => Ok(()),
+        Some(only) if faults.is_empty() => Err(only),
+        Some(last) => Err(Error::Several(faults.iter().chain([&last]).map(|fault| chain(fault)).collect())),
+    }
+}
+
+async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    match verb {
+        Verb::Status(options) => status::run(options, connection, workload).await,
+        Verb::History(options) => history::run(options, connection, workload).await,
+        Verb::Undo(options) => undo::run(options, connection, workload).await,
+        Verb::Pause(_) => edit::pause(connection, workload).await,
+        Verb::Resume(_) => edit::resume(connection, workload).await,
+        Verb::Restart(_) => edit::restart(connection, workload).await,
+    }
+}

@@ -1,0 +1,177 @@
+//! Options of `berth rollout`, named as kubectl's.
+
+use crate::cli::duration;
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use std::{path::PathBuf, time::Duration};
+
+/// Options of `berth rollout`.
+#[derive(Args, Debug)]
+pub(crate) struct Rollout {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Which cluster, and what in it.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ClusterOptions {
+    /// The kubeconfig to use [default: the files of KUBECONFIG; else ~/.kube/config; else, in a pod, its service account].
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use [default: its current one].
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) context: Option<String>,
+
+    /// The namespace to look in [default: the context's].
+    #[arg(short, long, value_name = "NAME", global = true)]
+    pub(crate) namespace: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Shows how far a rollout is and what it waits for, until it is complete.
+    ///
+    /// Ends with exit code 1 if the rollout exceeds its progress deadline or the time is over. Under podReplacementPolicy: TerminationComplete a
+    /// rollout is complete when the last replaced pod is gone.
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(Status),
+    /// Lists the revisions of a Deployment that can be gone back to.
+    #[command(after_help = HISTORY_EXAMPLES)]
+    History(History),
+    /// Goes back to an earlier revision of a Deployment.
+    #[command(after_help = UNDO_EXAMPLES)]
+    Undo(Undo),
+    /// Holds changes of a Deployment's template back until it is resumed.
+    #[command(after_help = "Example:\n  berth rollout pause deployment/web")]
+    Pause(Target),
+    /// Lets a paused Deployment roll out.
+    #[command(after_help = "Example:\n  berth rollout resume deployment/web")]
+    Resume(Target),
+    /// Replaces all pods of a Deployment or StatefulSet by its rules, without another change.
+    #[command(after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front")]
+    Restart(Target),
+}
+
+impl Verb {
+    /// What it is to be done to.
+    pub(super) fn target(&self) -> &Target {
+        match self {
+            Self::Status(status) => &status.target,
+            Self::History(history) => &history.target,
+            Self::Undo(undo) => &undo.target,
+            Self::Pause(target) | Self::Resume(target) | Self::Restart(target) => target,
+        }
+    }
+}
+
+const STATUS_EXAMPLES: &str = "Examples:
+  berth rollout status deployment/web
+  berth rollout status deployment/web --timeout 2m     give up after two minutes, with exit code 1
+  berth rollout status deployment/web --watch=false    say how it stands, do not wait
+  berth rollout status deployment/web -o json          one JSON object a line";
+
+const HISTORY_EXAMPLES: &str = "Examples:
+  berth rollout history deployment/web
+  berth rollout history deployment/web --revision 2    the pod template of revision 2
+  berth rollout history deployment/web -o json";
+
+const UNDO_EXAMPLES: &str = "Examples:
+  berth rollout undo deployment/web
+  berth rollout undo deployment/web --to-revision 2
+  berth rollout undo deployment/web --dry-run=server   ask the server, change nothing";
+
+/// What a command is about.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Target {
+    /// TYPE/NAME, repeatable; or a TYPE and names of it; or a TYPE alone, for all of the namespace. Types: deployment (deploy), statefulset (sts);
+    /// deployment.apps.berth.dev for berth's own group.
+    #[arg(value_name = "TYPE/NAME", required = true)]
+    pub(crate) resources: Vec<String>,
+
+    /// Only those with these labels; with a TYPE alone.
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub(crate) selector: Option<String>,
+}
+
+/// Options of `berth rollout status`.
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Whether to wait until the rollout is complete.
+    #[arg(short, long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) watch: bool,
+
+    /// How long to wait for each rollout; 0s: for ever.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+
+    /// The revision that must be the one being rolled out; 0: any.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) revision: i64,
+
+    /// For programs: one JSON object a line, a line for each change.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<StatusOutput>,
+}
+
+/// Options of `berth rollout history`.
+#[derive(Args, Debug)]
+pub(crate) struct History {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Show this revision with its pod template; 0: list all.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) revision: i64,
+
+    /// For programs.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<HistoryOutput>,
+}
+
+/// Options of `berth rollout undo`.
+#[derive(Args, Debug)]
+pub(crate) struct Undo {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// The revision to go back to; 0: the one before the present.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) to_revision: i64,
+
+    /// Change nothing: client shows the template that would be written, server has the server check it too.
+    #[arg(long, value_enum, default_value = "none")]
+    pub(crate) dry_run: DryRun,
+}
+
+/// How `status` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusOutput {
+    /// One object a line.
+    Json,
+}
+
+/// How `history` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HistoryOutput {
+    /// One object.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// Whether anything is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// It is.
+    None,
+    /// Nothing is sent.
+    Client,
+    /// The server does all but keep it.
+    Server,
+}

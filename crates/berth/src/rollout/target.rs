@@ -1,0 +1,206 @@
+//! Which workloads a command is about: `deployment/web`, `deploy web shop`, `deploy -l tier=front`.
+
+use super::{cluster::Connection, error::Error, options::Target};
+use berth_workloads::view::AppsGroup;
+
+/// Kinds that can be rolled out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Deployment(AppsGroup),
+    StatefulSet(AppsGroup),
+}
+
+impl Kind {
+    /// Reads a type as kubectl does: singular, plural or short, with or without version and group.
+    fn parse(text: &str) -> Result<Self, Error> {
+        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
+        let group = match group.strip_prefix("v1.").unwrap_or(group) {
+            "" | "apps" => AppsGroup::Apps,
+            "apps.berth.dev" => AppsGroup::BerthApps,
+            _ => return Err(Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"))),
+        };
+        match kind.to_ascii_lowercase().as_str() {
+            "deployment" | "deployments" | "deploy" => Ok(Self::Deployment(group)),
+            "statefulset" | "statefulsets" | "sts" => Ok(Self::StatefulSet(group)),
+            "daemonset" | "daemonsets" | "ds" => Err(Error::Usage("berth does not roll out DaemonSets; use kubectl rollout".to_owned())),
+            _ => Err(Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"))),
+        }
+    }
+
+    /// The group it lives in.
+    pub(super) fn group(self) -> AppsGroup {
+        match self {
+            Self::Deployment(group) | Self::StatefulSet(group) => group,
+        }
+    }
+
+    /// `Deployment`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Deployment(_) => "Deployment",
+            Self::StatefulSet(_) => "StatefulSet",
+        }
+    }
+
+    /// `deployments`.
+    pub(super) fn plural(self) -> &'static str {
+        match self {
+            Self::Deployment(_) => "deployments",
+            Self::StatefulSet(_) => "statefulsets",
+        }
+    }
+
+    /// `deployments.apps`.
+    pub(super) fn resource(self) -> &'static str {
+        match self {
+            Self::Deployment(AppsGroup::Apps) => "deployments.apps",
+            Self::Deployment(AppsGroup::BerthApps) => "deployments.apps.berth.dev",
+            Self::StatefulSet(AppsGroup::Apps) => "statefulsets.apps",
+            Self::StatefulSet(AppsGroup::BerthApps) => "statefulsets.apps.berth.dev",
+        }
+    }
+
+    /// `deployment.apps`, as what was done is told.
+    fn singular(self) -> &'static str {
+        match self {
+            Self::Deployment(AppsGroup::Apps) => "deployment.apps",
+            Self::Deployment(AppsGroup::BerthApps) => "deployment.apps.berth.dev",
+            Self::StatefulSet(AppsGroup::Apps) => "statefulset.apps",
+            Self::StatefulSet(AppsGroup::BerthApps) => "statefulset.apps.berth.dev",
+        }
+    }
+}
+
+/// A workload that a command is about, as the server had it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    /// The whole object.
+    pub(super) json: String,
+}
+
+impl Found {
+    /// `deployment.apps/web`.
+    pub(super) fn title(&self) -> String {
+        format!("{}/{}", self.kind.singular(), self.name)
+    }
+
+    /// An error about this workload.
+    pub(super) fn fault(&self, message: impl Into<String>) -> Error {
+        Error::Workload { resource: self.kind.resource(), name: self.name.clone(), message: message.into() }
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// It is not of its kind.
+    pub(super) fn decode<V>(&self, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<V, Error> {
+        decode(self.json.as_bytes()).map_err(|source| Error::Decode { what: self.title(), source })
+    }
+}
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Selection {
+    /// These.
+    Named(Vec<(Kind, String)>),
+    /// All of a type, or those with the labels.
+    All(Kind, Option<String>),
+}
+
+impl Selection {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// Names and labels together, both forms of names together, a type that is not rolled out.
+    pub(super) fn parse(target: &Target) -> Result<Self, Error> {
+        let selection = if target.resources.iter().any(|text| text.contains('/')) {
+            Self::Named(target.resources.iter().map(|text| type_and_name(text)).collect::<Result<_, _>>()?)
+        } else {
+            let (kind, names) = target.resources.split_first().ok_or_else(|| Error::Usage("write TYPE/NAME".to_owned()))?;
+            let kind = Kind::parse(kind)?;
+            match names {
+                [] => Self::All(kind, target.selector.clone()),
+                names => Self::Named(names.iter().map(|name| (kind, name.clone())).collect()),
+            }
+        };
+        match selection {
+            Self::Named(_) if target.selector.is_some() => {
+                Err(Error::Usage("name workloads, or give their labels with a TYPE alone (deployment -l tier=front), not both".to_owned()))
+            }
+            selection => Ok(selection),
+        }
+    }
+
+    /// Reads the workloads.
+    ///
+    /// # Errors
+    /// One of those named is not there, or no workload has the labels.
+    pub(super) async fn find(&self, connection: &Connection) -> Result<Vec<Found>, Error> {
+        match self {
+            Self::Named(names) => {
+                let mut found = Vec::new();
+                for (kind, name) in names {
+                    let json = connection.get(kind.group().api_version(), kind.plural(), name).await?;
+                    found.push(Found { kind: *kind, name: name.clone(), json });
+                }
+                Ok(found)
+            }
+            Self::All(kind, selector) => {
+                let items = connection.list(kind.group().api_version(), kind.plural(), selector.as_deref()).await?;
+                let found: Vec<_> = items.into_iter().map(|item| Found { kind: *kind, name: item.name, json: item.json }).collect();
+                match found.is_empty() {
+                    true => Err(Error::Usage(format!("no {} found in namespace {} (--namespace)", kind.plural(), connection.namespace()))),
+                    false => Ok(found),
+                }
+            }
+        }
+    }
+}
+
+fn type_and_name(text: &str) -> Result<(Kind, String), Error> {
+    match text.split_once('/') {
+        Some((kind, name)) if !name.is_empty() && !name.contains('/') => Ok((Kind::parse(kind)?, name.to_owned())),
+        _ => Err(Error::Usage(format!("{text:?} is not TYPE/NAME, as the others; write, for example, deployment/web"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &str, selector: Option<&str>) -> Result<Selection, String> {
+        let resources = arguments.split(' ').map(str::to_owned).collect();
+        Selection::parse(&Target { resources, selector: selector.map(str::to_owned) }).map_err(|error| error.to_string())
+    }
+
+    const DEPLOYMENT: Kind = Kind::Deployment(AppsGroup::Apps);
+
+    #[test]
+    fn workloads_are_named_in_every_way_of_kubectl() {
+        let one = |kind, name: &str| Ok(Selection::Named(vec![(kind, name.to_owned())]));
+        for text in ["deployment/web", "deploy/web", "deployments.apps/web", "deployment.v1.apps/web", "deploy web", "Deployment web"] {
+            assert_eq!(parse(text, None), one(DEPLOYMENT, "web"), "{text}");
+        }
+        assert_eq!(parse("deployment.apps.berth.dev/web", None), one(Kind::Deployment(AppsGroup::BerthApps), "web"));
+        assert_eq!(parse("sts db", None), one(Kind::StatefulSet(AppsGroup::Apps), "db"));
+        let both = vec![(DEPLOYMENT, "a".to_owned()), (Kind::StatefulSet(AppsGroup::Apps), "b".to_owned())];
+        assert_eq!(parse("deploy/a sts/b", None), Ok(Selection::Named(both)));
+        assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(DEPLOYMENT, Some("a=b".to_owned()))));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let check = |text: &str, selector, says: &str| {
+            let error = parse(text, selector).expect_err(text);
+            assert!(error.contains(says), "{error}");
+        };
+        check("pod/web", None, "pod is no type that berth rolls out");
+        check("daemonset/web", None, "use kubectl rollout");
+        check("deployments.extensions/web", None, "is no type");
+        check("deployment/", None, "is not TYPE/NAME");
+        check("deployment/web shop", None, "is not TYPE/NAME");
+        check("deployment/web", Some("a=b"), "not both");
+    }
+}

@@ -1,0 +1,126 @@
+//! What a Deployment's rollout waits for: the waits of the very plan that its controller makes from the same objects.
+
+use berth_api::FeatureGates;
+use berth_controllers::{cache::Index, pods::PodIndex};
+use berth_workloads::{
+    Wait,
+    deployment::{self, State},
+    view::{DeploymentView, PodView, ReplicaSetView},
+};
+use jiff::Timestamp;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// What pods and ReplicaSets say that the Deployment alone does not.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// What is left undone on purpose, and why.
+    pub(super) waits: Vec<Wait>,
+    /// Pods of the Deployment on their way out.
+    pub(super) terminating: i32,
+}
+
+/// Plans for the Deployment, with every gate as it is by default, and takes the waits alone. `sets` and `pods` are those that it selects.
+pub(super) fn observe(deployment: &DeploymentView, sets: &[Arc<ReplicaSetView>], pods: &[Arc<PodView>], now: Timestamp) -> Observed {
+    let mut index = PodIndex::default();
+    pods.iter().for_each(|pod| index.change(None, Some(pod)));
+    let uids: BTreeSet<&str> = sets.iter().map(|set| set.meta.uid.as_str()).collect();
+    let is_known_set = |uid: &str| uids.contains(uid);
+    let name_taken = |name: &str| sets.iter().any(|set| set.meta.name == name);
+    let of_sets = index.of_sets(sets, deployment.selector.as_ref(), &deployment.meta.namespace, &is_known_set, now);
+    let plan = deployment::plan(&State {
+        deployment,
+        sets: sets.iter().map(|set| &**set).collect(),
+        name_taken: &name_taken,
+        pods: &of_sets,
+        last_error: None,
+        gates: &FeatureGates::default(),
+        now,
+    });
+    let terminating = pods.iter().filter(|pod| pod.is_terminating()).count();
+    Observed { waits: plan.waits, terminating: i32::try_from(terminating).unwrap_or(i32::MAX) }
+}
+
+/// Whether two lists of waits are the same but for the time that has passed.
+pub(super) fn same(a: &[Wait], b: &[Wait]) -> bool {
+    a.iter().map(timeless).eq(b.iter().map(timeless))
+}
+
+fn timeless(wait: &Wait) -> Wait {
+    let mut wait = wait.clone();
+    if let Wait::PodsTerminating { last: Some(last), .. } = &mut wait {
+        last.left_seconds = 0;
+    }
+    wait
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const TEMPLATE: &str = r#"{"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:2"}]}}"#;
+
+    fn bytes(value: &Value) -> Vec<u8> {
+        value.to_string().into_bytes()
+    }
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-01-01T00:00:{time}Z").parse().expect("a time")
+    }
+
+    /// Three pods of an older template on their way out, none of the new one yet, no surge.
+    fn half_way() -> (DeploymentView, Vec<Arc<ReplicaSetView>>, Vec<Arc<PodView>>) {
+        let template: Value = serde_json::from_str(TEMPLATE).expect("JSON");
+        let mut old_template = template.clone();
+        old_template["spec"]["containers"][0]["image"] = json!("web:1");
+        let selector = json!({"matchLabels": {"app": "web"}});
+        let deployment = json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "d", "generation": 2},
+            "spec": {
+                "replicas": 3, "podReplacementPolicy": "TerminationComplete", "selector": selector, "template": template,
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 3}},
+            },
+            "status": {"observedGeneration": 2},
+        });
+        let owner = |kind: &str, uid: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": uid, "controller": true}]);
+        let set = |name: &str, template: &Value, terminating: i32| {
+            let set = json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "web"}, "ownerReferences": owner("Deployment", "d")},
+                "spec": {"replicas": 0, "selector": selector, "template": template},
+                "status": {"replicas": 0, "terminatingReplicas": terminating, "observedGeneration": 1},
+            });
+            Arc::new(ReplicaSetView::decode(&bytes(&set), 0).expect("a ReplicaSet"))
+        };
+        let pod = |name: &str| {
+            let pod = json!({
+                "metadata": {
+                    "name": name, "namespace": "shop", "uid": name, "labels": {"app": "web"}, "ownerReferences": owner("ReplicaSet", "web-old"),
+                    "deletionTimestamp": at("30").to_string(), "deletionGracePeriodSeconds": 30,
+                },
+                "status": {"phase": "Running"},
+            });
+            Arc::new(PodView::decode(&bytes(&pod), 0).expect("a pod"))
+        };
+        let deployment = DeploymentView::decode(&bytes(&deployment), 0).expect("a Deployment");
+        let sets = vec![set("web-old", &old_template, 3), set("web-new", &template, 0)];
+        (deployment, sets, ["a", "b", "c"].map(pod).to_vec())
+    }
+
+    #[test]
+    fn the_plans_own_words_say_what_is_waited_for() {
+        let (deployment, sets, pods) = half_way();
+        let observed = observe(&deployment, &sets, &pods, at("05"));
+        assert_eq!(observed.terminating, 3);
+        let texts: Vec<_> = observed.waits.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["waiting for 3 terminating pods (c has 25s of its 30s grace left) before creating 3 more"]);
+    }
+
+    #[test]
+    fn the_passing_of_time_alone_is_no_change() {
+        let (deployment, sets, pods) = half_way();
+        let [early, late] = ["05", "06"].map(|time| observe(&deployment, &sets, &pods, at(time)).waits);
+        assert!(early != late && same(&early, &late));
+        assert!(!same(&early, &observe(&deployment, &sets, &pods[1..], at("05")).waits) || sets[0].status.terminating_replicas == Some(3));
+        assert!(!same(&early, &[]));
+    }
+}
