@@ -84,7 +84,7 @@ def main(kubeconfig):
     assert len(pods.items) == 5 and {p.status.phase for p in pods.items} == {"Running"}
     step("scaled")
 
-    broken = {"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": "CrashLoopBackOff"}},
+    broken = {"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}},
                                     "spec": {"containers": [{"name": "main", "image": "web:2"}]}}}}
     apps.patch_namespaced_deployment("web", NAMESPACE, broken)
     wait_for(apps, lambda d: (d.status.updated_replicas or 0) > 0 and d.status.unavailable_replicas, "the bad revision is tried")

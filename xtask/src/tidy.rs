@@ -78,7 +78,7 @@ fn metadata() -> Metadata {
 fn layers() -> Vec<String> {
     let rank = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     let mut faults = Vec::new();
-    for package in metadata().packages.iter().filter(|package| package.name.as_str() != "xtask") {
+    for package in metadata().packages.iter().filter(|package| package.name.starts_with("berth")) {
         let from = package.name.as_str();
         let Some(own) = rank(from) else {
             faults.push(format!("{from} is not in the list of layers"));

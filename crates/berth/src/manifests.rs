@@ -113,7 +113,7 @@ mod tests {
         check("{apiVersion: v1, kind: A, metadata: {name: a}}", "m.yaml: a");
         check(
             "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}\n",
-            "m.yaml (document 1): a; m.yaml (document 3): b",
+            "m.yaml (document 1): a; m.yaml (document 2): b",
         );
         check("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A, metadata: {name: a}}]}", "m.yaml items[0]: a");
         check("# nothing\n", "");

@@ -69,13 +69,14 @@ fn pause_holds_a_change_back_and_resume_lets_it_go() {
     berth.kubectl(&["scale", "deployment/web", "--replicas", "3"]);
     berth.kubectl(&["wait", "--for=jsonpath={.status.availableReplicas}=3", "deployment/web", "--timeout=60s"]);
     assert_eq!(berth.kubectl(&["get", "replicasets", "-o", "name"]).lines().count(), 1);
-    assert!(berth.kubectl_fails(&["rollout", "undo", "deployment/web"]).contains("paused"));
     berth.kubectl(&["rollout", "resume", "deployment/web"]);
     berth.kubectl(&["rollout", "status", "deployment/web"]);
     assert_eq!(berth.kubectl(&["get", "replicasets", "-o", "name"]).lines().count(), 2);
     berth.kubectl(&["rollout", "restart", "deployment/web"]);
     berth.kubectl(&["rollout", "status", "deployment/web"]);
     assert_eq!(berth.kubectl(&["get", "replicasets", "-o", "name"]).lines().count(), 3);
+    berth.kubectl(&["rollout", "pause", "deployment/web"]);
+    assert!(berth.kubectl_fails(&["rollout", "undo", "deployment/web"]).contains("paused"));
 }
 
 #[test]
