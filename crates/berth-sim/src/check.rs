@@ -21,7 +21,8 @@ pub struct Violation(pub String);
 /// their place away at once, not when they are marked.
 #[derive(Default)]
 pub struct Checker {
-    pods: BTreeMap<Uid, Pod>,
+    /// By the uid of the set that controls them.
+    pods: BTreeMap<Uid, BTreeMap<Uid, Pod>>,
     sets: BTreeMap<Uid, ReplicaSet>,
     deployments: BTreeMap<Uid, Deployment>,
     /// Also of sets that are gone.
@@ -92,7 +93,7 @@ impl Checker {
 
     /// The test is about to delete this pod: what follows from that is no controller's fault.
     pub fn delete_by_hand(&mut self, pod: &str) {
-        let uid = self.pods.values().find(|known| known.metadata.name == pod).map(|known| known.metadata.uid.clone());
+        let uid = self.all_pods().find(|known| known.metadata.name == pod).map(|known| known.metadata.uid.clone());
         self.deleted_by_hand.extend(uid);
     }
 
@@ -105,28 +106,31 @@ impl Checker {
     /// The names of pods that nobody has asked to go, in order.
     #[must_use]
     pub fn live_pods(&self) -> BTreeSet<&str> {
-        self.pods.values().filter(|pod| pod.is_live()).map(|pod| pod.metadata.name.as_str()).collect()
+        self.all_pods().filter(|pod| pod.is_live()).map(|pod| pod.metadata.name.as_str()).collect()
     }
 
     /// How many pods are there, whatever their state.
     #[must_use]
     pub fn pod_count(&self) -> usize {
-        self.pods.len()
+        self.all_pods().count()
+    }
+
+    fn all_pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().flat_map(BTreeMap::values)
+    }
+
+    fn pods_of(&self, set: &str) -> impl Iterator<Item = &Pod> {
+        self.pods.get(set).into_iter().flat_map(BTreeMap::values)
     }
 
     fn take_in_pod(&mut self, pod: Pod, presence: Presence, now: Timestamp) -> Result<String, Violation> {
         let (text, set) = (pod.to_string(), pod.metadata.controller().to_owned());
-        let uid = pod.metadata.uid.clone();
-        let is_new = match presence {
-            Presence::There => {
-                self.check_place(&pod)?;
-                self.pods.insert(uid, pod).is_none()
-            }
-            Presence::Gone => {
-                self.pods.remove(&uid);
-                false
-            }
-        };
+        let before = self.forget_pod(&pod.metadata.uid);
+        let is_new = before.is_none() && presence == Presence::There;
+        if presence == Presence::There {
+            self.check_place(before.as_ref(), &pod)?;
+            self.pods.entry(set.clone()).or_default().insert(pod.metadata.uid.clone(), pod);
+        }
         if is_new {
             self.check_set(&set)?;
         }
@@ -159,23 +163,25 @@ impl Checker {
         Ok(text)
     }
 
+    fn forget_pod(&mut self, uid: &str) -> Option<Pod> {
+        self.pods.values_mut().find_map(|pods| pods.remove(uid))
+    }
+
     /// A pod keeps its node, and has its address for itself.
-    fn check_place(&self, pod: &Pod) -> Result<(), Violation> {
+    fn check_place(&self, before: Option<&Pod>, pod: &Pod) -> Result<(), Violation> {
         let Pod { metadata, spec, status } = pod;
-        if let Some(before) = self.pods.get(&metadata.uid).map(|before| &before.spec.node_name)
-            && !before.is_empty()
-            && *before != spec.node_name
-        {
-            return violated(format!("pod {} was bound to {before} and is bound to {:?} now", metadata.name, spec.node_name));
+        let node = before.map_or("", |before| &before.spec.node_name);
+        if !node.is_empty() && node != spec.node_name {
+            return violated(format!("pod {} was bound to {node} and is bound to {:?} now", metadata.name, spec.node_name));
         }
-        let shares = |other: &&Pod| other.metadata.uid != metadata.uid && !other.is_finished() && other.status.pod_ip == status.pod_ip;
-        if !pod.is_finished()
-            && !status.pod_ip.is_empty()
-            && let Some(other) = self.pods.values().find(shares)
-        {
-            return violated(format!("pods {} and {} both have the address {}", metadata.name, other.metadata.name, status.pod_ip));
+        let had_it = before.is_some_and(|before| before.status.pod_ip == status.pod_ip);
+        if pod.is_finished() || status.pod_ip.is_empty() || had_it {
+            return Ok(());
         }
-        Ok(())
+        match self.all_pods().find(|other| !other.is_finished() && other.status.pod_ip == status.pod_ip) {
+            Some(other) => violated(format!("pods {} and {} both have the address {}", metadata.name, other.metadata.name, status.pod_ip)),
+            None => Ok(()),
+        }
     }
 
     /// No pod is created beyond what a set asks for.
@@ -197,7 +203,7 @@ impl Checker {
     }
 
     fn live_of(&self, set: &str) -> i64 {
-        count(self.pods.values().filter(|pod| pod.is_live() && pod.metadata.controller() == set))
+        count(self.pods_of(set).filter(|pod| pod.is_live()))
     }
 
     fn check_deployment(&mut self, uid: &str, now: Timestamp) -> Result<(), Violation> {
@@ -219,8 +225,8 @@ impl Checker {
     }
 
     fn counts(&self, deployment: &Deployment, now: Timestamp) -> Counts {
-        let is_ours = |set: &str| self.deployment_of_set.get(set).is_some_and(|owner| *owner == deployment.metadata.uid);
-        let pods: Vec<&Pod> = self.pods.values().filter(|pod| is_ours(pod.metadata.controller())).collect();
+        let ours = self.deployment_of_set.iter().filter(|(_, owner)| **owner == deployment.metadata.uid);
+        let pods: Vec<&Pod> = ours.flat_map(|(set, _)| self.pods_of(set)).collect();
         let count_if = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)));
         let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
         let terminating = count_if(&Pod::is_terminating);
@@ -261,7 +267,9 @@ fn check_counts(deployment: &Deployment, before: Counts, after: Counts, (ceiling
     passed("the sizes of all ReplicaSets", before.wanted, after.wanted, ceiling)?;
     if deployment.is_rolling() {
         passed("pods that stay", before.kept, after.kept, ceiling)?;
-        if after.by_hand == 0 && before.available >= floor && after.available < floor {
+        // Pods that nobody has reported as available may be taken for unhealthy ones, which go first.
+        let held = before.available.min(deployment.status.available_replicas) >= floor;
+        if after.by_hand == 0 && held && after.available < floor {
             let (had, has) = (before.available, after.available);
             return violated(format!("Deployment {name}: available pods went from {had} to {has}, at least {floor} must stay"));
         }

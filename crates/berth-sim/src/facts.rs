@@ -76,9 +76,9 @@ impl Pod {
     }
 
     pub(crate) fn is_available(&self, min_ready_seconds: i64, now: Timestamp) -> bool {
-        let ready = self.status.conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let is_ready = |condition: &&Condition| condition.type_ == "Ready" && condition.status == "True";
         let since = |condition: &Condition| condition.last_transition_time.map_or(0, |at| now.as_second() - at.as_second());
-        self.is_live() && ready.is_some_and(|ready| since(ready) >= min_ready_seconds)
+        self.is_live() && self.status.conditions.iter().find(is_ready).is_some_and(|ready| since(ready) >= min_ready_seconds)
     }
 }
 
