@@ -12,7 +12,7 @@ use super::{
 use crate::about::about_pod;
 use berth_controllers::{
     Cluster, ObjectName, ResourceName,
-    cache::{Cache, Delta},
+    cache::{Cache, Delta, Warm},
     events::Recorder,
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
@@ -100,8 +100,15 @@ impl Nodes {
         let own = Arc::clone(&nodes);
         pods.on_change(move |delta| own.take_in(delta));
         pods.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
-        nodes.queue.start(env, "node", WORKERS, &nodes);
         heartbeat::start(&nodes, metrics);
+        let env = env.clone();
+        let spawner = Arc::clone(&env.spawner);
+        let work = async move {
+            // Only then all addresses that pods have are known as taken.
+            pods.warm().await;
+            nodes.queue.start(&env, "node", WORKERS, &nodes);
+        };
+        spawner.spawn("node", Box::pin(work));
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
