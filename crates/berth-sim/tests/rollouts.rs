@@ -49,6 +49,7 @@ fn a_seed_decides_all_of_a_rollout_and_its_limits_hold() {
 
 /// Simulated time passes far faster than real time, whose figures are printed and not judged: machines differ.
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are what it is for")]
 fn minutes_of_a_rollout_take_no_time() {
     let started = std::time::Instant::now();
     let log = roll_out_and_update(1);
