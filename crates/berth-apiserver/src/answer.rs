@@ -71,7 +71,7 @@ impl Wishes {
     pub(crate) fn list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
         match self.accepted.form {
             Form::Object if self.is_plain() => Ok(self.plain_list(resource, list)),
-            Form::Object => Ok(self.bytes(StatusCode::OK, whole_list(resource, list))),
+            Form::Object => Ok(self.bytes(StatusCode::OK, whole_list(resource, &list))),
             Form::Table => Ok(self.value(StatusCode::OK, &self.printer(resource).list(&list)?)),
             Form::MetadataList => Ok(self.value(StatusCode::OK, &PartialObjectMetadataList::of_list(&list)?)),
             Form::Metadata => Err(Refusal::NotAcceptable(format!(
@@ -169,8 +169,8 @@ fn list_head(resource: &Resource, list: &List) -> Vec<u8> {
     bytes
 }
 
-fn whole_list(resource: &Resource, list: List) -> Vec<u8> {
-    let mut bytes = list_head(resource, &list);
+fn whole_list(resource: &Resource, list: &List) -> Vec<u8> {
+    let mut bytes = list_head(resource, list);
     for (index, entry) in list.items.iter().enumerate() {
         if index != 0 {
             bytes.push(b',');

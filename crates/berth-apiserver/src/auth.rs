@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_user(peer: &Peer, authorization: Option<&str>, expected: Result<&str, Unauthorized>) {
+    fn check_user(peer: &Peer, authorization: Option<&str>, expected: &Result<&str, Unauthorized>) {
         let found = Authenticator::new("secret").authenticate(peer, &headers(authorization));
         assert_eq!(found.as_ref().map(|user| user.name.as_str()), expected.as_ref().copied());
     }
@@ -254,23 +254,23 @@ mod tests {
     #[test]
     fn a_good_certificate_counts_whatever_the_token() {
         let alice = Peer::Known(Arc::new(User::authenticated("alice", &[])));
-        check_user(&alice, None, Ok("alice"));
-        check_user(&alice, Some("Bearer wrong"), Ok("alice"));
+        check_user(&alice, None, &Ok("alice"));
+        check_user(&alice, Some("Bearer wrong"), &Ok("alice"));
     }
 
     #[test]
     fn a_token_counts_where_no_certificate_does() {
         for peer in [Peer::Nobody, Peer::Untrusted] {
-            check_user(&peer, Some("Bearer secret"), Ok("kubernetes-admin"));
-            check_user(&peer, Some("bearer secret"), Ok("kubernetes-admin"));
-            check_user(&peer, Some("Bearer wrong"), Err(Unauthorized));
+            check_user(&peer, Some("Bearer secret"), &Ok("kubernetes-admin"));
+            check_user(&peer, Some("bearer secret"), &Ok("kubernetes-admin"));
+            check_user(&peer, Some("Bearer wrong"), &Err(Unauthorized));
         }
     }
 
     #[test]
     fn only_who_pretends_nothing_is_anonymous() {
-        check_user(&Peer::Nobody, None, Ok("system:anonymous"));
-        check_user(&Peer::Untrusted, None, Err(Unauthorized));
+        check_user(&Peer::Nobody, None, &Ok("system:anonymous"));
+        check_user(&Peer::Untrusted, None, &Err(Unauthorized));
     }
 
     #[track_caller]

@@ -100,7 +100,6 @@ impl<'a> Query<'a> {
             resource_version_match: self.text("resourceVersionMatch"),
             allow_bookmarks: self.truth("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: self.truth("sendInitialEvents"),
-            ..WatchOptions::default()
         })
     }
 

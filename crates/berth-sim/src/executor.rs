@@ -297,8 +297,7 @@ mod tests {
             process.spawn("note", Box::pin(task));
         }
         run(&executor, at(1));
-        let taken = lock(&notes).clone();
-        taken
+        lock(&notes).clone()
     }
 
     #[test]

@@ -1,5 +1,4 @@
 //! The real kubectl against a real `berth up`: what a person types.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

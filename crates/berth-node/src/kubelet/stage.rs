@@ -151,7 +151,10 @@ fn crashes(behaviour: &Behaviour) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_api::k8s_openapi::api::core::v1::ContainerStatus;
+    use berth_api::k8s_openapi::{
+        api::core::v1::{ContainerStateRunning, ContainerStatus},
+        apimachinery::pkg::apis::meta::v1::Time,
+    };
     use std::time::Duration;
 
     const LATENCY: Duration = Duration::from_secs(2);
@@ -240,13 +243,11 @@ mod tests {
     #[test]
     fn a_restarted_node_goes_on_where_the_status_says() {
         let state = |started| ContainerState {
-            running: Some(berth_api::k8s_openapi::api::core::v1::ContainerStateRunning {
-                started_at: Some(berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(started))),
-            }),
+            running: Some(ContainerStateRunning { started_at: Some(Time(at(started))) }),
             ..ContainerState::default()
         };
         let mut pod = PodView::default();
-        pod.status.start_time = Some(berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(0)));
+        pod.status.start_time = Some(Time(at(0)));
         assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "creating");
         pod.status.container_statuses = vec![ContainerStatus { state: Some(state(2)), restart_count: 3, ..ContainerStatus::default() }];
         assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "running ready=false restarts=3");

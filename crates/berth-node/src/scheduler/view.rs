@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The scheduler that pods name unless they name another.
-pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// What the scheduler reads of a pod.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,5 @@
 //! A real `berth up` for one test: its own folder, its own port, stopped when dropped.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::{
@@ -11,19 +11,19 @@ use std::{
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up: far beyond what it takes on a slow machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `berth up`.
-pub struct Berth {
+pub(crate) struct Berth {
     child: Child,
     output: BufReader<ChildStdout>,
     folder: Option<TempDir>,
     /// `--data-dir`.
-    pub data_dir: PathBuf,
+    pub(crate) data_dir: PathBuf,
 }
 
 /// `berth up` with a fresh folder and a free port.
-pub fn up(arguments: &[&str]) -> Berth {
+pub(crate) fn up(arguments: &[&str]) -> Berth {
     let folder = TempDir::new().unwrap();
     let mut berth = up_in(folder.path(), arguments);
     berth.folder = Some(folder);
@@ -31,7 +31,7 @@ pub fn up(arguments: &[&str]) -> Berth {
 }
 
 /// `berth up` on a folder that the test keeps.
-pub fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
+pub(crate) fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
     let mut child = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["up", "--secure-port", "0", "--data-dir"])
         .arg(folder)
@@ -48,7 +48,7 @@ pub fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
 
 impl Berth {
     /// Reads what it prints until a line holds `text`; gives that line.
-    pub fn line_with(&mut self, text: &str) -> String {
+    pub(crate) fn line_with(&mut self, text: &str) -> String {
         let mut seen = String::new();
         loop {
             let mut line = String::new();
@@ -63,17 +63,17 @@ impl Berth {
     }
 
     /// The kubeconfig that it wrote.
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.data_dir.join("kubeconfig")
     }
 
     /// Its process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Runs kubectl against it, with `input` as its standard input.
-    pub fn kubectl_with(&self, input: &str, arguments: &[&str]) -> Output {
+    pub(crate) fn kubectl_with(&self, input: &str, arguments: &[&str]) -> Output {
         let mut child = Command::new("kubectl")
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
@@ -90,7 +90,7 @@ impl Berth {
     }
 
     /// Runs kubectl, expects success, gives what it printed.
-    pub fn kubectl(&self, arguments: &[&str]) -> String {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         let output = self.kubectl_with("", arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "kubectl {arguments:?}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -98,7 +98,7 @@ impl Berth {
     }
 
     /// Runs kubectl, expects failure, gives what it complained.
-    pub fn kubectl_fails(&self, arguments: &[&str]) -> String {
+    pub(crate) fn kubectl_fails(&self, arguments: &[&str]) -> String {
         let output = self.kubectl_with("", arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "kubectl {arguments:?} should have failed:\n{}", String::from_utf8_lossy(&output.stdout));
@@ -106,14 +106,14 @@ impl Berth {
     }
 
     /// Applies a manifest with kubectl.
-    pub fn apply(&self, manifest: &str) -> String {
+    pub(crate) fn apply(&self, manifest: &str) -> String {
         let output = self.kubectl_with(manifest, &["apply", "--filename", "-"]);
         assert!(output.status.success(), "kubectl apply:\n{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Asks kubectl again and again until `holds` is true of what it prints.
-    pub fn kubectl_until(&self, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn kubectl_until(&self, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
             let text = String::from_utf8_lossy(&self.kubectl_with("", arguments).stdout).into_owned();
@@ -125,14 +125,14 @@ impl Berth {
     }
 
     /// `kill -9`.
-    pub fn kill(mut self) -> Option<TempDir> {
+    pub(crate) fn kill(mut self) -> Option<TempDir> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.folder.take()
     }
 
     /// SIGTERM; gives the exit code.
-    pub fn terminate(mut self) -> (Option<i32>, Option<TempDir>) {
+    pub(crate) fn terminate(mut self) -> (Option<i32>, Option<TempDir>) {
         Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         let status = self.child.wait().unwrap();
         (status.code(), self.folder.take())
@@ -147,7 +147,7 @@ impl Drop for Berth {
 }
 
 /// Whether the machine has a kubectl that speaks to servers of today (1.28 or later); prints why not.
-pub fn kubectl_is_here() -> bool {
+pub(crate) fn kubectl_is_here() -> bool {
     let Ok(output) = Command::new("kubectl").args(["version", "--client", "--output", "json"]).output() else {
         println!("skipped: there is no kubectl on this machine");
         return false;
@@ -162,7 +162,7 @@ pub fn kubectl_is_here() -> bool {
 }
 
 /// A Deployment as YAML.
-pub fn deployment(name: &str, replicas: u32, image: &str) -> String {
+pub(crate) fn deployment(name: &str, replicas: u32, image: &str) -> String {
     format!(
         "apiVersion: apps/v1
 kind: Deployment
