@@ -209,18 +209,17 @@ impl Checker {
     fn check_deployment(&mut self, uid: &str, now: Timestamp) -> Result<(), Violation> {
         let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
         let after = self.counts(deployment, now);
-        let Bounds { ceiling, floor, counts: before } = self.deployment_bounds.get(uid).copied().unwrap_or(Bounds {
-            ceiling: deployment.max(),
-            floor: deployment.min_available(),
-            counts: after,
-        });
+        let Bounds { ceiling, floor, counts: before } =
+            self.deployment_bounds.get(uid).copied().unwrap_or(Bounds { ceiling: deployment.max(), floor: 0, counts: after });
         let (ceiling, floor) = (ceiling.max(deployment.max()), floor.min(deployment.min_available()));
         if deployment.metadata.deletion_timestamp.is_none() {
             check_counts(deployment, before, after, (ceiling, floor))?;
         }
         let settled = self.is_settled(deployment, after);
-        let bounds = if settled { (deployment.max(), deployment.min_available()) } else { (ceiling, floor) };
-        self.deployment_bounds.insert(uid.to_owned(), Bounds { ceiling: bounds.0, floor: bounds.1, counts: after });
+        let ceiling = if settled { deployment.max() } else { ceiling };
+        // Only a rollout that starts from a complete one promises to keep pods available.
+        let floor = if settled && deployment.is_rolled_out() { deployment.min_available() } else { floor };
+        self.deployment_bounds.insert(uid.to_owned(), Bounds { ceiling, floor, counts: after });
         Ok(())
     }
 

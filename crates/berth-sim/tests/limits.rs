@@ -20,7 +20,7 @@ fn check(changes: &[(&str, Value)]) -> Option<String> {
 fn deployment(replicas: i64, policy: &str) -> (&'static str, Value) {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
     let spec = json!({"replicas": replicas, "strategy": strategy, "podReplacementPolicy": policy});
-    let status = json!({"observedGeneration": 1, "availableReplicas": replicas});
+    let status = json!({"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas});
     ("apps/deployments", json!({"metadata": {"name": "web", "uid": "web", "generation": 1}, "spec": spec, "status": status}))
 }
 
@@ -57,7 +57,14 @@ fn each_limit_is_seen_to_be_passed() {
         (vec![deployment(2, ""), set("old", 2), set("new", 2)], "the sizes of all ReplicaSets went from 2 to 4, at most 3 are allowed"),
         (vec![deployment(2, ""), set("old", 1), pod("a", "old"), pod("b", "old")], "has 2 pods that stay, and never wanted more than 1"),
         (
-            vec![deployment(2, ""), set("old", 2), pod("a", "old"), terminating(pod("a", "old"))],
+            vec![
+                deployment(2, ""),
+                set("old", 2),
+                pod("a", "old"),
+                pod("b", "old"),
+                terminating(pod("a", "old")),
+                terminating(pod("b", "old")),
+            ],
             "available pods went from 1 to 0, at least 1 must stay",
         ),
         (
