@@ -144,6 +144,7 @@ async fn status_says_which_terminating_pods_hold_the_rollout_up() {
     assert_eq!((&now["state"], &now["name"], &now["revision"]), (&json!("Waiting"), &json!("web"), &json!(2)));
     assert_eq!(now["message"], "Waiting for deployment \"web\" rollout to finish: 0 out of 3 new replicas have been updated...");
     assert_eq!(now["waits"][0]["reason"], "pods_terminating");
+    assert_eq!(now["replicas"], json!({"wanted": 3, "total": 0, "updated": 0, "available": 0, "terminating": 3}));
     let late = cluster.rollout_fails(&["status", "deployment/web", "--timeout=50ms"]);
     assert!(late.contains("timed out waiting for the condition"), "{late}");
     let other = cluster.rollout_fails(&["status", "deployment/web", "--revision=1"]);

@@ -27,6 +27,15 @@ pub(super) struct Set {
 }
 
 impl Set {
+    /// Reads a ReplicaSet's JSON.
+    ///
+    /// # Errors
+    /// It is not one's.
+    pub(super) fn decode(json: String) -> Result<Self, Error> {
+        let unexpected = |source| Error::Decode { what: "a ReplicaSet".to_owned(), source };
+        Ok(Self { view: ReplicaSetView::decode(json.as_bytes(), 0).map_err(unexpected)?, json })
+    }
+
     /// The pod template as it was given to the Deployment.
     pub(super) fn template(&self) -> Result<Value, Error> {
         let unexpected = |source| Error::Decode { what: format!("replicaset.apps/{}", self.view.meta.name), source };
@@ -95,17 +104,15 @@ pub(super) fn deployment(workload: &Found) -> Result<DeploymentView, Error> {
 
 /// `unable to find specified revision …`.
 pub(super) fn unknown_revision(workload: &Found, revision: i64) -> Error {
-    workload
-        .fault(format!("unable to find specified revision {revision} in history; `berth rollout history {}` lists them", workload.title()))
+    let list = format!("`berth rollout history {}` lists them", workload.title());
+    Error::Rollout(format!("unable to find specified revision {revision} in history; {list}"))
 }
 
 /// The ReplicaSets that the Deployment controls and selects.
 pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: &DeploymentView) -> Result<Vec<Set>, Error> {
     let selector = selector_text(workload, deployment.spec.selector.as_ref())?;
     let items = connection.list(workload.kind.group().api_version(), "replicasets", Some(&selector)).await?;
-    let unexpected = |source| Error::Decode { what: "a ReplicaSet".to_owned(), source };
-    let decode = |json: String| Ok(Set { view: ReplicaSetView::decode(json.as_bytes(), 0).map_err(unexpected)?, json });
-    let mut sets = items.into_iter().map(|item| decode(item.json)).collect::<Result<Vec<_>, Error>>()?;
+    let mut sets = items.into_iter().map(|item| Set::decode(item.json)).collect::<Result<Vec<_>, _>>()?;
     sets.retain(|set| set.view.meta.is_controlled_by(&deployment.meta.uid));
     Ok(sets)
 }
@@ -166,7 +173,7 @@ mod tests {
             }},
         })
         .to_string();
-        Set { view: ReplicaSetView::decode(json.as_bytes(), 0).expect("a ReplicaSet"), json }
+        Set::decode(json).expect("a ReplicaSet")
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod cluster;
 mod edit;
 mod error;
 mod history;
+mod look;
 pub(crate) mod options;
 mod report;
 pub(crate) mod state;
@@ -11,6 +12,7 @@ mod status;
 mod target;
 mod undo;
 mod waits;
+mod world;
 
 use crate::chain;
 use cluster::Connection;

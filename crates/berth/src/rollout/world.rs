@@ -1,0 +1,197 @@
+//! What the watches of a rollout have shown: the workload, its ReplicaSets and pods.
+
+use super::{
+    error::Error,
+    look::{self, Look},
+    target::{Found, Kind},
+    waits::{self, Observed},
+};
+use crate::progress::warn;
+use berth_workloads::view::{DeploymentView, PodView, ReplicaSetView};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::{
+    api::DynamicObject,
+    runtime::watcher::{self, Event},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What one watch has shown.
+struct Mirror<V> {
+    shown: BTreeMap<String, Arc<V>>,
+    /// The list that is being read, until it is whole.
+    filling: BTreeMap<String, Arc<V>>,
+    fill: Fill,
+}
+
+/// Whether there is anything to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fill {
+    /// Not yet.
+    Awaited,
+    /// A list was whole once; changes have been taken in since.
+    Whole,
+    /// There is nothing to be had, for example because the user may not read it.
+    Missing,
+}
+
+impl<V> Default for Mirror<V> {
+    fn default() -> Self {
+        Self { shown: BTreeMap::new(), filling: BTreeMap::new(), fill: Fill::Awaited }
+    }
+}
+
+impl<V> Mirror<V> {
+    /// Takes a change in.
+    fn take(&mut self, event: Event<DynamicObject>, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<(), Error> {
+        match event {
+            Event::Init => self.filling.clear(),
+            Event::InitApply(object) => drop(self.filling.insert(uid(&object), read(&object, decode)?)),
+            Event::InitDone => {
+                self.shown = std::mem::take(&mut self.filling);
+                self.fill = Fill::Whole;
+            }
+            Event::Apply(object) => drop(self.shown.insert(uid(&object), read(&object, decode)?)),
+            Event::Delete(object) => drop(self.shown.remove(&uid(&object))),
+        }
+        Ok(())
+    }
+
+    /// Takes note that the watch failed.
+    fn miss(&mut self) {
+        if self.fill == Fill::Awaited {
+            self.fill = Fill::Missing;
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<V>> {
+        self.shown.values().cloned().collect()
+    }
+}
+
+fn uid(object: &DynamicObject) -> String {
+    object.metadata.uid.clone().unwrap_or_default()
+}
+
+fn read<V>(object: &DynamicObject, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<Arc<V>, Error> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let decoded = serde_json::to_vec(object).and_then(|json| decode(&json)).map(Arc::new);
+    decoded.map_err(|source| Error::Decode { what: format!("object {name}"), source })
+}
+
+/// Whose change is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Workload,
+    Sets,
+    Pods,
+}
+
+/// A change of one of the watches, or why there is none; the watch then tries again.
+pub(super) type Seen = (Of, watcher::Result<Event<DynamicObject>>);
+
+/// All that a report is made from.
+pub(super) struct World<'a> {
+    subject: &'a Found,
+    workload: Mirror<Found>,
+    sets: Mirror<ReplicaSetView>,
+    pods: Mirror<PodView>,
+    /// The last one that was printed: the same is not said twice.
+    warning: String,
+}
+
+impl<'a> World<'a> {
+    /// Nothing seen yet of the workload that is followed.
+    pub(super) fn new(subject: &'a Found) -> Self {
+        Self { subject, workload: Mirror::default(), sets: Mirror::default(), pods: Mirror::default(), warning: String::new() }
+    }
+
+    /// Takes in what a watch has seen.
+    ///
+    /// # Errors
+    /// An object that is not of its kind.
+    pub(super) fn take(&mut self, (of, event): Seen) -> Result<(), Error> {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.miss(of, &error);
+                return Ok(());
+            }
+        };
+        match of {
+            Of::Workload => self.workload.take(event, |json| {
+                Ok(Found { kind: self.subject.kind, name: self.subject.name.clone(), json: String::from_utf8_lossy(json).into_owned() })
+            }),
+            Of::Sets => self.sets.take(event, |json| ReplicaSetView::decode(json, 0)),
+            Of::Pods => self.pods.take(event, |json| PodView::decode(json, 0)),
+        }
+    }
+
+    /// A rollout can be followed without its sets and pods, for example by somebody who may not read them, but not without itself.
+    fn miss(&mut self, of: Of, error: &watcher::Error) {
+        match of {
+            Of::Workload => (),
+            Of::Sets => self.sets.miss(),
+            Of::Pods => self.pods.miss(),
+        }
+        let Some(cause) = cause(error) else { return };
+        let warning = match of {
+            Of::Workload => format!("Warning: lost sight of the rollout, trying again: {cause}"),
+            Of::Sets | Of::Pods => format!("Warning: cannot tell all that is waited for: {cause}"),
+        };
+        if self.warning != warning {
+            warn(&warning);
+            self.warning = warning;
+        }
+    }
+
+    fn is_awaited(&self) -> bool {
+        let is_deployment = matches!(self.subject.kind, Kind::Deployment(_));
+        [self.workload.fill, self.sets.fill, self.pods.fill]
+            .into_iter()
+            .take(if is_deployment { 3 } else { 1 })
+            .any(|fill| fill == Fill::Awaited)
+    }
+
+    /// What sets and pods say; nothing where they cannot be read.
+    fn observed(&self, deployment: &DeploymentView, now: Timestamp) -> Observed {
+        match (self.sets.fill, self.pods.fill) {
+            (Fill::Whole, Fill::Whole) => waits::observe(deployment, &self.sets.all(), &self.pods.all(), now),
+            _ => Observed::default(),
+        }
+    }
+
+    /// How the workload stands now; `None` as long as it could not be read.
+    ///
+    /// # Errors
+    /// It is there no longer, or its rollouts cannot be followed.
+    pub(super) fn look(&self, now: Timestamp) -> Result<Option<Look>, Error> {
+        if self.is_awaited() {
+            return Ok(None);
+        }
+        let Some(current) = self.workload.shown.values().next() else { return Err(self.subject.fault("has been deleted")) };
+        match current.kind {
+            Kind::Deployment(_) => {
+                let deployment = current.decode(|json| DeploymentView::decode(json, 0))?;
+                Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now))))
+            }
+            Kind::StatefulSet(_) => {
+                let set: StatefulSet = current.decode(|json| serde_json::from_slice(json))?;
+                Ok(Some(look::of_stateful_set(set, self.subject)?))
+            }
+        }
+    }
+}
+
+/// What a watch failed on; `None` if the server no longer has what was seen last: the list that follows makes up for it.
+fn cause(error: &watcher::Error) -> Option<String> {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        WatchError(status) if status.code == 410 => None,
+        InitialListFailed(kube::Error::Api(status)) | WatchStartFailed(kube::Error::Api(status)) | WatchError(status) => {
+            Some(status.message.clone())
+        }
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => Some(error.to_string()),
+        other => Some(other.to_string()),
+    }
+}
