@@ -19,6 +19,7 @@ pub mod object;
 mod passive;
 pub mod pod;
 pub mod quantity;
+pub mod quota;
 pub mod selector;
 mod unset;
 

@@ -70,7 +70,12 @@ impl Registry {
         }
         self.check_new(at, &*object)?;
         warnings.extend(object.warnings(None));
-        let object = self.store_new(at, object, mode, if is_generated { NAME_ATTEMPTS } else { 1 }).await?;
+        let charge = self.charge_quotas(at, &*object, mode).await?;
+        let stored = self.store_new(at, object, mode, if is_generated { NAME_ATTEMPTS } else { 1 }).await;
+        if let Err(error) = &stored {
+            self.give_back_unless_unknown(charge, error).await;
+        }
+        let object = stored?;
         Ok(Written { object, created: true, warnings })
     }
 

@@ -51,13 +51,14 @@ pub struct Registry {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) gates: Arc<FeatureGates>,
+    pub(crate) turns: Arc<admission::quota::Turns>,
 }
 
 impl Registry {
     /// The API over `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, gates: Arc<FeatureGates>) -> Self {
-        Self { store, clock, rng, gates }
+        Self { store, clock, rng, gates, turns: Arc::default() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{quantity::Quantity, unset::list};
 use k8s_openapi::{
-    api::core::v1::{Container, PodSpec},
+    api::core::v1::{Container, PodSpec, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity as WireQuantity,
 };
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub(super) fn is_fractional_bytes(quantity: &WireQuantity) -> bool {
 /// them. Requests of the pod as a whole stand in for those of its containers. Malformed quantities count as nothing.
 #[must_use]
 pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
-    let mut total = containers_requests(spec);
+    let mut total = containers_total(spec, |resources| resources.requests.as_ref());
     let whole = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     total.extend(whole.into_iter().flat_map(amounts));
     for (name, overhead) in spec.overhead.iter().flat_map(amounts) {
@@ -56,28 +56,44 @@ pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
     total
 }
 
-fn containers_requests(spec: &PodSpec) -> Amounts {
+/// As [`total_requests`], of the limits. Overhead counts only where there is a limit that it adds to.
+#[must_use]
+pub fn total_limits(spec: &PodSpec) -> BTreeMap<String, Quantity> {
+    let mut total = containers_total(spec, |resources| resources.limits.as_ref());
+    let whole = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+    total.extend(whole.into_iter().flat_map(amounts));
+    for (name, overhead) in spec.overhead.iter().flat_map(amounts) {
+        if let Some(limit) = total.get_mut(&name).filter(|limit| !limit.is_zero()) {
+            *limit = limit.plus(overhead);
+        }
+    }
+    total
+}
+
+/// One of the two lists of a container's resources.
+type Part = fn(&ResourceRequirements) -> Option<&ResourceList>;
+
+fn containers_total(spec: &PodSpec, part: Part) -> Amounts {
     let mut running = Amounts::new();
     let mut worst = Amounts::new();
     for container in list(&spec.init_containers) {
         let mut now = running.clone();
-        add_requests(&mut now, container);
+        add_part(&mut now, container, part);
         if container.restart_policy.as_deref() == Some("Always") {
             running.clone_from(&now);
         }
         raise(&mut worst, now);
     }
     for container in &spec.containers {
-        add_requests(&mut running, container);
+        add_part(&mut running, container, part);
     }
     raise(&mut running, worst);
     running
 }
 
-fn add_requests(total: &mut Amounts, container: &Container) {
-    let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    for (name, request) in requests.into_iter().flat_map(amounts) {
-        add(total, name, request);
+fn add_part(total: &mut Amounts, container: &Container, part: Part) {
+    for (name, amount) in container.resources.as_ref().and_then(part).into_iter().flat_map(amounts) {
+        add(total, name, amount);
     }
 }
 
@@ -93,6 +109,6 @@ fn raise(amounts: &mut Amounts, others: Amounts) {
     }
 }
 
-fn amounts(list: &ResourceList) -> impl Iterator<Item = (String, Quantity)> {
+pub(crate) fn amounts(list: &ResourceList) -> impl Iterator<Item = (String, Quantity)> {
     list.iter().filter_map(|(name, quantity)| Some((name.clone(), parse(quantity)?)))
 }

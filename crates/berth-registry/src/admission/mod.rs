@@ -2,6 +2,7 @@
 
 mod classes;
 mod pod;
+pub(crate) mod quota;
 mod service;
 
 use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource};

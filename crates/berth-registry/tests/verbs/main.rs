@@ -5,6 +5,7 @@ mod delete;
 mod events;
 mod list;
 mod pods;
+mod quota;
 mod races;
 mod scale;
 mod update;

@@ -172,3 +172,28 @@ fn of_two_services_with_one_address_the_younger_gives_way() {
     assert!(text.contains("provided IP is already allocated"), "{text}");
     assert!(world.get("services", "wanting").is_err(), "undone");
 }
+
+/// Takes one pod of the quota that is about to be charged.
+fn charging(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) -> bool {
+    let (true, Expected::At(at)) = (key.as_str().contains("/resourcequotas/"), expected) else { return false };
+    let entry = now(store.get(key)).expect("read").expect("it exists");
+    let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
+    let used: u32 = object["status"]["used"]["pods"].as_str().expect("charged").parse().expect("a number");
+    object["status"]["used"]["pods"] = (used + 1).to_string().into();
+    now(store.put(key.clone(), object.to_string().into(), Expected::At(at))).expect("first");
+    true
+}
+
+#[test]
+fn two_creates_never_get_the_same_room() {
+    let (world, store) = world_with(charging);
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
+    world.made("resourcequotas", quota);
+    let status = json!({"status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}});
+    world.merge("resourcequotas/status", "q", status).expect("a status");
+    for (name, is_let_in) in [("a", true), ("b", false)] {
+        store.left.store(u32::from(name == "a"), Ordering::SeqCst);
+        assert_eq!(world.create("pods", crate::world::pod(name)).is_ok(), is_let_in, "{name}");
+    }
+    assert_eq!(world.get("resourcequotas", "q").expect("there")["status"]["used"]["pods"], "2");
+}

@@ -1,0 +1,92 @@
+use crate::world::{World, config_map, deployment, pod};
+use berth_registry::{ApiError, WriteOptions};
+use serde_json::{Value, json};
+
+/// A quota whose controller has taken its bounds over, with nothing used.
+fn quota(world: &World, name: &str, hard: Value) {
+    let object = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": hard}});
+    world.made("resourcequotas", object);
+    let used: serde_json::Map<String, Value> = hard.as_object().expect("an object").keys().map(|name| (name.clone(), "0".into())).collect();
+    world.merge("resourcequotas/status", name, json!({"status": {"hard": hard, "used": used}})).expect("a status");
+}
+
+fn used(world: &World, name: &str) -> Value {
+    world.get("resourcequotas", name).expect("there")["status"]["used"].clone()
+}
+
+fn refusal(result: Result<Value, ApiError>) -> String {
+    match result.expect_err("refused") {
+        ApiError::Forbidden { message, .. } => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn creates_are_charged_and_refused_when_nothing_is_left() {
+    let world = World::new();
+    quota(&world, "q", json!({"pods": "2", "count/deployments.apps": "1", "configmaps": "0"}));
+    world.made("pods", pod("a"));
+    world.made("pods", pod("b"));
+    world.made("deployments.apps", deployment("d"));
+    let wanted = json!({"pods": "2", "count/deployments.apps": "1", "configmaps": "0"});
+    assert_eq!(used(&world, "q"), wanted);
+    let check = |what: &str, object: Value, text: &str| assert_eq!(refusal(world.create(what, object)), text);
+    check("pods", pod("c"), "pods \"c\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2");
+    check(
+        "deployments.apps",
+        deployment("e"),
+        "deployments.apps \"e\" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, used: count/deployments.apps=1, \
+         limited: count/deployments.apps=1",
+    );
+    check(
+        "configmaps",
+        config_map("c"),
+        "configmaps \"c\" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=0, limited: configmaps=0",
+    );
+    assert_eq!(used(&world, "q"), wanted);
+}
+
+#[test]
+fn a_create_that_fails_is_given_back() {
+    let world = World::new();
+    quota(&world, "q", json!({"pods": "5"}));
+    world.made("pods", pod("a"));
+    assert!(matches!(world.create("pods", pod("a")), Err(ApiError::AlreadyExists { .. })));
+    assert_eq!(used(&world, "q"), json!({"pods": "1"}));
+}
+
+#[test]
+fn a_refusal_by_one_quota_is_given_back_to_the_others() {
+    let world = World::new();
+    quota(&world, "a", json!({"pods": "5"}));
+    quota(&world, "b", json!({"pods": "0"}));
+    assert!(refusal(world.create("pods", pod("p"))).contains("exceeded quota: b, "));
+    assert_eq!(used(&world, "a"), json!({"pods": "0"}));
+}
+
+#[test]
+fn a_dry_run_is_refused_but_never_charged() {
+    let world = World::new();
+    quota(&world, "q", json!({"pods": "1"}));
+    let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
+    world.create_with("pods", pod("a"), &dry).expect("it would fit");
+    assert_eq!(used(&world, "q"), json!({"pods": "0"}));
+    world.made("pods", pod("a"));
+    assert!(matches!(world.create_with("pods", pod("b"), &dry), Err(ApiError::Forbidden { .. })));
+}
+
+#[test]
+fn pods_must_name_what_a_quota_bounds() {
+    let world = World::new();
+    quota(&world, "q", json!({"cpu": "1"}));
+    let text = refusal(world.create("pods", pod("a")));
+    assert!(text.starts_with("pods \"a\" is forbidden: failed quota: q: must specify cpu for: "), "{text}");
+}
+
+#[test]
+fn a_quota_that_no_controller_has_seen_bounds_nothing() {
+    let world = World::new();
+    let object = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}});
+    world.made("resourcequotas", object);
+    world.made("pods", pod("a"));
+}
