@@ -247,3 +247,85 @@ fn pods_of_a_node_that_is_gone_are_removed_and_replaced() {
     let pods = running.list(PODS);
     assert!(pods.len() == 2 && pods.iter().all(|other| other["metadata"]["uid"] != pod["uid"]));
 }
+
+fn quota(pods: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods}}})
+}
+
+const QUOTAS: ResourceName = ResourceName { group: "", plural: "resourcequotas" };
+
+/// A deployment of four pods under a quota of two, long enough for the back-off to have grown to its end.
+fn waiting_for_quota() -> Running {
+    let running = Running::start("*");
+    running.create(Some("default"), &quota("2"));
+    running.settle();
+    running.create(Some("default"), &deployment("web", 4));
+    running.settle();
+    running.settle();
+    let status = &running.list(QUOTAS)[0]["status"];
+    assert_eq!((running.count(PODS), status), (2, &json!({"hard": {"pods": "2"}, "used": {"pods": "2"}})));
+    running
+}
+
+/// At most a second passes.
+fn a_second_later(running: &Running) -> usize {
+    running.world.run_for(SignedDuration::from_millis(900));
+    running.count(PODS)
+}
+
+#[test]
+fn a_set_that_a_quota_refused_goes_on_within_a_second_of_more_room() {
+    let running = waiting_for_quota();
+    let failure = &running.list(SETS)[0]["status"]["conditions"][0];
+    assert_eq!(failure["reason"], "FailedCreate", "{failure}");
+    assert!(failure["message"].as_str().is_some_and(|text| text.contains("exceeded quota: q, requested: pods=1")), "{failure}");
+    running.patch(QUOTAS, "q", json!({"spec": {"hard": {"pods": "3"}}}));
+    assert_eq!(a_second_later(&running), 3);
+    running.settle();
+    assert_eq!(running.count(PODS), 3);
+    running.delete(QUOTAS, "q", None);
+    assert_eq!(a_second_later(&running), 4);
+}
+
+#[test]
+fn a_set_that_a_quota_refused_takes_the_place_of_a_pod_that_went() {
+    let running = waiting_for_quota();
+    let name = running.list(PODS)[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    running.delete(PODS, &name, None);
+    assert_eq!(a_second_later(&running), 2);
+    assert!(running.list(PODS).iter().all(|pod| pod["metadata"]["name"] != name.as_str()));
+    running.settle();
+    assert_eq!((running.count(PODS), &running.list(QUOTAS)[0]["status"]["used"]), (2, &json!({"pods": "2"})));
+}
+
+#[test]
+fn a_quota_counts_objects_and_amounts_that_were_there_before() {
+    let running = Running::start("*");
+    running.create(Some("default"), &deployment("web", 3));
+    running.settle();
+    let hard = json!({"pods": "9", "count/deployments.apps": "9", "configmaps": "9", "requests.cpu": "1", "services": "5"});
+    running
+        .create(Some("default"), &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}));
+    running.settle();
+    let used = json!({"pods": "3", "count/deployments.apps": "1", "configmaps": "0", "requests.cpu": "0", "services": "0"});
+    assert_eq!(running.list(QUOTAS)[0]["status"], json!({"hard": hard, "used": used}));
+    running.delete(DEPLOYMENTS, "web", None);
+    running.settle();
+    let used = &running.list(QUOTAS)[0]["status"]["used"];
+    assert_eq!((&used["pods"], &used["count/deployments.apps"]), (&json!("0"), &json!("0")));
+}
+
+#[test]
+fn sets_that_compete_for_a_quota_never_pass_it() {
+    let running = Running::start("*");
+    running.create(Some("default"), &quota("5"));
+    running.settle();
+    for name in ["a", "b", "c"] {
+        running.create(Some("default"), &deployment(name, 4));
+    }
+    for _ in 0..100 {
+        running.world.run_for(SignedDuration::from_millis(20));
+        assert!(running.count(PODS) <= 5);
+    }
+    assert_eq!(running.count(PODS), 5);
+}

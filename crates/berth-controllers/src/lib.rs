@@ -23,6 +23,7 @@ pub mod pod_gc;
 pub mod pods;
 pub mod queue;
 pub mod replica_set;
+pub mod resource_quota;
 #[cfg(test)]
 mod testing;
 pub mod worker;

@@ -15,6 +15,7 @@ use crate::{
     plan_loop::{PlanLoop, Planner},
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
+    resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
     worker::Queue,
 };
 use berth_api::FeatureGates;
@@ -26,8 +27,18 @@ use std::{
 };
 
 /// Names that `--controllers` knows. `node` and `scheduler` are started by others; their names are only read here.
-pub const CONTROLLERS: &[&str] =
-    &["deployment", "disruption", "garbagecollector", "namespace", "node", "nodelifecycle", "podgc", "replicaset", "scheduler"];
+pub const CONTROLLERS: &[&str] = &[
+    "deployment",
+    "disruption",
+    "garbagecollector",
+    "namespace",
+    "node",
+    "nodelifecycle",
+    "podgc",
+    "replicaset",
+    "resourcequota",
+    "scheduler",
+];
 
 /// How many objects one controller works on at once.
 const WORKERS: usize = 8;
@@ -91,9 +102,10 @@ impl ControllerManager {
     pub fn start(&self) {
         let pods = Lazy::new(|| Arc::new(PodCache::new(PODS)));
         let metadata = Lazy::new(|| Arc::new(MetaCaches::default()));
+        let quotas = Arc::new(QuotaCache::new(QUOTAS));
         let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
         for group in &self.groups {
-            self.start_group(*group, &pods, &events);
+            self.start_group(*group, &pods, &quotas, &events);
         }
         if self.enabled.contains("garbagecollector") {
             self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
@@ -105,18 +117,22 @@ impl ControllerManager {
             self.start_pod_gc(pods.get(), metadata.get(), events.of("pod-garbage-collector"));
         }
         if self.enabled.contains("disruption") {
-            self.start_disruption(pods.get(), events.of("controllermanager"));
+            self.start_disruption(pods.get(), &quotas, events.of("controllermanager"));
         }
         if self.enabled.contains("nodelifecycle") {
             self.start_node_lifecycle(pods.get(), events.of("node-controller"));
         }
+        if self.enabled.contains("resourcequota") {
+            self.start_quotas(&quotas, metadata.get(), events.of("resourcequota-controller"));
+        }
         // Handlers are in place: now the caches may fill.
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
+        quotas.start(cluster, spawner, metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
         metadata.made().into_iter().for_each(|metadata| metadata.start(cluster, spawner, metrics));
     }
 
-    fn start_group(&self, group: AppsGroup, pods: &Lazy<Arc<PodCache>>, events: &Recorder) {
+    fn start_group(&self, group: AppsGroup, pods: &Lazy<Arc<PodCache>>, quotas: &QuotaCache, events: &Recorder) {
         let (deployment, replica_set) = (self.enabled.contains("deployment"), self.enabled.contains("replicaset"));
         if !deployment && !replica_set {
             return;
@@ -129,7 +145,7 @@ impl ControllerManager {
             let planner = ReplicaSetPlanner { sets: Arc::clone(&sets), pods: Arc::clone(pods), gates, metrics };
             let queue = self.queue("replicaset");
             planner.wake(&queue);
-            self.run("replicaset", planner, queue, events.of("replicaset-controller"), vec![warm(&sets), warm(pods)]);
+            self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, vec![warm(&sets), warm(pods)]);
         }
         if deployment {
             let deployments = Arc::new(DeploymentCache::new(resource("deployments")));
@@ -142,7 +158,7 @@ impl ControllerManager {
             let queue = self.queue("deployment");
             planner.wake(&queue);
             let caches = vec![warm(&deployments), warm(&sets), warm(pods)];
-            self.run("deployment", planner, queue, events.of("deployment-controller"), caches);
+            self.run("deployment", planner, queue, events.of("deployment-controller"), quotas, caches);
             deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
         sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
@@ -182,12 +198,12 @@ impl ControllerManager {
         self.env.spawner.spawn("podgc", Box::pin(collector.run()));
     }
 
-    fn start_disruption(&self, pods: &Arc<PodCache>, events: Recorder) {
+    fn start_disruption(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
         let planner = DisruptionPlanner::new(Arc::clone(pods), &self.groups);
         let queue = self.queue("disruption");
         planner.wake(&queue);
         let (caches, start_caches) = (planner.caches(), planner.start_caches());
-        self.run("disruption", planner, queue, events, caches);
+        self.run("disruption", planner, queue, events, quotas, caches);
         start_caches(&*self.cluster, &*self.env.spawner, &self.metrics);
     }
 
@@ -197,10 +213,33 @@ impl ControllerManager {
         controller.start(&self.env, &self.metrics);
     }
 
-    /// Has a planner's keys looked at as soon as its caches are complete.
-    fn run(&self, name: &'static str, planner: impl Planner, queue: Queue<ObjectKey>, events: Recorder, caches: Vec<Arc<dyn Warm>>) {
+    fn start_quotas(&self, quotas: &Arc<QuotaCache>, metadata: &Arc<MetaCaches>, events: Recorder) {
+        let planner = QuotaPlanner::new(Arc::clone(quotas), Arc::clone(metadata), Arc::clone(&self.env.clock));
+        let queue = self.queue("resourcequota");
+        planner.wake(&queue);
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let looks = PlanLoop::new(planner.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), vec![warm(quotas)]);
+        let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
+        let begin = async move {
+            planner.warm(&*cluster, &*env.spawner, &metrics).await;
+            queue.start(&env, "resourcequota", WORKERS, &looks);
+        };
+        self.env.spawner.spawn("resourcequota", Box::pin(begin));
+    }
+
+    /// Has a planner's keys looked at as soon as its caches are complete, and again when a quota that refused them gains room.
+    fn run(
+        &self,
+        name: &'static str,
+        planner: impl Planner,
+        queue: Queue<ObjectKey>,
+        events: Recorder,
+        quotas: &QuotaCache,
+        caches: Vec<Arc<dyn Warm>>,
+    ) {
         let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
         let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches.clone());
+        looks.retry_when_room(quotas);
         let env = self.env.clone();
         let begin = async move {
             for cache in &caches {
@@ -253,7 +292,7 @@ mod tests {
             ("deployment, replicaset", "deployment,replicaset"),
             ("-*,podgc", "podgc"),
             ("*,-*", ""),
-            ("*,-node,-scheduler,-podgc,-nodelifecycle,-disruption", "deployment,garbagecollector,namespace,replicaset"),
+            ("*,-node,-scheduler,-podgc,-nodelifecycle,-disruption", "deployment,garbagecollector,namespace,replicaset,resourcequota"),
             ("-podgc", ""),
         ] {
             let enabled = Enabled::parse(list).expect(list);

@@ -1,20 +1,24 @@
 //! One look of a controller that decides by a plan: settle what is unknown, wait for own writes, plan, carry out.
 
 use crate::{
-    cache::{ObjectKey, Warm},
+    cache::{ObjectKey, View, Warm},
     cluster::ResourceName,
     executor::{Carried, Executor},
     lock,
     own_writes::{Gone, OwnWrites, Shown},
+    resource_quota::QuotaCache,
     worker::{Looked, Queue, Reconcile},
 };
 use berth_store::env::Clock;
-use berth_workloads::Plan;
+use berth_workloads::{Plan, resource_quota::gains_room};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// How soon a plan may ask to look again: one that asks for a time that has passed must not keep a worker busy for ever.
@@ -38,6 +42,8 @@ pub struct PlanLoop<P> {
     caches: Caches,
     own: Arc<Mutex<OwnWrites<ObjectKey>>>,
     errors: Mutex<BTreeMap<ObjectKey, String>>,
+    /// How often a quota has gained room.
+    room: AtomicU64,
 }
 
 /// The caches that a plan is made from.
@@ -53,7 +59,25 @@ impl<P: Planner> PlanLoop<P> {
             let (own, queue, resource) = (Arc::clone(&own), queue.clone(), cache.resource());
             cache.on_revision(Box::new(move |revision| wake(&own, &queue, resource, revision)));
         }
-        Arc::new(Self { planner, executor, clock, queue, caches: Caches(caches), own, errors: Mutex::default() })
+        Arc::new(Self { planner, executor, clock, queue, caches: Caches(caches), own, errors: Mutex::default(), room: AtomicU64::new(0) })
+    }
+
+    /// From now on keys that a quota refused are looked at as soon as a quota of their namespace gains room, without waiting for their
+    /// back-off (kubernetes#98656). To be called before `quotas` starts.
+    pub fn retry_when_room(self: &Arc<Self>, quotas: &QuotaCache) {
+        let looks = Arc::clone(self);
+        quotas.on_change(move |delta| {
+            if gains_room(delta.old.as_deref(), delta.new.as_deref()) {
+                looks.room.fetch_add(1, Ordering::SeqCst);
+                delta.sides().take(1).for_each(|quota| looks.wake_refused(quota.namespace()));
+            }
+        });
+    }
+
+    fn wake_refused(&self, namespace: &str) {
+        let errors = lock(&self.errors);
+        let here = errors.range(ObjectKey::new(namespace, "")..).take_while(|(key, _)| &*key.namespace == namespace);
+        here.filter(|(_, error)| is_quota_refusal(error)).for_each(|(key, _)| self.queue.add(key.clone()));
     }
 
     /// From now on `key` waits for what was written. If the caches were faster, it is looked at again at once.
@@ -77,6 +101,7 @@ impl<P: Planner> PlanLoop<P> {
             self.planner.put_off(resource);
             return Looked::Finished;
         }
+        let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();
         let last_error = lock(&self.errors).get(key).cloned();
         let Some(plan) = self.planner.plan(key, last_error.as_deref(), now) else {
@@ -87,7 +112,10 @@ impl<P: Planner> PlanLoop<P> {
         let look_again = plan.look_again;
         let mut carried = self.executor.carry_out(plan).await;
         self.record(key, &mut carried);
-        self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)))
+        let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
+        // Room that came while the plan was carried out woke nobody: the refusal was not known yet.
+        let missed_room = carried.reportable.as_deref().is_some_and(is_quota_refusal) && room != self.room.load(Ordering::SeqCst);
+        if missed_room { Looked::Again(self.clock.now()) } else { looked }
     }
 
     fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {
@@ -116,6 +144,11 @@ impl<P: Planner> Reconcile<ObjectKey> for PlanLoop<P> {
     fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
         Box::pin(self.look_at(key))
     }
+}
+
+/// Whether a create failed because of a quota: it is full, it demands amounts that the object does not name, or its status is not known yet.
+fn is_quota_refusal(error: &str) -> bool {
+    error.contains("is forbidden: ") && error.contains(" quota: ")
 }
 
 fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: ResourceName, revision: u64) {

@@ -14,6 +14,7 @@ pub mod node_lifecycle;
 pub mod plan;
 pub mod pod_gc;
 pub mod replica_set;
+pub mod resource_quota;
 mod rounding;
 pub mod selector;
 pub mod stateful_set;

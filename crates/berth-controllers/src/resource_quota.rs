@@ -1,0 +1,289 @@
+//! The resource quota controller: keeps what quotas say to be used in step with what is there.
+//!
+//! What objects take is only read where there is a quota: until the first one is made, no cache of pods, services or claims is filled.
+
+use crate::{
+    cache::{Cache, Delta, Index, ObjectKey, View, Warm},
+    cluster::{Cluster, RawObject, ResourceName},
+    executor::PODS,
+    lock,
+    metadata::{MetaCaches, name_of},
+    metrics::Metrics,
+    plan_loop::Planner,
+    worker::Queue,
+};
+use berth_api::{
+    Kind,
+    quantity::Quantity,
+    quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
+};
+use berth_registry::resource;
+use berth_store::env::{Clock, Spawner};
+use berth_workloads::{
+    Plan,
+    resource_quota::{self, QuotaView, State, is_charged},
+};
+use event_listener::Event;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use std::{
+    collections::BTreeMap,
+    marker::PhantomData,
+    sync::{Arc, Mutex},
+};
+
+/// The resource of quotas.
+pub const QUOTAS: ResourceName = ResourceName { group: "", plural: "resourcequotas" };
+
+/// All quotas.
+pub type QuotaCache = Cache<QuotaView>;
+type TakenCache<K> = Cache<TakenView<K>, TakenIndex>;
+
+impl View for QuotaView {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        Self::decode(&raw.json, raw.revision)
+    }
+    fn namespace(&self) -> &str {
+        self.quota.metadata.namespace.as_deref().unwrap_or_default()
+    }
+    fn name(&self) -> &str {
+        self.quota.metadata.name.as_deref().unwrap_or_default()
+    }
+    fn uid(&self) -> &str {
+        self.quota.metadata.uid.as_deref().unwrap_or_default()
+    }
+    fn is_being_deleted(&self) -> bool {
+        self.quota.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// What one object of kind `K` takes.
+struct TakenView<K> {
+    namespace: String,
+    name: String,
+    uid: String,
+    is_being_deleted: bool,
+    taken: Taken,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> View for TakenView<K> {
+    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+        let object: K = serde_json::from_slice(&raw.json)?;
+        let name = resource::by_kind(K::API_VERSION, K::KIND).map(name_of);
+        let taken = name.map_or_else(|| Taken { amounts: Amounts::new(), traits: None }, |name| taken(name.group, name.plural, &object));
+        let meta = object.metadata();
+        Ok(Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            is_being_deleted: meta.deletion_timestamp.is_some(),
+            taken,
+            kind: PhantomData,
+        })
+    }
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn is_being_deleted(&self) -> bool {
+        self.is_being_deleted
+    }
+}
+
+/// Running sums of what the objects of each namespace take, apart by what scopes tell apart.
+#[derive(Default)]
+struct TakenIndex(BTreeMap<String, Vec<Group>>);
+
+struct Group {
+    /// The objects in it; `amounts` are their sum, and their traits are those of it.
+    objects: usize,
+    sum: Taken,
+}
+
+impl<K: Kind> Index<TakenView<K>> for TakenIndex {
+    fn change(&mut self, old: Option<&Arc<TakenView<K>>>, new: Option<&Arc<TakenView<K>>>) {
+        if let Some(new) = new {
+            self.add(&new.namespace, &new.taken);
+        }
+        if let Some(old) = old {
+            self.remove(&old.namespace, &old.taken);
+        }
+    }
+}
+
+impl TakenIndex {
+    fn add(&mut self, namespace: &str, taken: &Taken) {
+        let groups = self.0.entry(namespace.to_owned()).or_default();
+        let Some(group) = groups.iter_mut().find(|group| group.sum.traits == taken.traits) else {
+            return groups.push(Group { objects: 1, sum: taken.clone() });
+        };
+        group.objects += 1;
+        add(&mut group.sum.amounts, &taken.amounts);
+    }
+
+    fn remove(&mut self, namespace: &str, taken: &Taken) {
+        let Some(groups) = self.0.get_mut(namespace) else { return };
+        if let Some(group) = groups.iter_mut().find(|group| group.sum.traits == taken.traits) {
+            group.objects -= 1;
+            for (name, amount) in &taken.amounts {
+                group.sum.amounts.entry(name.clone()).and_modify(|sum| *sum = sum.minus(*amount));
+            }
+        }
+        groups.retain(|group| group.objects > 0);
+        if groups.is_empty() {
+            self.0.remove(namespace);
+        }
+    }
+
+    /// Adds what is in the quota's scope to `sum`.
+    fn count(&self, quota: &QuotaView, sum: &mut Amounts) {
+        let groups = self.0.get(quota.namespace()).into_iter().flatten();
+        let in_scope = groups.filter(|group| is_in_scope(&quota.quota, group.sum.traits.as_ref()));
+        in_scope.for_each(|group| add(sum, &group.sum.amounts));
+    }
+}
+
+fn add(sum: &mut Amounts, amounts: &Amounts) {
+    for (name, amount) in amounts {
+        let present = sum.entry(name.clone()).or_insert(Quantity::ZERO);
+        *present = present.plus(*amount);
+    }
+}
+
+/// What objects take that quotas measure by more than their number.
+struct Measured {
+    pods: Arc<TakenCache<Pod>>,
+    services: Arc<TakenCache<Service>>,
+    claims: Arc<TakenCache<PersistentVolumeClaim>>,
+}
+
+/// Plans quotas. Cheap to clone.
+#[derive(Clone)]
+pub struct QuotaPlanner {
+    quotas: Arc<QuotaCache>,
+    metadata: Arc<MetaCaches>,
+    measured: Arc<Measured>,
+    clock: Arc<dyn Clock>,
+    charged_at: Arc<Mutex<BTreeMap<ObjectKey, Timestamp>>>,
+    changed: Arc<Event>,
+}
+
+impl QuotaPlanner {
+    /// A planner over caches that have not started yet.
+    #[must_use]
+    pub fn new(quotas: Arc<QuotaCache>, metadata: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Self {
+        let core = |plural| ResourceName { group: "", plural };
+        let measured = Measured {
+            pods: Arc::new(Cache::new(PODS)),
+            services: Arc::new(Cache::new(core("services"))),
+            claims: Arc::new(Cache::new(core("persistentvolumeclaims"))),
+        };
+        Self { quotas, metadata, measured: Arc::new(measured), clock, charged_at: Arc::default(), changed: Arc::default() }
+    }
+
+    /// Has changes of quotas and of what they count put the keys of quotas into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let (planner, added) = (self.clone(), queue.clone());
+        self.quotas.on_change(move |delta| planner.quota_changed(delta, &added));
+        for (_, cache) in self.metadata.iter() {
+            let (quotas, queue) = (Arc::clone(&self.quotas), queue.clone());
+            cache.on_change(move |delta| {
+                if let (Some(object), None) | (None, Some(object)) = (&delta.old, &delta.new) {
+                    wake_namespace(&quotas, &queue, &object.namespace);
+                }
+            });
+        }
+        self.wake_for(&self.measured.pods, queue);
+        self.wake_for(&self.measured.services, queue);
+        self.wake_for(&self.measured.claims, queue);
+    }
+
+    fn wake_for<K: Kind>(&self, cache: &TakenCache<K>, queue: &Queue<ObjectKey>) {
+        let (quotas, queue) = (Arc::clone(&self.quotas), queue.clone());
+        cache.on_change(move |delta| {
+            if delta.old.as_ref().map(|old| &old.taken) != delta.new.as_ref().map(|new| &new.taken) {
+                delta.sides().take(1).for_each(|object| wake_namespace(&quotas, &queue, &object.namespace));
+            }
+        });
+    }
+
+    fn quota_changed(&self, delta: &Delta<QuotaView>, queue: &Queue<ObjectKey>) {
+        let Some(quota) = delta.sides().next() else { return };
+        match &delta.new {
+            Some(new) if is_charged(delta.old.as_deref(), new) => drop(lock(&self.charged_at).insert(new.key(), self.clock.now())),
+            Some(_) => (),
+            None => drop(lock(&self.charged_at).remove(&quota.key())),
+        }
+        queue.add(quota.key());
+        self.changed.notify(usize::MAX);
+    }
+
+    /// Resolves when there is a quota to plan and all that it counts is known.
+    pub async fn warm(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.metadata.warm().await;
+        self.quotas.warm().await;
+        loop {
+            let changed = self.changed.listen();
+            if !self.quotas.read().is_empty() {
+                break;
+            }
+            changed.await;
+        }
+        let Measured { pods, services, claims } = &*self.measured;
+        pods.start(cluster, spawner, metrics);
+        services.start(cluster, spawner, metrics);
+        claims.start(cluster, spawner, metrics);
+        pods.warm().await;
+        services.warm().await;
+        claims.warm().await;
+    }
+
+    /// What there is of everything that the quota bounds, and the revision up to which all of it is known.
+    fn count(&self, quota: &QuotaView) -> (Amounts, u64) {
+        let Measured { pods, services, claims } = &*self.measured;
+        let wanted = quota.wanted();
+        let bounds = |part: &str| wanted.keys().any(|name| name.contains(part));
+        // Revisions are read before what they stand for: what is counted may be newer, never older.
+        let mut revision = pods.revision();
+        if bounds("services") {
+            revision = revision.min(services.revision());
+        }
+        if bounds("storage") || bounds("persistentvolumeclaims") {
+            revision = revision.min(claims.revision());
+        }
+        let mut sum = Amounts::new();
+        pods.read().index().count(quota, &mut sum);
+        services.read().index().count(quota, &mut sum);
+        claims.read().index().count(quota, &mut sum);
+        let others = wanted.keys().filter(|_| is_in_scope(&quota.quota, None));
+        for name in others {
+            let resource = counted_resource(name).filter(|_| !sum.contains_key(name));
+            let Some(cache) = resource.and_then(|(group, plural)| self.metadata.of(group, plural)) else { continue };
+            revision = revision.min(cache.revision());
+            let count = i64::try_from(cache.read().index().in_namespace(quota.namespace())).unwrap_or(i64::MAX);
+            sum.insert(name.clone(), Quantity::from_integer(count));
+        }
+        (sum, revision)
+    }
+}
+
+fn wake_namespace(quotas: &QuotaCache, queue: &Queue<ObjectKey>, namespace: &str) {
+    quotas.read().in_namespace(namespace).for_each(|quota| queue.add(quota.key()));
+}
+
+impl Planner for QuotaPlanner {
+    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let quota = self.quotas.get(key)?;
+        let (counted, revision) = self.count(&quota);
+        let charged_at = lock(&self.charged_at).get(key).copied().unwrap_or(now);
+        // Caches that are older than the quota may miss what it was charged for: as if that had been just now.
+        let charged_at = if revision < quota.revision { now } else { charged_at };
+        Some(resource_quota::plan(&State { quota: &quota, counted: &counted, charged_at, now }))
+    }
+}

@@ -1,0 +1,197 @@
+//! What a `ResourceQuota`'s status must say: the bounds it is to enforce and what is used of them (upstream: resource quota controller).
+//!
+//! The API server raises `used` before it makes an object, so an object may be charged that cannot be seen yet. Lowering is therefore put off
+//! until no charge has been made for a while; raising never waits.
+
+use crate::plan::{Action, ObjectRef, Outcome, Plan, Stage, merge_patch};
+use berth_api::{
+    quantity::Quantity,
+    quota::{Amounts, from_wire, to_wire},
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
+use serde_json::json;
+
+/// How long after a charge its object is taken to be on its way. Long for one write to the store, short for whoever waits for room.
+pub const CHARGE_SETTLES: SignedDuration = SignedDuration::from_millis(250);
+
+/// What plans read of a quota.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuotaView {
+    /// The quota as it is.
+    pub quota: ResourceQuota,
+    /// Its resource version.
+    pub revision: u64,
+}
+
+/// What the plan is made from.
+pub struct State<'a> {
+    /// The quota.
+    pub quota: &'a QuotaView,
+    /// What the objects in its scope take, by the names that its spec bounds; a name that is missing is 0.
+    pub counted: &'a Amounts,
+    /// When something was last charged, as far as is known.
+    pub charged_at: Timestamp,
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+impl QuotaView {
+    /// Reads a quota's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a quota's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        Ok(Self { quota: serde_json::from_slice(json)?, revision })
+    }
+
+    /// `spec.hard`.
+    #[must_use]
+    pub fn wanted(&self) -> Amounts {
+        from_wire(self.quota.spec.as_ref().and_then(|spec| spec.hard.as_ref()))
+    }
+
+    /// `status.hard`: what the API server goes by.
+    #[must_use]
+    pub fn hard(&self) -> Amounts {
+        from_wire(self.quota.status.as_ref().and_then(|status| status.hard.as_ref()))
+    }
+
+    /// `status.used`.
+    #[must_use]
+    pub fn used(&self) -> Amounts {
+        from_wire(self.quota.status.as_ref().and_then(|status| status.used.as_ref()))
+    }
+
+    fn reference(&self) -> ObjectRef {
+        let meta = &self.quota.metadata;
+        ObjectRef {
+            group: "",
+            resource: "resourcequotas",
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            resource_version: Some(self.revision.to_string()),
+        }
+    }
+}
+
+/// Decides what to write to the quota's status. The write carries the resource version: a charge meanwhile makes it fail, not vanish.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    let (wanted, used) = (state.quota.wanted(), state.quota.used());
+    let settled_at = state.charged_at + CHARGE_SETTLES;
+    let mut must_wait = false;
+    let mut next_used = Amounts::new();
+    for name in wanted.keys() {
+        let counted = state.counted.get(name).copied().unwrap_or(Quantity::ZERO);
+        let keeps = used.get(name).copied().filter(|used| counted < *used && state.now < settled_at);
+        must_wait |= keeps.is_some();
+        next_used.insert(name.clone(), keeps.unwrap_or(counted));
+    }
+    let is_right = wanted == state.quota.hard() && next_used == used;
+    let stages = if is_right { Vec::new() } else { vec![Stage { actions: status_patch(state.quota, &next_used).into_iter().collect() }] };
+    Plan { stages, look_again: must_wait.then_some(settled_at), ..Plan::default() }
+}
+
+fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
+    let old = view.quota.status.clone().unwrap_or_default();
+    let hard = view.quota.spec.as_ref().and_then(|spec| spec.hard.clone()).unwrap_or_default();
+    let new = ResourceQuotaStatus { hard: Some(hard), used: Some(to_wire(used)) };
+    Some(Action::Patch {
+        target: view.reference(),
+        subresource: Some("status"),
+        patch: json!({"status": merge_patch(&old, &new)?}),
+        reason: "what is used has changed".to_owned(),
+        events: Outcome::default(),
+    })
+}
+
+/// Whether objects may fit now that did not before: something is given back, a bound has risen or gone, or the quota itself is gone.
+#[must_use]
+pub fn gains_room(old: Option<&QuotaView>, new: Option<&QuotaView>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old.is_some() };
+    let ((old_hard, new_hard), (old_used, new_used)) = ((old.hard(), new.hard()), (old.used(), new.used()));
+    let is_gone = |name: &String| !new_hard.contains_key(name);
+    let has_risen = |name: &String, old: &Quantity| new_hard.get(name).is_some_and(|new| old < new);
+    let is_given_back = |name: &String| match (old_used.get(name), new_used.get(name)) {
+        (Some(old), Some(new)) => new < old,
+        (None, Some(_)) => true,
+        _ => false,
+    };
+    old_hard.iter().any(|(name, amount)| is_gone(name) || has_risen(name, amount) || is_given_back(name))
+}
+
+/// Whether something was charged between the two versions.
+#[must_use]
+pub fn is_charged(old: Option<&QuotaView>, new: &QuotaView) -> bool {
+    let Some(old) = old.map(QuotaView::used) else { return true };
+    new.used().iter().any(|(name, amount)| old.get(name).is_none_or(|old| old < amount))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn at(millisecond: i64) -> Timestamp {
+        Timestamp::from_millisecond(millisecond).expect("a time")
+    }
+
+    fn quota(wanted: Value, hard: Value, used: Value) -> QuotaView {
+        let json = json!({"metadata": {"name": "q"}, "spec": {"hard": wanted}, "status": {"hard": hard, "used": used}});
+        QuotaView::decode(json.to_string().as_bytes(), 7).expect("a quota")
+    }
+
+    /// Pods are bounded, the last charge was at 0.
+    #[track_caller]
+    fn check(view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
+        let counted = Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]);
+        let plan = plan(&State { quota: view, counted: &counted, charged_at: at(0), now: at(now) });
+        let patch = plan.stages.into_iter().flat_map(|stage| stage.actions).find_map(|action| match action {
+            Action::Patch { target, patch, .. } if target.resource_version.as_deref() == Some("7") => Some(patch["status"].clone()),
+            _ => None,
+        });
+        assert_eq!((patch, plan.look_again), (wanted.0, wanted.1.map(at)));
+    }
+
+    fn pods(number: &str) -> Value {
+        json!({"pods": number})
+    }
+
+    #[test]
+    fn a_new_quota_gets_its_bounds_and_what_is_used() {
+        let new = QuotaView::decode(br#"{"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}"#, 7).expect("a quota");
+        check(&new, 1, 0, (Some(json!({"hard": pods("2"), "used": pods("1")})), None));
+    }
+
+    #[test]
+    fn what_is_gone_is_given_back_unless_a_charge_is_fresh() {
+        let full = quota(pods("2"), pods("2"), pods("2"));
+        check(&full, 2, 0, (None, None));
+        check(&full, 1, 249, (None, Some(250)));
+        check(&full, 1, 250, (Some(json!({"used": pods("1")})), None));
+        check(&full, 3, 0, (Some(json!({"used": pods("3")})), None));
+    }
+
+    #[test]
+    fn bounds_follow_the_spec_at_once() {
+        check(&quota(pods("3"), pods("2"), pods("2")), 1, 10, (Some(json!({"hard": pods("3")})), Some(250)));
+        check(&quota(json!({}), pods("2"), pods("2")), 1, 10, (Some(json!({"hard": {"pods": null}, "used": {"pods": null}})), None));
+    }
+
+    #[test]
+    fn room_is_what_lets_more_in() {
+        let version = |hard: &str, used: &str| quota(json!({}), pods(hard), pods(used));
+        let check = |new: Option<QuotaView>, wanted| assert_eq!(gains_room(Some(&version("2", "2")), new.as_ref()), wanted);
+        check(Some(version("2", "2")), false);
+        check(Some(version("2", "3")), false);
+        check(Some(version("1", "2")), false);
+        check(Some(version("3", "2")), true);
+        check(Some(version("2", "1")), true);
+        check(Some(quota(json!({}), json!({}), json!({}))), true);
+        check(None, true);
+        assert!(!gains_room(None, Some(&version("2", "2"))));
+        assert!(is_charged(Some(&version("2", "1")), &version("2", "2")) && !is_charged(Some(&version("2", "2")), &version("2", "1")));
+    }
+}
