@@ -2,7 +2,7 @@
 
 use crate::{
     deny,
-    run::{Outcome, command, exists, program, root, say},
+    run::{Outcome, command, exists, output, program, root, say},
     vectors,
 };
 use std::{path::Path, process::Command};
@@ -10,6 +10,7 @@ use std::{path::Path, process::Command};
 /// Installs what is missing, then checks format, lints, dependencies and vectors, then runs every test.
 pub(crate) fn run() -> Outcome {
     python_client()?;
+    promtool();
     program("cargo", &["fmt", "--all", "--check"])?;
     program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     deny::run()?;
@@ -29,4 +30,20 @@ fn python_client() -> Outcome {
     command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     command(Command::new(folder.join("bin/pip")).args(["install", "--quiet", "--disable-pip-version-check", "kubernetes==37.*"]))?;
     std::fs::write(folder.join("installed"), "").map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// Debian's `promtool`, where it can be installed; the test that needs it is skipped where not.
+fn promtool() {
+    if exists("promtool") {
+        return;
+    }
+    let is_root = output("id", &["--user"]).is_ok_and(|id| id.trim() == "0");
+    if is_root && exists("apt-get") {
+        let install = ["install", "--yes", "--no-install-recommends", "prometheus"];
+        let installed = program("apt-get", &["update"]).and_then(|()| program("apt-get", &install));
+        if installed.is_ok() {
+            return;
+        }
+    }
+    say("promtool is not on this machine and cannot be installed: the check of metrics will say that it is skipped");
 }

@@ -19,6 +19,7 @@ pub mod pki;
 pub mod query;
 mod server;
 mod stall;
+mod state_metrics;
 pub mod status;
 mod tls;
 mod warnings;

@@ -13,6 +13,7 @@ use crate::{
     negotiate,
     path::{self, Route},
     query::Query,
+    state_metrics,
     status::Refusal,
     warnings,
 };
@@ -176,15 +177,16 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
             let (code, text) = health::answer(*endpoint, *check, &exchange.query, &shared.readiness).ok_or(Refusal::PageNotFound)?;
             Ok(answer::text(code, text))
         }
-        Route::Metrics => metrics(shared),
+        Route::Metrics => metrics(shared).await,
         _ => shared.documents.answer(exchange, route),
     }
 }
 
-fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
-    let text = prometheus::TextEncoder::new()
+async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
+    let mut text = prometheus::TextEncoder::new()
         .encode_to_string(&shared.prometheus.gather())
         .map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })?;
+    text.push_str(&state_metrics::text(&shared.registry).await?);
     Ok(answer::text(StatusCode::OK, text))
 }
 
