@@ -19,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = match cli::parse(std::env::args_os()).command {
         Command::Up(options) => up::run(*options),
-        Command::Rollout(options) => rollout::run(*options),
+        Command::Rollout(options) => rollout::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

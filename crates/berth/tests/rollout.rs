@@ -108,7 +108,7 @@ impl Cluster {
 fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
-            from.iter().for_each(|(key, value)| merge(into.entry(key.as_str()).or_insert(Value::Null), value))
+            from.iter().for_each(|(key, value)| merge(into.entry(key.as_str()).or_insert(Value::Null), value));
         }
         (into, from) => *into = from.clone(),
     }

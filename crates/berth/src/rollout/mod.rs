@@ -24,9 +24,9 @@ use target::{Found, Selection};
 ///
 /// # Errors
 /// The faults of all workloads that it was asked for, a line each.
-pub(crate) fn run(options: Rollout) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run(options: &Rollout) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(carry_out(&options))?)
+    Ok(runtime.block_on(carry_out(options))?)
 }
 
 async fn carry_out(options: &Rollout) -> Result<(), Error> {
