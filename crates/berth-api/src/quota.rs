@@ -287,6 +287,8 @@ pub fn from_wire(list: Option<&BTreeMap<String, WireQuantity>>) -> Amounts {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
+
     use super::*;
     use serde_json::{Value, json};
 

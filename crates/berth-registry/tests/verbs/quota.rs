@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
+
 use crate::world::{World, config_map, deployment, pod};
 use berth_registry::{ApiError, WriteOptions};
 use serde_json::{Value, json};

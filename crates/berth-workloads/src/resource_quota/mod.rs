@@ -131,6 +131,8 @@ pub fn is_charged(old: Option<&QuotaView>, new: &QuotaView) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
+
     use super::*;
     use serde_json::Value;
 
