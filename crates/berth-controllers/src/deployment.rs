@@ -10,6 +10,7 @@ use berth_api::FeatureGates;
 use berth_workloads::{
     Plan,
     deployment::{self, State, annotations::POD_REPLACEMENT_POLICY},
+    plan::{EventRecord, Wait},
     view::{DeploymentView, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
@@ -135,5 +136,9 @@ impl Planner for DeploymentPlanner {
             gates: &self.gates,
             now,
         }))
+    }
+
+    fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {
+        deployment::wait_event(&*self.deployments.get(key)?, wait)
     }
 }

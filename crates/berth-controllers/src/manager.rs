@@ -16,6 +16,7 @@ use crate::{
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
     resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
+    waits::Waits,
     worker::Queue,
 };
 use berth_api::FeatureGates;
@@ -218,7 +219,8 @@ impl ControllerManager {
         let queue = self.queue("resourcequota");
         planner.wake(&queue);
         let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let looks = PlanLoop::new(planner.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), vec![warm(quotas)]);
+        let waits = Waits::new("resourcequota", self.metrics.waits.clone());
+        let looks = PlanLoop::new(planner.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), vec![warm(quotas)], waits);
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
         let begin = async move {
             planner.warm(&*cluster, &*env.spawner, &metrics).await;
@@ -238,7 +240,8 @@ impl ControllerManager {
         caches: Vec<Arc<dyn Warm>>,
     ) {
         let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches.clone());
+        let waits = Waits::new(name, self.metrics.waits.clone());
+        let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches.clone(), waits);
         looks.retry_when_room(quotas);
         let env = self.env.clone();
         let begin = async move {

@@ -28,6 +28,8 @@ pub struct Metrics {
     pub resources_sync_errors: IntCounter,
     /// `berth_events_dropped_total`: events not written, because there were too many.
     pub events_dropped: IntCounter,
+    /// `berth_waits`: objects that wait, by controller and reason.
+    pub waits: IntGaugeVec,
 }
 
 /// The gauges of running work. Brought up to date when they are scraped, so that nothing runs while nobody looks.
@@ -105,6 +107,13 @@ impl Metrics {
             events_dropped: register(
                 registry,
                 IntCounter::new("berth_events_dropped_total", "Events not written because there were too many")?,
+            )?,
+            waits: register(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new("berth_waits", "Objects for which something is held back on purpose"),
+                    &["controller", "reason"],
+                )?,
             )?,
         })
     }

@@ -7,10 +7,15 @@ use crate::{
     lock,
     own_writes::{Gone, OwnWrites, Shown},
     resource_quota::QuotaCache,
+    waits::Waits,
     worker::{Looked, Queue, Reconcile},
 };
 use berth_store::env::Clock;
-use berth_workloads::{Plan, resource_quota::gains_room};
+use berth_workloads::{
+    Plan,
+    plan::{EventRecord, Wait},
+    resource_quota::gains_room,
+};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use std::{
@@ -31,6 +36,11 @@ pub trait Planner: Send + Sync + 'static {
 
     /// A look is put off because the cache of `resource` does not show this controller's own writes yet.
     fn put_off(&self, _resource: ResourceName) {}
+
+    /// What tells people that the object of `key` has begun to wait, if it is worth telling.
+    fn wait_event(&self, _key: &ObjectKey, _wait: &Wait) -> Option<EventRecord> {
+        None
+    }
 }
 
 /// Looks at the keys of one controller.
@@ -44,6 +54,7 @@ pub struct PlanLoop<P> {
     errors: Mutex<BTreeMap<ObjectKey, String>>,
     /// How often a quota has gained room.
     room: AtomicU64,
+    waits: Mutex<Waits>,
 }
 
 /// The caches that a plan is made from.
@@ -53,13 +64,30 @@ struct Caches(Vec<Arc<dyn Warm>>);
 impl<P: Planner> PlanLoop<P> {
     /// A loop over `queue`. Own writes to the resources of `caches` are awaited there. To be called before the caches start.
     #[must_use]
-    pub fn new(planner: P, executor: Executor, clock: Arc<dyn Clock>, queue: Queue<ObjectKey>, caches: Vec<Arc<dyn Warm>>) -> Arc<Self> {
+    pub fn new(
+        planner: P,
+        executor: Executor,
+        clock: Arc<dyn Clock>,
+        queue: Queue<ObjectKey>,
+        caches: Vec<Arc<dyn Warm>>,
+        waits: Waits,
+    ) -> Arc<Self> {
         let own = Arc::new(Mutex::new(OwnWrites::default()));
         for cache in &caches {
             let (own, queue, resource) = (Arc::clone(&own), queue.clone(), cache.resource());
             cache.on_revision(Box::new(move |revision| wake(&own, &queue, resource, revision)));
         }
-        Arc::new(Self { planner, executor, clock, queue, caches: Caches(caches), own, errors: Mutex::default(), room: AtomicU64::new(0) })
+        Arc::new(Self {
+            planner,
+            executor,
+            clock,
+            queue,
+            caches: Caches(caches),
+            own,
+            errors: Mutex::default(),
+            room: AtomicU64::new(0),
+            waits: Mutex::new(waits),
+        })
     }
 
     /// From now on keys that a quota refused are looked at as soon as a quota of their namespace gains room, without waiting for their
@@ -104,11 +132,13 @@ impl<P: Planner> PlanLoop<P> {
         let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();
         let last_error = lock(&self.errors).get(key).cloned();
-        let Some(plan) = self.planner.plan(key, last_error.as_deref(), now) else {
+        let Some(mut plan) = self.planner.plan(key, last_error.as_deref(), now) else {
             self.forget(key);
             return Looked::Finished;
         };
         plan.waits.iter().for_each(|wait| tracing::debug!(%key, "{wait}"));
+        let begun = lock(&self.waits).take_in(key, &plan.waits);
+        plan.events.extend(begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)));
         let look_again = plan.look_again;
         let mut carried = self.executor.carry_out(plan).await;
         self.record(key, &mut carried);
@@ -137,6 +167,7 @@ impl<P: Planner> PlanLoop<P> {
     fn forget(&self, key: &ObjectKey) {
         lock(&self.own).forget(key);
         lock(&self.errors).remove(key);
+        lock(&self.waits).forget(key);
     }
 }
 

@@ -291,6 +291,18 @@ impl Wait {
             Self::Paused => "paused",
         }
     }
+
+    /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
+    #[must_use]
+    pub fn event_reason(&self) -> Option<&'static str> {
+        match self {
+            Self::PodsTerminating { .. } => Some("WaitingForTerminatingPods"),
+            Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
+            Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
+            Self::ChildNotObserved { .. } => None,
+            Self::Paused => Some("WaitingForResume"),
+        }
+    }
 }
 
 impl fmt::Display for Wait {

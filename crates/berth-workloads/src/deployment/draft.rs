@@ -5,7 +5,7 @@ use super::{
     scale::Scale,
 };
 use crate::{
-    plan::{Action, EventRecord, Outcome, Repeat, Severity, merge_patch},
+    plan::{Action, EventRecord, Outcome, Repeat, Severity, Wait, merge_patch},
     view::{DeploymentView, ReplicaSetView},
 };
 use serde::Serialize;
@@ -96,6 +96,12 @@ impl<'a> Draft<'a> {
 pub(super) fn scaled(deployment: &DeploymentView, set: &str, from: i64, to: i64) -> EventRecord {
     let direction = if from < to { "up" } else { "down" };
     event(deployment, Severity::Normal, "ScalingReplicaSet", format!("Scaled {direction} replica set {set} from {from} to {to}"))
+}
+
+/// The event that tells that `deployment` has begun to wait; `None` where the wait is too short to tell of.
+#[must_use]
+pub fn wait_event(deployment: &DeploymentView, wait: &Wait) -> Option<EventRecord> {
+    Some(event(deployment, Severity::Normal, wait.event_reason()?, wait.to_string()))
 }
 
 /// An event about the Deployment, recorded each time.

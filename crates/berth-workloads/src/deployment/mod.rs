@@ -18,6 +18,7 @@ mod scaling;
 pub mod status;
 mod work;
 
+pub use draft::wait_event;
 pub use plan::plan;
 
 use crate::{

@@ -1,0 +1,74 @@
+//! Who waits for what: told once when a wait begins, and counted as long as it lasts.
+
+use crate::cache::ObjectKey;
+use berth_workloads::plan::Wait;
+use prometheus::IntGaugeVec;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The waits of one controller's objects. A wait is the same as long as its kind is, whatever its figures.
+pub struct Waits {
+    controller: &'static str,
+    gauge: IntGaugeVec,
+    of: BTreeMap<ObjectKey, BTreeSet<&'static str>>,
+}
+
+impl Waits {
+    /// Nobody waits. `gauge` has the labels `controller` and `reason`.
+    #[must_use]
+    pub fn new(controller: &'static str, gauge: IntGaugeVec) -> Self {
+        Self { controller, gauge, of: BTreeMap::new() }
+    }
+
+    /// Takes in what a look at `key` waits for; gives the waits that have begun since the look before.
+    ///
+    /// A look that waits for a child to be observed has not got as far as the other waits: it ends none.
+    pub(crate) fn take_in<'w>(&mut self, key: &ObjectKey, waits: &'w [Wait]) -> Vec<&'w Wait> {
+        let before = self.of.remove(key).unwrap_or_default();
+        let mut now: BTreeSet<_> = waits.iter().map(Wait::metric_label).collect();
+        if waits.iter().any(|wait| matches!(wait, Wait::ChildNotObserved { .. })) {
+            now.extend(&before);
+        }
+        now.difference(&before).for_each(|reason| self.count(reason).inc());
+        before.difference(&now).for_each(|reason| self.count(reason).dec());
+        if !now.is_empty() {
+            self.of.insert(key.clone(), now);
+        }
+        waits.iter().filter(|wait| !before.contains(wait.metric_label())).collect()
+    }
+
+    /// `key` is no more.
+    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+        self.take_in(key, &[]);
+    }
+
+    fn count(&self, reason: &str) -> prometheus::IntGauge {
+        self.gauge.with_label_values(&[self.controller, reason])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus::Opts;
+
+    #[test]
+    fn a_wait_is_told_of_once_and_counted_until_it_ends() {
+        let gauge = IntGaugeVec::new(Opts::new("waits", "of a test"), &["controller", "reason"]).expect("a gauge");
+        let mut waits = Waits::new("deployment", gauge.clone());
+        let key = |name: &str| ObjectKey::new("default", name);
+        let leaving = |pods| Wait::PodsTerminating { pods, then_create: 1, last: None };
+        let lagging = || Wait::ChildNotObserved { name: "web-1".to_owned() };
+        let mut check = |name: &str, now: &[Wait], told: usize, counted: i64| {
+            assert_eq!(waits.take_in(&key(name), now).len(), told, "{name} {now:?}");
+            assert_eq!(gauge.with_label_values(&["deployment", "pods_terminating"]).get(), counted, "{name} {now:?}");
+        };
+        check("a", &[leaving(3)], 1, 1);
+        check("a", &[leaving(2)], 0, 1);
+        check("b", &[Wait::Paused, leaving(1)], 2, 2);
+        check("a", &[lagging()], 1, 2);
+        check("a", &[leaving(1)], 0, 2);
+        check("a", &[], 0, 1);
+        check("a", &[leaving(1)], 1, 2);
+        check("b", &[], 0, 1);
+    }
+}
