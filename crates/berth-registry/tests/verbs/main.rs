@@ -3,6 +3,7 @@
 mod create;
 mod delete;
 mod events;
+mod gates;
 mod list;
 mod pods;
 mod quota;

@@ -71,6 +71,8 @@ pub(crate) struct World {
     pub(crate) registry: Registry,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<TestClock>,
+    seen: Arc<dyn Store>,
+    rng: Arc<dyn Rng>,
 }
 
 /// What a future of the memory store gives: it never waits.
@@ -96,9 +98,16 @@ impl World {
 
     fn of(store: Arc<MemoryStore>, seen: Arc<dyn Store>, rng: Arc<dyn Rng>) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(START)));
-        let registry = Registry::new(seen, Arc::new(Shown(Arc::clone(&clock))), rng, Arc::new(FeatureGates::default()));
+        let registry =
+            Registry::new(Arc::clone(&seen), Arc::new(Shown(Arc::clone(&clock))), Arc::clone(&rng), Arc::new(FeatureGates::default()));
         now(registry.bootstrap()).expect("the first objects are fine");
-        Self { registry, store, clock }
+        Self { registry, store, clock, seen, rng }
+    }
+
+    /// The same store behind a registry with these gates.
+    pub(crate) fn set_gates(&mut self, gates: FeatureGates) {
+        let clock = Arc::new(Shown(Arc::clone(&self.clock)));
+        self.registry = Registry::new(Arc::clone(&self.seen), clock, Arc::clone(&self.rng), Arc::new(gates));
     }
 
     pub(crate) fn create(&self, what: &str, object: Value) -> Result<Value, ApiError> {

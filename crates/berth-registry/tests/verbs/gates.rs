@@ -1,0 +1,180 @@
+//! KEP-5882, "Feature enablement": what each position of the gates does to fields in use and not in use.
+
+use crate::world::{World, deployment, now, pod};
+use berth_api::FeatureGates;
+use berth_registry::ApiError;
+use berth_store::{Expected, Key, Store};
+use serde_json::{Value, json};
+
+const DEPLOYMENTS: &str = "deployments.apps";
+const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const OFF: [&str; 3] = [
+    "DeploymentPodReplacementPolicy=false",
+    "DeploymentReplicaSetTerminatingReplicas=false",
+    "DeploymentPodReplacementPolicy=false,DeploymentReplicaSetTerminatingReplicas=false",
+];
+
+fn gates(text: &str) -> FeatureGates {
+    FeatureGates::parse(text).expect("known gates")
+}
+
+fn with_policy(policy: &Value) -> Value {
+    let mut object = deployment("d");
+    object["spec"]["podReplacementPolicy"] = policy.clone();
+    object
+}
+
+/// What is stored of the policy after `stored` was made with all gates on and `new` was put with `position`; the fault if it is refused.
+fn put(position: &str, stored: &Value, new: &Value) -> Result<Value, String> {
+    let mut world = World::new();
+    world.made(DEPLOYMENTS, with_policy(stored));
+    world.set_gates(gates(position));
+    let updated = world.update(DEPLOYMENTS, "d", &with_policy(new)).map_err(|error| fault(&error))?;
+    Ok(updated["spec"]["podReplacementPolicy"].clone())
+}
+
+fn made(position: &str, policy: &Value) -> Result<Value, String> {
+    let mut world = World::new();
+    world.set_gates(gates(position));
+    let made = world.create(DEPLOYMENTS, with_policy(policy)).map_err(|error| fault(&error))?;
+    Ok(made["spec"]["podReplacementPolicy"].clone())
+}
+
+fn fault(error: &ApiError) -> String {
+    let ApiError::Invalid { errors, .. } = error else { panic!("{error}") };
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn a_policy_is_new_only_where_its_gates_are_on_and_kept_where_it_is_in_use() {
+    let (unset, started, complete) = (json!(null), json!("TerminationStarted"), json!("TerminationComplete"));
+    for value in [&unset, &started, &complete] {
+        assert_eq!(made("", value).as_ref(), Ok(value));
+        for stored in [&unset, &started, &complete] {
+            assert_eq!(put("", stored, value).as_ref(), Ok(value), "{stored} to {value}");
+        }
+        for position in OFF {
+            assert_eq!(made(position, value), Ok(unset.clone()), "{position}: dropped");
+            assert_eq!(put(position, &unset, value), Ok(unset.clone()), "{position}: dropped");
+            for stored in [&started, &complete] {
+                assert_eq!(put(position, stored, value).as_ref(), Ok(value), "{position}: in use, {stored} to {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_policy_is_refused_wherever_it_is_not_dropped() {
+    let complete = json!("TerminationComplete");
+    for text in ["", "terminationcomplete", "Never"] {
+        let refused = Err(format!(
+            "spec.podReplacementPolicy: Unsupported value: \"{text}\": supported values: \"TerminationComplete\", \"TerminationStarted\""
+        ));
+        let bad = json!(text);
+        assert_eq!(made("", &bad), refused);
+        assert_eq!(put("", &json!(null), &bad), refused);
+        for position in OFF {
+            assert_eq!(made(position, &bad), Ok(json!(null)), "{position}");
+            assert_eq!(put(position, &complete, &bad), refused, "{position}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_changes_is_a_new_generation() {
+    let world = World::new();
+    world.made(DEPLOYMENTS, with_policy(&json!(null)));
+    for (generation, policy) in [(2, json!("TerminationComplete")), (3, json!("TerminationStarted")), (4, json!(null))] {
+        let patched = world.merge(DEPLOYMENTS, "d", json!({"spec": {"podReplacementPolicy": policy}})).expect("valid");
+        assert_eq!(patched["metadata"]["generation"], generation);
+    }
+}
+
+fn replica_set() -> Value {
+    let mut object = deployment("d");
+    object["kind"] = json!("ReplicaSet");
+    object
+}
+
+/// A switch that goes off, on, off and on again, over one object.
+#[test]
+fn terminating_replicas_are_new_only_where_the_gate_is_on_and_kept_where_they_are_in_use() {
+    let off = "DeploymentReplicaSetTerminatingReplicas=false";
+    for (what, object) in [(DEPLOYMENTS, deployment("d")), ("replicasets.apps", replica_set())] {
+        let mut world = World::new();
+        world.made(what, object);
+        let status = format!("{what}/status");
+        for (position, written, stored) in [
+            (off, json!(2), json!(null)),
+            ("", json!(2), json!(2)),
+            (off, json!(3), json!(3)),
+            (off, json!(null), json!(null)),
+            (off, json!(1), json!(null)),
+            ("", json!(0), json!(0)),
+            ("DeploymentPodReplacementPolicy=false", json!(4), json!(4)),
+        ] {
+            world.set_gates(gates(position));
+            let patched = world.merge(&status, "d", json!({"status": {"terminatingReplicas": written}})).expect("valid");
+            assert_eq!(patched["status"]["terminatingReplicas"], stored, "{what} {position:?} {written}");
+        }
+        assert!(
+            matches!(world.merge(&status, "d", json!({"status": {"terminatingReplicas": -1}})), Err(ApiError::Invalid { .. })),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn stored_fields_are_read_whatever_the_gates_say() {
+    let mut world = World::new();
+    world.made(DEPLOYMENTS, with_policy(&json!("TerminationComplete")));
+    world.merge("deployments.apps/status", "d", json!({"status": {"terminatingReplicas": 1}})).expect("valid");
+    world.set_gates(gates(OFF[2]));
+    let read = world.get(DEPLOYMENTS, "d").expect("there");
+    assert_eq!((&read["spec"]["podReplacementPolicy"], &read["status"]["terminatingReplicas"]), (&json!("TerminationComplete"), &json!(1)));
+}
+
+fn costly(cost: &str) -> Value {
+    let mut object = pod("p");
+    object["metadata"]["annotations"] = json!({COST: cost});
+    object
+}
+
+/// KEP-2255: refused with 400, and its causes tell the field.
+#[test]
+fn a_bad_deletion_cost_is_a_bad_request_wherever_it_is_new() {
+    let refused = |answer: Result<Value, ApiError>, field: &str| {
+        let error = answer.expect_err("refused");
+        let ApiError::BadRequestFields { errors, .. } = &error else { panic!("{error}") };
+        assert_eq!(errors.iter().map(|error| error.field.to_string()).collect::<Vec<_>>(), [field]);
+    };
+    let (field, in_template) = (format!("metadata.annotations[{COST}]"), format!("spec.template.annotations[{COST}]"));
+    for cost in ["abc", "", "+1", "05", "2147483648", "1.0", " 1"] {
+        let world = World::new();
+        refused(world.create("pods", costly(cost)), &field);
+        world.made("pods", pod("p"));
+        refused(world.merge("pods", "p", json!({"metadata": {"annotations": {COST: cost}}})), &field);
+        let mut templated = deployment("d");
+        templated["spec"]["template"]["metadata"]["annotations"] = json!({COST: cost});
+        refused(world.create(DEPLOYMENTS, templated), &in_template);
+    }
+    for cost in ["0", "-1", "2147483647", "-2147483648"] {
+        World::new().made("pods", costly(cost));
+    }
+}
+
+/// What was stored before the rule was does not have to be mended by a change of something else.
+#[test]
+fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
+    let world = World::new();
+    world.made("pods", costly("1"));
+    let key = Key::new("/registry/core/pods/default/p");
+    let entry = now(world.store.get(&key)).expect("read").expect("there");
+    let bad = String::from_utf8_lossy(&entry.value).replace(&format!("{COST}\":\"1\""), &format!("{COST}\":\"old\""));
+    now(world.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision))).expect("nobody else writes");
+    assert_eq!(world.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "old");
+    world.merge("pods", "p", json!({"metadata": {"labels": {"tier": "web"}}})).expect("the cost is not touched");
+    let mended = world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "7"}}})).expect("mended");
+    assert_eq!(mended["metadata"]["annotations"][COST], "7");
+    assert!(world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "and never back");
+}
