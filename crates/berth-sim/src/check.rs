@@ -1,9 +1,13 @@
 //! What must hold after every change of the store.
 
 use crate::facts::{Deployment, Pod, ReplicaSet};
+use berth_api::FeatureGates;
 use berth_store::env::Timestamp;
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 type Uid = String;
 
@@ -32,6 +36,8 @@ pub struct Checker {
     set_bounds: BTreeMap<Uid, i64>,
     /// Pods that the test deleted itself.
     deleted_by_hand: BTreeSet<Uid>,
+    /// The controllers': without theirs no policy is honoured.
+    gates: Arc<FeatureGates>,
 }
 
 /// What a Deployment is held to, and what it had at the last look.
@@ -95,6 +101,11 @@ impl Checker {
     pub fn delete_by_hand(&mut self, pod: &str) {
         let uid = self.all_pods().find(|known| known.metadata.name == pod).map(|known| known.metadata.uid.clone());
         self.deleted_by_hand.extend(uid);
+    }
+
+    /// From now on the controllers have these gates.
+    pub fn set_gates(&mut self, gates: Arc<FeatureGates>) {
+        self.gates = gates;
     }
 
     /// Whether `kubectl rollout status` would call this Deployment rolled out.
@@ -214,6 +225,9 @@ impl Checker {
         let (ceiling, floor) = (ceiling.max(deployment.max()), floor.min(deployment.min_available()));
         if deployment.metadata.deletion_timestamp.is_none() {
             check_counts(deployment, before, after, (ceiling, floor))?;
+            if deployment.waits_for_termination() && self.gates.enabled("DeploymentPodReplacementPolicy") {
+                check_leaving(deployment, before, after, ceiling)?;
+            }
         }
         let settled = self.is_settled(deployment, after);
         let ceiling = if settled { deployment.max() } else { ceiling };
@@ -255,28 +269,32 @@ impl Checker {
 
 /// What one step may not do.
 fn check_counts(deployment: &Deployment, before: Counts, after: Counts, (ceiling, floor): (i64, i64)) -> Result<(), Violation> {
-    let name = &deployment.metadata.name;
-    let passed = |what: &str, had: i64, has: i64, most: i64| {
-        if has > had && has > most {
-            violated(format!("Deployment {name}: {what} went from {had} to {has}, at most {most} are allowed"))
-        } else {
-            Ok(())
-        }
-    };
-    passed("the sizes of all ReplicaSets", before.wanted, after.wanted, ceiling)?;
-    if deployment.is_rolling() {
-        passed("pods that stay", before.kept, after.kept, ceiling)?;
-        // Pods that nobody has reported as available may be taken for unhealthy ones, which go first.
-        let held = before.available.min(deployment.status.available_replicas) >= floor;
-        if after.by_hand == 0 && held && after.available < floor {
-            let (had, has) = (before.available, after.available);
-            return violated(format!("Deployment {name}: available pods went from {had} to {has}, at least {floor} must stay"));
-        }
+    check_rise(deployment, "the sizes of all ReplicaSets", (before.wanted, after.wanted), ceiling)?;
+    if !deployment.is_rolling() {
+        return Ok(());
     }
-    if deployment.waits_for_termination() {
-        let most = ceiling + after.by_hand;
-        passed("pods with those that leave", before.live + before.terminating, after.live + after.terminating, most)?;
-        passed("what pods may come to with those that leave", before.committed, after.committed, most)?;
+    check_rise(deployment, "pods that stay", (before.kept, after.kept), ceiling)?;
+    // Pods that nobody has reported as available may be taken for unhealthy ones, which go first.
+    let held = before.available.min(deployment.status.available_replicas) >= floor;
+    if after.by_hand == 0 && held && after.available < floor {
+        let (name, had, has) = (&deployment.metadata.name, before.available, after.available);
+        return violated(format!("Deployment {name}: available pods went from {had} to {has}, at least {floor} must stay"));
+    }
+    Ok(())
+}
+
+/// What one step may not do under TerminationComplete.
+fn check_leaving(deployment: &Deployment, before: Counts, after: Counts, ceiling: i64) -> Result<(), Violation> {
+    let most = ceiling + after.by_hand;
+    let total = |counts: Counts| counts.live + counts.terminating;
+    check_rise(deployment, "pods with those that leave", (total(before), total(after)), most)?;
+    check_rise(deployment, "what pods may come to with those that leave", (before.committed, after.committed), most)
+}
+
+fn check_rise(deployment: &Deployment, what: &str, (had, has): (i64, i64), most: i64) -> Result<(), Violation> {
+    if has > had && has > most {
+        let name = &deployment.metadata.name;
+        return violated(format!("Deployment {name}: {what} went from {had} to {has}, at most {most} are allowed"));
     }
     Ok(())
 }

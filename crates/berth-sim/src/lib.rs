@@ -21,7 +21,7 @@ pub mod seeds;
 pub mod store;
 mod world;
 
-pub use world::{Options, Part, World};
+pub use world::{Gates, Options, Part, World};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -24,6 +24,7 @@ use berth_store::{
     env::{Clock, Env, Rng, Spawner, Timestamp},
 };
 use berth_workloads::view::AppsGroup;
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use std::{
@@ -75,6 +76,15 @@ pub enum Part {
     Nodes,
 }
 
+/// The positions of the feature gates, which may differ between the two.
+#[derive(Clone, Debug, Default)]
+pub struct Gates {
+    /// The API server's.
+    pub api: Arc<FeatureGates>,
+    /// The controllers'.
+    pub controllers: Arc<FeatureGates>,
+}
+
 /// A control plane in a virtual world.
 pub struct World {
     seed: u64,
@@ -82,7 +92,8 @@ pub struct World {
     executor: Executor,
     names: Arc<SeededRng>,
     network: Network,
-    gates: Arc<FeatureGates>,
+    gates: Gates,
+    store: Arc<dyn Store>,
     registry: Registry,
     api: Arc<dyn Cluster>,
     user: Process,
@@ -90,6 +101,8 @@ pub struct World {
     changes: Watch,
     checker: Checker,
     log: Vec<String>,
+    /// The newest version of each object that is there, by plural and name.
+    objects: BTreeMap<(String, String), Bytes>,
 }
 
 impl World {
@@ -102,9 +115,9 @@ impl World {
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let store: Arc<dyn Store> = Arc::new(SimStore(MemoryStore::new(header_of(), HISTORY_BYTES)));
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
-        let gates = Arc::new(FeatureGates::default());
+        let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
-        let registry = Registry::new(store, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates));
+        let registry = Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
         let user = executor.process();
         let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
         let mut world = Self {
@@ -115,12 +128,14 @@ impl World {
             executor,
             names,
             gates,
+            store,
             registry,
             user,
             parts: BTreeMap::new(),
             changes,
             checker: Checker::default(),
             log: Vec::new(),
+            objects: BTreeMap::new(),
         };
         let registry = world.registry.clone();
         world.block_on(async move { registry.bootstrap().await }).expect("the store is empty");
@@ -153,7 +168,7 @@ impl World {
 
     fn start_controllers(&self, cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>) {
         let enabled = Enabled::parse("*").expect("all are known");
-        let gates = Arc::clone(&self.gates);
+        let gates = Arc::clone(&self.gates.controllers);
         ControllerManager { cluster, env, gates, metrics, enabled, groups: vec![AppsGroup::Apps] }.start();
     }
 
@@ -163,6 +178,17 @@ impl World {
             process.kill();
             self.note(&format!("{part:?} killed"));
         }
+    }
+
+    /// Stops everything, and starts it again over the same store with these gates.
+    pub fn restart_with(&mut self, gates: Gates) {
+        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
+        let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) = (Arc::new(self.executor.clone()), Arc::<SeededRng>::clone(&self.names) as _);
+        self.registry = Registry::new(Arc::clone(&self.store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
+        self.api = Arc::new(LocalCluster::new(self.registry.clone(), Env { clock, rng, spawner: Arc::new(self.user.clone()) }));
+        self.checker.set_gates(Arc::clone(&gates.controllers));
+        self.gates = gates;
+        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.start(part));
     }
 
     /// From now on, `faults` go wrong.
@@ -187,7 +213,15 @@ impl World {
     /// # Panics
     /// If the API refuses it.
     pub fn patch_deployment(&mut self, name: &str, patch: Value) {
-        let (api, name) = (Arc::clone(&self.api), in_default(DEPLOYMENTS, name));
+        self.patch(DEPLOYMENTS, name, patch);
+    }
+
+    /// Patches an object (JSON merge patch).
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn patch(&mut self, resource: ResourceName, name: &str, patch: Value) {
+        let (api, name) = (Arc::clone(&self.api), in_default(resource, name));
         self.block_on(async move { api.patch(&name, None, patch).await }).expect("the patch is valid");
     }
 
@@ -213,7 +247,7 @@ impl World {
     /// # Panics
     /// If there is no such Deployment.
     pub fn delete_deployment(&mut self, name: &str) {
-        self.delete(in_default(DEPLOYMENTS, name)).expect("it is there");
+        self.delete(in_default(DEPLOYMENTS, name), DeleteOptions::default()).expect("it is there");
     }
 
     /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
@@ -222,15 +256,28 @@ impl World {
     /// If the API refuses for another reason.
     pub fn delete_pod(&mut self, name: &str) {
         self.checker.delete_by_hand(name);
-        match self.delete(in_default(PODS, name)) {
+        self.let_pod_go(name, None);
+    }
+
+    /// Removes a pod at once, as somebody does who knows that its node is lost. A pod that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn force_delete_pod(&mut self, name: &str) {
+        self.checker.delete_by_hand(name);
+        self.let_pod_go(name, Some(0));
+    }
+
+    fn let_pod_go(&mut self, name: &str, grace_period_seconds: Option<i64>) {
+        match self.delete(in_default(PODS, name), DeleteOptions { grace_period_seconds, ..DeleteOptions::default() }) {
             Ok(()) | Err(ApiError::NotFound { .. }) => (),
             Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
         }
     }
 
-    fn delete(&mut self, name: ObjectName) -> Result<(), ApiError> {
+    fn delete(&mut self, name: ObjectName, options: DeleteOptions) -> Result<(), ApiError> {
         let api = Arc::clone(&self.api);
-        self.block_on(async move { api.delete(&name, DeleteOptions::default()).await.map(drop) })
+        self.block_on(async move { api.delete(&name, options).await.map(drop) })
     }
 
     /// How long it has existed.
@@ -244,6 +291,20 @@ impl World {
     #[must_use]
     pub fn seen(&self) -> &Checker {
         &self.checker
+    }
+
+    /// The objects of one resource as the store has them, by name.
+    #[must_use]
+    pub fn objects(&self, plural: &str) -> BTreeMap<String, Value> {
+        let of_plural = self.objects.iter().filter(|((of, _), _)| of == plural);
+        of_plural.map(|((_, name), json)| (name.clone(), serde_json::from_slice(json).expect("the store holds JSON"))).collect()
+    }
+
+    /// One object as the store has it; `Null` if it is not there.
+    #[must_use]
+    pub fn object(&self, plural: &str, name: &str) -> Value {
+        let found = self.objects.get(&(plural.to_owned(), name.to_owned()));
+        found.map_or(Value::Null, |json| serde_json::from_slice(json).expect("the store holds JSON"))
     }
 
     /// One line for each change of the store, and for what was done to the parts.
@@ -276,6 +337,16 @@ impl World {
     /// If it is not within `longest`, or if a limit is passed.
     pub fn run_until_rolled_out(&mut self, deployment: &str, longest: Duration) {
         self.run_until(&format!("{deployment} is rolled out"), longest, |seen| seen.is_rolled_out(deployment));
+    }
+
+    /// Lets time pass until `condition` holds of the world, which is looked at after each change.
+    ///
+    /// # Panics
+    /// If it does not within `longest`, or if a limit is passed.
+    pub fn run_until_seen(&mut self, what: &str, longest: Duration, condition: impl Fn(&Self) -> bool) {
+        if !self.run(longest, condition) {
+            self.fail(&format!("after {longest:?}, still not: {what}"));
+        }
     }
 
     /// Steps until `condition` holds, which is looked at after each change; gives whether it came to hold within `longest`.
@@ -330,6 +401,11 @@ impl World {
             (EventKind::Put, None) => (Presence::There, "+"),
             (EventKind::Put, Some(_)) => (Presence::There, " "),
         };
+        let key = (parts.plural.to_owned(), parts.name.to_owned());
+        match presence {
+            Presence::There => drop(self.objects.insert(key, event.entry.value.clone())),
+            Presence::Gone => drop(self.objects.remove(&key)),
+        }
         let changed = Changed { resource: &resource, json: &event.entry.value, presence };
         let checked = self.checker.take_in(&changed, self.executor.now());
         let text = checked.as_ref().map_or("", |text| text);
