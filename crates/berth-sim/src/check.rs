@@ -43,6 +43,8 @@ pub struct Checker {
 /// What a Deployment is held to, and what it had at the last look.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
+    /// `spec.replicas`.
+    wanted: i64,
     ceiling: i64,
     floor: i64,
     counts: Counts,
@@ -220,8 +222,13 @@ impl Checker {
     fn check_deployment(&mut self, uid: &str, now: Timestamp) -> Result<(), Violation> {
         let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
         let after = self.counts(deployment, now);
-        let Bounds { ceiling, floor, counts: before } =
-            self.deployment_bounds.get(uid).copied().unwrap_or(Bounds { ceiling: deployment.max(), floor: 0, counts: after });
+        let wanted = deployment.spec.replicas;
+        let known = self.deployment_bounds.get(uid).copied();
+        let Bounds { wanted: wanted_before, ceiling, floor, counts: before } =
+            known.unwrap_or(Bounds { wanted, ceiling: deployment.max(), floor: 0, counts: after });
+        // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
+        // (upstream's proportional scaling): it promises nothing until the next complete state.
+        let floor = if wanted < wanted_before && !deployment.is_rolled_out() { 0 } else { floor };
         let (ceiling, floor) = (ceiling.max(deployment.max()), floor.min(deployment.min_available()));
         if deployment.metadata.deletion_timestamp.is_none() {
             check_counts(deployment, before, after, (ceiling, floor))?;
@@ -233,7 +240,7 @@ impl Checker {
         let ceiling = if settled { deployment.max() } else { ceiling };
         // Only a rollout that starts from a complete one promises to keep pods available.
         let floor = if settled && deployment.is_rolled_out() { deployment.min_available() } else { floor };
-        self.deployment_bounds.insert(uid.to_owned(), Bounds { ceiling, floor, counts: after });
+        self.deployment_bounds.insert(uid.to_owned(), Bounds { wanted, ceiling, floor, counts: after });
         Ok(())
     }
 
