@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-const SLOW_TO_STOP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "400ms"];
+const SLOW_TO_STOP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "1s"];
 
 async fn client(berth: &common::Berth) -> Client {
     let kubeconfig = Kubeconfig::read_from(berth.kubeconfig()).unwrap();
@@ -26,14 +26,19 @@ async fn client(berth: &common::Berth) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// As raw JSON: the client's types do not know `podReplacementPolicy`.
+/// `web` under `TerminationComplete`, with a surge of one pod, and one that may be unavailable.
 async fn create(client: &Client, replicas: i32) {
+    create_with(client, replicas, Some("TerminationComplete"), &json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})).await;
+}
+
+/// As raw JSON: the client's types do not know `podReplacementPolicy`.
+async fn create_with(client: &Client, replicas: i32, policy: Option<&str>, strategy: &Value) {
     let web = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
             "replicas": replicas,
-            "podReplacementPolicy": "TerminationComplete",
-            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+            "podReplacementPolicy": policy,
+            "strategy": strategy,
             "selector": {"matchLabels": {"app": "web"}},
             "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
         }
@@ -41,7 +46,15 @@ async fn create(client: &Client, replicas: i32) {
     let body = serde_json::to_vec(&web).unwrap();
     let request = Request::new("/apis/apps/v1/namespaces/default/deployments").create(&PostParams::default(), body).unwrap();
     let made: Value = client.request(request).await.unwrap();
-    assert_eq!(made["spec"]["podReplacementPolicy"], "TerminationComplete");
+    assert_eq!(made["spec"]["podReplacementPolicy"], json!(policy));
+}
+
+async fn patch(deployments: &Api<Deployment>, change: &Value) {
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(change)).await.unwrap();
+}
+
+fn image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
 async fn until_rolled_out(deployments: &Api<Deployment>, replicas: i32) {
@@ -84,9 +97,8 @@ async fn pods_never_exceed_size_and_surge_under_termination_complete() {
     until_rolled_out(&deployments, 6).await;
     let (enough, told) = tokio::sync::oneshot::channel();
     let counting = tokio::spawn(most_pods(Api::default_namespaced(client.clone()), told));
-    for image in ["web:2", "web:3"] {
-        let template = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
-        deployments.patch("web", &PatchParams::default(), &Patch::Strategic(&template)).await.unwrap();
+    for version in ["web:2", "web:3"] {
+        patch(&deployments, &image(version)).await;
     }
     until_rolled_out(&deployments, 6).await;
     enough.send(()).unwrap();
@@ -95,6 +107,63 @@ async fn pods_never_exceed_size_and_surge_under_termination_complete() {
     let events: Api<Event> = Api::default_namespaced(client);
     let told = events.list(&ListParams::default()).await.unwrap().items;
     assert!(told.iter().any(|event| event.reason.as_deref() == Some("WaitingForTerminatingPods")));
+}
+
+/// The policies, and none.
+const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
+
+/// Carries `changes` out one after the other, each as soon as the controllers have seen the one before and told the pods that are too many
+/// to go; gives the most pods there were.
+async fn most_pods_during(client: &Client, changes: &[Value], replicas: i32) -> usize {
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let (enough, told) = tokio::sync::oneshot::channel();
+    let counting = tokio::spawn(most_pods(Api::default_namespaced(client.clone()), told));
+    for change in changes {
+        patch(&deployments, change).await;
+        let seen = |found: Option<&Deployment>| found.is_some_and(has_told_surplus_to_go);
+        tokio::time::timeout(common::PATIENCE, await_condition(deployments.clone(), "web", seen)).await.expect("in time").unwrap();
+    }
+    until_rolled_out(&deployments, replicas).await;
+    enough.send(()).unwrap();
+    counting.await.unwrap()
+}
+
+fn has_told_surplus_to_go(deployment: &Deployment) -> bool {
+    let (spec, status) = (deployment.spec.clone(), deployment.status.clone().unwrap_or_default());
+    let surge = i32::from(spec.strategy.unwrap_or_default().rolling_update.is_some());
+    status.observed_generation >= deployment.metadata.generation && status.replicas.unwrap_or(0) <= spec.replicas.unwrap_or(1) + surge
+}
+
+#[tokio::test]
+async fn only_termination_complete_bounds_a_rollout_that_is_scaled_again_and_again() {
+    for policy in POLICIES {
+        let berth = common::up(SLOW_TO_STOP);
+        let client = client(&berth).await;
+        create_with(&client, 4, policy, &json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})).await;
+        until_rolled_out(&Api::default_namespaced(client.clone()), 4).await;
+        let size = |replicas: i32| json!({"spec": {"replicas": replicas}});
+        let changes = [image("web:2"), image("web:3"), size(6), image("web:4"), size(8)];
+        let most = most_pods_during(&client, &changes, 8).await;
+        match policy {
+            Some("TerminationComplete") => assert_eq!(most, 9, "8 and a surge of 1, which is used"),
+            _ => assert!(most > 9, "{policy:?} does not wait for terminating pods, and yet there were never more than {most}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_recreate_rollout_waits_for_terminating_pods_unless_termination_started_is_asked_for() {
+    for policy in POLICIES {
+        let berth = common::up(SLOW_TO_STOP);
+        let client = client(&berth).await;
+        create_with(&client, 4, policy, &json!({"type": "Recreate"})).await;
+        until_rolled_out(&Api::default_namespaced(client.clone()), 4).await;
+        let rolling = most_pods_during(&client, &[image("web:2")], 4).await;
+        assert_eq!(rolling, if policy == Some("TerminationStarted") { 8 } else { 4 }, "{policy:?}");
+        let changes = [json!({"spec": {"replicas": 1}}), json!({"spec": {"replicas": 4}})];
+        let scaling = most_pods_during(&client, &changes, 4).await;
+        assert_eq!(scaling, if policy == Some("TerminationComplete") { 4 } else { 7 }, "{policy:?}");
+    }
 }
 
 #[tokio::test]
