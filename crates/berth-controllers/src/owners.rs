@@ -4,7 +4,9 @@ use crate::{
     cache::{Index, ObjectKey, View},
     cluster::RawObject,
 };
-use berth_workloads::view::{BudgetView, DeploymentView, Meta, PodView, ReplicaSetView, ScaleView};
+use berth_workloads::view::{
+    BudgetView, ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A view that carries the whole metadata.
@@ -42,10 +44,13 @@ macro_rules! workload_view {
 }
 
 workload_view!(BudgetView);
+workload_view!(ClaimView);
 workload_view!(DeploymentView);
 workload_view!(PodView);
 workload_view!(ReplicaSetView);
+workload_view!(RevisionView);
 workload_view!(ScaleView);
+workload_view!(StatefulSetView);
 
 /// Objects by uid and by the uid of their controller; those without one by namespace.
 #[derive(Debug)]

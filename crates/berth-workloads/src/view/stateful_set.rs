@@ -1,0 +1,142 @@
+//! Views of a StatefulSet and of what belongs to it besides pods.
+
+use super::{AppsGroup, Meta, wire};
+use crate::{plan::ObjectRef, selector::Selector};
+use berth_api::apps::{StatefulSetSpec, StatefulSetStatus};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What plans read of a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatefulSetView {
+    /// The group it lives in.
+    pub group: AppsGroup,
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// What is wanted. Shared: a template may be large.
+    pub spec: Arc<StatefulSetSpec>,
+    /// `spec.selector`, parsed; `None` if it is missing or not valid.
+    pub selector: Option<Selector>,
+    /// What was last observed.
+    pub status: StatefulSetStatus,
+}
+
+impl StatefulSetView {
+    /// Reads a StatefulSet's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a StatefulSet's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: wire::Object<StatefulSetSpec, StatefulSetStatus> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        let mut metadata = wire.metadata;
+        Ok(Self {
+            group: AppsGroup::from_api_version(&wire.api_version),
+            annotations: metadata.annotations.take().unwrap_or_default(),
+            meta: metadata.into_meta(revision),
+            selector: spec.selector.as_ref().and_then(Selector::parse),
+            spec: Arc::new(spec),
+            status: wire.status.unwrap_or_default(),
+        })
+    }
+
+    /// The set, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference(self.group.group(), "statefulsets")
+    }
+}
+
+/// What plans read of a ControllerRevision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RevisionView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its number.
+    pub number: i64,
+    /// The state it keeps. Equal values have equal bytes: objects are sorted by key.
+    pub data: Arc<Value>,
+}
+
+#[derive(Deserialize)]
+struct RevisionWire {
+    metadata: wire::Metadata,
+    revision: Option<i64>,
+    data: Option<Value>,
+}
+
+impl RevisionView {
+    /// Reads a ControllerRevision's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a ControllerRevision's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: RevisionWire = serde_json::from_slice(json)?;
+        Ok(Self {
+            meta: wire.metadata.into_meta(revision),
+            number: wire.revision.unwrap_or(0),
+            data: Arc::new(wire.data.unwrap_or_default()),
+        })
+    }
+
+    /// The revision, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference("apps", "controllerrevisions")
+    }
+}
+
+/// What StatefulSets read of a PersistentVolumeClaim: that it is there, and with whom it goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClaimView {
+    /// Its metadata.
+    pub meta: Meta,
+}
+
+#[derive(Deserialize)]
+struct ClaimWire {
+    metadata: wire::Metadata,
+}
+
+impl ClaimView {
+    /// Reads a claim's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field of its metadata has another type than metadata's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: ClaimWire = serde_json::from_slice(json)?;
+        Ok(Self { meta: wire.metadata.into_meta(revision) })
+    }
+
+    /// The claim, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference("", "persistentvolumeclaims")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_set_its_revisions_and_claims_are_read() {
+        let set = json!({
+            "apiVersion": "apps/v1", "metadata": {"name": "web", "generation": 3, "annotations": {"berth.dev/repair": "Revision"}},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {}, "ordinals": {"start": 4}},
+            "status": {"replicas": 1, "currentRevision": "web-1"},
+        });
+        let set = StatefulSetView::decode(set.to_string().as_bytes(), 9).expect("a set");
+        assert_eq!((set.spec.replicas, set.status.current_revision.as_str(), set.annotations.len()), (Some(2), "web-1", 1));
+        assert_eq!((set.reference().resource, set.reference().resource_version.as_deref()), ("statefulsets", Some("9")));
+        let revision = json!({"metadata": {"name": "web-1"}, "revision": 4, "data": {"spec": {}}});
+        let revision = RevisionView::decode(revision.to_string().as_bytes(), 1).expect("a revision");
+        assert_eq!((revision.number, &*revision.data), (4, &json!({"spec": {}})));
+        let claim = ClaimView::decode(br#"{"metadata": {"name": "data-web-0"}, "spec": {}}"#, 1).expect("a claim");
+        assert_eq!(claim.reference().name, "data-web-0");
+    }
+}

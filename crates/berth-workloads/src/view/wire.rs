@@ -1,0 +1,157 @@
+//! The wire's form of what the views read.
+
+use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
+pub(super) struct Object<Spec, Status> {
+    #[serde(default)]
+    pub(super) api_version: String,
+    pub(super) metadata: Metadata,
+    pub(super) spec: Option<Spec>,
+    pub(super) status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    #[serde(default)]
+    uid: String,
+    generation: Option<i64>,
+    labels: Option<BTreeMap<String, String>>,
+    pub(super) annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    pub(super) deletion_grace_period_seconds: Option<i64>,
+}
+
+impl Metadata {
+    pub(super) fn into_meta(self, revision: u64) -> Meta {
+        Meta {
+            namespace: self.namespace,
+            name: self.name,
+            uid: self.uid,
+            revision,
+            generation: self.generation.unwrap_or(0),
+            labels: self.labels.unwrap_or_default(),
+            owners: self.owner_references.unwrap_or_default(),
+            created: self.creation_timestamp,
+            deleted: self.deletion_timestamp,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ScaleSpec {
+    pub(super) replicas: Option<i32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReplicaSetSpec {
+    pub(super) replicas: Option<i32>,
+    pub(super) min_ready_seconds: Option<i32>,
+    pub(super) selector: Option<LabelSelector>,
+    pub(super) template: Option<PodTemplateSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodSpec {
+    pub(super) node_name: Option<String>,
+    init_containers: Option<Vec<InitContainer>>,
+    volumes: Option<Vec<Volume>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Volume {
+    name: String,
+    persistent_volume_claim: Option<ClaimSource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimSource {
+    claim_name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitContainer {
+    name: String,
+    restart_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PodStatus {
+    pub(super) phase: Option<String>,
+    pub(super) conditions: Option<Vec<Condition>>,
+    pub(super) container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) type_: String,
+    #[serde(default)]
+    pub(super) status: String,
+    pub(super) reason: Option<String>,
+    pub(super) last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ContainerStatus {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    pub(super) restart_count: i32,
+    state: Option<ContainerState>,
+}
+
+#[derive(Deserialize)]
+struct ContainerState {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Deserialize)]
+struct Waiting {
+    reason: Option<String>,
+}
+
+impl PodSpec {
+    pub(super) fn claims(&self) -> BTreeMap<String, String> {
+        let claim = |volume: &Volume| Some((volume.name.clone(), volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
+        self.volumes.iter().flatten().filter_map(claim).collect()
+    }
+
+    pub(super) fn sidecar_restarts(&self, status: &PodStatus) -> i32 {
+        let is_sidecar = |name: &str| {
+            let mut containers = self.init_containers.iter().flatten();
+            containers.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
+        };
+        let sidecars = status.init_container_statuses.iter().flatten().filter(|status| is_sidecar(&status.name));
+        sidecars.map(|status| status.restart_count).max().unwrap_or(0)
+    }
+}
+
+impl PodStatus {
+    pub(super) fn waiting_reasons(&self) -> Vec<String> {
+        let statuses = self.init_container_statuses.iter().flatten().chain(self.container_statuses.iter().flatten());
+        let mut reasons = Vec::new();
+        for reason in statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_ref()) {
+            if !reasons.contains(reason) {
+                reasons.push(reason.clone());
+            }
+        }
+        reasons
+    }
+}
