@@ -122,29 +122,36 @@ async fn load(server: &Server, from: usize, to: usize, request: impl Fn(usize) -
 
 /// A Deployment from nothing to `replicas` available pods, then to a new image at 25 % / 25 %.
 async fn rollout(replicas: u32, repeat: usize) -> Vec<Figure> {
-    let (mut created, mut updated) = (Vec::new(), Vec::new());
+    let (mut created, mut updated, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repeat {
         let server = Server::start(MANY_NODES).await;
         let mut connection = server.connect().await;
         wait_for_nodes(&mut connection).await;
+        let before = server.spent(&mut connection).await;
         let started = Instant::now();
         let status = connection.request("POST", DEPLOYMENTS, &deployment("bench", replicas).to_string()).await;
         assert_eq!(status, 201, "{}", String::from_utf8_lossy(&connection.body));
         wait_until_done(&mut connection, "bench", replicas).await;
         created.push(seconds(started.elapsed()));
+        let after_create = server.spent(&mut connection).await;
         let started = Instant::now();
         let path = format!("{DEPLOYMENTS}/bench");
         let status = connection.request_as("PATCH", &path, "application/strategic-merge-patch+json", &new_image()).await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&connection.body));
         wait_until_done(&mut connection, "bench", replicas).await;
         updated.push(seconds(started.elapsed()));
+        let after_update = server.spent(&mut connection).await;
+        costs = after_create.figures(&before, "  created", replicas.into());
+        costs.extend(after_update.figures(&after_create, "  updated", replicas.into()));
     }
     let rate: Vec<f64> = created.iter().map(|seconds| f64::from(replicas) / seconds).collect();
-    vec![
+    let mut figures = vec![
         Figure::new(&format!("Deployment 0 to {replicas} pods available"), "s", created),
         Figure::new(&format!("Deployment 0 to {replicas} pods available"), "pods/s", rate),
         Figure::new(&format!("rolling update of {replicas} pods, 25 %/25 %"), "s", updated),
-    ]
+    ];
+    figures.extend(costs);
+    figures
 }
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -220,19 +227,25 @@ async fn fleet() -> Vec<Figure> {
     let server = Server::start(MANY_NODES).await;
     let mut connection = server.connect().await;
     wait_for_nodes(&mut connection).await;
+    let before = server.spent(&mut connection).await;
     let started = Instant::now();
     load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 4).to_string())).await;
     wait_until_all_done(&mut connection, COUNT, 4).await;
     let created = seconds(started.elapsed());
+    let after_create = server.spent(&mut connection).await;
     let started = Instant::now();
     load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
     wait_until_all_done(&mut connection, COUNT, 4).await;
     let updated = seconds(started.elapsed());
+    let after_update = server.spent(&mut connection).await;
     let pods = COUNT as f64 * 4.0;
-    vec![
+    let mut figures = vec![
         Figure::new("500 Deployments of 4 pods, created at once", "pods/s", vec![pods / created]),
         Figure::new("500 Deployments of 4 pods, updated at once", "pods/s", vec![pods / updated]),
-    ]
+    ];
+    figures.extend(after_create.figures(&before, "  created", pods));
+    figures.extend(after_update.figures(&after_create, "  updated", pods));
+    figures
 }
 
 /// How long a new Deployment waits for its first pod while 2,000 others roll.

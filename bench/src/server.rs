@@ -1,7 +1,9 @@
 //! A `berth up` under test.
 
-use crate::client::Connection;
+use crate::{Figure, client::Connection};
+use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
     path::Path,
@@ -25,6 +27,32 @@ pub(crate) struct Server {
     tls: TlsConnector,
     /// From the start of the process to `/readyz` ok.
     pub(crate) ready_after: Duration,
+}
+
+/// Costs that another program on the machine changes little or not at all.
+pub(crate) struct Spent {
+    cpu_seconds: f64,
+    /// One for each write.
+    revision: f64,
+    /// Keys accepted, by work queue.
+    looks: BTreeMap<String, f64>,
+}
+
+impl Spent {
+    /// What `what` cost since `before`, for each of `pods`.
+    pub(crate) fn figures(&self, before: &Self, what: &str, pods: f64) -> Vec<Figure> {
+        let figure = |name: &str, unit, value: f64| Figure::new(&format!("{what}: {name} a pod"), unit, vec![value / pods]);
+        let mut figures = vec![
+            figure("processor time", "ms", (self.cpu_seconds - before.cpu_seconds) * 1000.0),
+            figure("writes", "", self.revision - before.revision),
+        ];
+        for queue in ["deployment", "replicaset", "statefulset", "node"] {
+            let count = |spent: &Self| spent.looks.get(queue).copied().unwrap_or_default();
+            let looks = count(self) - count(before);
+            figures.extend((looks > 0.0).then(|| figure(&format!("{queue} looks"), "", looks)));
+        }
+        figures
+    }
 }
 
 impl Server {
@@ -59,6 +87,18 @@ impl Server {
 
     pub(crate) async fn connect(&self) -> Connection {
         Connection::open(self.port, &self.tls).await
+    }
+
+    /// What the server has done so far.
+    pub(crate) async fn spent(&self, connection: &mut Connection) -> Spent {
+        assert_eq!(connection.request("GET", "/metrics", "").await, 200);
+        let metrics = String::from_utf8_lossy(&connection.body);
+        let adds = metrics.lines().filter_map(|line| line.strip_prefix("workqueue_adds_total{name=\""));
+        let looks = adds.filter_map(|line| line.split_once("\"} ")).map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect();
+        assert_eq!(connection.request("GET", "/api/v1/namespaces?limit=1", "").await, 200);
+        let list: Value = serde_json::from_slice(&connection.body).unwrap();
+        let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        Spent { cpu_seconds: self.cpu_seconds(), revision, looks }
     }
 
     /// Resident memory, in MiB.
