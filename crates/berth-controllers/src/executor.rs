@@ -60,6 +60,12 @@ pub enum CarryError {
         /// Its name.
         name: String,
     },
+    /// What an object left must not be cleared away while it is there.
+    #[error("{name} is still there")]
+    StillThere {
+        /// Its name.
+        name: String,
+    },
     /// The name is taken by an object with another owner.
     #[error("{name} already exists and belongs to another owner")]
     Taken {
@@ -149,6 +155,7 @@ impl Executor {
     async fn act(&self, action: Action) -> Carried {
         match action {
             Action::ConfirmAlive { target } => self.confirm_alive(&target).await,
+            Action::ConfirmGone { target } => self.confirm_gone(&target).await,
             Action::Create { group, object, events, .. } => self.noted(events, self.create(group, object)).await.reported(),
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
@@ -186,6 +193,14 @@ impl Executor {
         match self.cluster.get(&name_of(target)).await.map(|object| object.as_ref().map(known)) {
             Ok(Some(known)) if known.uid == target.uid && known.deletion_timestamp.is_none() => Carried::default(),
             Ok(_) => Carried::failed(CarryError::NotAlive { name: target.name.clone() }),
+            Err(error) => Carried::failed(error),
+        }
+    }
+
+    async fn confirm_gone(&self, target: &ObjectRef) -> Carried {
+        match self.cluster.get(&name_of(target)).await.map(|object| object.as_ref().map(known)) {
+            Ok(Some(known)) if known.uid == target.uid => Carried::failed(CarryError::StillThere { name: target.name.clone() }),
+            Ok(_) => Carried::default(),
             Err(error) => Carried::failed(error),
         }
     }

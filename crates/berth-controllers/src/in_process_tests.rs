@@ -1,6 +1,7 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
 mod nodes;
+mod volumes;
 
 use crate::{
     cluster::{Cluster, ObjectName, ResourceName},
@@ -15,7 +16,7 @@ use berth_store::{MemoryStore, env::Env};
 use berth_workloads::view::AppsGroup;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
 const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
@@ -24,6 +25,9 @@ const NAMESPACES: ResourceName = ResourceName { group: "", plural: "namespaces" 
 
 /// How long things get to settle: longer than every back-off.
 const SETTLE: SignedDuration = SignedDuration::from_secs(20);
+
+/// How long it takes to make a volume.
+const PROVISION_LATENCY: Duration = Duration::from_secs(30);
 
 struct Running {
     world: World,
@@ -45,7 +49,8 @@ impl Running {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         let enabled = Enabled::parse(controllers).expect("known names");
         let dyn_cluster: Arc<dyn Cluster> = Arc::<LocalCluster>::clone(&cluster);
-        ControllerManager { cluster: dyn_cluster, env, gates, metrics, enabled, groups: vec![AppsGroup::Apps] }.start();
+        let groups = vec![AppsGroup::Apps];
+        ControllerManager { cluster: dyn_cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY }.start();
         let running = Self { world, registry, cluster };
         running.settle();
         running

@@ -26,6 +26,7 @@ pub mod replica_set;
 pub mod resource_quota;
 #[cfg(test)]
 mod testing;
+pub mod volume_binder;
 pub mod waits;
 pub mod worker;
 

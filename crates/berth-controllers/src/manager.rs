@@ -16,15 +16,18 @@ use crate::{
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
     resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
+    volume_binder::VolumeBinder,
     waits::Waits,
     worker::Queue,
 };
 use berth_api::FeatureGates;
 use berth_store::env::Env;
 use berth_workloads::view::AppsGroup;
+use jiff::SignedDuration;
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 /// Names that `--controllers` knows. `node` and `scheduler` are started by others; their names are only read here.
@@ -35,6 +38,7 @@ pub const CONTROLLERS: &[&str] = &[
     "namespace",
     "node",
     "nodelifecycle",
+    "persistentvolume-binder",
     "podgc",
     "replicaset",
     "resourcequota",
@@ -95,6 +99,8 @@ pub struct ControllerManager {
     pub enabled: Enabled,
     /// The groups whose workloads they manage.
     pub groups: Vec<AppsGroup>,
+    /// How long it takes to make a volume for a claim.
+    pub provision_latency: Duration,
 }
 
 impl ControllerManager {
@@ -125,6 +131,9 @@ impl ControllerManager {
         }
         if self.enabled.contains("resourcequota") {
             self.start_quotas(&quotas, metadata.get(), events.of("resourcequota-controller"));
+        }
+        if self.enabled.contains("persistentvolume-binder") {
+            self.start_volume_binder(events.of("persistentvolume-controller"));
         }
         // Handlers are in place: now the caches may fill.
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
@@ -229,6 +238,21 @@ impl ControllerManager {
         self.env.spawner.spawn("resourcequota", Box::pin(begin));
     }
 
+    fn start_volume_binder(&self, events: Recorder) {
+        let binder = VolumeBinder::new(SignedDuration::try_from(self.provision_latency).unwrap_or(SignedDuration::MAX));
+        let queue = self.queue("persistentvolume-binder");
+        binder.wake(&queue);
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let waits = Waits::new("persistentvolume-binder", self.metrics.waits.clone());
+        let looks = PlanLoop::new(binder.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), binder.caches(), waits);
+        let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
+        let begin = async move {
+            binder.warm(&*cluster, &*env.spawner, &metrics).await;
+            queue.start(&env, "persistentvolume-binder", WORKERS, &looks);
+        };
+        self.env.spawner.spawn("persistentvolume-binder", Box::pin(begin));
+    }
+
     /// Has a planner's keys looked at as soon as its caches are complete, and again when a quota that refused them gains room.
     fn run(
         &self,
@@ -295,7 +319,10 @@ mod tests {
             ("deployment, replicaset", "deployment,replicaset"),
             ("-*,podgc", "podgc"),
             ("*,-*", ""),
-            ("*,-node,-scheduler,-podgc,-nodelifecycle,-disruption", "deployment,garbagecollector,namespace,replicaset,resourcequota"),
+            (
+                "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
+                "deployment,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota",
+            ),
             ("-podgc", ""),
         ] {
             let enabled = Enabled::parse(list).expect(list);

@@ -39,6 +39,8 @@ const BEGINNING_SECONDS: i64 = 1_767_225_600;
 const HISTORY_BYTES: usize = 1 << 30;
 /// How many lines of the log a failure shows.
 const SHOWN_LINES: usize = 50;
+/// How long it takes to make a volume.
+const PROVISION_LATENCY: Duration = Duration::from_secs(5);
 /// How long a call of the test may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
 
@@ -169,7 +171,8 @@ impl World {
     fn start_controllers(&self, cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>) {
         let enabled = Enabled::parse("*").expect("all are known");
         let gates = Arc::clone(&self.gates.controllers);
-        ControllerManager { cluster, env, gates, metrics, enabled, groups: vec![AppsGroup::Apps] }.start();
+        let groups = vec![AppsGroup::Apps];
+        ControllerManager { cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY }.start();
     }
 
     /// Stops a part where it stands, as `kill -9` would.

@@ -19,5 +19,6 @@ mod rounding;
 pub mod selector;
 pub mod stateful_set;
 pub mod view;
+pub mod volume_binding;
 
 pub use plan::{Action, Plan, Stage, Wait};

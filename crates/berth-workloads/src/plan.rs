@@ -56,6 +56,11 @@ pub enum Action {
         /// Whose uid it must still have; the resource version is not compared.
         target: ObjectRef,
     },
+    /// Reads the object past every cache. Fails if it is still there under this uid: what it left must not be cleared away yet.
+    ConfirmGone {
+        /// Which must be gone; the resource version is not compared.
+        target: ObjectRef,
+    },
     /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
     Create {
         /// The group to create it in: the kind's own, or `apps.berth.dev` for a child of a workload there.

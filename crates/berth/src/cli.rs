@@ -114,6 +114,10 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
     pub(crate) pod_stop_latency: Duration,
 
+    /// How long it takes to make a persistent volume for a claim.
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]
+    pub(crate) volume_provision_latency: Duration,
+
     /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,

@@ -154,6 +154,7 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
         metrics: Arc::clone(&metrics),
         enabled: settings.controllers.clone(),
         groups: vec![AppsGroup::Apps],
+        provision_latency: options.volume_provision_latency,
     };
     manager.start();
     event_ttl::start(registry.clone(), env);

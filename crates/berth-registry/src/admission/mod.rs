@@ -8,8 +8,16 @@ mod service;
 use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource};
 use berth_api::{
     Object, Scope,
-    k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod},
+    k8s_openapi::{
+        api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+        apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    },
 };
+
+/// Holds a claim back while pods use it (upstream: admission plugin StorageObjectInUseProtection).
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Holds a volume back while it is bound.
+const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 impl Registry {
     /// A new object's namespace must exist and not be terminating.
@@ -37,8 +45,19 @@ impl Registry {
             return self.admit_pod(pod).await;
         }
         if let Some(claim) = object.downcast_mut::<PersistentVolumeClaim>() {
+            protect(&mut claim.metadata, CLAIM_PROTECTION);
             return self.admit_claim(claim).await;
         }
+        if let Some(volume) = object.downcast_mut::<PersistentVolume>() {
+            protect(&mut volume.metadata, VOLUME_PROTECTION);
+        }
         Ok(())
+    }
+}
+
+fn protect(meta: &mut ObjectMeta, finalizer: &str) {
+    let finalizers = meta.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|present| present == finalizer) {
+        finalizers.push(finalizer.to_owned());
     }
 }

@@ -110,7 +110,7 @@ impl World {
 
     fn carry_out_one(&mut self, action: Action) {
         match action {
-            Action::ConfirmAlive { .. } => (),
+            Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } => (),
             Action::Patch { target, patch, .. } if target.resource == "pods" => self.patch_pod(&target.name, &patch),
             Action::Patch { target, patch, .. } => self.patch(target.resource, &target.name, target.resource_version.as_deref(), &patch),
             Action::Create { object, .. } => self.create_set(object.downcast_ref().expect("a ReplicaSet")),

@@ -1,0 +1,192 @@
+//! The persistent volume binder: which changes wake which claim or volume, and what their plans are made from.
+//!
+//! One queue serves both: keys without a namespace are volumes. Which pods use which claims is only followed once there is a claim.
+
+mod index;
+
+pub use index::{ClaimCache, ClaimIndex, ClaimUserCache, ClaimUserIndex, ClassCache, VolumeCache, VolumeIndex, claim_key};
+
+use crate::{
+    cache::{Delta, ObjectKey, View, Warm},
+    cluster::{Cluster, ResourceName},
+    executor::PODS,
+    lock,
+    metrics::Metrics,
+    plan_loop::Planner,
+    worker::Queue,
+};
+use berth_store::env::Spawner;
+use berth_workloads::{
+    Plan,
+    volume_binding::{
+        ClaimUserView, ClaimView, ClassView, STORAGE_PROVISIONER, VolumeView,
+        claim::{self, class_of},
+        volume,
+    },
+};
+use event_listener::Event;
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// The resource of claims.
+pub const CLAIMS: ResourceName = ResourceName { group: "", plural: "persistentvolumeclaims" };
+/// The resource of volumes.
+pub const VOLUMES: ResourceName = ResourceName { group: "", plural: "persistentvolumes" };
+/// The resource of storage classes.
+pub const CLASSES: ResourceName = ResourceName { group: "storage.k8s.io", plural: "storageclasses" };
+
+/// Plans claims and volumes. Cheap to clone.
+#[derive(Clone)]
+pub struct VolumeBinder {
+    claims: Arc<ClaimCache>,
+    volumes: Arc<VolumeCache>,
+    classes: Arc<ClassCache>,
+    users: Arc<ClaimUserCache>,
+    provision_latency: SignedDuration,
+    /// By the claim's uid: when its provisioning was first seen.
+    provisioning_since: Arc<Mutex<BTreeMap<String, Timestamp>>>,
+    appeared: Arc<Event>,
+}
+
+impl VolumeBinder {
+    /// A planner over caches of its own. `provision_latency` is how long it takes to make a volume.
+    #[must_use]
+    pub fn new(provision_latency: SignedDuration) -> Self {
+        Self {
+            claims: Arc::new(ClaimCache::new(CLAIMS)),
+            volumes: Arc::new(VolumeCache::new(VOLUMES)),
+            classes: Arc::new(ClassCache::new(CLASSES)),
+            users: Arc::new(ClaimUserCache::new(PODS)),
+            provision_latency,
+            provisioning_since: Arc::default(),
+            appeared: Arc::default(),
+        }
+    }
+
+    /// Has changes put the keys of the claims and volumes that they concern into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let (binder, woken) = (self.clone(), queue.clone());
+        self.claims.on_change(move |delta| binder.claim_changed(delta, &woken));
+        let (binder, woken) = (self.clone(), queue.clone());
+        self.volumes.on_change(move |delta| binder.volume_changed(delta, &woken));
+        let (binder, woken) = (self.clone(), queue.clone());
+        self.classes.on_change(move |delta| binder.class_changed(delta, &woken));
+        let woken = queue.clone();
+        self.users.on_change(move |delta| user_changed(delta, &woken));
+    }
+
+    /// What own writes show in.
+    #[must_use]
+    pub fn caches(&self) -> Vec<Arc<dyn Warm>> {
+        vec![Arc::<ClaimCache>::clone(&self.claims), Arc::<VolumeCache>::clone(&self.volumes)]
+    }
+
+    /// Resolves when there is a claim or volume to plan and all that plans are made from is known.
+    pub async fn warm(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.claims.start(cluster, spawner, metrics);
+        self.volumes.start(cluster, spawner, metrics);
+        self.classes.start(cluster, spawner, metrics);
+        self.claims.warm().await;
+        self.volumes.warm().await;
+        self.classes.warm().await;
+        loop {
+            let appeared = self.appeared.listen();
+            if !self.claims.read().is_empty() || !self.volumes.read().is_empty() {
+                break;
+            }
+            appeared.await;
+        }
+        self.users.start(cluster, spawner, metrics);
+        self.users.warm().await;
+    }
+
+    fn claim_changed(&self, delta: &Delta<ClaimView>, queue: &Queue<ObjectKey>) {
+        let Some(claim) = delta.sides().next() else { return };
+        let key = claim.key();
+        self.volumes.read().index().reserved(&key).for_each(|volume| queue.add(volume.key()));
+        delta.sides().filter(|claim| !claim.volume_name.is_empty()).for_each(|claim| queue.add(ObjectKey::new("", &claim.volume_name)));
+        if delta.new.as_ref().is_none_or(|claim| claim.is_bind_completed()) {
+            lock(&self.provisioning_since).remove(&claim.meta.uid);
+        }
+        queue.add(key);
+        self.appeared.notify(usize::MAX);
+    }
+
+    fn volume_changed(&self, delta: &Delta<VolumeView>, queue: &Queue<ObjectKey>) {
+        let Some(volume) = delta.sides().next() else { return };
+        queue.add(volume.key());
+        delta.sides().filter_map(|volume| volume.claim_ref.as_ref()).for_each(|claim_ref| queue.add(claim_key(claim_ref)));
+        let known = self.claims.read();
+        known.index().naming(&volume.meta.name).for_each(|claim| queue.add(claim.clone()));
+        for free in delta.new.iter().filter(|volume| volume.is_free()) {
+            known.index().looking(&free.class).for_each(|claim| queue.add(claim.clone()));
+        }
+        self.appeared.notify(usize::MAX);
+    }
+
+    fn class_changed(&self, delta: &Delta<ClassView>, queue: &Queue<ObjectKey>) {
+        for class in delta.sides().take(1) {
+            self.claims.read().index().looking(&class.meta.name).for_each(|claim| queue.add(claim.clone()));
+        }
+    }
+
+    fn plan_claim(&self, key: &ObjectKey, now: Timestamp) -> Option<Plan> {
+        // The revisions are read before what they stand for: what is planned from may be newer, never older.
+        let known_to = self.volumes.revision().min(self.users.revision());
+        let claim = self.claims.get(key)?;
+        let class = claim.class_name().and_then(|class| self.classes.get(&ObjectKey::new("", class)));
+        let (named, reserved, free) = self.volumes_for(&claim);
+        let users: Vec<Arc<ClaimUserView>> = self.users.read().index().users(key).cloned().collect();
+        Some(claim::plan(&claim::State {
+            claim: &claim,
+            class: class.as_deref(),
+            named: named.as_deref(),
+            reserved: reserved.iter().map(|volume| &**volume).collect(),
+            free: free.iter().map(|volume| &**volume).collect(),
+            users: users.iter().map(|user| &**user).collect(),
+            is_all_known: claim.meta.revision <= known_to,
+            provisioning_since: self.provisioning_since(&claim, now),
+            provision_latency: self.provision_latency,
+            now,
+        }))
+    }
+
+    /// The volume that the claim names, those that are for it, and those that it could have.
+    fn volumes_for(&self, claim: &ClaimView) -> (Option<Arc<VolumeView>>, Vec<Arc<VolumeView>>, Vec<Arc<VolumeView>>) {
+        let known = self.volumes.read();
+        if !claim.volume_name.is_empty() {
+            return (known.get(&ObjectKey::new("", &claim.volume_name)), Vec::new(), Vec::new());
+        }
+        let reserved = known.index().reserved(&claim.key()).filter(|volume| volume.is_for(claim)).cloned().collect();
+        (None, reserved, known.index().free(class_of(claim)).cloned().collect())
+    }
+
+    fn provisioning_since(&self, claim: &ClaimView, now: Timestamp) -> Timestamp {
+        if claim.is_bind_completed() || !claim.meta.annotations.contains_key(STORAGE_PROVISIONER) {
+            return now;
+        }
+        *lock(&self.provisioning_since).entry(claim.meta.uid.clone()).or_insert(now)
+    }
+
+    fn plan_volume(&self, key: &ObjectKey) -> Option<Plan> {
+        let volume = self.volumes.get(key)?;
+        let claim = volume.claim_ref.as_ref().and_then(|claim_ref| self.claims.get(&claim_key(claim_ref)));
+        Some(volume::plan(&volume::State { volume: &volume, claim: claim.as_deref() }))
+    }
+}
+
+fn user_changed(delta: &Delta<ClaimUserView>, queue: &Queue<ObjectKey>) {
+    let counted = |side: &Option<Arc<ClaimUserView>>| side.as_ref().map(|pod| pod.is_placed);
+    if counted(&delta.old) != counted(&delta.new) {
+        delta.sides().take(1).flat_map(|pod| index::claims(pod)).for_each(|claim| queue.add(claim));
+    }
+}
+
+impl Planner for VolumeBinder {
+    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        if key.namespace.is_empty() { self.plan_volume(key) } else { self.plan_claim(key, now) }
+    }
+}

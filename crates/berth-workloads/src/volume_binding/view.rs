@@ -1,0 +1,405 @@
+//! What is read of claims, volumes, storage classes, and of pods that use claims.
+
+use super::CLASS_ANNOTATION;
+use crate::{
+    plan::ObjectRef,
+    selector::{Labels, Selector},
+};
+use berth_api::quantity::Quantity;
+use k8s_openapi::apimachinery::pkg::{
+    api::resource::Quantity as WireQuantity,
+    apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+
+/// Amounts as the wire has them.
+pub type Capacity = BTreeMap<String, WireQuantity>;
+
+/// The metadata of what takes part in a binding.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta {
+    /// Its namespace; empty for volumes and classes.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version of this version.
+    pub revision: u64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+}
+
+impl Meta {
+    fn new(wire: ObjectMeta, revision: u64) -> Self {
+        Self {
+            namespace: wire.namespace.unwrap_or_default(),
+            name: wire.name.unwrap_or_default(),
+            uid: wire.uid.unwrap_or_default(),
+            revision,
+            deleting: wire.deletion_timestamp.is_some(),
+            labels: wire.labels.unwrap_or_default(),
+            annotations: wire.annotations.unwrap_or_default(),
+            finalizers: wire.finalizers.unwrap_or_default(),
+        }
+    }
+
+    fn class(&self, field: Option<String>) -> Option<String> {
+        self.annotations.get(CLASS_ANNOTATION).cloned().or(field)
+    }
+
+    pub(super) fn reference(&self, resource: &'static str) -> ObjectRef {
+        ObjectRef {
+            group: "",
+            resource,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            resource_version: Some(self.revision.to_string()),
+        }
+    }
+}
+
+/// What is read of a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClaimView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// The class that it is of. Empty: volumes without a class. `None`: not said, and there was no default.
+    pub class: Option<String>,
+    /// The volume that it has, or asks for; empty: any.
+    pub volume_name: String,
+    /// How it wants to be mounted.
+    pub access_modes: Vec<String>,
+    /// `Filesystem` or `Block`.
+    pub volume_mode: String,
+    /// What it asks for.
+    pub requests: Capacity,
+    /// Which volumes it takes; `None`: any. A selector that cannot be read takes none.
+    pub selector: Option<Option<Selector>>,
+    /// `Pending`, `Bound` or `Lost`.
+    pub phase: String,
+    /// What its status says that it has.
+    pub capacity: Capacity,
+    /// How its status says it may be mounted.
+    pub status_access_modes: Vec<String>,
+}
+
+impl ClaimView {
+    /// Reads a claim's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a claim's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: Wire<ClaimSpec, ClaimStatus> = serde_json::from_slice(json)?;
+        let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
+        let meta = Meta::new(wire.metadata, revision);
+        Ok(Self {
+            class: meta.class(spec.storage_class_name),
+            meta,
+            volume_name: spec.volume_name.unwrap_or_default(),
+            access_modes: spec.access_modes.unwrap_or_default(),
+            volume_mode: spec.volume_mode.unwrap_or_default(),
+            requests: spec.resources.and_then(|resources| resources.requests).unwrap_or_default(),
+            selector: spec.selector.as_ref().map(Selector::parse),
+            phase: status.phase.unwrap_or_default(),
+            capacity: status.capacity.unwrap_or_default(),
+            status_access_modes: status.access_modes.unwrap_or_default(),
+        })
+    }
+
+    /// How much storage it asks for.
+    #[must_use]
+    pub fn size(&self) -> Quantity {
+        storage(&self.requests)
+    }
+
+    /// Whether it has its volume, and its status says so: pods can be placed and started.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.is_bind_completed() && !self.volume_name.is_empty() && self.phase == "Bound"
+    }
+
+    /// Whether it has had its volume.
+    #[must_use]
+    pub fn is_bind_completed(&self) -> bool {
+        self.meta.annotations.contains_key(super::BIND_COMPLETED)
+    }
+
+    /// The node that its first pod will run on.
+    #[must_use]
+    pub fn selected_node(&self) -> Option<&str> {
+        self.meta.annotations.get(super::SELECTED_NODE).map(String::as_str)
+    }
+
+    /// The class that it is of, if it is of one that has a name.
+    #[must_use]
+    pub fn class_name(&self) -> Option<&str> {
+        self.class.as_deref().filter(|class| !class.is_empty())
+    }
+
+    /// The claim, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference("persistentvolumeclaims")
+    }
+}
+
+/// The claim that a volume is for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ClaimRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid; empty: whichever has that name.
+    pub uid: String,
+}
+
+/// What is read of a PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumeView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// The class that it is of; empty: none.
+    pub class: String,
+    /// The claim that it is for.
+    pub claim_ref: Option<ClaimRef>,
+    /// What it holds.
+    pub capacity: Capacity,
+    /// How it may be mounted.
+    pub access_modes: Vec<String>,
+    /// `Filesystem` or `Block`.
+    pub volume_mode: String,
+    /// `Retain`, `Delete` or `Recycle`.
+    pub reclaim_policy: String,
+    /// `Pending`, `Available`, `Bound`, `Released` or `Failed`.
+    pub phase: String,
+}
+
+impl VolumeView {
+    /// Reads a volume's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a volume's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: Wire<VolumeSpec, VolumeStatus> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        let meta = Meta::new(wire.metadata, revision);
+        Ok(Self {
+            class: meta.class(spec.storage_class_name).unwrap_or_default(),
+            meta,
+            claim_ref: spec.claim_ref,
+            capacity: spec.capacity.unwrap_or_default(),
+            access_modes: spec.access_modes.unwrap_or_default(),
+            volume_mode: spec.volume_mode.unwrap_or_default(),
+            reclaim_policy: spec.persistent_volume_reclaim_policy.unwrap_or_default(),
+            phase: wire.status.unwrap_or_default().phase.unwrap_or_default(),
+        })
+    }
+
+    /// How much it holds.
+    #[must_use]
+    pub fn size(&self) -> Quantity {
+        storage(&self.capacity)
+    }
+
+    /// Whether any claim may have it.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.claim_ref.is_none() && self.phase == "Available" && !self.meta.deleting
+    }
+
+    /// Whether it is for this claim, by uid or, where it names none, by name.
+    #[must_use]
+    pub fn is_for(&self, claim: &ClaimView) -> bool {
+        self.claim_ref.as_ref().is_some_and(|claim_ref| {
+            (&claim_ref.namespace, &claim_ref.name) == (&claim.meta.namespace, &claim.meta.name)
+                && (claim_ref.uid.is_empty() || claim_ref.uid == claim.meta.uid)
+        })
+    }
+
+    /// Whether it was made here.
+    #[must_use]
+    pub fn is_provisioned_here(&self) -> bool {
+        self.meta.annotations.get(super::PROVISIONED_BY).is_some_and(|by| by == super::PROVISIONER)
+    }
+
+    /// The volume, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        self.meta.reference("persistentvolumes")
+    }
+}
+
+/// When a claim gets its volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BindingMode {
+    /// At once.
+    #[default]
+    Immediate,
+    /// When the scheduler has chosen a node for the first pod that uses it.
+    WaitForFirstConsumer,
+}
+
+/// What is read of a StorageClass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Who makes its volumes.
+    pub provisioner: String,
+    /// What becomes of its volumes when their claim goes.
+    pub reclaim_policy: String,
+    /// When its claims are bound.
+    pub binding_mode: BindingMode,
+    /// How its volumes are mounted.
+    pub mount_options: Vec<String>,
+}
+
+impl ClassView {
+    /// Reads a storage class' JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a storage class'.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: WireClass = serde_json::from_slice(json)?;
+        let waits = wire.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+        Ok(Self {
+            meta: Meta::new(wire.metadata, revision),
+            provisioner: wire.provisioner,
+            reclaim_policy: wire.reclaim_policy.unwrap_or_else(|| "Delete".to_owned()),
+            binding_mode: if waits { BindingMode::WaitForFirstConsumer } else { BindingMode::Immediate },
+            mount_options: wire.mount_options.unwrap_or_default(),
+        })
+    }
+}
+
+/// What is read of a pod: which claims it uses, and whether it has a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClaimUserView {
+    /// Its metadata.
+    pub meta: Meta,
+    /// The claims that it uses, by name.
+    pub claims: Vec<String>,
+    /// Whether it has a node: from then on that node may mount its volumes.
+    pub is_placed: bool,
+}
+
+impl ClaimUserView {
+    /// Reads a pod's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a pod's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let wire: Wire<PodSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
+        let spec = wire.spec.unwrap_or_default();
+        Ok(Self {
+            meta: Meta::new(wire.metadata, revision),
+            claims: claims_of(&spec.volumes).into_values().collect(),
+            is_placed: spec.node_name.is_some_and(|node| !node.is_empty()),
+        })
+    }
+}
+
+/// One entry of a pod's `spec.volumes`, as far as claims go.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodVolume {
+    name: String,
+    persistent_volume_claim: Option<PodVolumeClaim>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodVolumeClaim {
+    claim_name: String,
+}
+
+/// The claims that a pod uses: the volume's name in the pod, and the claim's.
+#[must_use]
+pub fn claims_of(volumes: &Option<Vec<PodVolume>>) -> BTreeMap<String, String> {
+    let claim = |volume: &PodVolume| Some((volume.name.clone(), volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
+    volumes.iter().flatten().filter_map(claim).collect()
+}
+
+/// A quantity that cannot be parsed counts as 0: validation let none in.
+fn storage(amounts: &Capacity) -> Quantity {
+    amounts.get("storage").and_then(|amount| amount.0.parse().ok()).unwrap_or(Quantity::ZERO)
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "S: DeserializeOwned, T: DeserializeOwned")]
+struct Wire<S, T> {
+    metadata: ObjectMeta,
+    spec: Option<S>,
+    status: Option<T>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaimSpec {
+    storage_class_name: Option<String>,
+    volume_name: Option<String>,
+    access_modes: Option<Vec<String>>,
+    volume_mode: Option<String>,
+    resources: Option<Resources>,
+    selector: Option<LabelSelector>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Resources {
+    requests: Option<Capacity>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ClaimStatus {
+    phase: Option<String>,
+    capacity: Option<Capacity>,
+    access_modes: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeSpec {
+    storage_class_name: Option<String>,
+    claim_ref: Option<ClaimRef>,
+    capacity: Option<Capacity>,
+    access_modes: Option<Vec<String>>,
+    volume_mode: Option<String>,
+    persistent_volume_reclaim_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct VolumeStatus {
+    phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireClass {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    provisioner: String,
+    reclaim_policy: Option<String>,
+    volume_binding_mode: Option<String>,
+    mount_options: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Option<String>,
+    volumes: Option<Vec<PodVolume>>,
+}

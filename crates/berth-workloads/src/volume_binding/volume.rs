@@ -1,0 +1,122 @@
+//! What to do for one volume.
+
+use super::{
+    BOUND_BY_CONTROLLER, VOLUME_PROTECTION,
+    view::{ClaimRef, ClaimView, VolumeView},
+    write::{about_volume, let_go, patch, patch_status, stages},
+};
+use crate::plan::{Action, ObjectRef, Outcome, Plan, Severity};
+use serde_json::json;
+
+/// What the plan is made from.
+#[derive(Clone, Copy)]
+pub struct State<'a> {
+    /// The volume.
+    pub volume: &'a VolumeView,
+    /// The claim of the name that its `claimRef` gives, if that is there.
+    pub claim: Option<&'a ClaimView>,
+}
+
+/// Decides.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    let volume = state.volume;
+    let plan = match (&volume.claim_ref, state.claim) {
+        (None, _) => become_phase(volume, "Available"),
+        (Some(claim_ref), _) if claim_ref.uid.is_empty() => become_phase(volume, "Available"),
+        (Some(claim_ref), Some(claim)) if claim_ref.uid == claim.meta.uid => plan_claimed(volume, claim),
+        (Some(claim_ref), _) => plan_released(volume, Some(confirm_gone(claim_ref))),
+    };
+    if plan.stages.is_empty() { plan_deletion(volume) } else { plan }
+}
+
+/// A volume goes when it is not bound.
+fn plan_deletion(volume: &VolumeView) -> Plan {
+    let is_protected = volume.meta.finalizers.iter().any(|finalizer| finalizer == VOLUME_PROTECTION);
+    if !volume.meta.deleting || !is_protected || volume.phase == "Bound" {
+        return Plan::default();
+    }
+    stages([let_go(volume.reference(), &volume.meta.finalizers, VOLUME_PROTECTION, "no claim is bound to it")])
+}
+
+fn become_phase(volume: &VolumeView, phase: &'static str) -> Plan {
+    if volume.phase == phase {
+        return Plan::default();
+    }
+    let status = json!({"phase": phase, "message": null, "reason": null});
+    stages([patch_status(volume.reference(), status, format!("it is {}", phase.to_lowercase()))])
+}
+
+fn plan_claimed(volume: &VolumeView, claim: &ClaimView) -> Plan {
+    if claim.volume_name == volume.meta.name {
+        return become_phase(volume, "Bound");
+    }
+    if claim.volume_name.is_empty() {
+        // The claim's own look goes on with the binding.
+        return Plan::default();
+    }
+    if volume.is_provisioned_here() && volume.reclaim_policy == "Delete" {
+        return plan_released(volume, None);
+    }
+    unbind(volume)
+}
+
+/// Its claim has another volume: it is free again, as far as its user had not reserved it.
+fn unbind(volume: &VolumeView) -> Plan {
+    let chosen_here = volume.meta.annotations.contains_key(BOUND_BY_CONTROLLER);
+    let change = if chosen_here {
+        json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}})
+    } else {
+        json!({"spec": {"claimRef": {"uid": null, "resourceVersion": null}}})
+    };
+    stages([patch(volume.reference(), change, "its claim has another volume")])
+}
+
+/// Its claim is gone, which `confirm` makes sure of, or does not want it: what becomes of it, its reclaim policy says.
+fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
+    if !matches!(volume.phase.as_str(), "Released" | "Failed") {
+        let released = patch_status(volume.reference(), json!({"phase": "Released"}), "its claim is gone");
+        return stages(confirm.into_iter().chain([released]));
+    }
+    match volume.reclaim_policy.as_str() {
+        "Delete" if volume.meta.deleting => Plan::default(),
+        "Delete" if volume.is_provisioned_here() => stages([delete(volume)]),
+        "Delete" => fail(volume, "VolumeFailedDelete", "error getting deleter volume plugin", "no deletable volume plugin matched"),
+        "Recycle" => fail(volume, "VolumeFailedRecycle", "error getting recycler volume plugin", "no recyclable volume plugin matched"),
+        _ => Plan::default(),
+    }
+}
+
+fn confirm_gone(claim_ref: &ClaimRef) -> Action {
+    Action::ConfirmGone {
+        target: ObjectRef {
+            group: "",
+            resource: "persistentvolumeclaims",
+            namespace: claim_ref.namespace.clone(),
+            name: claim_ref.name.clone(),
+            uid: claim_ref.uid.clone(),
+            resource_version: None,
+        },
+    }
+}
+
+fn delete(volume: &VolumeView) -> Action {
+    Action::Delete {
+        target: volume.reference(),
+        propagation: None,
+        grace_period_seconds: None,
+        reason: "its claim is gone and its reclaim policy is Delete".to_owned(),
+        events: Outcome::default(),
+    }
+}
+
+/// What nobody here knows how to clear away is left for people.
+fn fail(volume: &VolumeView, reason: &'static str, what: &str, why: &str) -> Plan {
+    if volume.phase == "Failed" {
+        return Plan::default();
+    }
+    let message = format!("{what} for volume \"{}\": {why}", volume.meta.name);
+    let status = json!({"phase": "Failed", "message": message});
+    let events = vec![about_volume(volume, Severity::Warning, reason, message)];
+    Plan { events, ..stages([patch_status(volume.reference(), status, "it cannot be reclaimed")]) }
+}

@@ -1,0 +1,45 @@
+//! The writes of a binding, each with its guard.
+
+use super::view::{ClaimView, VolumeView};
+use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage};
+use serde_json::{Value, json};
+
+pub(super) fn stage(action: Action) -> Stage {
+    Stage { actions: vec![action] }
+}
+
+pub(super) fn stages(actions: impl IntoIterator<Item = Action>) -> Plan {
+    Plan { stages: actions.into_iter().map(stage).collect(), ..Plan::default() }
+}
+
+/// A change of the object, in just this version.
+pub(super) fn patch(target: ObjectRef, patch: Value, reason: impl Into<String>) -> Action {
+    Action::Patch { target, subresource: None, patch, reason: reason.into(), events: Outcome::default() }
+}
+
+/// A change of the status, in whichever version: the object itself may have been changed by the stage before.
+pub(super) fn patch_status(target: ObjectRef, status: Value, reason: impl Into<String>) -> Action {
+    let target = ObjectRef { resource_version: None, ..target };
+    let patch = json!({ "status": status });
+    Action::Patch { target, subresource: Some("status"), patch, reason: reason.into(), events: Outcome::default() }
+}
+
+/// Takes one finalizer off.
+pub(super) fn let_go(target: ObjectRef, finalizers: &[String], finalizer: &str, reason: &str) -> Action {
+    let rest: Vec<&String> = finalizers.iter().filter(|present| *present != finalizer).collect();
+    patch(target, json!({"metadata": {"finalizers": rest}}), reason)
+}
+
+/// An event about a claim. Its cause lasts, so every look gives it: it is told once.
+pub(super) fn about_claim(claim: &ClaimView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    event(claim.reference(), "PersistentVolumeClaim", severity, reason, message)
+}
+
+/// As [`about_claim`], about a volume.
+pub(super) fn about_volume(volume: &VolumeView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    event(volume.reference(), "PersistentVolume", severity, reason, message)
+}
+
+fn event(about: ObjectRef, about_kind: &'static str, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    EventRecord { about, about_kind, about_api_version: "v1".to_owned(), severity, reason, message, repeat: Repeat::Once }
+}
