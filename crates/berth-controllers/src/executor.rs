@@ -179,7 +179,9 @@ impl Executor {
         let carried = action.await;
         match (&carried.error, events.success, events.failure) {
             (None, Some(success), _) => self.events.record(&success),
-            (Some(CarryError::Api(error)), _, _) if is_namespace_terminating(error) => (),
+            // Somebody else was first: the next look sees what they did.
+            (Some(CarryError::Taken { .. }), _, _) => (),
+            (Some(CarryError::Api(error)), _, _) if is_lost_race(error) => (),
             (Some(error), _, Some(mut failure)) => {
                 failure.message.push_str(&error.to_string());
                 self.events.record(&failure);

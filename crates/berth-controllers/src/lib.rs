@@ -24,6 +24,7 @@ pub mod pods;
 pub mod queue;
 pub mod replica_set;
 pub mod resource_quota;
+pub mod stateful_set;
 #[cfg(test)]
 mod testing;
 pub mod volume_binder;

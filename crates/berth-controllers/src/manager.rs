@@ -16,6 +16,7 @@ use crate::{
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
     resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
+    stateful_set::{CLAIMS, ClaimCache, REVISIONS, RevisionCache, StatefulSetCache, StatefulSetPlanner},
     volume_binder::VolumeBinder,
     waits::Waits,
     worker::Queue,
@@ -43,10 +44,13 @@ pub const CONTROLLERS: &[&str] = &[
     "replicaset",
     "resourcequota",
     "scheduler",
+    "statefulset",
 ];
 
 /// How many objects one controller works on at once.
 const WORKERS: usize = 8;
+/// The same for the StatefulSet controller; upstream's default.
+const STATEFUL_SET_WORKERS: usize = 5;
 
 /// Which controllers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,6 +117,9 @@ impl ControllerManager {
         let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
         for group in &self.groups {
             self.start_group(*group, &pods, &quotas, &events);
+            if self.enabled.contains("statefulset") {
+                self.start_stateful_sets(*group, pods.get(), &quotas, events.of("statefulset-controller"));
+            }
         }
         if self.enabled.contains("garbagecollector") {
             self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
@@ -172,6 +179,27 @@ impl ControllerManager {
             deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
         sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+    }
+
+    fn start_stateful_sets(&self, group: AppsGroup, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
+        let sets = Arc::new(StatefulSetCache::new(ResourceName { group: group.group(), plural: "statefulsets" }));
+        let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
+        let planner = StatefulSetPlanner {
+            sets: Arc::clone(&sets),
+            revisions: Arc::clone(&revisions),
+            pods: Arc::clone(pods),
+            claims: Arc::clone(&claims),
+            gates: Arc::clone(&self.gates),
+            metrics: Arc::clone(&self.metrics),
+        };
+        let queue = self.queue("statefulset");
+        planner.wake(&queue);
+        let caches = vec![warm(&sets), warm(&revisions), warm(pods), warm(&claims)];
+        self.run("statefulset", planner, queue, events, quotas, caches);
+        let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
+        revisions.start(cluster, spawner, &self.metrics);
+        claims.start(cluster, spawner, &self.metrics);
+        sets.start(cluster, spawner, &self.metrics);
     }
 
     fn start_garbage_collector(&self, metadata: &Arc<MetaCaches>, events: Recorder) {
@@ -272,7 +300,7 @@ impl ControllerManager {
             for cache in &caches {
                 cache.warm().await;
             }
-            queue.start(&env, name, WORKERS, &looks);
+            queue.start(&env, name, workers(name), &looks);
         };
         self.env.spawner.spawn(name, Box::pin(begin));
     }
@@ -280,6 +308,10 @@ impl ControllerManager {
     fn queue(&self, name: &str) -> Queue<ObjectKey> {
         Queue::new(name, Arc::clone(&self.env.clock), &self.metrics)
     }
+}
+
+fn workers(controller: &str) -> usize {
+    if controller == "statefulset" { STATEFUL_SET_WORKERS } else { WORKERS }
 }
 
 fn warm<C: Warm + 'static>(cache: &Arc<C>) -> Arc<dyn Warm> {
@@ -321,7 +353,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "deployment,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota",
+                "deployment,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota,statefulset",
             ),
             ("-podgc", ""),
         ] {

@@ -12,6 +12,9 @@ use std::{
     time::Duration,
 };
 
+/// Labels of the gauges of StatefulSets.
+pub const STATEFUL_SET_LABELS: [&str; 3] = ["statefulset_namespace", "statefulset_name", "pod_management_policy"];
+
 /// All metrics of the controllers of one process. Cheap enough to make one for each test.
 pub struct Metrics {
     depth: IntGaugeVec,
@@ -24,6 +27,10 @@ pub struct Metrics {
     pub sorting_deletion_age_ratio: Histogram,
     /// `replicaset_controller_stale_sync_skips_total`, by group and resource.
     pub stale_sync_skips: IntCounterVec,
+    /// `statefulset_controller_statefulset_unavailable_replicas`, by [`STATEFUL_SET_LABELS`].
+    pub stateful_set_unavailable: IntGaugeVec,
+    /// `statefulset_controller_statefulset_max_unavailable`, by [`STATEFUL_SET_LABELS`].
+    pub stateful_set_max_unavailable: IntGaugeVec,
     /// `garbagecollector_controller_resources_sync_error_total`: objects that a cache could not read.
     pub resources_sync_errors: IntCounter,
     /// `berth_events_dropped_total`: events not written, because there were too many.
@@ -98,6 +105,26 @@ impl Metrics {
                 IntCounterVec::new(
                     Opts::new("replicaset_controller_stale_sync_skips_total", "Looks put off because a cache did not show own writes yet"),
                     &["group", "resource"],
+                )?,
+            )?,
+            stateful_set_unavailable: register(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "statefulset_controller_statefulset_unavailable_replicas",
+                        "Wanted pods of a StatefulSet that are missing or not available",
+                    ),
+                    &STATEFUL_SET_LABELS,
+                )?,
+            )?,
+            stateful_set_max_unavailable: register(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "statefulset_controller_statefulset_max_unavailable",
+                        "How many pods a rolling update of a StatefulSet may make unavailable",
+                    ),
+                    &STATEFUL_SET_LABELS,
                 )?,
             )?,
             resources_sync_errors: register(

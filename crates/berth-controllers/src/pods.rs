@@ -7,7 +7,8 @@ use crate::{
 use berth_workloads::{
     counts::{PodCounts, PodSource, Role, SetPods, role},
     selector::Selector,
-    view::{PodView, ReplicaSetView},
+    stateful_set::Roster,
+    view::{PodView, ReplicaSetView, StatefulSetView},
 };
 use jiff::Timestamp;
 use std::{
@@ -40,6 +41,8 @@ struct Owned {
     pods: Pods,
     /// Absent until somebody asks.
     counted: Option<Counted>,
+    /// Absent until a StatefulSet asks; holds for this generation of it.
+    roster: Option<(i64, Roster)>,
     /// Terminating pods by the end of their grace period.
     going: BTreeSet<(Timestamp, ObjectKey)>,
     /// Active pods that do not come up.
@@ -64,6 +67,26 @@ impl PodIndex {
         let (mut counts, next) = self.owned.get_mut(&set.meta.uid).map(|owned| owned.counts(set, now)).unwrap_or_default();
         counts.adoptable = u32::try_from(self.adoptable(set).count()).unwrap_or(u32::MAX);
         (counts, next)
+    }
+
+    /// Brings the roster of a StatefulSet's pods up to `now`, which must not go backwards.
+    ///
+    /// Costs what became available since the last call; after a change of the set's spec, what the set owns.
+    pub fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
+        if let Some(owned) = self.owned.get_mut(&set.meta.uid) {
+            owned.call_roll(set, now);
+        }
+    }
+
+    /// The roster of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]; `None` if it controls no pods.
+    #[must_use]
+    pub fn roster(&self, uid: &str) -> Option<&Roster> {
+        self.owned.get(uid)?.roster.as_ref().map(|(_, roster)| roster)
+    }
+
+    /// Pods of a namespace that nobody controls, by key.
+    pub fn orphans(&self, namespace: &str) -> impl Iterator<Item = &Arc<PodView>> {
+        self.orphans.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Pods that this uid controls, by key.
@@ -102,8 +125,7 @@ impl PodIndex {
     }
 
     fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a PodView> {
-        let orphans = self.orphans.get(&set.meta.namespace).into_iter().flat_map(BTreeMap::values);
-        orphans.map(|pod| &**pod).filter(|pod| pod.is_active() && role(set, pod) == Role::Orphan)
+        self.orphans(&set.meta.namespace).map(|pod| &**pod).filter(|pod| pod.is_active() && role(set, pod) == Role::Orphan)
     }
 
     fn add(&mut self, pod: &Arc<PodView>) {
@@ -163,9 +185,19 @@ impl Owned {
         (counted.counts, counted.pending.first().map(|(at, _)| *at))
     }
 
+    fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
+        let known = self.roster.take().filter(|(generation, _)| *generation == set.meta.generation);
+        let (_, mut roster) = known.unwrap_or_else(|| (set.meta.generation, Roster::new(set, self.pods.values(), now)));
+        roster.advance(now);
+        self.roster = Some((set.meta.generation, roster));
+    }
+
     fn add(&mut self, key: ObjectKey, pod: &Arc<PodView>) {
         if let Some(counted) = &mut self.counted {
             counted.change(&key, pod, Sign::Plus);
+        }
+        if let Some((_, roster)) = &mut self.roster {
+            roster.add(pod);
         }
         if let Some(until) = pod.meta.deleted.filter(|_| pod.is_terminating()) {
             self.going.insert((until, key.clone()));
@@ -179,6 +211,9 @@ impl Owned {
     fn remove(&mut self, key: &ObjectKey, pod: &Arc<PodView>) {
         if let Some(counted) = &mut self.counted {
             counted.change(key, pod, Sign::Minus);
+        }
+        if let Some((_, roster)) = &mut self.roster {
+            roster.remove(pod);
         }
         if let Some(until) = pod.meta.deleted {
             self.going.remove(&(until, key.clone()));

@@ -271,6 +271,79 @@ pub enum Wait {
     },
     /// The rollout is paused, and there is something to roll out.
     Paused,
+    /// StatefulSet: a pod is not ready yet, and others come after it.
+    PodNotReady {
+        /// Its name.
+        pod: String,
+        /// What comes after it.
+        then: Option<Next>,
+    },
+    /// StatefulSet: a pod is ready, but not yet for `minReadySeconds`.
+    PodNotAvailable {
+        /// Its name.
+        pod: String,
+        /// What comes after it.
+        then: Option<Next>,
+    },
+    /// StatefulSet: a pod is on its way out, and others come after it.
+    PodTerminating {
+        /// Its name.
+        pod: String,
+        /// How long it has left.
+        last: Option<TerminatingPod>,
+        /// What comes after it.
+        then: Option<Next>,
+    },
+    /// StatefulSet: an update waits for a pod of an older revision that may never become ready.
+    OutdatedPodNotReady {
+        /// Its name.
+        pod: String,
+    },
+    /// StatefulSet: a pod cannot be created as long as a claim is on its way out.
+    ClaimLeaving {
+        /// The claim's name.
+        claim: String,
+        /// The pod's name.
+        pod: String,
+    },
+    /// StatefulSet: the name of a wanted pod is that of another's pod.
+    NameTaken {
+        /// The name.
+        pod: String,
+    },
+    /// StatefulSet with OnDelete: pods of older revisions are left to others.
+    DeletionByHand {
+        /// How many.
+        pods: u32,
+    },
+    /// StatefulSet: the partition keeps pods of older revisions.
+    Partition {
+        /// How many.
+        pods: u32,
+        /// The lowest number that is updated.
+        from: i64,
+    },
+}
+
+/// What is done when a wait is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A pod of this name is created.
+    Create(String),
+    /// The pod of this name is deleted: it is no longer wanted.
+    Delete(String),
+    /// The pod of this name is replaced by one of the update revision.
+    Replace(String),
+}
+
+impl fmt::Display for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(pod) => write!(f, " before {pod} is created"),
+            Self::Delete(pod) => write!(f, " before {pod} is deleted"),
+            Self::Replace(pod) => write!(f, " before {pod} is replaced"),
+        }
+    }
 }
 
 /// A pod on its way out, to show what a wait hangs on.
@@ -294,6 +367,14 @@ impl Wait {
             Self::PodsUnavailable { .. } => "pods_unavailable",
             Self::ChildNotObserved { .. } => "child_not_observed",
             Self::Paused => "paused",
+            Self::PodNotReady { .. } => "pod_not_ready",
+            Self::PodNotAvailable { .. } => "pod_not_available",
+            Self::PodTerminating { .. } => "pod_terminating",
+            Self::OutdatedPodNotReady { .. } => "outdated_pod_not_ready",
+            Self::ClaimLeaving { .. } => "claim_leaving",
+            Self::NameTaken { .. } => "name_taken",
+            Self::DeletionByHand { .. } => "deletion_by_hand",
+            Self::Partition { .. } => "partition",
         }
     }
 
@@ -304,8 +385,13 @@ impl Wait {
             Self::PodsTerminating { .. } => Some("WaitingForTerminatingPods"),
             Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
             Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
-            Self::ChildNotObserved { .. } => None,
+            Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
             Self::Paused => Some("WaitingForResume"),
+            Self::OutdatedPodNotReady { .. } => Some("WaitingForOutdatedPod"),
+            Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
+            Self::NameTaken { .. } => Some("WaitingForName"),
+            Self::DeletionByHand { .. } => Some("WaitingForPodDeletion"),
+            Self::Partition { .. } => Some("WaitingForPartition"),
         }
     }
 }
@@ -329,6 +415,27 @@ impl fmt::Display for Wait {
             Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
             Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
+            Self::PodNotReady { pod, then } => write!(f, "waiting for {pod} to become ready{}", Then(then)),
+            Self::PodNotAvailable { pod, then } => {
+                write!(f, "waiting for {pod} to have been ready for minReadySeconds{}", Then(then))
+            }
+            Self::PodTerminating { pod, last, then } => match last {
+                Some(last) => write!(f, "waiting for {pod} to terminate ({last}){}", Then(then)),
+                None => write!(f, "waiting for {pod} to terminate{}", Then(then)),
+            },
+            Self::OutdatedPodNotReady { pod } => write!(
+                f,
+                "waiting for {pod} to become ready, which has an older template: if it never does, delete it, \
+                 or set the annotation berth.dev/repair: Revision"
+            ),
+            Self::ClaimLeaving { claim, pod } => write!(f, "waiting for claim {claim} to be gone before {pod} gets a new one"),
+            Self::NameTaken { pod } => write!(f, "waiting for another's pod {pod} to be gone before {pod} is created"),
+            Self::DeletionByHand { pods } => {
+                write!(f, "waiting for {} of older templates to be deleted by hand (OnDelete)", Pods(*pods, ""))
+            }
+            Self::Partition { pods, from } => {
+                write!(f, "the partition keeps {} of older templates: only ordinals from {from} are updated", Pods(*pods, ""))
+            }
         }
     }
 }
@@ -340,6 +447,15 @@ impl fmt::Display for TerminatingPod {
             0.. => write!(f, "{name} has {left_seconds}s of its {grace_period_seconds}s grace left"),
             _ => write!(f, "{name} is {}s over its {grace_period_seconds}s grace", -left_seconds),
         }
+    }
+}
+
+/// What comes after a wait, if anything.
+struct Then<'a>(&'a Option<Next>);
+
+impl fmt::Display for Then<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|next| next.fmt(f))
     }
 }
 

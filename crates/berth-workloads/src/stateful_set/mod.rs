@@ -1,14 +1,65 @@
-//! The StatefulSet controller's arithmetic: names and ordinals, revisions, claims, phases. Each function is one rule.
+//! The StatefulSet controller's decisions: pods with numbers, each with its own claims, and how one template gives way to the next.
+//!
+//! [`State`] and [`plan`] are the controller; the other public functions are its rules, one each.
 
 mod claims;
+mod condemned;
+mod events;
+mod history;
+mod names;
+mod observe;
 mod ordinals;
+mod plan;
+mod pod;
+mod recreate;
 mod revisions;
+mod rolling;
 mod rollout;
+mod roster;
+mod slots;
+mod status;
+mod volumes;
+mod work;
 
 pub use claims::{Claim, ClaimOwner, PodFate, RetentionPolicy, claim_owner, must_wait_for_claims};
+pub use events::wait_event;
+pub use history::revision_data;
+pub use names::{claim_name, pod_name};
+pub use observe::{Figures, figures};
 pub use ordinals::{Ordinals, PodName, Split};
+pub use plan::plan;
 pub use revisions::{NewPod, RevisionChoice, RevisionName, controller_revision_name, new_pod_revision};
-pub use rollout::{Identity, Phase, complete_rolling_update, counts, max_unavailable, recreate_phase};
+pub use rollout::{
+    Identity, Phase, PhaseCounts, Share, complete_rolling_update, counts, is_ready, max_unavailable, recreate_phase, revision_of,
+};
+pub use roster::{Roster, member_ordinal, ordinals};
+
+use crate::view::{ClaimView, PodView, RevisionView, StatefulSetView};
+use berth_api::FeatureGates;
+use jiff::Timestamp;
+use std::sync::Arc;
 
 /// The label by which a pod names its ControllerRevision.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// What the plan of one StatefulSet is made from: one consistent reading of the caches, in which every own write is already visible.
+pub struct State<'a> {
+    /// The set.
+    pub set: &'a StatefulSetView,
+    /// The ControllerRevisions that it controls, and those of its namespace that nobody controls. Any order.
+    pub revisions: Vec<Arc<RevisionView>>,
+    /// The ControllerRevision of its namespace with this name, whoever controls it.
+    pub revision_named: &'a dyn Fn(&str) -> Option<Arc<RevisionView>>,
+    /// The pods that it controls, at `now`.
+    pub roster: &'a Roster,
+    /// Pods of its namespace that nobody controls.
+    pub orphans: Vec<Arc<PodView>>,
+    /// Whether the namespace has a pod of this name, whoever controls it.
+    pub is_pod_there: &'a dyn Fn(&str) -> bool,
+    /// The PersistentVolumeClaim of its namespace with this name.
+    pub claim_named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>,
+    /// The controllers' feature gates.
+    pub gates: &'a FeatureGates,
+    /// The time of this reading.
+    pub now: Timestamp,
+}

@@ -15,21 +15,59 @@ pub fn max_unavailable(value: Option<&IntOrString>, replicas: i32) -> Option<i32
     value.map_or(Some(1), |value| resolve(value, replicas, Rounding::Down)).map(|number| number.max(1))
 }
 
+/// What one pod counts for in a set's status, whatever its revision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// 1 once it has a phase.
+    pub replicas: i32,
+    /// 1 while it runs and is ready.
+    pub ready: i32,
+    /// 1 once it has been ready for `minReadySeconds`.
+    pub available: i32,
+}
+
+impl Share {
+    /// The share of a pod at `now`.
+    #[must_use]
+    pub fn of(pod: &PodView, min_ready_seconds: i32, now: Timestamp) -> Self {
+        let is_ready = is_ready(pod);
+        let is_available = is_ready && pod.available_at(min_ready_seconds).is_some_and(|at| at <= now);
+        Self { replicas: i32::from(pod.phase != PodPhase::Unset), ready: i32::from(is_ready), available: i32::from(is_available) }
+    }
+}
+
+/// Whether it runs and is ready.
+#[must_use]
+pub fn is_ready(pod: &PodView) -> bool {
+    pod.phase == PodPhase::Running && pod.ready
+}
+
+/// The revision that a pod's label names; empty without one.
+#[must_use]
+pub fn revision_of(pod: &PodView) -> &str {
+    pod.meta.labels.get(REVISION_LABEL).map_or("", String::as_str)
+}
+
 /// The counts of a set's status. `status` names the two revisions.
 pub fn counts<'a>(status: &mut StatefulSetStatus, pods: impl IntoIterator<Item = &'a PodView>, min_ready_seconds: i32, now: Timestamp) {
-    let (mut replicas, mut ready, mut available, mut current, mut updated) = (0, 0, 0, 0, 0);
+    let mut total = Share::default();
+    let (mut current, mut updated) = (0, 0);
     for pod in pods {
-        replicas += i32::from(pod.phase != PodPhase::Unset);
-        let is_ready = pod.phase == PodPhase::Running && pod.ready;
-        ready += i32::from(is_ready);
-        available += i32::from(is_ready && pod.available_at(min_ready_seconds).is_some_and(|at| at <= now));
+        let share = Share::of(pod, min_ready_seconds, now);
+        total.replicas += share.replicas;
+        total.ready += share.ready;
+        total.available += share.available;
         let revision = pod.meta.labels.get(REVISION_LABEL).filter(|_| pod.meta.deleted.is_none());
         current += i32::from(revision == Some(&status.current_revision));
         updated += i32::from(revision == Some(&status.update_revision));
     }
-    status.replicas = replicas;
-    status.ready_replicas = ready;
-    status.available_replicas = available;
+    set_counts(status, total, current, updated);
+}
+
+pub(super) fn set_counts(status: &mut StatefulSetStatus, total: Share, current: i32, updated: i32) {
+    status.replicas = total.replicas;
+    status.ready_replicas = total.ready;
+    status.available_replicas = total.available;
     status.current_replicas = current;
     status.updated_replicas = updated;
 }
@@ -67,18 +105,43 @@ pub struct Identity<'a> {
     pub deleting: bool,
 }
 
+/// How many pods of which kind there are, as far as the phase depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseCounts {
+    /// Pods of other revisions than the update revision, whether they are wanted or not, that are not being deleted.
+    pub old: usize,
+    /// The same, being deleted.
+    pub old_deleting: usize,
+    /// Wanted pods of the update revision that are not being deleted.
+    pub new: usize,
+}
+
+impl PhaseCounts {
+    /// The phase of a set that wants `replicas` pods.
+    #[must_use]
+    pub fn phase(self, replicas: i64) -> Phase {
+        if self.old > 0 {
+            Phase::NeedsDeletion
+        } else if self.old_deleting > 0 {
+            Phase::WaitingTermination
+        } else if i64::try_from(self.new).is_ok_and(|new| new < replicas) {
+            Phase::ReadyForCreation
+        } else {
+            Phase::Complete
+        }
+    }
+}
+
 /// The phase of a Recreate update to `update_revision`.
 #[must_use]
 pub fn recreate_phase(ordinals: Ordinals, update_revision: &str, pods: &[Identity<'_>]) -> Phase {
-    let (new, old): (Vec<&Identity<'_>>, Vec<_>) = pods.iter().partition(|pod| pod.revision == Some(update_revision));
-    let present = new.iter().filter(|pod| !pod.deleting && ordinals.contains(pod.ordinal)).count();
-    if old.iter().any(|pod| !pod.deleting) {
-        Phase::NeedsDeletion
-    } else if !old.is_empty() {
-        Phase::WaitingTermination
-    } else if i64::try_from(present).is_ok_and(|present| present < ordinals.replicas) {
-        Phase::ReadyForCreation
-    } else {
-        Phase::Complete
+    let mut counts = PhaseCounts::default();
+    for pod in pods {
+        match (pod.revision == Some(update_revision), pod.deleting) {
+            (true, deleting) => counts.new += usize::from(!deleting && ordinals.contains(pod.ordinal)),
+            (false, true) => counts.old_deleting += 1,
+            (false, false) => counts.old += 1,
+        }
     }
+    counts.phase(ordinals.replicas)
 }

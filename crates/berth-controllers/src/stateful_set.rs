@@ -1,0 +1,185 @@
+//! The StatefulSet controller: which changes wake which set, and what its plan is made from.
+
+use crate::{
+    cache::{Cache, Delta, Known, ObjectKey, View},
+    cluster::ResourceName,
+    metrics::Metrics,
+    owners::OwnerIndex,
+    plan_loop::Planner,
+    replica_set::PodCache,
+    worker::Queue,
+};
+use berth_api::{
+    FeatureGates,
+    apps::stateful_set::{ORDERED_READY, PARALLEL},
+};
+use berth_workloads::{
+    Plan,
+    plan::{EventRecord, Wait},
+    selector::Labels,
+    stateful_set::{self, PodName, Roster, State},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// The resource of ControllerRevisions.
+pub const REVISIONS: ResourceName = ResourceName { group: "apps", plural: "controllerrevisions" };
+/// The resource of PersistentVolumeClaims.
+pub const CLAIMS: ResourceName = ResourceName { group: "", plural: "persistentvolumeclaims" };
+
+/// All StatefulSets of one group.
+pub type StatefulSetCache = Cache<StatefulSetView, OwnerIndex<StatefulSetView>>;
+/// All ControllerRevisions.
+pub type RevisionCache = Cache<RevisionView, OwnerIndex<RevisionView>>;
+/// All PersistentVolumeClaims, as far as StatefulSets read them.
+pub type ClaimCache = Cache<ClaimView>;
+
+/// Plans StatefulSets.
+pub struct StatefulSetPlanner {
+    /// The sets.
+    pub sets: Arc<StatefulSetCache>,
+    /// Their revisions.
+    pub revisions: Arc<RevisionCache>,
+    /// Their pods.
+    pub pods: Arc<PodCache>,
+    /// Their pods' claims.
+    pub claims: Arc<ClaimCache>,
+    /// The controllers' gates.
+    pub gates: Arc<FeatureGates>,
+    /// Where the sets' gauges are.
+    pub metrics: Arc<Metrics>,
+}
+
+impl StatefulSetPlanner {
+    /// Has changes of sets, pods, revisions and claims put the keys of sets into `queue`. To be called before the caches start.
+    pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let added = queue.clone();
+        self.sets.on_change(move |delta| delta.sides().take(1).for_each(|set| added.add(set.key())));
+        let (sets, woken) = (Arc::clone(&self.sets), queue.clone());
+        self.pods.on_change(move |delta| wake_for_pod(&sets.read(), &woken, delta));
+        let (sets, woken) = (Arc::clone(&self.sets), queue.clone());
+        self.revisions.on_change(move |delta| wake_for_revision(&sets.read(), &woken, delta));
+        let (sets, woken) = (Arc::clone(&self.sets), queue.clone());
+        self.claims.on_change(move |delta| wake_for_claim(&sets.read(), &woken, delta));
+    }
+
+    fn show(&self, set: &StatefulSetView, roster: &Roster) {
+        let Some(figures) = stateful_set::figures(set, roster, &self.gates) else { return };
+        let labels = [&*set.meta.namespace, &*set.meta.name, &*set.spec.pod_management_policy];
+        self.metrics.stateful_set_unavailable.with_label_values(&labels).set(figures.unavailable);
+        self.metrics.stateful_set_max_unavailable.with_label_values(&labels).set(figures.max_unavailable);
+    }
+
+    /// Removes the gauges of a set that is gone.
+    fn hide(&self, key: &ObjectKey) {
+        for policy in [ORDERED_READY, PARALLEL] {
+            let labels = [&*key.namespace, &*key.name, policy];
+            // An error says that there was none.
+            drop(self.metrics.stateful_set_unavailable.remove_label_values(&labels));
+            drop(self.metrics.stateful_set_max_unavailable.remove_label_values(&labels));
+        }
+    }
+}
+
+type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
+
+/// Wakes the set that controls the pod or did, and the one that it is named after, if it is an orphan or gone.
+fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
+    for pod in delta.sides() {
+        let set = pod.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
+        set.into_iter().for_each(|set| queue.add(set.key()));
+    }
+    let free = match &delta.new {
+        Some(pod) => pod.meta.controller().is_none(),
+        None => true,
+    };
+    if let Some(pod) = delta.sides().last().filter(|_| free) {
+        let parent = PodName::parse(&pod.meta.name).parent;
+        let set = sets.get(&ObjectKey::new(&pod.meta.namespace, parent));
+        set.into_iter().for_each(|set| queue.add(set.key()));
+    }
+}
+
+/// Wakes the set that controls the revision or did, every set that selects an orphan, and the one whose name a revision frees.
+fn wake_for_revision(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<RevisionView>) {
+    for revision in delta.sides() {
+        let set = revision.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
+        set.into_iter().for_each(|set| queue.add(set.key()));
+    }
+    match (&delta.old, &delta.new) {
+        (_, Some(orphan)) if orphan.meta.controller().is_none() => {
+            let selecting = sets.in_namespace(&orphan.meta.namespace).filter(|set| selects(set, &orphan.meta.labels));
+            selecting.for_each(|set| queue.add(set.key()));
+        }
+        (Some(gone), None) => {
+            let parent = gone.meta.name.rsplit_once('-').map_or("", |(parent, _)| parent);
+            let set = sets.get(&ObjectKey::new(&gone.meta.namespace, parent));
+            set.into_iter().for_each(|set| queue.add(set.key()));
+        }
+        _ => (),
+    }
+}
+
+fn selects(set: &StatefulSetView, labels: &Labels) -> bool {
+    set.selector.as_ref().is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
+}
+
+/// Wakes the set that a claim is named after, where the claim has become another's, is being deleted or is gone.
+fn wake_for_claim(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<ClaimView>) {
+    let matters = match (&delta.old, &delta.new) {
+        (Some(old), Some(new)) => old.meta.owners != new.meta.owners || old.meta.deleted != new.meta.deleted,
+        _ => true,
+    };
+    for claim in delta.sides().take(1).filter(|_| matters) {
+        let set_part = PodName::parse(&claim.meta.name).parent;
+        let is_of = |set: &&Arc<StatefulSetView>| {
+            let templates = set.spec.volume_claim_templates.iter().flatten().filter_map(|template| template.metadata.name.as_ref());
+            let prefix = set_part.strip_suffix(&*set.meta.name).and_then(|rest| rest.strip_suffix('-'));
+            prefix.is_some_and(|prefix| templates.into_iter().any(|template| template == prefix))
+        };
+        sets.in_namespace(&claim.meta.namespace).filter(is_of).for_each(|set| queue.add(set.key()));
+    }
+}
+
+impl Planner for StatefulSetPlanner {
+    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let Some(set) = self.sets.get(key) else {
+            self.hide(key);
+            return None;
+        };
+        let revisions = self.revisions.read();
+        let revision_named = |name: &str| revisions.get(&ObjectKey::new(&key.namespace, name));
+        let orphans = revisions.index().orphans(&key.namespace);
+        let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
+        let claims = self.claims.read();
+        let claim_named = |name: &str| claims.get(&ObjectKey::new(&key.namespace, name));
+        let mut pods = self.pods.read();
+        pods.index_mut().call_roll(&set, now);
+        let is_pod_there = |name: &str| pods.get(&ObjectKey::new(&key.namespace, name)).is_some();
+        let empty;
+        let roster = match pods.index().roster(&set.meta.uid) {
+            Some(roster) => roster,
+            None => {
+                empty = Roster::new(&set, [], now);
+                &empty
+            }
+        };
+        self.show(&set, roster);
+        Some(stateful_set::plan(&State {
+            set: &set,
+            revisions: listed,
+            revision_named: &revision_named,
+            roster,
+            orphans: pods.index().orphans(&key.namespace).cloned().collect(),
+            is_pod_there: &is_pod_there,
+            claim_named: &claim_named,
+            gates: &self.gates,
+            now,
+        }))
+    }
+
+    fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {
+        stateful_set::wait_event(&*self.sets.get(key)?, wait)
+    }
+}

@@ -1,0 +1,51 @@
+//! The pods that a set no longer wants.
+
+use super::{
+    PodFate, is_ready, volumes,
+    work::{Work, delete},
+};
+use crate::{plan::Wait, view::PodView};
+use std::ops::ControlFlow;
+
+/// One at a time, highest number first; ends the look after it. To be called when every wanted pod is available.
+pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
+    let roster = work.observed.roster();
+    let Some((ordinal, pod)) = roster.condemned().next() else { return ControlFlow::Continue(()) };
+    // The lowest that is not available may go, so that one that never comes up does not hold up the others for ever.
+    let lowest_unavailable = || roster.condemned().map(|(ordinal, _)| ordinal).filter(|ordinal| !roster.is_available(*ordinal)).min();
+    let name = pod.meta.name.clone();
+    if pod.meta.deleted.is_some() {
+        let last = work.terminating(pod);
+        let then = roster.condemned().nth(1).map(|(_, pod)| crate::plan::Next::Delete(pod.meta.name.clone()));
+        work.wait(Wait::PodTerminating { pod: name, last, then });
+    } else if roster.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
+        remove(work, &[(ordinal, pod)]);
+    } else {
+        let then = Some(crate::plan::Next::Delete(name.clone()));
+        work.wait(if is_ready(pod) { Wait::PodNotAvailable { pod: name, then } } else { Wait::PodNotReady { pod: name, then } });
+    }
+    ControlFlow::Break(())
+}
+
+/// All at once. They go before missing pods are created: those may need the room that these take up.
+pub(super) fn parallel(work: &mut Work<'_, '_>) {
+    let pods: Vec<_> = work.observed.roster().condemned().filter(|(_, pod)| pod.meta.deleted.is_none()).collect();
+    remove(work, &pods);
+}
+
+/// Deletes pods, after their claims know with whom they go.
+pub(super) fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
+    let observed = work.observed;
+    let mut writes = Vec::new();
+    for (ordinal, pod) in pods.iter().filter(|(ordinal, _)| !observed.ordinals.contains(*ordinal)) {
+        let references = volumes::references(observed, *ordinal, pod, PodFate::Condemned);
+        writes.extend(references.writes);
+        references.events.into_iter().for_each(|event| work.event(event));
+    }
+    work.then(writes);
+    work.then(pods.iter().map(|(ordinal, pod)| delete(observed, pod, reason(observed.ordinals.contains(*ordinal)))).collect());
+}
+
+fn reason(is_wanted: bool) -> String {
+    if is_wanted { "it is not of the update revision" } else { "the set no longer wants its number" }.to_owned()
+}

@@ -1,0 +1,92 @@
+//! Events about a StatefulSet, under upstream's reasons and texts.
+
+use crate::{
+    plan::{EventRecord, Outcome, Repeat, Severity, Wait},
+    view::StatefulSetView,
+};
+
+/// What is done to a pod or claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Verb {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Create => "Create",
+            Self::Update => "Update",
+            Self::Delete => "Delete",
+        }
+    }
+
+    fn success(self) -> &'static str {
+        match self {
+            Self::Create => "SuccessfulCreate",
+            Self::Update => "SuccessfulUpdate",
+            Self::Delete => "SuccessfulDelete",
+        }
+    }
+
+    fn failure(self) -> &'static str {
+        match self {
+            Self::Create => "FailedCreate",
+            Self::Update => "FailedUpdate",
+            Self::Delete => "FailedDelete",
+        }
+    }
+}
+
+/// An event about the set, recorded each time.
+pub(super) fn event(set: &StatefulSetView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    EventRecord {
+        about: set.reference(),
+        about_kind: "StatefulSet",
+        about_api_version: set.group.api_version().to_owned(),
+        severity,
+        reason,
+        message,
+        repeat: Repeat::Each,
+    }
+}
+
+/// A warning whose cause lasts: recorded once.
+pub(super) fn warn_once(set: &StatefulSetView, reason: &'static str, message: String) -> EventRecord {
+    EventRecord { repeat: Repeat::Once, ..event(set, Severity::Warning, reason, message) }
+}
+
+/// The events of something done to a pod.
+pub(super) fn pod_outcome(set: &StatefulSetView, verb: Verb, pod: &str) -> Outcome {
+    let subject = format!("{} Pod {pod} in StatefulSet {}", verb.text(), set.meta.name);
+    Outcome {
+        success: Some(event(set, Severity::Normal, verb.success(), format!("{subject} successful"))),
+        failure: Some(event(set, Severity::Warning, verb.failure(), format!("{subject} failed error: "))),
+    }
+}
+
+/// Something about a pod that cannot be done, for a reason that lasts.
+pub(super) fn pod_failure(set: &StatefulSetView, verb: Verb, pod: &str, error: &str) -> EventRecord {
+    let message = format!("{} Pod {pod} in StatefulSet {} failed error: {error}", verb.text(), set.meta.name);
+    warn_once(set, verb.failure(), message)
+}
+
+/// The events of creating a claim for a pod.
+pub(super) fn claim_outcome(set: &StatefulSetView, claim: &str, pod: &str) -> Outcome {
+    let name = &set.meta.name;
+    let success = format!("Create Claim {claim} Pod {pod} in StatefulSet {name} success");
+    let failure = format!("Create Claim {claim} for Pod {pod} in StatefulSet {name} failed error: ");
+    Outcome {
+        success: Some(event(set, Severity::Normal, Verb::Create.success(), success)),
+        failure: Some(event(set, Severity::Warning, Verb::Create.failure(), failure)),
+    }
+}
+
+/// The event that tells that `set` has begun to wait; `None` where the wait is usual or told otherwise.
+#[must_use]
+pub fn wait_event(set: &StatefulSetView, wait: &Wait) -> Option<EventRecord> {
+    // Recreate has events of its own.
+    let told = matches!(wait, Wait::PodsTerminating { .. } | Wait::PodsUnavailable { .. });
+    Some(event(set, Severity::Normal, wait.event_reason().filter(|_| !told)?, wait.to_string()))
+}

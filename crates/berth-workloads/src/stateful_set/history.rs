@@ -1,0 +1,184 @@
+//! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
+
+use super::{RevisionName, State, controller_revision_name};
+use crate::{
+    claim::controller_reference,
+    plan::{Action, Outcome},
+    view::{RevisionView, StatefulSetView},
+};
+use berth_api::{annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
+use k8s_openapi::{
+    api::{apps::v1::ControllerRevision, core::v1::PodTemplateSpec},
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const SEMANTIC_GATE: &str = "StatefulSetSemanticRevisionComparison";
+
+/// The revisions of a set, and what has to be written before pods may name them.
+pub(super) struct History {
+    /// Oldest first.
+    listed: Vec<Arc<RevisionView>>,
+    /// The name of the revision that an update leads to.
+    pub(super) update: String,
+    /// The name of the revision that it started from.
+    pub(super) current: String,
+    /// The template of `current`; `None` if it is the set's own.
+    pub(super) current_template: Option<PodTemplateSpec>,
+    pub(super) collision_count: i32,
+    write: Option<Write>,
+}
+
+enum Write {
+    Create(Box<ControllerRevision>),
+    /// Give an older revision a number above all others.
+    Raise(Arc<RevisionView>, i64),
+}
+
+/// A template as a revision keeps it: a strategic merge patch that replaces the set's template.
+#[must_use]
+pub fn revision_data(template: &PodTemplateSpec) -> Value {
+    let mut template = serde_json::to_value(template).expect("API structs have string keys only");
+    template["$patch"] = json!("replace");
+    json!({"spec": {"template": template}})
+}
+
+/// The template that a revision keeps; `None` if it keeps none.
+fn template_of(data: &Value) -> Option<PodTemplateSpec> {
+    let mut template = data.pointer("/spec/template")?.clone();
+    template.as_object_mut()?.remove("$patch");
+    serde_json::from_value(template).ok()
+}
+
+/// Whether a revision comes to this data once what it leaves out is filled in: an older server may have stored less.
+fn means_the_same(revision: &RevisionView, data: &Value) -> bool {
+    let Some(mut template) = template_of(&revision.data) else { return false };
+    set_template_defaults(&mut template);
+    revision_data(&template) == *data
+}
+
+impl History {
+    pub(super) fn observe(state: &State<'_>) -> Self {
+        let set = state.set;
+        let listed = listed(state);
+        let data = revision_data(&set.spec.template);
+        let stored_count = set.status.collision_count.unwrap_or(0);
+        let (update, write, collision_count) = match find(state, &listed, &data) {
+            Some(Found::AsItIs(revision)) => (revision.meta.name.clone(), None, stored_count),
+            Some(Found::Older(revision)) => (revision.meta.name.clone(), Some(Write::Raise(revision, next_number(&listed))), stored_count),
+            None => create(state, data, next_number(&listed)),
+        };
+        let current = listed.iter().find(|revision| revision.meta.name == set.status.current_revision && revision.meta.name != update);
+        let current = current.and_then(|revision| Some((revision.meta.name.clone(), template_of(&revision.data)?)));
+        let (current, current_template) = current.map_or_else(|| (update.clone(), None), |(name, template)| (name, Some(template)));
+        Self { listed, update, current, current_template, collision_count, write }
+    }
+
+    /// What has to be written before anything else. Nothing is written for a set that is being deleted.
+    pub(super) fn write(&self, set: &StatefulSetView) -> Option<Action> {
+        if set.meta.deleted.is_some() {
+            return None;
+        }
+        Some(match self.write.as_ref()? {
+            Write::Create(revision) => Action::Create {
+                group: "apps",
+                object: revision.clone(),
+                reason: "no revision has its template".to_owned(),
+                events: Outcome::default(),
+            },
+            Write::Raise(revision, number) => Action::Patch {
+                target: revision.reference(),
+                subresource: None,
+                patch: json!({"revision": number}),
+                reason: "the template is that of an older revision again".to_owned(),
+                events: Outcome::default(),
+            },
+        })
+    }
+
+    /// Deletes the oldest of those that nobody names, as many as are above the limit. A negative limit keeps all.
+    pub(super) fn clean_up(&self, state: &State<'_>) -> Vec<Action> {
+        let limit = usize::try_from(state.set.spec.revision_history_limit.unwrap_or(10)).unwrap_or(usize::MAX);
+        let is_live = |name: &str| name == self.update || name == self.current || state.roster.names_revision(name);
+        let idle = |revision: &&Arc<RevisionView>| !is_live(&revision.meta.name) && revision.meta.deleted.is_none();
+        let idle: Vec<_> = self.listed.iter().filter(idle).collect();
+        let surplus = idle.len().saturating_sub(limit);
+        idle[..surplus].iter().map(|revision| delete(revision)).collect()
+    }
+}
+
+/// Revisions that the set controls and selects, oldest first.
+fn listed(state: &State<'_>) -> Vec<Arc<RevisionView>> {
+    let selects = |revision: &RevisionView| state.set.selector.as_ref().is_some_and(|selector| selector.matches(&revision.meta.labels));
+    let own = |revision: &&Arc<RevisionView>| revision.meta.is_controlled_by(&state.set.meta.uid) && selects(revision);
+    let mut listed: Vec<_> = state.revisions.iter().filter(own).cloned().collect();
+    listed.sort_by(|a, b| (a.number, a.meta.created, &a.meta.name).cmp(&(b.number, b.meta.created, &b.meta.name)));
+    listed
+}
+
+fn next_number(listed: &[Arc<RevisionView>]) -> i64 {
+    listed.last().map_or(1, |newest| newest.number.saturating_add(1))
+}
+
+enum Found {
+    /// It is the newest.
+    AsItIs(Arc<RevisionView>),
+    /// Newer ones have other templates.
+    Older(Arc<RevisionView>),
+}
+
+fn find(state: &State<'_>, listed: &[Arc<RevisionView>], data: &Value) -> Option<Found> {
+    let newest = listed.last()?;
+    if let Some(equal) = listed.iter().rfind(|revision| *revision.data == *data) {
+        let is_newest = equal.meta.uid == newest.meta.uid;
+        return Some(if is_newest { Found::AsItIs(Arc::clone(equal)) } else { Found::Older(Arc::clone(equal)) });
+    }
+    let same = state.gates.enabled(SEMANTIC_GATE) && means_the_same(newest, data);
+    same.then(|| Found::AsItIs(Arc::clone(newest)))
+}
+
+/// A new revision under the first name that is not another's. One of this name with the same data is as good as a new one.
+fn create(state: &State<'_>, data: Value, number: i64) -> (String, Option<Write>, i32) {
+    let set = state.set;
+    let bytes = data.to_string().into_bytes();
+    let mut collisions = set.status.collision_count.unwrap_or(0);
+    // The label keeps the first hash; only the name follows the collisions.
+    let RevisionName { hash, mut name } = controller_revision_name(&set.meta.name, &bytes, Some(collisions));
+    while let Some(taken) = (state.revision_named)(&name) {
+        if *taken.data == data {
+            return (name, None, collisions);
+        }
+        collisions = collisions.wrapping_add(1).max(0);
+        name = controller_revision_name(&set.meta.name, &bytes, Some(collisions)).name;
+    }
+    let revision = new_revision(set, RevisionName { hash, name: name.clone() }, data, number);
+    (name, Some(Write::Create(Box::new(revision))), collisions)
+}
+
+fn new_revision(set: &StatefulSetView, name: RevisionName, data: Value, number: i64) -> ControllerRevision {
+    let mut labels = set.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
+    labels.insert(CONTROLLER_REVISION_DATA_HASH.to_owned(), name.hash);
+    ControllerRevision {
+        metadata: ObjectMeta {
+            name: Some(name.name),
+            namespace: Some(set.meta.namespace.clone()),
+            labels: Some(labels),
+            annotations: Some(set.annotations.clone()).filter(|annotations| !annotations.is_empty()),
+            owner_references: Some(vec![controller_reference(set.group.api_version(), "StatefulSet", &set.meta)]),
+            ..ObjectMeta::default()
+        },
+        data: RawExtension(data),
+        revision: Some(number),
+    }
+}
+
+fn delete(revision: &RevisionView) -> Action {
+    Action::Delete {
+        target: revision.reference(),
+        propagation: None,
+        grace_period_seconds: None,
+        reason: format!("revision {} is beyond revisionHistoryLimit", revision.number),
+        events: Outcome::default(),
+    }
+}

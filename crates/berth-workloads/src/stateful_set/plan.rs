@@ -1,0 +1,93 @@
+//! One look at one StatefulSet: what comes before what.
+
+use super::{
+    State, condemned,
+    events::warn_once,
+    member_ordinal,
+    observe::{Management, Observed, RECREATE_GATE, Strategy, observe},
+    recreate, rolling, slots,
+    work::Work,
+};
+use crate::{
+    claim,
+    plan::{EventRecord, Plan, Stage},
+};
+use berth_api::{
+    annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
+    apps::stateful_set::{ON_DELETE, RECREATE},
+};
+use std::ops::ControlFlow;
+
+/// Decides what to do for one StatefulSet.
+///
+/// Claiming pods and revisions comes first and alone. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
+/// places, pods that are not wanted go, and pods of older revisions are replaced. What is held back on purpose is in the plan's waits. A set
+/// without a valid selector is left alone.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    if state.set.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
+        return Plan::default();
+    }
+    let claims = claims(state);
+    if !claims.is_empty() {
+        return Plan { stages: claims, ..Plan::default() };
+    }
+    let observed = observe(state);
+    let mut work = Work::new(&observed);
+    let _ended_early = decide(&observed, &mut work);
+    let mut plan = work.finish();
+    plan.events.extend(invalid_annotations(state));
+    plan
+}
+
+fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {
+    if observed.set().meta.deleted.is_some() {
+        return ControlFlow::Break(());
+    }
+    if observed.strategy == Strategy::Recreate {
+        recreate::old_pods(work)?;
+    }
+    rolling::repair(work)?;
+    match observed.management {
+        Management::OrderedReady => {
+            slots::ordered(work)?;
+            condemned::ordered(work)?;
+        }
+        Management::Parallel => {
+            condemned::parallel(work);
+            slots::parallel(work);
+        }
+    }
+    rolling::update(work);
+    ControlFlow::Continue(())
+}
+
+/// Adopts pods and revisions that nobody controls, and releases pods that are no longer the set's.
+fn claims(state: &State<'_>) -> Vec<Stage> {
+    let set = state.set;
+    if set.meta.deleted.is_some() {
+        return Vec::new();
+    }
+    let selects = |labels| set.selector.as_ref().is_some_and(|selector| selector.matches(labels));
+    let owner = claim::controller_reference(set.group.api_version(), "StatefulSet", &set.meta);
+    let is_member = |name: &str| member_ordinal(&set.meta.name, name).is_some();
+    let pods = state.orphans.iter().filter(|pod| pod.is_active() && is_member(&pod.meta.name) && selects(&pod.meta.labels));
+    let pods = pods.map(|pod| claim::adopt(pod.reference(), &pod.meta, owner.clone()));
+    let revisions = state.revisions.iter().filter(|revision| revision.meta.controller().is_none() && revision.meta.deleted.is_none());
+    let revisions = revisions.filter(|revision| selects(&revision.meta.labels));
+    let revisions = revisions.map(|revision| claim::adopt(revision.reference(), &revision.meta, owner.clone()));
+    let strays = state.roster.strays().filter(|pod| pod.meta.deleted.is_none());
+    let release = strays.map(|pod| claim::release(pod.reference(), &pod.meta, &set.meta.uid)).collect();
+    claim::stages(set.reference(), pods.chain(revisions).collect(), release)
+}
+
+/// Warns of annotations that are not understood and so count as unset.
+fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
+    let set = state.set;
+    let strategy_counts = set.spec.update_strategy.type_ == ON_DELETE && state.gates.enabled(RECREATE_GATE);
+    let known = [(BERTH_REPAIR, "Revision", true), (BERTH_UPDATE_STRATEGY, RECREATE, strategy_counts)];
+    known.into_iter().filter_map(move |(key, value, counts)| {
+        let text = set.annotations.get(key).filter(|text| counts && *text != value)?;
+        Some(warn_once(set, "InvalidAnnotation", format!("{key} is {text:?}, not {value:?}: it is ignored")))
+    })
+}

@@ -1,0 +1,41 @@
+//! Recreate (KEP-3541): all pods of older revisions go at once, and none is created before the last is gone.
+
+use super::{Phase, condemned, status::Recreation, work::Work};
+use crate::{plan::Wait, view::PodView};
+use std::ops::ControlFlow;
+
+/// Deletes old pods, or waits for them; ends the look as long as there are any. The phase follows from the pods alone.
+pub(super) fn old_pods(work: &mut Work<'_, '_>) -> ControlFlow<()> {
+    let observed = work.observed;
+    let counts = observed.roster().phase_counts(&observed.history.update);
+    let phase = counts.phase(observed.ordinals.replicas);
+    work.recreation = match phase {
+        Phase::NeedsDeletion => Recreation::Deleting,
+        Phase::WaitingTermination => Recreation::Waiting,
+        Phase::ReadyForCreation => Recreation::Creating,
+        Phase::Complete => Recreation::Complete,
+    };
+    match phase {
+        Phase::NeedsDeletion => delete_all(work),
+        Phase::WaitingTermination => wait_for_all(work),
+        Phase::ReadyForCreation | Phase::Complete => return ControlFlow::Continue(()),
+    }
+    ControlFlow::Break(())
+}
+
+fn delete_all(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    let roster = observed.roster();
+    let old = roster.outdated(&observed.history.update, i64::MIN..i64::MAX);
+    let pods: Vec<_> = old.into_iter().filter_map(|ordinal| Some((ordinal, roster.pod(ordinal)?))).collect();
+    work.status_first();
+    condemned::remove(work, &pods);
+}
+
+fn wait_for_all(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    let old = || observed.roster().outdated_deleting(&observed.history.update);
+    let last = old().max_by_key(|pod: &&PodView| pod.meta.deleted).and_then(|pod| work.terminating(pod));
+    let then_create = u32::try_from(observed.ordinals.replicas).unwrap_or(u32::MAX);
+    work.wait(Wait::PodsTerminating { pods: super::work::count(old().count()), then_create, last });
+}

@@ -1,0 +1,98 @@
+//! How pods of older revisions are replaced where pods are replaced one after the other.
+
+use super::{
+    observe::{Budget, Management, Observed, Repair, Strategy},
+    work::{Work, count},
+};
+use crate::{plan::Wait, view::PodView};
+use std::ops::ControlFlow;
+
+/// Deletes pods that a rolling update replaces now, highest number first.
+pub(super) fn update(work: &mut Work<'_, '_>) {
+    match (work.observed.strategy, work.observed.budget) {
+        (Strategy::OnDelete, _) => wait_for_hands(work),
+        (Strategy::Recreate, _) => (),
+        (Strategy::RollingUpdate, Budget::OneByOne) => one_by_one(work),
+        (Strategy::RollingUpdate, Budget::Pods(max)) => within_budget(work, max),
+    }
+}
+
+fn wait_for_hands(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    let pods = observed.roster().outdated(&observed.history.update, i64::MIN..observed.end());
+    if !pods.is_empty() {
+        work.wait(Wait::DeletionByHand { pods: count(pods.len()) });
+    }
+}
+
+/// Goes down from the highest number to the first pod that is outdated, which is deleted, or not available, which is waited for.
+fn one_by_one(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    let (roster, from) = (observed.roster(), observed.update_from());
+    let outdated = roster.highest_outdated(&observed.history.update, from..observed.end());
+    let unavailable = roster.highest_unavailable(from);
+    match outdated.filter(|outdated| Some(*outdated) >= unavailable).and_then(|ordinal| roster.pod(ordinal)) {
+        Some(pod) => work.replace(&[pod]),
+        None if outdated.is_some() => wait_for_available(work),
+        None => keep(work),
+    }
+}
+
+/// Deletes as many as may be unavailable. Where order does not matter, those that are so already go first and cost nothing: they would use
+/// the budget up for ever (kubernetes#137409).
+fn within_budget(work: &mut Work<'_, '_>, max: i64) {
+    let observed = work.observed;
+    let roster = observed.roster();
+    let outdated = roster.outdated(&observed.history.update, observed.update_from()..observed.end());
+    let (available, broken): (Vec<i64>, Vec<i64>) = outdated.iter().partition(|ordinal| roster.is_available(**ordinal));
+    let budget = usize::try_from((max - roster.unavailable_slots()).max(0)).unwrap_or(usize::MAX);
+    let chosen: Vec<i64> = match observed.management {
+        Management::OrderedReady => outdated.iter().copied().take(budget).collect(),
+        Management::Parallel => broken.into_iter().chain(available.into_iter().take(budget)).collect(),
+    };
+    let pods: Vec<&PodView> = chosen.iter().filter_map(|ordinal| roster.pod(*ordinal)).collect();
+    if !pods.is_empty() {
+        work.replace(&pods);
+    } else if outdated.is_empty() {
+        keep(work);
+    } else {
+        wait_for_available(work);
+    }
+}
+
+fn wait_for_available(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    let number = |pods: i64| u32::try_from(pods).unwrap_or(u32::MAX);
+    work.wait(Wait::PodsUnavailable { pods: number(observed.roster().unavailable_slots()), of: number(observed.ordinals.replicas) });
+}
+
+/// Tells which pods the partition keeps.
+fn keep(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    let kept = observed.roster().outdated(&observed.history.update, observed.ordinals.start..observed.update_from().min(observed.end()));
+    if !kept.is_empty() {
+        work.wait(Wait::Partition { pods: count(kept.len()), from: observed.update_from() });
+    }
+}
+
+/// Deletes the highest pod that is outdated and not ready, where the annotation asks for it: the update would wait for it for ever
+/// (kubernetes#67250). No other is deleted before it is gone.
+pub(super) fn repair(work: &mut Work<'_, '_>) -> ControlFlow<()> {
+    let observed = work.observed;
+    if observed.repair == Repair::Never || observed.roster().is_any_slot_deleting() {
+        return ControlFlow::Continue(());
+    }
+    match broken(observed) {
+        Some(pod) => {
+            work.repair(pod);
+            ControlFlow::Break(())
+        }
+        None => ControlFlow::Continue(()),
+    }
+}
+
+fn broken<'a>(observed: &Observed<'a>) -> Option<&'a PodView> {
+    let roster = observed.roster();
+    let outdated = roster.outdated(&observed.history.update, observed.update_from()..observed.end());
+    outdated.into_iter().filter_map(|ordinal| roster.pod(ordinal)).find(|pod| !pod.ready)
+}

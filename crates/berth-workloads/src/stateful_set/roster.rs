@@ -1,0 +1,354 @@
+//! A set's pods by number, with what plans ask about them kept ready: a look at a set of thousands of pods costs what has changed.
+
+use super::{
+    Ordinals, PodName,
+    names::claim_name,
+    rollout::{PhaseCounts, Share, revision_of, set_counts},
+};
+use crate::{
+    selector::Selector,
+    view::{PodView, StatefulSetView},
+};
+use berth_api::{annotations::STATEFUL_SET_POD_NAME, apps::StatefulSetStatus};
+use jiff::Timestamp;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
+
+/// The pods that a set controls. It holds for one generation of the set: selector, size and `minReadySeconds` are of the spec.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roster {
+    set: Expectation,
+    /// Availability is as of this time.
+    now: Timestamp,
+    pods: BTreeMap<i64, Arc<PodView>>,
+    /// Controlled by the set although selector or name do not match, by name.
+    strays: BTreeMap<String, Arc<PodView>>,
+    total: Share,
+    revisions: BTreeMap<String, Revision>,
+    unavailable: BTreeSet<i64>,
+    unsettled: BTreeSet<i64>,
+    /// Ready, not yet available, by when they will be.
+    pending: BTreeSet<(Timestamp, i64)>,
+    /// Every wanted pod below this number is there.
+    next_missing: i64,
+}
+
+/// What the spec says of the pods.
+#[derive(Clone, Debug, PartialEq)]
+struct Expectation {
+    name: String,
+    selector: Option<Selector>,
+    ordinals: Ordinals,
+    min_ready_seconds: i32,
+    volumes: Vec<String>,
+}
+
+/// Numbers of the pods of one revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Revision {
+    live: BTreeSet<i64>,
+    deleting: BTreeSet<i64>,
+}
+
+impl Revision {
+    fn of(&mut self, pod: &PodView) -> &mut BTreeSet<i64> {
+        if pod.meta.deleted.is_some() { &mut self.deleting } else { &mut self.live }
+    }
+}
+
+/// The numbers that a set wants. A negative size is none.
+#[must_use]
+pub fn ordinals(set: &StatefulSetView) -> Ordinals {
+    let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+    Ordinals { start: start.into(), replicas: set.spec.replicas.unwrap_or(1).max(0).into() }
+}
+
+/// The number of a pod of this name in a set; `None` if the name is not exactly one that the set gives.
+#[must_use]
+pub fn member_ordinal(set: &str, pod: &str) -> Option<i64> {
+    let name = PodName::parse(pod);
+    let ordinal = name.ordinal.filter(|_| name.parent == set)?;
+    // `web-007` is no name that the set gives.
+    let digits = pod.len() - set.len() - 1;
+    (ordinal.to_string().len() == digits).then_some(ordinal.into())
+}
+
+impl Roster {
+    /// The roster of a set's pods at `now`; `controlled` are the pods that it controls.
+    pub fn new<'p>(set: &StatefulSetView, controlled: impl IntoIterator<Item = &'p Arc<PodView>>, now: Timestamp) -> Self {
+        let ordinals = ordinals(set);
+        let volumes = set.spec.volume_claim_templates.iter().flatten().filter_map(|claim| claim.metadata.name.clone());
+        let expectation = Expectation {
+            name: set.meta.name.clone(),
+            selector: set.selector.clone(),
+            ordinals,
+            min_ready_seconds: set.spec.min_ready_seconds,
+            volumes: volumes.collect(),
+        };
+        let mut roster = Self {
+            set: expectation,
+            now,
+            pods: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            total: Share::default(),
+            revisions: BTreeMap::new(),
+            unavailable: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            next_missing: ordinals.start,
+        };
+        controlled.into_iter().for_each(|pod| roster.add(pod));
+        roster
+    }
+
+    /// Takes in a pod that the set controls and that is not in yet.
+    pub fn add(&mut self, pod: &Arc<PodView>) {
+        match self.set.ordinal(pod) {
+            Some(ordinal) => {
+                self.pods.insert(ordinal, Arc::clone(pod));
+                self.count(ordinal, pod);
+                while self.pods.contains_key(&self.next_missing) {
+                    self.next_missing += 1;
+                }
+            }
+            None => drop(self.strays.insert(pod.meta.name.clone(), Arc::clone(pod))),
+        }
+    }
+
+    /// Takes out a pod that is in.
+    pub fn remove(&mut self, pod: &PodView) {
+        match self.set.ordinal(pod) {
+            Some(ordinal) => {
+                self.pods.remove(&ordinal);
+                self.uncount(ordinal, pod);
+                if (self.set.ordinals.start..self.next_missing).contains(&ordinal) {
+                    self.next_missing = ordinal;
+                }
+            }
+            None => drop(self.strays.remove(&pod.meta.name)),
+        }
+    }
+
+    /// Lets time pass: pods that are available by `now` count as such. Time does not go backwards.
+    pub fn advance(&mut self, now: Timestamp) {
+        let due: Vec<i64> = self.pending.iter().take_while(|(at, _)| *at <= now).map(|(_, ordinal)| *ordinal).collect();
+        let due: Vec<_> = due.into_iter().filter_map(|ordinal| Some((ordinal, Arc::clone(self.pods.get(&ordinal)?)))).collect();
+        due.iter().for_each(|(ordinal, pod)| self.uncount(*ordinal, pod));
+        self.now = self.now.max(now);
+        due.iter().for_each(|(ordinal, pod)| self.count(*ordinal, pod));
+    }
+
+    fn count(&mut self, ordinal: i64, pod: &PodView) {
+        let share = Share::of(pod, self.set.min_ready_seconds, self.now);
+        self.total.replicas += share.replicas;
+        self.total.ready += share.ready;
+        self.total.available += share.available;
+        self.revisions.entry(revision_of(pod).to_owned()).or_default().of(pod).insert(ordinal);
+        let is_available = share.available == 1 && pod.meta.deleted.is_none();
+        if !is_available {
+            self.unavailable.insert(ordinal);
+        }
+        if !is_available || !self.set.has_identity(pod) || !self.set.has_volumes(ordinal, pod) {
+            self.unsettled.insert(ordinal);
+        }
+        self.pending.extend(self.due(pod).map(|at| (at, ordinal)));
+    }
+
+    fn uncount(&mut self, ordinal: i64, pod: &PodView) {
+        let share = Share::of(pod, self.set.min_ready_seconds, self.now);
+        self.total.replicas -= share.replicas;
+        self.total.ready -= share.ready;
+        self.total.available -= share.available;
+        let revision = revision_of(pod);
+        if let Some(known) = self.revisions.get_mut(revision) {
+            known.of(pod).remove(&ordinal);
+            if known.live.is_empty() && known.deleting.is_empty() {
+                self.revisions.remove(revision);
+            }
+        }
+        self.unavailable.remove(&ordinal);
+        self.unsettled.remove(&ordinal);
+        if let Some(at) = self.due(pod) {
+            self.pending.remove(&(at, ordinal));
+        }
+    }
+
+    /// When a ready pod that is not available yet will be.
+    fn due(&self, pod: &PodView) -> Option<Timestamp> {
+        pod.available_at(self.set.min_ready_seconds).filter(|at| *at > self.now)
+    }
+
+    /// When the next ready pod becomes available; `None` if none waits for that.
+    #[must_use]
+    pub fn next_available_at(&self) -> Option<Timestamp> {
+        self.pending.first().map(|(at, _)| *at)
+    }
+
+    /// Pods to be released, by name.
+    pub fn strays(&self) -> impl Iterator<Item = &PodView> {
+        self.strays.values().map(|pod| &**pod)
+    }
+
+    /// The pod with this number.
+    #[must_use]
+    pub fn pod(&self, ordinal: i64) -> Option<&PodView> {
+        self.pods.get(&ordinal).map(|pod| &**pod)
+    }
+
+    /// Wanted pods that are there, ascending, with their numbers.
+    pub fn slots(&self) -> impl Iterator<Item = (i64, &PodView)> {
+        self.pods.range(self.wanted()).map(|(ordinal, pod)| (*ordinal, &**pod))
+    }
+
+    /// Wanted pods that are not there, ascending.
+    pub fn missing(&self) -> impl Iterator<Item = i64> {
+        (self.next_missing..self.wanted().end).filter(|ordinal| !self.pods.contains_key(ordinal))
+    }
+
+    /// Wanted pods that are not there, or not available, or being deleted, or whose identity or volumes are not right; ascending.
+    pub fn attention(&self) -> impl Iterator<Item = i64> {
+        let mut missing = self.missing().peekable();
+        let mut unsettled = self.unsettled.range(self.wanted()).copied().peekable();
+        std::iter::from_fn(move || match (missing.peek(), unsettled.peek()) {
+            (Some(absent), Some(present)) if absent < present => missing.next(),
+            (_, Some(_)) => unsettled.next(),
+            (_, None) => missing.next(),
+        })
+    }
+
+    /// Pods that are there but not wanted, highest number first.
+    pub fn condemned(&self) -> impl Iterator<Item = (i64, &PodView)> {
+        let Range { start, end } = self.wanted();
+        let below = self.pods.range(..start).rev();
+        self.pods.range(end.max(start)..).rev().chain(below).map(|(ordinal, pod)| (*ordinal, &**pod))
+    }
+
+    /// Whether a pod that is there has been ready for `minReadySeconds` and is not being deleted.
+    #[must_use]
+    pub fn is_available(&self, ordinal: i64) -> bool {
+        self.pods.contains_key(&ordinal) && !self.unavailable.contains(&ordinal)
+    }
+
+    /// Whether the labels that make a pod's identity are right.
+    #[must_use]
+    pub fn has_identity(&self, pod: &PodView) -> bool {
+        self.set.has_identity(pod)
+    }
+
+    /// Whether a pod mounts the claims of its number.
+    #[must_use]
+    pub fn has_volumes(&self, ordinal: i64, pod: &PodView) -> bool {
+        self.set.has_volumes(ordinal, pod)
+    }
+
+    /// Wanted pods that are missing or not available.
+    #[must_use]
+    pub fn unavailable_slots(&self) -> i64 {
+        let wanted = self.wanted();
+        let present = self.pods.len() - self.condemned().count();
+        let unavailable = self.unavailable.range(wanted.clone()).count();
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        (wanted.end - wanted.start) - number(present) + number(unavailable)
+    }
+
+    /// The highest wanted number, at least `from`, whose pod is missing or not available.
+    #[must_use]
+    pub fn highest_unavailable(&self, from: i64) -> Option<i64> {
+        let end = self.wanted().end;
+        let from = from.min(end);
+        let unavailable = self.unavailable.range(from..end).next_back().copied();
+        // Below the lowest gap every pod is there.
+        let first_gap = self.missing().next().map_or(end, |gap| gap.max(from));
+        let missing = (first_gap..end).rev().find(|ordinal| !self.pods.contains_key(ordinal));
+        missing.max(unavailable)
+    }
+
+    /// Numbers, highest first, of the pods in `range` that are not of this revision and not being deleted.
+    #[must_use]
+    pub fn outdated(&self, revision: &str, range: Range<i64>) -> Vec<i64> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let others = self.revisions.iter().filter(|(name, _)| *name != revision);
+        let mut outdated: Vec<i64> = others.flat_map(|(_, pods)| pods.live.range(range.clone())).copied().collect();
+        outdated.sort_unstable_by(|a, b| b.cmp(a));
+        outdated
+    }
+
+    /// The highest of [`Roster::outdated`].
+    #[must_use]
+    pub fn highest_outdated(&self, revision: &str, range: Range<i64>) -> Option<i64> {
+        if range.is_empty() {
+            return None;
+        }
+        let others = self.revisions.iter().filter(|(name, _)| *name != revision);
+        others.filter_map(|(_, pods)| pods.live.range(range.clone()).next_back()).max().copied()
+    }
+
+    /// Pods of other revisions that are being deleted.
+    pub fn outdated_deleting(&self, revision: &str) -> impl Iterator<Item = &PodView> {
+        let others = self.revisions.iter().filter(move |(name, _)| *name != revision);
+        others.flat_map(|(_, pods)| &pods.deleting).filter_map(|ordinal| self.pod(*ordinal))
+    }
+
+    /// Whether any wanted pod is being deleted.
+    #[must_use]
+    pub fn is_any_slot_deleting(&self) -> bool {
+        self.revisions.values().any(|pods| pods.deleting.range(self.wanted()).next().is_some())
+    }
+
+    /// What the phase of a Recreate update to this revision depends on.
+    #[must_use]
+    pub fn phase_counts(&self, revision: &str) -> PhaseCounts {
+        let mut counts = PhaseCounts::default();
+        for (name, pods) in &self.revisions {
+            if name == revision {
+                let outside = self.condemned().filter(|(ordinal, _)| pods.live.contains(ordinal)).count();
+                counts.new = pods.live.len() - outside;
+            } else {
+                counts.old += pods.live.len();
+                counts.old_deleting += pods.deleting.len();
+            }
+        }
+        counts
+    }
+
+    /// Whether any pod names this revision.
+    #[must_use]
+    pub fn names_revision(&self, revision: &str) -> bool {
+        self.revisions.contains_key(revision)
+    }
+
+    /// The counts of a set's status; the same as [`super::counts`] gives.
+    pub fn write_counts(&self, status: &mut StatefulSetStatus) {
+        let live = |revision: &str| {
+            let pods = self.revisions.get(revision).filter(|_| !revision.is_empty());
+            pods.map_or(0, |pods| i32::try_from(pods.live.len()).unwrap_or(i32::MAX))
+        };
+        let (current, updated) = (live(&status.current_revision), live(&status.update_revision));
+        set_counts(status, self.total, current, updated);
+    }
+
+    fn wanted(&self) -> Range<i64> {
+        self.set.ordinals.start..self.set.ordinals.last() + 1
+    }
+}
+
+impl Expectation {
+    /// The number of a member: selected, and named as the set names pods.
+    fn ordinal(&self, pod: &PodView) -> Option<i64> {
+        let selects = self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels));
+        member_ordinal(&self.name, &pod.meta.name).filter(|_| selects)
+    }
+
+    fn has_identity(&self, pod: &PodView) -> bool {
+        pod.meta.labels.get(STATEFUL_SET_POD_NAME) == Some(&pod.meta.name)
+    }
+
+    fn has_volumes(&self, ordinal: i64, pod: &PodView) -> bool {
+        self.volumes.iter().all(|volume| pod.claims.get(volume).is_some_and(|claim| *claim == claim_name(volume, &self.name, ordinal)))
+    }
+}

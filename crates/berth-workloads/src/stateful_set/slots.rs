@@ -1,0 +1,201 @@
+//! The pods that a set wants: each in its place, whole, and created in order where the policy says so.
+
+use super::{
+    PodFate,
+    events::{Verb, pod_failure, pod_outcome},
+    is_ready,
+    names::pod_name,
+    observe::Observed,
+    pod::new_pod,
+    volumes::{self, Blocked, Readiness},
+    work::{Work, delete},
+};
+use crate::{
+    plan::{Action, SlowStart, Wait},
+    view::{PodPhase, PodView},
+};
+use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
+use serde_json::json;
+use std::ops::ControlFlow;
+
+/// How many pods one look creates at most: what is left waits for the next look, so that one set cannot keep the others waiting.
+const BURST_PODS: usize = 500;
+
+/// One pod at a time, lowest number first; ends the look where a pod has to be waited for.
+pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
+    let observed = work.observed;
+    put_references_right(work);
+    for ordinal in observed.roster().attention() {
+        match observed.roster().pod(ordinal) {
+            None => return create_one(work, ordinal),
+            Some(pod) => {
+                let finished = upkeep(work, ordinal, pod);
+                if finished || wait_for(work, ordinal, pod) {
+                    return ControlFlow::Break(());
+                }
+                repair(work, ordinal, pod);
+            }
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// All at once; waits for none.
+pub(super) fn parallel(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    put_references_right(work);
+    for ordinal in observed.roster().attention() {
+        if let Some(pod) = observed.roster().pod(ordinal)
+            && !upkeep(work, ordinal, pod)
+        {
+            repair(work, ordinal, pod);
+        }
+    }
+    create_all(work);
+}
+
+/// Deletes a pod that has run to its end, and makes the missing claims of one that is pending. Whether it has run to its end.
+fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
+    let observed = work.observed;
+    if pod.phase.is_finished() {
+        if pod.meta.deleted.is_none() {
+            work.beside(vec![delete(observed, pod, "it has run to its end".to_owned())]);
+        }
+        return true;
+    }
+    if pod.phase == PodPhase::Pending && pod.meta.deleted.is_none() {
+        match volumes::readiness(observed, ordinal, Some(pod)) {
+            Readiness::Create(claims) => work.beside(claims),
+            Readiness::Wait(blocked) => block(work, Verb::Update, ordinal, blocked),
+        }
+    }
+    false
+}
+
+/// Whether the pods after this one have to wait for it.
+fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
+    let observed = work.observed;
+    let name = pod.meta.name.clone();
+    let then = next(observed, ordinal);
+    if let Some(last) = pod.meta.deleted.map(|_| work.terminating(pod)) {
+        work.wait(Wait::PodTerminating { pod: name, last, then });
+        return true;
+    }
+    let is_waiting = !observed.roster().is_available(ordinal);
+    if is_waiting {
+        let outdated = super::revision_of(pod) != observed.history.update && ordinal >= observed.update_from();
+        work.wait(match (is_ready(pod), outdated) {
+            (true, _) => Wait::PodNotAvailable { pod: name, then },
+            (false, true) => Wait::OutdatedPodNotReady { pod: name },
+            (false, false) => Wait::PodNotReady { pod: name, then },
+        });
+    }
+    is_waiting
+}
+
+/// What waits for the pod with this number.
+pub(super) fn next(observed: &Observed<'_>, ordinal: i64) -> Option<crate::plan::Next> {
+    use crate::plan::Next;
+    let (set, roster) = (&observed.set().meta.name, observed.roster());
+    let missing = roster.missing().find(|missing| *missing != ordinal).map(|missing| Next::Create(pod_name(set, missing)));
+    let condemned = || roster.condemned().next().map(|(_, pod)| Next::Delete(pod.meta.name.clone()));
+    let range = observed.update_from()..observed.end();
+    let outdated = || roster.highest_outdated(&observed.history.update, range).map(|ordinal| Next::Replace(pod_name(set, ordinal)));
+    missing.or_else(condemned).or_else(outdated)
+}
+
+fn create_one(work: &mut Work<'_, '_>, ordinal: i64) -> ControlFlow<()> {
+    if let Some(claims) = prepare(work, ordinal) {
+        work.then(claims);
+        work.then(vec![create(work.observed, ordinal)]);
+        if let Some(then) = next(work.observed, ordinal) {
+            let pod = pod_name(&work.observed.set().meta.name, ordinal);
+            work.wait(Wait::PodNotReady { pod, then: Some(then) });
+        }
+    }
+    ControlFlow::Break(())
+}
+
+/// Creates all that are missing in slow-start batches, so that a quota that is used up is met by few requests.
+fn create_all(work: &mut Work<'_, '_>) {
+    let missing: Vec<i64> = work.observed.roster().missing().take(BURST_PODS).collect();
+    let mut left = &missing[..];
+    for size in SlowStart::new(missing.len()) {
+        let (batch, rest) = left.split_at(size);
+        left = rest;
+        let ready: Vec<_> = batch.iter().filter_map(|ordinal| Some((*ordinal, prepare(work, *ordinal)?))).collect();
+        let pods = ready.iter().map(|(ordinal, _)| create(work.observed, *ordinal)).collect();
+        work.then(ready.into_iter().flat_map(|(_, claims)| claims).collect());
+        work.then(pods);
+    }
+}
+
+/// The claims that have to be made before a pod; `None` if it cannot be created yet.
+fn prepare(work: &mut Work<'_, '_>, ordinal: i64) -> Option<Vec<Action>> {
+    let observed = work.observed;
+    let name = pod_name(&observed.set().meta.name, ordinal);
+    if (observed.state.is_pod_there)(&name) {
+        work.wait(Wait::NameTaken { pod: name });
+        return None;
+    }
+    match volumes::readiness(observed, ordinal, None) {
+        Readiness::Create(claims) => Some(claims),
+        Readiness::Wait(blocked) => {
+            block(work, Verb::Create, ordinal, blocked);
+            None
+        }
+    }
+}
+
+fn create(observed: &Observed<'_>, ordinal: i64) -> Action {
+    let pod = new_pod(observed, ordinal);
+    let name = pod_name(&observed.set().meta.name, ordinal);
+    let events = pod_outcome(observed.set(), Verb::Create, &name);
+    Action::Create { group: "", object: Box::new(pod), reason: format!("{name} is wanted and not there"), events }
+}
+
+/// Waits for a claim that is on its way out. One that somebody deletes is also told of.
+fn block(work: &mut Work<'_, '_>, verb: Verb, ordinal: i64, blocked: Blocked) {
+    let set = work.observed.set();
+    let pod = pod_name(&set.meta.name, ordinal);
+    let claim = match blocked {
+        Blocked::Stale(claim) => claim,
+        Blocked::Deleting(claim) => {
+            work.event(pod_failure(set, verb, &pod, &format!("pvc {claim} is being deleted")));
+            claim
+        }
+    };
+    work.wait(Wait::ClaimLeaving { claim, pod });
+}
+
+/// Puts a pod's identity right. Volumes cannot be changed any more: that is told once.
+fn repair(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) {
+    let observed = work.observed;
+    let set = observed.set();
+    if !observed.roster().has_volumes(ordinal, pod) {
+        work.event(pod_failure(set, Verb::Update, &pod.meta.name, "its volumes are not those of its claims, and cannot be changed"));
+    }
+    if !observed.roster().has_identity(pod) {
+        let labels = json!({STATEFUL_SET_POD_NAME: pod.meta.name, POD_INDEX: ordinal.to_string()});
+        work.beside(vec![Action::Patch {
+            target: pod.reference(),
+            subresource: None,
+            patch: json!({"metadata": {"labels": labels}}),
+            reason: "its labels do not name it".to_owned(),
+            events: pod_outcome(set, Verb::Update, &pod.meta.name),
+        }]);
+    }
+}
+
+/// Puts the owners of the claims of all wanted pods right.
+fn put_references_right(work: &mut Work<'_, '_>) {
+    let observed = work.observed;
+    if !volumes::has_claims(observed) {
+        return;
+    }
+    for (ordinal, pod) in observed.roster().slots() {
+        let references = volumes::references(observed, ordinal, pod, PodFate::InRange);
+        work.beside(references.writes);
+        references.events.into_iter().for_each(|event| work.event(event));
+    }
+}

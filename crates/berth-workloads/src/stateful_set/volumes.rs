@@ -1,0 +1,204 @@
+//! The claims of a set's pods: made before the pod, and told with whom they go.
+
+use super::{
+    Claim, ClaimOwner, PodFate, RetentionPolicy, claim_owner,
+    events::{claim_outcome, warn_once},
+    must_wait_for_claims,
+    names::{claim_name, pod_name},
+    observe::Observed,
+};
+use crate::{
+    claim::controller_reference,
+    plan::{Action, EventRecord, Outcome},
+    view::{ClaimView, Meta, PodView},
+};
+use k8s_openapi::{
+    api::core::v1::PersistentVolumeClaim,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use serde_json::json;
+use std::sync::Arc;
+
+/// What keeps a pod from being created, or its missing claims.
+pub(super) enum Readiness {
+    /// A claim is still that of a former pod, or is being deleted.
+    Wait(Blocked),
+    /// These have to be created first.
+    Create(Vec<Action>),
+}
+
+/// A claim that is on its way out.
+pub(super) enum Blocked {
+    /// It goes with a former pod of the same name.
+    Stale(String),
+    /// It is being deleted.
+    Deleting(String),
+}
+
+fn templates<'a>(observed: &Observed<'a>) -> impl Iterator<Item = (&'a PersistentVolumeClaim, &'a str)> {
+    let templates = observed.set().spec.volume_claim_templates.iter().flatten();
+    templates.filter_map(|template| Some((template, template.metadata.name.as_deref()?)))
+}
+
+/// Whether a set's pods have claims.
+pub(super) fn has_claims(observed: &Observed<'_>) -> bool {
+    templates(observed).next().is_some()
+}
+
+fn named(observed: &Observed<'_>, template: &str, ordinal: i64) -> (String, Option<Arc<ClaimView>>) {
+    let name = claim_name(template, &observed.set().meta.name, ordinal);
+    let claim = (observed.state.claim_named)(&name);
+    (name, claim)
+}
+
+/// Looks at the claims of a pod that is missing or pending.
+pub(super) fn readiness(observed: &Observed<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
+    let mut missing = Vec::new();
+    for (template, name) in templates(observed) {
+        match named(observed, name, ordinal) {
+            (name, None) => missing.push(create(observed, template, name, ordinal)),
+            (name, Some(claim)) => {
+                let state = of_pod(observed, &claim, ordinal, pod);
+                if must_wait_for_claims(observed.retention.when_scaled, &[state]) {
+                    return Readiness::Wait(Blocked::Stale(name));
+                }
+                if claim.meta.deleted.is_some() {
+                    return Readiness::Wait(Blocked::Deleting(name));
+                }
+            }
+        }
+    }
+    Readiness::Create(missing)
+}
+
+/// With which pod of this name a claim goes.
+fn of_pod(observed: &Observed<'_>, claim: &ClaimView, ordinal: i64, pod: Option<&PodView>) -> Claim {
+    let name = pod_name(&observed.set().meta.name, ordinal);
+    match claim.meta.owners.iter().find(|owner| owner.kind == "Pod" && owner.name == name) {
+        None => Claim::Unowned,
+        Some(owner) if pod.is_some_and(|pod| pod.meta.uid == owner.uid) => Claim::OfThisPod,
+        Some(_) => Claim::OfFormerPod,
+    }
+}
+
+fn create(observed: &Observed<'_>, template: &PersistentVolumeClaim, name: String, ordinal: i64) -> Action {
+    let set = observed.set();
+    let mut labels = template.metadata.labels.clone().unwrap_or_default();
+    labels.extend(set.spec.selector.iter().filter_map(|selector| selector.match_labels.clone()).flatten());
+    // A pod that is wanted is never the owner, so the owner is known before the pod is there.
+    let owner = wanted_owner(observed, PodFate::InRange).map(|_| set_reference(observed));
+    let metadata = ObjectMeta {
+        name: Some(name.clone()),
+        namespace: Some(set.meta.namespace.clone()),
+        labels: Some(labels).filter(|labels| !labels.is_empty()),
+        owner_references: owner.map(|owner| vec![owner]),
+        ..template.metadata.clone()
+    };
+    let events = claim_outcome(set, &name, &pod_name(&set.meta.name, ordinal));
+    let object = Box::new(PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None });
+    Action::Create { group: "", object, reason: format!("claim {name} is missing"), events }
+}
+
+fn set_reference(observed: &Observed<'_>) -> OwnerReference {
+    controller_reference(observed.set().group.api_version(), "StatefulSet", &observed.set().meta)
+}
+
+fn pod_reference(pod: &PodView) -> OwnerReference {
+    controller_reference("v1", "Pod", &pod.meta)
+}
+
+fn wanted_owner(observed: &Observed<'_>, fate: PodFate) -> Option<ClaimOwner> {
+    claim_owner(observed.retention.when_scaled, observed.retention.when_deleted, fate)
+}
+
+/// What puts the owner references of a pod's claims right.
+#[derive(Default)]
+pub(super) struct References {
+    pub(super) writes: Vec<Action>,
+    pub(super) events: Vec<EventRecord>,
+}
+
+/// Looks at the owner references of the claims of a pod that is there.
+pub(super) fn references(observed: &Observed<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -> References {
+    let mut references = References::default();
+    let set = set_reference(observed);
+    let owners = Owners { pod: pod_reference(pod), wanted: wanted_owner(observed, fate), set };
+    for (_, template) in templates(observed) {
+        let (name, Some(claim)) = named(observed, template, ordinal) else { continue };
+        if owners.are_stale(&claim.meta) || claim.meta.deleted.is_some() {
+            continue;
+        }
+        let conflicting = !is_retained(observed) && owners.is_others(&claim.meta);
+        if conflicting {
+            references.events.push(conflict(observed, &name));
+        }
+        let wanted = if conflicting { owners.without(&claim.meta) } else { owners.right(&claim.meta) };
+        if wanted != claim.meta.owners {
+            references.writes.push(write(&claim, &wanted));
+        }
+    }
+    references
+}
+
+fn is_retained(observed: &Observed<'_>) -> bool {
+    (observed.retention.when_scaled, observed.retention.when_deleted) == (RetentionPolicy::Retain, RetentionPolicy::Retain)
+}
+
+fn conflict(observed: &Observed<'_>, claim: &str) -> EventRecord {
+    let message = format!(
+        "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as a manging controller, \
+         the retention policy is ignored for this claim"
+    );
+    warn_once(observed.set(), "ConflictingController", message)
+}
+
+fn write(claim: &ClaimView, owners: &[OwnerReference]) -> Action {
+    let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
+    Action::Patch {
+        target: claim.reference(),
+        subresource: None,
+        patch: json!({"metadata": {"ownerReferences": owners}}),
+        reason: "the retention policy says with whom it goes".to_owned(),
+        events: Outcome::default(),
+    }
+}
+
+/// The two objects that a claim may go with.
+struct Owners {
+    set: OwnerReference,
+    pod: OwnerReference,
+    wanted: Option<ClaimOwner>,
+}
+
+impl Owners {
+    fn is_own(&self, owner: &OwnerReference) -> bool {
+        owner.uid == self.set.uid || owner.uid == self.pod.uid
+    }
+
+    /// Whether the claim goes with a former set or pod of the same name.
+    fn are_stale(&self, claim: &Meta) -> bool {
+        let same_name = |owner: &OwnerReference, own: &OwnerReference| owner.kind == own.kind && owner.name == own.name;
+        let former = |own: &OwnerReference| claim.owners.iter().any(|owner| same_name(owner, own) && owner.uid != own.uid);
+        former(&self.set) || former(&self.pod)
+    }
+
+    /// Whether somebody else manages the claim.
+    fn is_others(&self, claim: &Meta) -> bool {
+        claim.controller().is_some_and(|owner| !self.is_own(owner))
+    }
+
+    fn without(&self, claim: &Meta) -> Vec<OwnerReference> {
+        claim.owners.iter().filter(|owner| !self.is_own(owner)).cloned().collect()
+    }
+
+    fn right(&self, claim: &Meta) -> Vec<OwnerReference> {
+        let wanted = self.wanted.map(|owner| match owner {
+            ClaimOwner::StatefulSet => &self.set,
+            ClaimOwner::Pod => &self.pod,
+        });
+        let right = |owner: &&OwnerReference| !self.is_own(owner) || Some(*owner) == wanted;
+        let mut owners: Vec<_> = claim.owners.iter().filter(right).cloned().collect();
+        owners.extend(wanted.filter(|wanted| !owners.contains(wanted)).cloned());
+        owners
+    }
+}

@@ -1,0 +1,172 @@
+//! One look's decisions, collected and put in order of writing.
+
+use super::{
+    events::{Verb, event, pod_outcome},
+    observe::Observed,
+    status::{self, Recreation},
+};
+use crate::{
+    plan::{Action, EventRecord, Outcome, Plan, Severity, Stage, TerminatingPod, Wait, merge_patch},
+    view::PodView,
+};
+use serde_json::json;
+
+/// When the status is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StatusStage {
+    /// Together with the first writes to pods.
+    Beside,
+    /// Before them: what they do must be known to whoever takes over after a crash.
+    First,
+}
+
+pub(super) struct Work<'o, 'a> {
+    pub(super) observed: &'o Observed<'a>,
+    stages: Vec<Vec<Action>>,
+    beside: Vec<Action>,
+    status: StatusStage,
+    /// Pods of the current revision that this look deletes for the update.
+    leaving: i32,
+    pub(super) recreation: Recreation,
+    waits: Vec<Wait>,
+    events: Vec<EventRecord>,
+}
+
+impl<'o, 'a> Work<'o, 'a> {
+    pub(super) fn new(observed: &'o Observed<'a>) -> Self {
+        Self {
+            observed,
+            stages: Vec::new(),
+            beside: Vec::new(),
+            status: StatusStage::Beside,
+            leaving: 0,
+            recreation: Recreation::None,
+            waits: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Adds writes that come after all before.
+    pub(super) fn then(&mut self, actions: Vec<Action>) {
+        if !actions.is_empty() {
+            self.stages.push(actions);
+        }
+    }
+
+    /// Adds writes that depend on no others: they run with the first ones.
+    pub(super) fn beside(&mut self, actions: Vec<Action>) {
+        self.beside.extend(actions);
+    }
+
+    pub(super) fn wait(&mut self, wait: Wait) {
+        self.waits.push(wait);
+    }
+
+    pub(super) fn event(&mut self, event: EventRecord) {
+        self.events.push(event);
+    }
+
+    /// The status is written before anything is done to pods.
+    pub(super) fn status_first(&mut self) {
+        self.status = StatusStage::First;
+    }
+
+    /// Deletes pods of older revisions for the update, once the status says so: a pod that is missing gets its revision by it.
+    pub(super) fn replace(&mut self, pods: &[&PodView]) {
+        let observed = self.observed;
+        let current = |pod: &&&PodView| super::revision_of(pod) == observed.history.current;
+        self.leaving += i32::try_from(pods.iter().filter(current).count()).unwrap_or(i32::MAX);
+        self.status_first();
+        let deletes = pods.iter().map(|pod| delete(observed, pod, "it is not of the update revision".to_owned())).collect();
+        self.then(deletes);
+    }
+
+    /// Deletes a pod that is not ready, in this version only, so that one that became ready meanwhile stays.
+    pub(super) fn repair(&mut self, pod: &PodView) {
+        let observed = self.observed;
+        let history = &observed.history;
+        self.leaving += i32::from(super::revision_of(pod) == history.current);
+        self.status_first();
+        let message = format!(
+            "Deleted Pod {} of revision {}, which was not ready, so that the update to {} goes on",
+            pod.meta.name,
+            super::revision_of(pod),
+            history.update
+        );
+        self.then(vec![Action::Delete {
+            target: pod.reference(),
+            propagation: None,
+            grace_period_seconds: None,
+            reason: "it holds the update up".to_owned(),
+            events: Outcome {
+                success: Some(event(observed.set(), Severity::Normal, "RepairedPod", message)),
+                failure: pod_outcome(observed.set(), Verb::Delete, &pod.meta.name).failure,
+            },
+        }]);
+    }
+
+    /// A pod that is being deleted, to show what a wait hangs on.
+    pub(super) fn terminating(&self, pod: &PodView) -> Option<TerminatingPod> {
+        Some(TerminatingPod {
+            name: pod.meta.name.clone(),
+            left_seconds: pod.meta.deleted?.duration_since(self.observed.state.now).as_secs(),
+            grace_period_seconds: pod.grace_period_seconds?,
+        })
+    }
+
+    /// Puts the writes in order: the revision that pods name, the status, the pods. Old revisions are deleted with the status, whatever
+    /// becomes of the pods (kubernetes#85690).
+    pub(super) fn finish(mut self) -> Plan {
+        let observed = self.observed;
+        let first = observed.history.write(observed.set());
+        let mut beside: Vec<_> = self.write_status().into_iter().chain(std::mem::take(&mut self.beside)).collect();
+        if observed.set().meta.deleted.is_none() {
+            beside.extend(observed.history.clean_up(observed.state));
+        }
+        if self.status == StatusStage::First || self.stages.is_empty() {
+            self.stages.insert(0, beside);
+        } else {
+            self.stages[0].extend(beside);
+        }
+        let stages = first.map(|action| vec![action]).into_iter().chain(self.stages);
+        Plan {
+            stages: stages.filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
+            events: self.events,
+            waits: self.waits,
+            look_again: observed.roster().next_available_at(),
+            ..Plan::default()
+        }
+    }
+
+    fn write_status(&self) -> Option<Action> {
+        let observed = self.observed;
+        let set = observed.set();
+        let status = status::status(observed, self.leaving, self.recreation);
+        if !status::differs(observed, &status) {
+            return None;
+        }
+        let success = self.recreation.event(observed);
+        Some(Action::Patch {
+            target: set.reference(),
+            subresource: Some("status"),
+            patch: json!({"status": merge_patch(&set.status, &status)?}),
+            reason: "its pods have changed".to_owned(),
+            events: Outcome { success, failure: None },
+        })
+    }
+}
+
+/// Deletes a pod, whatever version of it there is: a change of its status must not save it.
+pub(super) fn delete(observed: &Observed<'_>, pod: &PodView, reason: String) -> Action {
+    Action::Delete {
+        target: crate::plan::ObjectRef { resource_version: None, ..pod.reference() },
+        propagation: None,
+        grace_period_seconds: None,
+        reason,
+        events: pod_outcome(observed.set(), Verb::Delete, &pod.meta.name),
+    }
+}
+
+pub(super) fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
