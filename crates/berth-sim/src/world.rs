@@ -37,6 +37,8 @@ use std::{
 const BEGINNING_SECONDS: i64 = 1_767_225_600;
 /// How much history the store keeps: more than a scenario writes.
 const HISTORY_BYTES: usize = 1 << 30;
+/// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store, not each time.
+const PROGRESS_AFTER: Duration = Duration::from_millis(10);
 /// How many lines of the log a failure shows.
 const SHOWN_LINES: usize = 50;
 /// How long it takes to make a volume.
@@ -95,7 +97,9 @@ pub struct World {
     names: Arc<SeededRng>,
     network: Network,
     gates: Gates,
-    store: Arc<dyn Store>,
+    store: Arc<SimStore>,
+    /// When watchers of quiet resources hear of the store's progress, if there was any.
+    tell_progress_at: Option<Timestamp>,
     registry: Registry,
     api: Arc<dyn Cluster>,
     user: Process,
@@ -115,11 +119,11 @@ impl World {
         let executor = Executor::new(seed, options.order, beginning);
         let clock: Arc<dyn Clock> = Arc::new(executor.clone());
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
-        let store: Arc<dyn Store> = Arc::new(SimStore(MemoryStore::new(header_of(), HISTORY_BYTES)));
+        let store = Arc::new(SimStore(MemoryStore::new_quiet(header_of(), HISTORY_BYTES)));
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
-        let registry = Registry::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
+        let registry = Registry::new(Arc::<SimStore>::clone(&store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
         let user = executor.process();
         let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
         let mut world = Self {
@@ -131,6 +135,7 @@ impl World {
             names,
             gates,
             store,
+            tell_progress_at: None,
             registry,
             user,
             parts: BTreeMap::new(),
@@ -187,7 +192,7 @@ impl World {
     pub fn restart_with(&mut self, gates: Gates) {
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
         let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) = (Arc::new(self.executor.clone()), Arc::<SeededRng>::clone(&self.names) as _);
-        self.registry = Registry::new(Arc::clone(&self.store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
+        self.registry = Registry::new(Arc::<SimStore>::clone(&self.store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
         self.api = Arc::new(LocalCluster::new(self.registry.clone(), Env { clock, rng, spawner: Arc::new(self.user.clone()) }));
         self.checker.set_gates(Arc::clone(&gates.controllers));
         self.gates = gates;
@@ -361,10 +366,9 @@ impl World {
             }
             let lines = self.log.len();
             while self.log.len() == lines {
-                if self.executor.step(until) == Step::Quiet {
+                if self.step(until) == Step::Quiet {
                     return condition(self);
                 }
-                self.observe();
             }
         }
     }
@@ -378,11 +382,23 @@ impl World {
             if let Some(value) = lock(&answer).take() {
                 return value;
             }
-            if self.executor.step(until) == Step::Quiet {
+            if self.step(until) == Step::Quiet {
                 self.fail("a call of the test does not end");
             }
-            self.observe();
         }
+    }
+
+    /// One step of anybody, and all that it changed in the store.
+    fn step(&mut self, until: Timestamp) -> Step {
+        let first = self.tell_progress_at.map_or(until, |at| at.min(until));
+        let mut step = self.executor.step(first);
+        if self.tell_progress_at.is_some_and(|at| at <= self.executor.now()) {
+            self.tell_progress_at = None;
+            self.store.0.tell_progress();
+            step = Step::Ran;
+        }
+        self.observe();
+        step
     }
 
     /// Takes in what the last step changed in the store.
@@ -397,6 +413,7 @@ impl World {
     }
 
     fn take_in(&mut self, event: &Event) {
+        self.tell_progress_at.get_or_insert(self.executor.now() + PROGRESS_AFTER);
         let parts = key_parts(&event.entry.key).expect("the registry writes no other keys");
         let resource = format!("{}/{}", parts.group, parts.plural);
         let (presence, verb) = match (event.kind, &event.previous) {

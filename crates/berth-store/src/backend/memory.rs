@@ -17,13 +17,33 @@ pub struct MemoryStore {
     header_of: HeaderOf,
     /// Held from evaluation to publication: one writer at a time.
     writing: Mutex<()>,
+    progress: Progress,
+}
+
+/// When watchers of quiet resources learn how far the store has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    EachWrite,
+    WhenTold,
 }
 
 impl MemoryStore {
     /// An empty store at revision 0, which keeps up to `history_bytes` of replaced versions and changes.
     #[must_use]
     pub fn new(header_of: HeaderOf, history_bytes: usize) -> Self {
-        Self { shared: Shared::new(Mvcc::new(history_bytes)), header_of, writing: Mutex::new(()) }
+        Self { shared: Shared::new(Mvcc::new(history_bytes)), header_of, writing: Mutex::new(()), progress: Progress::EachWrite }
+    }
+
+    /// As [`MemoryStore::new`], but a write wakes no watcher of other resources: those hear of it at the next [`MemoryStore::tell_progress`], as
+    /// they do some time later of the embedded store's commits.
+    #[must_use]
+    pub fn new_quiet(header_of: HeaderOf, history_bytes: usize) -> Self {
+        Self { progress: Progress::WhenTold, ..Self::new(header_of, history_bytes) }
+    }
+
+    /// Wakes all watchers, so that those of quiet resources see how far the store has come.
+    pub fn tell_progress(&self) {
+        self.shared.ring_all();
     }
 
     fn write(&self, kind: EventKind, key: Key, value: &Bytes, expected: Expected) -> Result<Arc<Entry>, WriteError> {
@@ -33,7 +53,9 @@ impl MemoryStore {
         let event = evaluate(write, current.as_ref(), self.shared.revision().next())?;
         let entry = Arc::clone(&event.entry);
         self.shared.publish(&[Arc::new(event)]);
-        self.shared.ring_all();
+        if self.progress == Progress::EachWrite {
+            self.shared.ring_all();
+        }
         Ok(entry)
     }
 }
