@@ -18,6 +18,7 @@ const LAYERS: &[&str] = &[
     "berth-registry",
     "berth-store",
     "berth-workloads",
+    "berth-fieldsets",
     "berth-api",
 ];
 
@@ -26,6 +27,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-workloads", "berth-store", "the core decides; it neither reads nor writes"),
     ("berth-store", "berth-api", "the store knows bytes, no kinds"),
     ("berth-store", "berth-workloads", "the store knows bytes, no kinds"),
+    ("berth-fieldsets", "berth-api", "ownership knows schemas, no kinds"),
     ("berth-registry", "berth-workloads", "the API rules decide about no workload"),
     ("berth-controllers", "berth-apiserver", "controllers know no HTTP"),
     ("berth-node", "berth-apiserver", "nodes know no HTTP"),
@@ -34,7 +36,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 
 /// Crates that the simulation links: all that they need of time, tasks and randomness is passed in.
 const DETERMINISTIC: &[&str] =
-    &["berth-api", "berth-workloads", "berth-store", "berth-registry", "berth-controllers", "berth-node", "berth-sim"];
+    &["berth-api", "berth-fieldsets", "berth-workloads", "berth-store", "berth-registry", "berth-controllers", "berth-node", "berth-sim"];
 
 /// The parts of those crates that the simulation does not build.
 const REAL_BACKENDS: &[&str] = &["crates/berth-store/src/backend/embedded"];

@@ -1,0 +1,9 @@
+//! Ownership of fields, by table and by property.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod applying;
+mod documents;
+mod properties;
+mod updating;
+mod world;
