@@ -94,7 +94,8 @@ impl Server {
         assert_eq!(connection.request("GET", "/metrics", "").await, 200);
         let metrics = String::from_utf8_lossy(&connection.body);
         let adds = metrics.lines().filter_map(|line| line.strip_prefix("workqueue_adds_total{name=\""));
-        let looks = adds.filter_map(|line| line.split_once("\"} ")).map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect();
+        let looks =
+            adds.filter_map(|line| line.split_once("\"} ")).map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect();
         assert_eq!(connection.request("GET", "/api/v1/namespaces?limit=1", "").await, 200);
         let list: Value = serde_json::from_slice(&connection.body).unwrap();
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();

@@ -2,7 +2,18 @@
 
 use berth_registry::ApiError;
 
-/// The syntax of a body or an answer.
+/// The syntax of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodySyntax {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+/// The syntax of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     /// `application/json`.
@@ -159,13 +170,15 @@ pub fn accepts_gzip(header: Option<&str>) -> bool {
 /// The syntax of a request's body. None said means JSON: `kubectl scale --current-replicas` sends no content type.
 ///
 /// # Errors
-/// A type that is not taken, protobuf and CBOR among them.
-pub fn body_syntax(content_type: Option<&str>) -> Result<Syntax, ApiError> {
+/// A type that is not taken, CBOR among them.
+pub fn body_syntax(content_type: Option<&str>) -> Result<BodySyntax, ApiError> {
     let clause = Clause::parse(content_type.unwrap_or_default());
     if clause.media_type.is_empty() || clause.is("application/json") {
-        Ok(Syntax::Json)
+        Ok(BodySyntax::Json)
     } else if clause.is("application/yaml") {
-        Ok(Syntax::Yaml)
+        Ok(BodySyntax::Yaml)
+    } else if clause.is(berth_protobuf::MEDIA_TYPE) {
+        Ok(BodySyntax::Protobuf)
     } else {
         Err(ApiError::UnsupportedMediaType { message: UNKNOWN_BODY.to_owned() })
     }
@@ -248,11 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_a_type_is_json_and_protobuf_is_refused() {
-        assert_eq!(body_syntax(None).expect("JSON"), Syntax::Json);
-        assert_eq!(body_syntax(Some("application/json; charset=utf-8")).expect("JSON"), Syntax::Json);
-        assert_eq!(body_syntax(Some("application/yaml")).expect("YAML"), Syntax::Yaml);
-        let refused = body_syntax(Some("application/vnd.kubernetes.protobuf")).expect_err("not taken");
+    fn a_body_without_a_type_is_json_and_cbor_is_refused() {
+        assert_eq!(body_syntax(None).expect("JSON"), BodySyntax::Json);
+        assert_eq!(body_syntax(Some("application/json; charset=utf-8")).expect("JSON"), BodySyntax::Json);
+        assert_eq!(body_syntax(Some("application/yaml")).expect("YAML"), BodySyntax::Yaml);
+        assert_eq!(body_syntax(Some("application/vnd.kubernetes.protobuf")).expect("protobuf"), BodySyntax::Protobuf);
+        let refused = body_syntax(Some("application/cbor")).expect_err("not taken");
         assert_eq!(refused.to_string(), UNKNOWN_BODY);
     }
 

@@ -122,7 +122,10 @@ async fn what_cannot_be_understood_is_refused_by_its_own_code() {
     let unknown = client.get("/api/v1/namespaces/default/things").await;
     assert_eq!((unknown.code.as_u16(), &unknown.json()["details"]), (404, &json!({})));
     for (content_type, body, code) in [
-        ("application/vnd.kubernetes.protobuf", "k8s\0".to_owned(), 415),
+        ("application/cbor", "\u{0}".to_owned(), 415),
+        ("application/vnd.kubernetes.protobuf", "{}".to_owned(), 400),
+        ("application/vnd.kubernetes.protobuf", "k8s\0".to_owned(), 400),
+        ("application/vnd.kubernetes.protobuf", "k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x08\n\x06\n\x04from".to_owned(), 201),
         ("application/json", "x".repeat((3 << 20) + 1), 413),
         ("application/yaml", "a: [".to_owned(), 400),
         ("application/yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: from-yaml}\n".to_owned(), 201),

@@ -5,12 +5,13 @@ use crate::{
     answer::{self, Answer},
     body::{self, ResponseBody},
     metrics::Labels,
-    negotiate::{self, Form, PatchType, Syntax},
+    negotiate::{self, BodySyntax, Form, PatchType, Syntax},
     path::{ResourcePath, Route},
     status::{Refusal, Status},
     watch::{WatchBody, WatchForm},
 };
 use berth_api::Scope;
+use berth_protobuf::DecodeError;
 use berth_registry::{
     ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, resource,
     table::Position,
@@ -226,14 +227,23 @@ async fn read_object(exchange: &Exchange<'_>, body: Incoming) -> Result<Body, Re
     Ok(Body::Json(to_json(syntax, bytes)?))
 }
 
-fn to_json(syntax: Syntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     match syntax {
-        Syntax::Json => Ok(bytes),
-        Syntax::Yaml => {
+        BodySyntax::Json => Ok(bytes),
+        BodySyntax::Protobuf => berth_protobuf::to_json(&bytes, body::REQUEST_BYTES_MAX).map_err(refused_protobuf),
+        BodySyntax::Yaml => {
             let value: Value = serde_saphyr::from_slice(&bytes)
                 .map_err(|error| ApiError::BadRequest { message: format!("error converting YAML to JSON: {error}") })?;
             Ok(value.to_string().into_bytes())
         }
+    }
+}
+
+/// As JSON, an object is held to the limit of JSON bodies.
+fn refused_protobuf(error: DecodeError) -> ApiError {
+    match error {
+        DecodeError::TooLarge { limit } => ApiError::TooLarge { message: format!("Request entity too large: limit is {limit}") },
+        error => ApiError::BadRequest { message: format!("the body of the request could not be decoded: {error}") },
     }
 }
 
@@ -311,10 +321,10 @@ mod tests {
 
     #[test]
     fn yaml_becomes_json_and_bad_yaml_is_refused() {
-        let json = to_json(Syntax::Yaml, b"metadata: {name: a}\nspec:\n  replicas: 3\n".to_vec()).expect("YAML");
+        let json = to_json(BodySyntax::Yaml, b"metadata: {name: a}\nspec:\n  replicas: 3\n".to_vec()).expect("YAML");
         assert_eq!(json, br#"{"metadata":{"name":"a"},"spec":{"replicas":3}}"#);
-        assert!(to_json(Syntax::Yaml, b"a: [".to_vec()).is_err());
-        assert!(to_json(Syntax::Yaml, b"\xff".to_vec()).is_err());
+        assert!(to_json(BodySyntax::Yaml, b"a: [".to_vec()).is_err());
+        assert!(to_json(BodySyntax::Yaml, b"\xff".to_vec()).is_err());
     }
 
     #[test]
