@@ -1,5 +1,7 @@
 //! A model world for plans: objects as JSON, pods as views, no time but what a test sets. Carries plans out action by action.
 
+mod merge;
+
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_workloads::{
     Action, Plan,
@@ -8,6 +10,7 @@ use berth_workloads::{
     view::{DeploymentView, PodPhase, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
+pub(crate) use merge::merge;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -235,25 +238,6 @@ impl World {
 /// A template that differs by its number.
 pub(crate) fn template(number: u32) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("web:{number}")}]}})
-}
-
-/// JSON merge patch (RFC 7386).
-pub(crate) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let object = target.as_object_mut().expect("made one above");
-    for (key, value) in fields {
-        if value.is_null() {
-            object.remove(key);
-        } else {
-            merge(object.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
 }
 
 struct Pods<'a> {

@@ -1,0 +1,264 @@
+//! Rolling updates, partitions, budgets, OnDelete and repair.
+
+use crate::world::{World, broken, template};
+use serde_json::{Value, json};
+
+/// A set of so many ready pods of template 1 that is given template 2.
+fn updated(spec: &Value, gates: &str) -> World {
+    let mut world = World::new(spec).with_gates(gates);
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world
+}
+
+fn partition(replicas: u32, partition: u32) -> Value {
+    json!({"replicas": replicas, "updateStrategy": {"rollingUpdate": {"partition": partition}}})
+}
+
+#[test]
+fn pods_are_replaced_one_by_one_from_the_highest() {
+    let mut world = updated(&json!({"replicas": 3}), "");
+    let mut seen = Vec::new();
+    for _ in 0..12 {
+        world.look(usize::MAX);
+        seen.push(world.short());
+        world.pass();
+    }
+    seen.dedup();
+    assert_eq!(
+        seen,
+        [
+            "web-0=1 web-1=1 web-2=1~",
+            "web-0=1 web-1=1 web-2=2",
+            "web-0=1 web-1=1~ web-2=2",
+            "web-0=1 web-1=2 web-2=2",
+            "web-0=1~ web-1=2 web-2=2",
+            "web-0=2 web-1=2 web-2=2",
+        ]
+    );
+    let status = world.view().status;
+    assert_eq!((status.current_revision == status.update_revision, status.current_replicas), (true, 3));
+    assert_eq!(world.condition("Progressing"), ("True".to_owned(), "NewRevisionAvailable".to_owned()));
+}
+
+#[test]
+fn the_status_says_what_leaves_before_it_leaves() {
+    let mut world = updated(&json!({"replicas": 2, "updateStrategy": {"rollingUpdate": null}}), "");
+    world.look(2);
+    assert_eq!(
+        (world.short().as_str(), world.view().status.current_replicas),
+        ("web-0=1 web-1=1", 1),
+        "the controller died before the delete"
+    );
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2");
+}
+
+#[test]
+fn a_partition_keeps_what_is_below_and_a_pod_that_is_lost_comes_back_as_it_was() {
+    let mut world = updated(&partition(4, 2), "");
+    world.settle();
+    assert_eq!(world.short(), "web-0=1 web-1=1 web-2=2 web-3=2");
+    assert_eq!(world.waits(), ["the partition keeps 2 pods of older templates: only ordinals from 2 are updated"]);
+    let status = world.view().status;
+    assert_eq!((status.current_replicas, status.updated_replicas, status.current_revision == status.update_revision), (2, 2, false));
+    assert_eq!(world.condition("Progressing").1, "NewRevisionAvailable");
+    for name in ["web-0", "web-3"] {
+        world.delete_pod(name);
+        world.settle();
+        assert_eq!(world.short(), "web-0=1 web-1=1 web-2=2 web-3=2");
+    }
+    world.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2 web-3=2");
+}
+
+#[test]
+fn the_partition_counts_from_the_start() {
+    let mut spec = partition(3, 2);
+    spec["ordinals"] = json!({"start": 5});
+    let mut world = updated(&spec, "");
+    world.settle();
+    assert_eq!(world.short(), "web-5=1 web-6=1 web-7=2");
+}
+
+#[test]
+fn a_partition_beyond_the_end_updates_nothing() {
+    let mut world = updated(&partition(2, 9), "");
+    world.settle();
+    assert_eq!(world.short(), "web-0=1 web-1=1");
+}
+
+#[test]
+fn a_pod_deleted_by_hand_in_the_middle_does_not_keep_the_old_template() {
+    // kubernetes#70442
+    let mut world = updated(&json!({"replicas": 3, "updateStrategy": {"rollingUpdate": null}}), "");
+    world.look(usize::MAX);
+    world.delete_pod("web-0");
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
+}
+
+#[test]
+fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
+    let mut world = World::new(&json!({"replicas": 2}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": broken(2)}}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(3)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=1 web-1=2!");
+    assert_eq!(
+        world.waits(),
+        ["waiting for web-1 to become ready, which has an older template: if it never does, delete it, or set the annotation \
+          berth.dev/repair: Revision"]
+    );
+    world.delete_pod("web-1");
+    world.settle();
+    assert_eq!(world.short(), "web-0=3 web-1=3");
+}
+
+#[test]
+fn a_parallel_set_mends_itself_where_the_gate_is_off() {
+    let mut world = World::new(&json!({"replicas": 2, "podManagementPolicy": "Parallel", "template": broken(1)}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2");
+}
+
+const BUDGET: &str = "MaxUnavailableStatefulSet=true";
+
+fn budget(replicas: u32, policy: &str, unavailable: &Value) -> Value {
+    let strategy = json!({"rollingUpdate": {"partition": 0, "maxUnavailable": unavailable}});
+    json!({"replicas": replicas, "podManagementPolicy": policy, "updateStrategy": strategy})
+}
+
+#[test]
+fn a_budget_lets_several_pods_go_at_once() {
+    for (unavailable, leaving) in [(json!(2), 2), (json!("50%"), 2), (json!("10%"), 1), (json!(9), 5)] {
+        for policy in ["OrderedReady", "Parallel"] {
+            let mut world = updated(&budget(5, policy, &unavailable), BUDGET);
+            world.look(usize::MAX);
+            let going = world.names().iter().filter(|name| world.is_going(name)).count();
+            assert_eq!(going, leaving, "{policy} {unavailable}");
+            world.settle();
+            assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2 web-3=2 web-4=2");
+        }
+    }
+}
+
+#[test]
+fn a_budget_is_used_up_by_pods_that_are_unavailable_anyway() {
+    let mut world = updated(&budget(3, "Parallel", &json!(1)), BUDGET);
+    world.edit_pod("web-0", &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1~ web-1=1 web-2=1");
+    assert_eq!(world.waits(), ["waiting for 1 of 3 pods to become available"]);
+}
+
+#[test]
+fn broken_old_pods_cost_a_parallel_set_no_budget() {
+    // kubernetes#137409
+    let mut spec = budget(3, "Parallel", &json!(1));
+    spec["template"] = broken(1);
+    let mut world = World::new(&spec).with_gates(BUDGET);
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
+}
+
+#[test]
+fn on_delete_leaves_it_to_others() {
+    let mut world = updated(&json!({"replicas": 2, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), "");
+    world.settle();
+    assert_eq!(world.short(), "web-0=1 web-1=1");
+    assert_eq!(world.waits(), ["waiting for 2 pods of older templates to be deleted by hand (OnDelete)"]);
+    assert_eq!(world.condition("Progressing"), ("Unknown".to_owned(), "WaitingForPodDeletion".to_owned()));
+    world.delete_pod("web-0");
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=1");
+    world.delete_pod("web-1");
+    world.settle();
+    assert_eq!(world.condition("Progressing").1, "NewRevisionAvailable");
+    let status = world.view().status;
+    assert_ne!(status.current_revision, status.update_revision, "as upstream 1.36, it never completes");
+}
+
+#[test]
+fn availability_is_what_the_strategy_promises() {
+    for (spec, unready, wanted) in [
+        (json!({"replicas": 3}), 1, "True"),
+        (json!({"replicas": 3}), 2, "False"),
+        (json!({"replicas": 1}), 1, "False"),
+        (json!({"replicas": 0}), 0, "True"),
+        (json!({"replicas": 3, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), 1, "False"),
+        (json!({"replicas": 3, "updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), 1, "False"),
+    ] {
+        let mut world = World::new(&spec);
+        world.settle();
+        for ordinal in 0..unready {
+            world.edit_pod(&format!("web-{ordinal}"), &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+        }
+        world.look(usize::MAX);
+        assert_eq!(world.condition("Available").0, wanted, "{spec} with {unready} unready");
+    }
+}
+
+fn with_repair(spec: &Value) -> World {
+    let mut world = World::new(spec);
+    world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
+    world
+}
+
+#[test]
+fn repair_gets_a_broken_rollout_going_again() {
+    let mut world = with_repair(&json!({"replicas": 3}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": broken(2)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=1 web-1=1 web-2=2!");
+    world.edit(&json!({"spec": {"template": template(3)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=3 web-1=3 web-2=3");
+    assert_eq!(world.reasons(), ["RepairedPod"]);
+}
+
+#[test]
+fn repair_works_where_the_very_first_revision_is_broken() {
+    for rolling in [json!(null), json!({"partition": 0})] {
+        let mut world = with_repair(&json!({"replicas": 2, "template": broken(1), "updateStrategy": {"rollingUpdate": rolling}}));
+        world.settle();
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.settle();
+        assert_eq!(world.short(), "web-0=2 web-1=2", "{rolling}");
+    }
+}
+
+#[test]
+fn repair_deletes_one_at_a_time_and_nothing_below_the_partition() {
+    let mut world = with_repair(&json!({"replicas": 3, "podManagementPolicy": "Parallel", "template": broken(1),
+        "updateStrategy": {"rollingUpdate": {"partition": 1}}}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1! web-1=1! web-2=1!~");
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1! web-1=1! web-2=1!~", "one after the other");
+    world.settle();
+    assert_eq!(world.short(), "web-0=1! web-1=2 web-2=2");
+}
+
+#[test]
+fn repair_is_of_rolling_updates_and_misspelt_it_is_told_of() {
+    let mut world = with_repair(&json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "template": broken(1)}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.settle();
+    assert_eq!(world.short(), "web-0=1!");
+    world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "revision"}}}));
+    world.settle();
+    let told = ("InvalidAnnotation".to_owned(), "berth.dev/repair is \"revision\", not \"Revision\": it is ignored".to_owned());
+    assert!(world.events.contains(&told), "{:?}", world.events);
+}

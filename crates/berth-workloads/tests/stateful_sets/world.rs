@@ -1,0 +1,344 @@
+//! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
+//! at each what must hold at every moment.
+
+use crate::merge::merge;
+use berth_api::{FeatureGates, Object};
+use berth_workloads::{
+    Action, Plan,
+    plan::{EventRecord, ObjectRef, Outcome, Wait},
+    selector::Selector,
+    stateful_set::{self, REVISION_LABEL, Roster, State, member_ordinal, ordinals},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// An object and its resource version.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) json: Value,
+    pub(crate) revision: u64,
+}
+
+impl Stored {
+    fn bytes(&self) -> Vec<u8> {
+        self.json.to_string().into_bytes()
+    }
+}
+
+/// One StatefulSet `web` and what belongs to it.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) set: Stored,
+    pub(crate) revisions: BTreeMap<String, Stored>,
+    pub(crate) claims: BTreeMap<String, Stored>,
+    pub(crate) pods: BTreeMap<String, Stored>,
+    pub(crate) now: Timestamp,
+    pub(crate) gates: FeatureGates,
+    pub(crate) events: Vec<(String, String)>,
+    writes: u64,
+}
+
+impl World {
+    /// A world with just a StatefulSet of this spec, of two pods of template 1 if it says nothing else.
+    pub(crate) fn new(spec: &Value) -> Self {
+        let mut full = json!({
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template(1), "serviceName": "web",
+            "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        });
+        merge(&mut full, spec);
+        let json = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web", "generation": 1}, "spec": full,
+        });
+        Self {
+            set: Stored { json, revision: 1 },
+            revisions: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            now: Timestamp::from_second(1_000_000).expect("a time"),
+            gates: FeatureGates::default(),
+            events: Vec::new(),
+            writes: 1,
+        }
+    }
+
+    pub(crate) fn with_gates(mut self, gates: &str) -> Self {
+        self.gates = FeatureGates::parse(gates).expect("known gates");
+        self
+    }
+
+    pub(crate) fn view(&self) -> StatefulSetView {
+        StatefulSetView::decode(&self.set.bytes(), self.set.revision).expect("a set")
+    }
+
+    pub(crate) fn pod_views(&self) -> Vec<Arc<PodView>> {
+        self.pods.values().map(|pod| Arc::new(PodView::decode(&pod.bytes(), pod.revision).expect("a pod"))).collect()
+    }
+
+    pub(crate) fn roster(&self) -> Roster {
+        let pods = self.pod_views();
+        Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by("uid-web")), self.now)
+    }
+
+    /// What the controller would do now.
+    pub(crate) fn plan(&self) -> Plan {
+        let set = self.view();
+        let revision = |stored: &Stored| Arc::new(RevisionView::decode(&stored.bytes(), stored.revision).expect("a revision"));
+        let all: Vec<_> = self.revisions.values().map(revision).collect();
+        let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
+        let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by("uid-web");
+        stateful_set::plan(&State {
+            set: &set,
+            revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
+            revision_named: &|name| all.iter().find(|revision| revision.meta.name == name).cloned(),
+            roster: &self.roster(),
+            orphans,
+            is_pod_there: &|name| self.pods.contains_key(name),
+            claim_named: &|name| {
+                self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")))
+            },
+            gates: &self.gates,
+            now: self.now,
+        })
+    }
+
+    /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
+    pub(crate) fn look(&mut self, limit: usize) -> usize {
+        let plan = self.plan();
+        let told = plan.events.iter().map(text).filter(|event| !self.events.contains(event)).collect::<Vec<_>>();
+        self.events.extend(told);
+        let actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
+        let count = actions.len().min(limit);
+        actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
+        count
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::ConfirmAlive { .. } => (),
+            Action::Create { object, events, .. } => {
+                self.create(&*object);
+                self.tell(events);
+            }
+            Action::Patch { target, patch, events, .. } => {
+                self.patch(&target, &patch);
+                self.tell(events);
+            }
+            Action::Delete { target, events, .. } => {
+                self.delete(&target);
+                self.tell(events);
+            }
+            other => panic!("not for StatefulSets: {other:?}"),
+        }
+    }
+
+    fn tell(&mut self, events: Outcome) {
+        self.events.extend(events.success.as_ref().map(text));
+    }
+
+    fn create(&mut self, object: &dyn Object) {
+        self.writes += 1;
+        let mut json = object.to_value();
+        let name = object.meta().name.clone().expect("a name");
+        json["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.writes));
+        json["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+        if object.kind() == "Pod" {
+            json["status"] = json!({"phase": "Pending"});
+            self.check_creation(&name, &json);
+        }
+        let revision = self.writes;
+        let kept = match object.kind() {
+            "Pod" => &mut self.pods,
+            "PersistentVolumeClaim" => &mut self.claims,
+            _ => &mut self.revisions,
+        };
+        assert!(kept.insert(name.clone(), Stored { json, revision }).is_none(), "{name} is there already");
+    }
+
+    /// What must hold whenever a pod is created.
+    fn check_creation(&self, name: &str, json: &Value) {
+        let set = self.view();
+        let ordinal = member_ordinal("web", name).expect("a member");
+        assert!(ordinals(&set).contains(ordinal), "{name} is not wanted");
+        let revision = json["metadata"]["labels"][REVISION_LABEL].as_str().expect("a revision");
+        assert!(self.revisions.contains_key(revision), "{name} names {revision}, which is not there");
+        for template in set.spec.volume_claim_templates.iter().flatten() {
+            let claim = format!("{}-{name}", template.metadata.name.as_deref().expect("a name"));
+            assert!(self.claims.contains_key(&claim), "{claim} is missing when {name} is created");
+        }
+        if set.spec.pod_management_policy == "OrderedReady" {
+            let roster = self.roster();
+            let below = (ordinals(&set).start..ordinal).find(|below| !roster.is_available(*below));
+            assert_eq!(below, None, "{name} is created before its predecessors are available");
+        }
+        if set.spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy") {
+            let others = self.pods.values().filter(|pod| pod.json["metadata"]["labels"][REVISION_LABEL] != revision);
+            assert_eq!(others.count(), 0, "{name} of {revision} meets pods of other revisions");
+        }
+    }
+
+    fn stored(&mut self, target: &ObjectRef) -> &mut Stored {
+        let stored = match target.resource {
+            "statefulsets" => Some(&mut self.set),
+            "pods" => self.pods.get_mut(&target.name),
+            "persistentvolumeclaims" => self.claims.get_mut(&target.name),
+            _ => self.revisions.get_mut(&target.name),
+        };
+        let stored = stored.expect("the target is there");
+        assert_eq!(stored.json["metadata"]["uid"], target.uid, "{target:?}");
+        if let Some(version) = &target.resource_version {
+            assert_eq!(*version, stored.revision.to_string(), "a write of a version that is not the last: {target:?}");
+        }
+        stored
+    }
+
+    fn patch(&mut self, target: &ObjectRef, patch: &Value) {
+        self.writes += 1;
+        let revision = self.writes;
+        let stored = self.stored(target);
+        merge(&mut stored.json, patch);
+        stored.revision = revision;
+    }
+
+    fn delete(&mut self, target: &ObjectRef) {
+        self.stored(target);
+        match target.resource {
+            "pods" => self.delete_pod(&target.name),
+            _ => drop(self.revisions.remove(&target.name)),
+        }
+    }
+
+    /// A change by the set's owner.
+    pub(crate) fn edit(&mut self, patch: &Value) {
+        self.writes += 1;
+        let before = self.set.json["spec"].clone();
+        merge(&mut self.set.json, patch);
+        self.set.revision = self.writes;
+        if self.set.json["spec"] != before {
+            let generation = self.set.json["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            self.set.json["metadata"]["generation"] = json!(generation);
+        }
+    }
+
+    /// A change of a pod by somebody else.
+    pub(crate) fn edit_pod(&mut self, name: &str, patch: &Value) {
+        self.writes += 1;
+        let pod = self.pods.get_mut(name).expect("a pod");
+        merge(&mut pod.json, patch);
+        pod.revision = self.writes;
+    }
+
+    /// Tells a pod to go; its grace period is half a minute.
+    pub(crate) fn delete_pod(&mut self, name: &str) {
+        let until = self.now + SignedDuration::from_secs(30);
+        if self.pods[name].json["metadata"]["deletionTimestamp"].is_null() {
+            self.edit_pod(name, &json!({"metadata": {"deletionTimestamp": until.to_string(), "deletionGracePeriodSeconds": 30}}));
+        }
+    }
+
+    /// A terminating pod is gone, and its claims with it that go with it.
+    pub(crate) fn gone(&mut self, name: &str) {
+        let pod = self.pods.remove(name).expect("a pod");
+        let uid = &pod.json["metadata"]["uid"];
+        let goes = |claim: &Stored| {
+            claim.json["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
+        };
+        self.claims.retain(|_, claim| !goes(claim));
+    }
+
+    /// The pod runs, and is ready now unless its template is broken.
+    pub(crate) fn start(&mut self, name: &str) {
+        let status = if self.is_broken(name) { "False" } else { "True" };
+        let is_ready = self.pods[name].json["status"]["conditions"][0]["status"] == status;
+        if !is_ready && !self.is_going(name) {
+            let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": self.now.to_string()});
+            self.edit_pod(name, &json!({"status": {"phase": "Running", "conditions": [condition]}}));
+        }
+    }
+
+    fn is_broken(&self, name: &str) -> bool {
+        self.pods[name].json["spec"]["containers"][0]["image"].as_str().is_some_and(|image| image.ends_with('!'))
+    }
+
+    pub(crate) fn is_going(&self, name: &str) -> bool {
+        !self.pods[name].json["metadata"]["deletionTimestamp"].is_null()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.pods.keys().cloned().collect()
+    }
+
+    /// Pods start, terminating ones go, and a minute passes.
+    pub(crate) fn pass(&mut self) {
+        for name in self.names() {
+            if self.is_going(&name) { self.gone(&name) } else { self.start(&name) }
+        }
+        self.now += SignedDuration::from_mins(1);
+    }
+
+    /// Lets everybody act until nobody has anything to do.
+    pub(crate) fn settle(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..400 {
+            let acted = self.look(usize::MAX);
+            self.pass();
+            quiet = if acted == 0 { quiet + 1 } else { 0 };
+            if quiet == 3 {
+                return;
+            }
+        }
+        panic!("no end: {:#?}\n{:#?}", self.plan(), self.pods.keys());
+    }
+
+    /// The revision number that each pod's label names, by name.
+    pub(crate) fn images(&self) -> BTreeMap<String, String> {
+        let image = |pod: &Stored| pod.json["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
+        self.pods.iter().map(|(name, pod)| (name.clone(), image(pod))).collect()
+    }
+
+    /// Names with images, in short: `web-0=1 web-1=2`; `~` marks those that are going.
+    pub(crate) fn short(&self) -> String {
+        let mark = |name: &str| if self.is_going(name) { "~" } else { "" };
+        let texts = self.images().into_iter().map(|(name, image)| format!("{name}={image}{}", mark(&name)));
+        texts.collect::<Vec<_>>().join(" ")
+    }
+
+    pub(crate) fn waits(&self) -> Vec<String> {
+        self.plan().waits.iter().map(Wait::to_string).collect()
+    }
+
+    pub(crate) fn condition(&self, type_: &str) -> (String, String) {
+        let conditions = self.view().status.conditions.unwrap_or_default();
+        let condition = conditions.into_iter().find(|condition| condition.type_.as_deref() == Some(type_));
+        condition.map_or_else(Default::default, |condition| (condition.status.unwrap_or_default(), condition.reason.unwrap_or_default()))
+    }
+
+    /// Reasons of the events so far that are about the set as a whole.
+    pub(crate) fn reasons(&self) -> Vec<&str> {
+        let about_pods = |reason: &&str| !reason.starts_with("Successful");
+        self.events.iter().map(|(reason, _)| reason.as_str()).filter(about_pods).collect()
+    }
+
+    /// Whether an orphan of these labels would be selected.
+    pub(crate) fn selects(&self, labels: &Value) -> bool {
+        let labels = serde_json::from_value(labels.clone()).expect("labels");
+        self.view().selector.as_ref().is_some_and(|selector: &Selector| selector.matches(&labels))
+    }
+}
+
+fn text(event: &EventRecord) -> (String, String) {
+    (event.reason.to_owned(), event.message.clone())
+}
+
+/// A template whose image is its number.
+pub(crate) fn template(number: u32) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": number.to_string()}]}})
+}
+
+/// One whose pods never become ready.
+pub(crate) fn broken(number: u32) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": format!("{number}!")}]}})
+}
