@@ -257,8 +257,8 @@ impl Roster {
     /// The highest wanted number, at least `from`, whose pod is missing or not available.
     #[must_use]
     pub fn highest_unavailable(&self, from: i64) -> Option<i64> {
-        let end = self.wanted().end;
-        let from = from.min(end);
+        let Range { start, end } = self.wanted();
+        let from = from.clamp(start, end);
         let unavailable = self.unavailable.range(from..end).next_back().copied();
         // Below the lowest gap every pod is there.
         let first_gap = self.missing().next().map_or(end, |gap| gap.max(from));

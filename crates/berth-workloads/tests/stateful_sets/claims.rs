@@ -1,1 +1,179 @@
+//! Volume claims and with whom they go.
 
+use crate::world::{Stored, World};
+use serde_json::{Value, json};
+
+fn spec(when_scaled: &str, when_deleted: &str) -> Value {
+    json!({
+        "replicas": 2, "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"tier": "db"}}, "spec": {}}, {"metadata": {"name": "log"}}],
+        "persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled, "whenDeleted": when_deleted},
+    })
+}
+
+/// Kinds of the owners of each claim.
+fn owners(world: &World) -> Vec<(String, Vec<String>)> {
+    let kind = |owner: &Value| owner["kind"].as_str().unwrap_or_default().to_owned();
+    let kinds = |claim: &Stored| claim.json["metadata"]["ownerReferences"].as_array().into_iter().flatten().map(kind).collect();
+    world.claims.iter().map(|(name, claim)| (name.clone(), kinds(claim))).collect()
+}
+
+fn owner(kind: &str, name: &str, uid: &str, controller: bool) -> Value {
+    json!({"apiVersion": if kind == "Pod" { "v1" } else { "apps/v1" }, "kind": kind, "name": name, "uid": uid, "controller": controller})
+}
+
+fn own(world: &mut World, claim: &str, owners: Value) {
+    let claim = world.claims.get_mut(claim).expect("a claim");
+    claim.json["metadata"]["ownerReferences"] = owners;
+    claim.revision += 10_000;
+}
+
+#[test]
+fn each_pod_gets_its_claims_before_it_is_created() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.look(3);
+    assert_eq!((world.claims.len(), world.pods.len()), (2, 0), "the revision and two claims");
+    world.settle();
+    assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "data-web-1", "log-web-0", "log-web-1"]);
+    assert_eq!(world.claims["data-web-0"].json["metadata"]["labels"], json!({"app": "web", "tier": "db"}));
+    let told = ("SuccessfulCreate".to_owned(), "Create Claim data-web-0 Pod web-0 in StatefulSet web success".to_owned());
+    assert!(world.events.contains(&told), "{:?}", world.events);
+    assert!(world.events.contains(&("SuccessfulCreate".to_owned(), "Create Pod web-0 in StatefulSet web successful".to_owned())));
+}
+
+#[test]
+fn the_policy_says_with_whom_claims_go() {
+    for (when_scaled, when_deleted, wanted, condemned) in [
+        ("Retain", "Retain", None, None),
+        ("Retain", "Delete", Some("StatefulSet"), Some("StatefulSet")),
+        ("Delete", "Retain", None, Some("Pod")),
+        ("Delete", "Delete", Some("StatefulSet"), Some("Pod")),
+    ] {
+        let mut world = World::new(&spec("Retain", "Retain"));
+        world.settle();
+        world.edit(&json!({"spec": spec(when_scaled, when_deleted)}));
+        world.settle();
+        let kinds = |kind: Option<&str>| kind.map(str::to_owned).into_iter().collect::<Vec<_>>();
+        assert!(owners(&world).iter().all(|(_, owners)| *owners == kinds(wanted)), "{when_scaled} {when_deleted}: {:?}", owners(&world));
+        world.edit(&json!({"spec": {"replicas": 1}}));
+        world.look(usize::MAX);
+        assert!(world.is_going("web-1"));
+        assert_eq!(owners(&world)[1], ("data-web-1".to_owned(), kinds(condemned)), "{when_scaled} {when_deleted}");
+        world.settle();
+        assert_eq!(world.claims.len(), if condemned == Some("Pod") { 2 } else { 4 });
+        world.edit(&json!({"spec": {"replicas": 2}}));
+        world.settle();
+        assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
+        world.edit(&json!({"spec": spec("Retain", "Retain")}));
+        world.settle();
+        assert!(owners(&world).iter().all(|(_, owners)| owners.is_empty()));
+    }
+}
+
+#[test]
+fn claims_of_a_condemned_pod_are_told_before_it_goes() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.edit(&json!({"spec": {"replicas": 1}}));
+    let stages = world.plan().stages;
+    assert_eq!(stages.iter().map(|stage| stage.actions.len()).collect::<Vec<_>>(), [3, 1], "two claims and the status, then the pod");
+}
+
+#[test]
+fn a_claim_of_a_former_pod_is_waited_for() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.delete_pod("web-1");
+    world.pods.remove("web-1");
+    own(&mut world, "log-web-1", json!([owner("Pod", "web-1", "former", true)]));
+    world.look(usize::MAX);
+    assert_eq!(world.waits(), ["waiting for claim log-web-1 to be gone before web-1 gets a new one"]);
+    world.claims.remove("log-web-1");
+    world.settle();
+    assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
+}
+
+#[test]
+fn a_claim_of_a_former_set_is_left_alone() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([owner("StatefulSet", "web", "former", true)]));
+    assert_eq!(world.look(usize::MAX), 0);
+}
+
+#[test]
+fn a_plain_reference_becomes_the_controllers() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([owner("StatefulSet", "web", "uid-web", false)]));
+    world.settle();
+    let owners = &world.claims["data-web-0"].json["metadata"]["ownerReferences"];
+    assert_eq!((owners.as_array().map(Vec::len), &owners[0]["controller"]), (Some(1), &json!(true)));
+}
+
+#[test]
+fn a_claim_that_another_manages_is_given_up_and_told_of() {
+    let mut world = World::new(&spec("Delete", "Delete"));
+    world.settle();
+    let others = json!([owner("Backup", "b", "uid-b", true), owner("StatefulSet", "web", "uid-web", false)]);
+    own(&mut world, "data-web-0", others);
+    world.settle();
+    assert_eq!(owners(&world)[0].1, ["Backup"]);
+    let message = "PersistentVolumeClaim data-web-0 has a conflicting OwnerReference that acts as a manging controller, \
+                   the retention policy is ignored for this claim";
+    assert!(world.events.contains(&("ConflictingController".to_owned(), message.to_owned())), "{:?}", world.events);
+    world.edit(&json!({"spec": spec("Retain", "Retain")}));
+    world.events.clear();
+    world.settle();
+    assert_eq!((owners(&world)[0].1.len(), world.reasons().len()), (1, 0), "nothing is asked of it now");
+}
+
+#[test]
+fn a_claim_that_is_being_deleted_holds_the_pod_up() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    world.delete_pod("web-0");
+    world.pods.remove("web-0");
+    world.claims.get_mut("data-web-0").expect("a claim").json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.look(usize::MAX);
+    assert!(!world.pods.contains_key("web-0"));
+    let told = ("FailedCreate".to_owned(), "Create Pod web-0 in StatefulSet web failed error: pvc data-web-0 is being deleted".to_owned());
+    assert!(world.events.contains(&told), "{:?}", world.events);
+    world.claims.remove("data-web-0");
+    world.settle();
+    assert_eq!((world.claims.len(), world.pods.len()), (4, 2));
+}
+
+#[test]
+fn a_pending_pod_gets_a_lost_claim_again() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.look(usize::MAX);
+    world.claims.remove("data-web-0");
+    world.look(usize::MAX);
+    assert!(world.claims.contains_key("data-web-0"));
+    world.settle();
+    world.claims.remove("data-web-0");
+    world.settle();
+    assert!(!world.claims.contains_key("data-web-0"), "not for one that runs");
+}
+
+#[test]
+fn volumes_that_are_not_the_claims_are_told_of() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    world.edit_pod("web-0", &json!({"spec": {"volumes": []}}));
+    world.settle();
+    assert_eq!(world.reasons(), ["FailedUpdate"]);
+}
+
+#[test]
+fn recreate_keeps_claims_and_gives_up_those_of_numbers_no_longer_wanted() {
+    let mut spec = spec("Delete", "Retain");
+    spec["updateStrategy"] = json!({"type": "Recreate", "rollingUpdate": null});
+    let mut world = World::new(&spec);
+    world.settle();
+    let uid = world.claims["data-web-0"].json["metadata"]["uid"].clone();
+    world.edit(&json!({"spec": {"replicas": 1, "template": crate::world::template(2)}}));
+    world.settle();
+    assert_eq!((world.short().as_str(), world.claims.len()), ("web-0=2", 2));
+    assert_eq!(world.claims["data-web-0"].json["metadata"]["uid"], uid);
+}
