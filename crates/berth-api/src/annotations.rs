@@ -41,6 +41,11 @@ pub const BERTH_UPDATE_STRATEGY: &str = "berth.dev/update-strategy";
 /// `Revision` on a StatefulSet with rolling updates: unready pods of an older revision that hold the update up are deleted.
 pub const BERTH_REPAIR: &str = "berth.dev/repair";
 
+/// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
+pub const CONTENT_ID: &str = "berth.dev/content-id";
+/// On a pod: the content ids that it found in its volumes when it started, `data=<id>,logs=<id>`.
+pub const CONTENT_IDS: &str = "berth.dev/content-ids";
+
 /// On a pod: how long its simulated containers take to be ready.
 pub const SIM_READY_AFTER: &str = "sim.berth.dev/ready-after";
 /// On a pod: how long its simulated containers take to stop.

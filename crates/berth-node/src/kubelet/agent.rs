@@ -5,14 +5,16 @@ use super::{
     behaviour::{Behaviour, Failure, Latencies},
     heartbeat,
     node::{self, NodeShape},
-    stage::{Stage, begin, due, step, terminating},
+    stage::{Stage, begin, due, mounted, step, terminating},
     status::{Place, ended, status},
     view::PodView,
+    volumes::{Contents, Volumes},
 };
 use crate::about::about_pod;
+use berth_api::annotations::CONTENT_IDS;
 use berth_controllers::{
     Cluster, ObjectName, ResourceName,
-    cache::{Cache, Delta, Warm},
+    cache::{Cache, Delta, ObjectKey, Warm},
     events::Recorder,
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
@@ -48,12 +50,15 @@ pub struct Nodes {
     recorder: Recorder,
     latencies: Latencies,
     queue: Queue<Uid>,
+    volumes: Volumes,
     held: Mutex<Held>,
 }
 
 #[derive(Default)]
 struct Held {
     pods: BTreeMap<Uid, HeldPod>,
+    /// Pods whose volumes are not mounted, by claim.
+    mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Pods that a newer version said not to be ready although they had been reported so.
     contradicted: BTreeSet<Uid>,
     addresses: Addresses,
@@ -68,12 +73,14 @@ struct HeldPod {
     /// The stage that the pod's status shows; `None`: unknown, so it is written.
     reported: Option<Stage>,
     address: Option<String>,
+    /// What it found in its volumes.
+    contents: Contents,
 }
 
 /// What is to be done for one pod now.
 enum Due {
     Nothing,
-    Report { pod: Arc<PodView>, stage: Stage, node: u32, address: Option<String> },
+    Report { pod: Arc<PodView>, stage: Stage, node: u32, address: Option<String>, contents: Contents },
     LetGo { pod: Arc<PodView> },
 }
 
@@ -94,18 +101,24 @@ impl Nodes {
             recorder: recorder.of("kubelet"),
             latencies,
             queue: Queue::new("node", Arc::clone(&env.clock), metrics),
+            volumes: Volumes::default(),
             held: Mutex::default(),
         });
         let pods = Arc::new(Cache::<PodView>::new(PODS));
         let own = Arc::clone(&nodes);
         pods.on_change(move |delta| own.take_in(delta));
+        let own = Arc::clone(&nodes);
+        nodes.volumes.on_change(move |claim| own.wake_users(claim));
         pods.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
+        nodes.volumes.claims.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
+        nodes.volumes.volumes.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
         heartbeat::start(&nodes, metrics);
         let env = env.clone();
         let spawner = Arc::clone(&env.spawner);
         let work = async move {
             // Only then all addresses that pods have are known as taken.
             pods.warm().await;
+            nodes.volumes.warm().await;
             nodes.queue.start(&env, "node", WORKERS, &nodes);
         };
         spawner.spawn("node", Box::pin(work));
@@ -146,12 +159,22 @@ impl Nodes {
         }
     }
 
+    fn wake_users(&self, claim: &ObjectKey) {
+        self.held().mounting.get(claim).into_iter().flatten().for_each(|uid| self.queue.add(Arc::clone(uid)));
+    }
+
     async fn work_on(&self, uid: &Uid) -> Looked {
+        if let Err(error) = self.mount(uid).await {
+            tracing::debug!(uid = &**uid, %error, "a volume could not be mounted; trying again");
+            return Looked::Failed;
+        }
         let now = self.env.clock.now();
         let (due, again) = self.held().advance(uid, now);
         let done = match due {
             Due::Nothing => Ok(()),
-            Due::Report { pod, stage, node, address } => self.report(uid, &pod, stage, node, address.as_deref()).await,
+            Due::Report { pod, stage, node, address, contents } => {
+                self.report(uid, &pod, (stage, &contents), node, address.as_deref()).await
+            }
             Due::LetGo { pod } => self.let_go(&pod).await,
         };
         match (done, again) {
@@ -165,10 +188,31 @@ impl Nodes {
         }
     }
 
-    async fn report(&self, uid: &Uid, pod: &PodView, stage: Stage, node: u32, address: Option<&str>) -> Result<(), ApiError> {
+    /// Mounts the pod's volumes, if that is what it waits for and they are there.
+    async fn mount(&self, uid: &Uid) -> Result<(), ApiError> {
+        let Some(pod) = self.held().mounting_pod(uid) else { return Ok(()) };
+        let contents = self.volumes.mount(&*self.cluster, &*self.env.rng, &pod.namespace, &pod.claims).await?;
+        if let Some(contents) = contents {
+            self.held().mounted(uid, contents, self.env.clock.now());
+        }
+        Ok(())
+    }
+
+    async fn report(
+        &self,
+        uid: &Uid,
+        pod: &PodView,
+        (stage, contents): (Stage, &Contents),
+        node: u32,
+        address: Option<&str>,
+    ) -> Result<(), ApiError> {
         let place = Place { host_ip: &node::address(node), pod_ip: address };
         let Some(status) = status(pod, &stage, &place, self.env.clock.now()) else { return Ok(()) };
-        self.patch_status(pod, status).await?;
+        let mut patch = json!({"metadata": {"uid": pod.uid}, "status": status});
+        if !contents.is_empty() {
+            patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
+        }
+        self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await?;
         self.tell(pod, &stage);
         if let Some(held) = self.held().pods.get_mut(uid) {
             held.reported = Some(stage);
@@ -178,7 +222,8 @@ impl Nodes {
 
     async fn let_go(&self, pod: &PodView) -> Result<(), ApiError> {
         if pod.has_finalizers && !pod.is_finished() {
-            self.patch_status(pod, ended(pod, self.env.clock.now())).await?;
+            let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(pod, self.env.clock.now())});
+            self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await?;
         }
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
@@ -186,11 +231,6 @@ impl Nodes {
             ..DeleteOptions::default()
         };
         self.cluster.delete(&name(pod), options).await.map(drop)
-    }
-
-    async fn patch_status(&self, pod: &PodView, status: serde_json::Value) -> Result<(), ApiError> {
-        let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
-        self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await.map(drop)
     }
 
     fn tell(&self, pod: &PodView, stage: &Stage) {
@@ -241,15 +281,49 @@ impl Held {
         let stage = begin(pod, &behaviour, now);
         // What a status shows already need not be written again.
         let reported = matches!(stage, Stage::Running { .. }).then(|| stage.clone());
-        let held = HeldPod { view: Arc::clone(pod), node, behaviour, stage, reported, address: pod.status.pod_ip.clone() };
+        if stage == Stage::Mounting {
+            for claim in claims(pod) {
+                self.mounting.entry(claim).or_default().insert(pod.uid.as_str().into());
+            }
+        }
+        let (view, address, contents) = (Arc::clone(pod), pod.status.pod_ip.clone(), Contents::default());
+        let held = HeldPod { view, node, behaviour, stage, reported, address, contents };
         self.pods.insert(pod.uid.as_str().into(), held);
         true
     }
 
     fn forget(&mut self, uid: &str) {
-        if let Some(address) = self.pods.remove(uid).and_then(|held| held.address) {
+        let Some(held) = self.pods.remove(uid) else { return };
+        self.forget_mounting(uid, &held.view);
+        if let Some(address) = held.address {
             self.addresses.give_back(&address);
         }
+    }
+
+    fn forget_mounting(&mut self, uid: &str, pod: &PodView) {
+        for claim in claims(pod) {
+            if let Some(users) = self.mounting.get_mut(&claim) {
+                users.remove(uid);
+                if users.is_empty() {
+                    self.mounting.remove(&claim);
+                }
+            }
+        }
+    }
+
+    /// The pod, if it waits for its volumes.
+    fn mounting_pod(&self, uid: &str) -> Option<Arc<PodView>> {
+        let held = self.pods.get(uid).filter(|held| held.stage == Stage::Mounting)?;
+        Some(Arc::clone(&held.view))
+    }
+
+    fn mounted(&mut self, uid: &str, contents: Contents, now: Timestamp) {
+        // It may have been told to go meanwhile.
+        let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == Stage::Mounting) else { return };
+        held.stage = mounted(&held.behaviour, now);
+        held.contents = contents;
+        let pod = Arc::clone(&held.view);
+        self.forget_mounting(uid, &pod);
     }
 
     /// Moves a pod's stage on to `now`; gives what is to be done and when to look again.
@@ -270,7 +344,8 @@ impl Held {
         if held.address.is_none() && matches!(held.stage, Stage::Running { .. } | Stage::CrashLoop { .. }) {
             held.address = Some(self.addresses.take());
         }
-        (Due::Report { pod, stage: held.stage.clone(), node: held.node, address: held.address.clone() }, again)
+        let (stage, node, address, contents) = (held.stage.clone(), held.node, held.address.clone(), held.contents.clone());
+        (Due::Report { pod, stage, node, address, contents }, again)
     }
 }
 
@@ -299,6 +374,10 @@ impl HeldPod {
     fn passes_soon(&self, now: Timestamp) -> bool {
         matches!(self.stage, Stage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
     }
+}
+
+fn claims(pod: &PodView) -> impl Iterator<Item = ObjectKey> + '_ {
+    pod.claims.values().map(|claim| ObjectKey::new(&pod.namespace, claim))
 }
 
 fn name(pod: &PodView) -> ObjectName {

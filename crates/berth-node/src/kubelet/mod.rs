@@ -8,6 +8,7 @@ mod node;
 mod stage;
 mod status;
 mod view;
+mod volumes;
 
 pub use agent::Nodes;
 pub use behaviour::{Behaviour, Failure, Latencies};

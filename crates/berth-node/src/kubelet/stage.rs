@@ -10,6 +10,8 @@ use jiff::Timestamp;
 /// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Taken on, its volumes not mounted: some claim has none, or is being deleted. Does not end by time.
+    Mounting,
     /// Taken on, its containers not started.
     Creating {
         /// When they start.
@@ -61,13 +63,20 @@ pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
     if pod.deletion_deadline.is_some() {
         return terminating(pod, behaviour, now);
     }
-    let Some(start) = pod.status.start_time.as_ref().map(|time| time.0) else { return taken_on(behaviour, now) };
+    let start = pod.status.start_time.as_ref().map(|time| time.0);
     match pod.status.container_statuses.iter().find_map(|status| status.state.as_ref()) {
         Some(state) if state.running.is_some() => running_on(pod, behaviour, state, now),
         // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
         _ if pod.status.restarts() > 0 => crash_loop(now, now, pod.status.restarts().unsigned_abs()),
-        _ => taken_on(behaviour, start),
+        _ if !pod.claims.is_empty() => Stage::Mounting,
+        _ => taken_on(behaviour, start.unwrap_or(now)),
     }
+}
+
+/// The stage that follows [`Stage::Mounting`].
+#[must_use]
+pub(super) fn mounted(behaviour: &Behaviour, now: Timestamp) -> Stage {
+    taken_on(behaviour, now)
 }
 
 fn taken_on(behaviour: &Behaviour, at: Timestamp) -> Stage {
@@ -106,7 +115,7 @@ pub fn due(stage: &Stage) -> Option<Timestamp> {
         Stage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
         Stage::CrashLoop { again_at, .. } => Some(*again_at),
         Stage::Terminating { gone_at } => Some(*gone_at),
-        Stage::Stuck { .. } | Stage::Gone => None,
+        Stage::Mounting | Stage::Stuck { .. } | Stage::Gone => None,
     }
 }
 
@@ -120,7 +129,7 @@ pub fn step(stage: &Stage, behaviour: &Behaviour, probed: bool, now: Timestamp) 
         Stage::Running { since, crashes_at, restarts, .. } => Stage::Running { since, ready_at: None, ready: true, crashes_at, restarts },
         Stage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
         Stage::Terminating { .. } => Stage::Gone,
-        Stage::Stuck { .. } | Stage::Gone => return None,
+        Stage::Mounting | Stage::Stuck { .. } | Stage::Gone => return None,
     })
 }
 
@@ -169,6 +178,7 @@ mod tests {
 
     fn shown(stage: &Stage) -> String {
         match stage {
+            Stage::Mounting => "mounting".to_owned(),
             Stage::Creating { .. } => "creating".to_owned(),
             Stage::Stuck { failure } => format!("stuck {failure:?}"),
             Stage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),

@@ -75,7 +75,7 @@ fn conditions(pod: &PodView, stage: &Stage, now: Timestamp) -> Vec<PodCondition>
         Stage::CrashLoop { crashed, .. } => (false, *crashed),
         _ => (false, now),
     };
-    let created = !matches!(stage, Stage::Creating { .. } | Stage::Stuck { failure: Failure::Pending });
+    let created = !matches!(stage, Stage::Mounting | Stage::Creating { .. } | Stage::Stuck { failure: Failure::Pending });
     set(&mut conditions, "PodReadyToStartContainers", created, None, "", now);
     set(&mut conditions, "Initialized", true, None, "", now);
     for type_ in ["Ready", "ContainersReady"] {

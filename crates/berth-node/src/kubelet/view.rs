@@ -9,6 +9,7 @@ use berth_api::{
     },
 };
 use berth_controllers::{RawObject, cache::View};
+use berth_workloads::volume_binding::view::{PodVolume, claims_of};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::{collections::BTreeMap, time::Duration};
@@ -30,6 +31,8 @@ pub struct PodView {
     pub has_finalizers: bool,
     /// Its containers.
     pub containers: Vec<ContainerView>,
+    /// Names of claims by the names of the volumes that they are mounted as.
+    pub claims: BTreeMap<String, String>,
     /// `sim.berth.dev/ready-after`.
     pub ready_after: Option<Duration>,
     /// `sim.berth.dev/terminates-after`.
@@ -116,6 +119,7 @@ struct Wire {
 struct WireSpec {
     node_name: String,
     containers: Vec<ContainerView>,
+    volumes: Option<Vec<PodVolume>>,
 }
 
 impl View for PodView {
@@ -130,6 +134,7 @@ impl View for PodView {
             deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
             has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             containers: wire.spec.containers,
+            claims: claims_of(&wire.spec.volumes.unwrap_or_default()),
             ready_after: duration(&annotations, SIM_READY_AFTER),
             terminates_after: duration(&annotations, SIM_TERMINATES_AFTER),
             fails: annotations.get(SIM_FAILS).and_then(|text| Failure::parse(text)),

@@ -2,9 +2,12 @@
 
 use super::{
     affinity::shuns,
+    claims::{ByClaim, Claims, Verdict},
     fit::{Misfit, NodeState},
     view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodView},
 };
+use berth_controllers::cache::ObjectKey;
+use berth_workloads::volume_binding::{ClaimView, ClassView};
 use jiff::Timestamp;
 use std::{
     cmp::Reverse,
@@ -24,6 +27,11 @@ pub struct Board {
     waiting: BTreeMap<Order, Arc<PodView>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
     parked: BTreeMap<String, Arc<PodView>>,
+    /// Pods that one of their claims holds up; they wait again when something happens to any of these.
+    held: ByClaim,
+    /// Pods that have a place and are bound to it as soon as their claims have volumes. They wait as well when a claim has changed.
+    mounting: ByClaim,
+    claims: Claims,
     /// How many placed pods shun others beyond their own node.
     wide_terms: usize,
 }
@@ -44,6 +52,8 @@ type Order = (Reverse<i32>, Option<Timestamp>, String, String, String);
 pub enum Placement {
     /// It fits there; it counts as being there from now on.
     Node(Arc<PodView>, String),
+    /// As `Node`, but these claims must be told of the node first: it is bound when they have volumes.
+    Volumes(Arc<PodView>, String, Vec<Arc<ClaimView>>),
     /// It fits nowhere: a sentence for people.
     Nowhere(Arc<PodView>, String),
 }
@@ -60,6 +70,9 @@ impl Board {
         }
         let ours = pod.scheduler_name.is_empty() || pod.scheduler_name == DEFAULT_SCHEDULER;
         if !ours || pod.gated || pod.deleting {
+            if self.mounting.contains(&pod.uid) {
+                return self.remove_pod(&pod);
+            }
             return self.unqueue(&pod);
         }
         // A pod that is about to be bound needs no second look, nor does a parked one that asks for what it asked before.
@@ -98,11 +111,51 @@ impl Board {
     /// Takes in that a node is gone.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
+        let is_there = |pod: &PodView| self.places.get(&pod.uid).is_some_and(|place| place.node == name);
+        let stranded: Vec<Arc<PodView>> = self.mounting.iter().filter(|pod| is_there(pod)).cloned().collect();
+        stranded.iter().for_each(|pod| self.give_back(pod));
+    }
+
+    /// Takes in a claim's new version.
+    pub fn set_claim(&mut self, claim: Arc<ClaimView>) {
+        let key = ObjectKey::new(&claim.meta.namespace, &claim.meta.name);
+        self.claims.set_claim(claim);
+        self.claim_changed(&key);
+    }
+
+    /// Takes in that a claim is gone.
+    pub fn remove_claim(&mut self, claim: &ClaimView) {
+        let key = ObjectKey::new(&claim.meta.namespace, &claim.meta.name);
+        self.claims.remove_claim(&key);
+        self.claim_changed(&key);
+    }
+
+    /// Takes in a storage class' new version.
+    pub fn set_class(&mut self, class: &ClassView) {
+        if self.claims.set_class(class) {
+            let held = std::mem::take(&mut self.held);
+            held.iter().for_each(|pod| _ = self.waiting.insert(order(pod), Arc::clone(pod)));
+        }
+    }
+
+    /// Takes in that a storage class is gone.
+    pub fn remove_class(&mut self, class: &ClassView) {
+        self.claims.remove_class(&class.meta.name);
+    }
+
+    /// Lets pods wait again that the claim held up, or that are about to mount it.
+    fn claim_changed(&mut self, key: &ObjectKey) {
+        for pod in self.held.users(key) {
+            self.held.remove(&pod.uid);
+            self.waiting.insert(order(&pod), pod);
+        }
+        self.mounting.users(key).into_iter().for_each(|pod| _ = self.waiting.insert(order(&pod), pod));
     }
 
     /// Takes back a decision that could not be carried out; the pod waits again, unless it is bound or gone by now.
     pub fn give_back(&mut self, pod: &Arc<PodView>) {
         if self.places.get(&pod.uid).is_some_and(|place| !place.bound) && self.vacate(&pod.uid) {
+            self.mounting.remove(&pod.uid);
             self.waiting.insert(order(pod), Arc::clone(pod));
         }
     }
@@ -119,17 +172,53 @@ impl Board {
     }
 
     fn decide_next(&mut self) -> Option<Placement> {
-        let (_, pod) = self.waiting.pop_first()?;
-        Some(match self.find(&pod) {
-            Ok(node) => {
-                self.place(&pod, &node, false);
-                Placement::Node(pod, node)
+        loop {
+            let (_, pod) = self.waiting.pop_first()?;
+            let delayed = match self.claims.verdict(&pod) {
+                Verdict::Held { why } => return Some(self.hold(pod, &why)),
+                Verdict::Placeable { delayed } => delayed,
+            };
+            if self.mounting.contains(&pod.uid) {
+                match self.bind_mounted(&pod, &delayed) {
+                    Some(placement) => return Some(placement),
+                    None => continue,
+                }
             }
-            Err(message) => {
-                self.parked.insert(pod.uid.clone(), Arc::clone(&pod));
-                Placement::Nowhere(pod, message)
-            }
-        })
+            return Some(match self.find(&pod) {
+                Ok(node) => {
+                    self.place(&pod, &node, false);
+                    if delayed.is_empty() {
+                        Placement::Node(pod, node)
+                    } else {
+                        self.mounting.insert(Arc::clone(&pod));
+                        Placement::Volumes(pod, node, delayed)
+                    }
+                }
+                Err(message) => {
+                    self.parked.insert(pod.uid.clone(), Arc::clone(&pod));
+                    Placement::Nowhere(pod, message)
+                }
+            });
+        }
+    }
+
+    /// A claim of the pod cannot be used: the pod gives up its place, if it had one.
+    fn hold(&mut self, pod: Arc<PodView>, why: &str) -> Placement {
+        if self.mounting.remove(&pod.uid).is_some() && self.vacate(&pod.uid) {
+            self.unpark();
+        }
+        self.held.insert(Arc::clone(&pod));
+        Placement::Nowhere(pod, format!("0/{} nodes are available: {why}.", self.nodes.len()))
+    }
+
+    /// The pod has a place, and all its claims have volumes now, or not yet.
+    fn bind_mounted(&mut self, pod: &Arc<PodView>, delayed: &[Arc<ClaimView>]) -> Option<Placement> {
+        if !delayed.is_empty() {
+            return None;
+        }
+        self.mounting.remove(&pod.uid);
+        let place = self.places.get(&pod.uid)?;
+        Some(Placement::Node(Arc::clone(pod), place.node.clone()))
     }
 
     /// The emptiest node that can take the pod; the one with fewer pods, then the first by name, if several are alike.
@@ -207,6 +296,8 @@ impl Board {
     fn unqueue(&mut self, pod: &PodView) {
         self.waiting.remove(&order(pod));
         self.parked.remove(&pod.uid);
+        self.mounting.remove(&pod.uid);
+        self.held.remove(&pod.uid);
     }
 
     fn unpark(&mut self) {
@@ -230,7 +321,8 @@ impl Board {
                 return Err(format!("{name}: {} of {resource} are taken, it has {has}", node.used.get(resource)));
             }
         }
-        let queued: BTreeSet<&str> = self.waiting.values().chain(self.parked.values()).map(|pod| pod.uid.as_str()).collect();
+        let waiting = self.waiting.values().filter(|pod| !self.mounting.contains(&pod.uid));
+        let queued: BTreeSet<&str> = waiting.chain(self.parked.values()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
         self.places.keys().find(|uid| queued.contains(uid.as_str())).map_or(Ok(()), |uid| Err(format!("pod {uid} is placed and waits")))
     }
 }
@@ -256,6 +348,7 @@ mod tests {
         Selector,
         k8s_openapi::api::core::v1::{Taint, Toleration},
     };
+    use serde_json::json;
 
     fn node(name: &str, cpu: i64) -> NodeView {
         let labels = BTreeMap::from([(HOSTNAME.to_owned(), name.to_owned()), ("zone".to_owned(), "z".to_owned())]);
@@ -299,6 +392,7 @@ mod tests {
             .into_iter()
             .map(|placement| match placement {
                 Placement::Node(pod, node) => format!("{}@{node}", pod.name),
+                Placement::Volumes(pod, node, claims) => format!("{}@{node} with {} claims", pod.name, claims.len()),
                 Placement::Nowhere(pod, why) => format!("{}: {why}", pod.name),
             })
             .collect()
@@ -393,5 +487,92 @@ mod tests {
     fn higher_priority_is_placed_first() {
         let urgent = PodView { priority: 10, ..pod("p-2", 100) };
         check(vec![node("a", 100)], vec![pod("p-1", 100), urgent], &["p-2@a", "p-1: 0/1 nodes are available: 1 Insufficient cpu."]);
+    }
+
+    fn claim(name: &str, json: serde_json::Value) -> Arc<ClaimView> {
+        let mut claim = json!({"metadata": {"name": name, "uid": name, "annotations": {}}, "spec": {}, "status": {"phase": "Pending"}});
+        for (member, values) in json.as_object().into_iter().flatten() {
+            values.as_object().into_iter().flatten().for_each(|(key, value)| claim[member][key] = value.clone());
+        }
+        Arc::new(ClaimView::decode(claim.to_string().as_bytes(), 1).expect("a claim"))
+    }
+
+    fn bound(name: &str) -> Arc<ClaimView> {
+        claim(
+            name,
+            json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}),
+        )
+    }
+
+    fn using(mut pod: PodView, claims: &[&str]) -> Arc<PodView> {
+        pod.claims = claims.iter().map(|claim| (*claim).to_owned()).collect();
+        Arc::new(pod)
+    }
+
+    fn waiting_class() -> ClassView {
+        let class = json!({"metadata": {"name": "late"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer"});
+        ClassView::decode(class.to_string().as_bytes(), 1).expect("a class")
+    }
+
+    #[test]
+    fn a_pod_waits_for_its_claims_and_only_for_them() {
+        let mut board = check(vec![node("a", 1000)], vec![], &[]);
+        board.set_pod(using(pod("p-1", 100), &["data", "logs"]));
+        assert_eq!(decided(&mut board), [r#"p-1: 0/1 nodes are available: persistentvolumeclaim "data" not found."#]);
+        board.set_claim(claim("data", json!({})));
+        assert_eq!(decided(&mut board), ["p-1: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."]);
+        board.set_node(Arc::new(node("b", 1000)));
+        board.set_claim(bound("other"));
+        assert_eq!(decided(&mut board), Vec::<String>::new(), "neither nodes nor other claims help");
+        board.set_claim(bound("data"));
+        assert_eq!(decided(&mut board), [r#"p-1: 0/2 nodes are available: persistentvolumeclaim "logs" not found."#]);
+        board.set_claim(bound("logs"));
+        assert_eq!(decided(&mut board), ["p-1@a"]);
+        board.set_claim(claim("gone", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})));
+        board.set_claim(claim("lost", json!({"spec": {"volumeName": "v"}, "status": {"phase": "Lost"}})));
+        board.set_pod(using(pod("p-2", 100), &["gone"]));
+        board.set_pod(using(pod("p-3", 100), &["lost"]));
+        let expected = [
+            r#"p-2: 0/2 nodes are available: persistentvolumeclaim "gone" is being deleted."#,
+            r#"p-3: 0/2 nodes are available: persistentvolumeclaim "lost" bound to non-existent persistentvolume "v"."#,
+        ];
+        assert_eq!(decided(&mut board), expected);
+    }
+
+    #[test]
+    fn a_claim_that_waits_for_a_node_is_told_of_it_before_its_pod_is_bound() {
+        let mut board = check(vec![node("a", 1000), node("b", 500)], vec![], &[]);
+        let late = |annotations: serde_json::Value| {
+            claim("data", json!({"metadata": {"annotations": annotations}, "spec": {"storageClassName": "late"}}))
+        };
+        board.set_claim(late(json!({})));
+        board.set_pod(using(pod("p-1", 900), &["data"]));
+        assert_eq!(decided(&mut board), ["p-1: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."]);
+        board.set_class(&waiting_class());
+        assert_eq!(decided(&mut board), ["p-1@a with 1 claims"]);
+        board.set_claim(late(json!({"volume.kubernetes.io/selected-node": "a"})));
+        board.set_pod(Arc::new(pod("p-2", 900)));
+        let full = "p-2: 0/2 nodes are available: 2 Insufficient cpu.";
+        assert_eq!(decided(&mut board), [full], "the place is kept while the volume is made");
+        board.remove_node("a");
+        board.set_node(Arc::new(node("c", 2000)));
+        assert_eq!(decided(&mut board), ["p-1@c with 1 claims", "p-2@c"], "a node that goes gives its pods back");
+        board.set_claim(bound("data"));
+        assert_eq!(decided(&mut board), ["p-1@c"]);
+        assert_eq!(decided(&mut board), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_while_its_volume_is_made_gives_its_place_up() {
+        let mut board = check(vec![node("a", 1000)], vec![], &[]);
+        board.set_class(&waiting_class());
+        board.set_claim(claim("data", json!({"spec": {"storageClassName": "late"}})));
+        board.set_pod(using(pod("p-1", 900), &["data"]));
+        board.set_pod(Arc::new(pod("p-2", 900)));
+        assert_eq!(decided(&mut board), ["p-1@a with 1 claims", "p-2: 0/1 nodes are available: 1 Insufficient cpu."]);
+        board.set_pod(using(PodView { deleting: true, ..pod("p-1", 900) }, &["data"]));
+        assert_eq!(decided(&mut board), ["p-2@a"]);
+        board.set_claim(bound("data"));
+        assert_eq!(decided(&mut board), Vec::<String>::new());
     }
 }

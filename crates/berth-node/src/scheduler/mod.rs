@@ -2,6 +2,7 @@
 
 mod affinity;
 mod board;
+mod claims;
 mod fit;
 mod run;
 mod view;

@@ -11,10 +11,14 @@ use berth_controllers::{
     cache::{Cache, Delta, Warm},
     events::Recorder,
     metrics::Metrics,
+    volume_binder::{CLAIMS, CLASSES, ClassCache},
 };
 use berth_registry::{ApiError, Subresource};
 use berth_store::env::Env;
-use berth_workloads::plan::Severity;
+use berth_workloads::{
+    plan::Severity,
+    volume_binding::{ClaimView, ClassView, SELECTED_NODE},
+};
 use event_listener::Event;
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -54,40 +58,41 @@ impl Scheduler {
         let pods = Arc::new(Cache::<PodView>::new(PODS));
         let nodes = Arc::new(Cache::<NodeView>::new(NODES));
         let own = Arc::clone(&scheduler);
-        pods.on_change(move |delta| own.take_in_pod(delta));
+        pods.on_change(move |delta| own.take_in(delta, Board::set_pod, Board::remove_pod));
         let own = Arc::clone(&scheduler);
-        nodes.on_change(move |delta| own.take_in_node(delta));
-        nodes.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
-        pods.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
-        env.spawner.spawn("scheduler", Box::pin(async move { scheduler.run(&*pods, &*nodes).await }));
+        nodes.on_change(move |delta| own.take_in(delta, Board::set_node, |board, node| board.remove_node(&node.name)));
+        let (claims, classes) = (Arc::new(Cache::<ClaimView>::new(CLAIMS)), Arc::new(ClassCache::new(CLASSES)));
+        let own = Arc::clone(&scheduler);
+        claims.on_change(move |delta| own.take_in(delta, Board::set_claim, Board::remove_claim));
+        let own = Arc::clone(&scheduler);
+        classes.on_change(move |delta| own.take_in(delta, |board, class: Arc<ClassView>| board.set_class(&class), Board::remove_class));
+        let (cluster, spawner) = (cluster.as_ref(), env.spawner.as_ref());
+        nodes.start(cluster, spawner, metrics);
+        pods.start(cluster, spawner, metrics);
+        claims.start(cluster, spawner, metrics);
+        classes.start(cluster, spawner, metrics);
+        spawner.spawn("scheduler", Box::pin(async move { scheduler.run([&*classes, &*claims, &*nodes, &*pods]).await }));
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_in_pod(&self, delta: &Delta<PodView>) {
+    /// Puts a change onto the board.
+    fn take_in<V>(&self, delta: &Delta<V>, set: impl FnOnce(&mut Board, Arc<V>), remove: impl FnOnce(&mut Board, &V)) {
         match delta {
-            Delta { new: Some(pod), .. } => self.board().set_pod(Arc::clone(pod)),
-            Delta { old: Some(pod), new: None } => self.board().remove_pod(pod),
+            Delta { new: Some(new), .. } => set(&mut self.board(), Arc::clone(new)),
+            Delta { old: Some(old), new: None } => remove(&mut self.board(), old),
             Delta { old: None, new: None } => (),
         }
         self.changed.notify(1);
     }
 
-    fn take_in_node(&self, delta: &Delta<NodeView>) {
-        match delta {
-            Delta { new: Some(node), .. } => self.board().set_node(Arc::clone(node)),
-            Delta { old: Some(node), new: None } => self.board().remove_node(&node.name),
-            Delta { old: None, new: None } => (),
-        }
-        self.changed.notify(1);
-    }
-
-    async fn run(&self, pods: &dyn Warm, nodes: &dyn Warm) {
+    async fn run(&self, caches: [&dyn Warm; 4]) {
         // What is bound already must be on the board before the first decision.
-        nodes.warm().await;
-        pods.warm().await;
+        for cache in caches {
+            cache.warm().await;
+        }
         loop {
             let changed = self.changed.listen();
             let placements = self.board().decide(BATCH);
@@ -102,6 +107,7 @@ impl Scheduler {
     async fn carry_out(&self, placement: Placement) {
         match placement {
             Placement::Node(pod, node) => self.bind(&pod, &node).await,
+            Placement::Volumes(pod, node, claims) => self.select_node(&pod, &node, &claims).await,
             Placement::Nowhere(pod, message) => self.report(&pod, &message).await,
         }
     }
@@ -112,15 +118,30 @@ impl Scheduler {
                 let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
                 self.record(pod, Severity::Normal, "Scheduled", message);
             }
-            Err(error) => {
-                if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
-                    tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "a binding failed");
-                }
-                // By then the cache tells whether the pod is gone, bound by somebody else, or still without a node.
-                self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
-                self.board().give_back(pod);
+            Err(error) => self.give_back(pod, &error).await,
+        }
+    }
+
+    /// Tells the claims that they get their volumes for pods of that node. The pod is bound when they have them.
+    async fn select_node(&self, pod: &Arc<PodView>, node: &str, claims: &[Arc<ClaimView>]) {
+        for claim in claims.iter().filter(|claim| claim.selected_node() != Some(node)) {
+            let name = ObjectName { resource: CLAIMS, namespace: claim.meta.namespace.clone(), name: claim.meta.name.clone() };
+            let patch = json!({"metadata": {
+                "uid": claim.meta.uid, "resourceVersion": claim.meta.revision.to_string(), "annotations": {SELECTED_NODE: node},
+            }});
+            if let Err(error) = self.cluster.patch(&name, None, patch).await {
+                return self.give_back(pod, &error).await;
             }
         }
+    }
+
+    async fn give_back(&self, pod: &Arc<PodView>, error: &ApiError) {
+        if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
+            tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "a binding failed");
+        }
+        // By then the caches tell whether the pod is gone, bound by somebody else, or still without a node, and how its claims are.
+        self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
+        self.board().give_back(pod);
     }
 
     async fn report(&self, pod: &PodView, message: &str) {

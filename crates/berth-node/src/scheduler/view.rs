@@ -9,6 +9,7 @@ use berth_api::{
     },
 };
 use berth_controllers::{RawObject, cache::View};
+use berth_workloads::volume_binding::view::{PodVolume, claims_of};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ pub struct PodView {
     pub tolerations: Vec<Toleration>,
     /// Pods that it does not want beside itself.
     pub anti_affinity: Vec<AntiAffinityTerm>,
+    /// The claims that it uses, by name.
+    pub claims: Vec<String>,
     /// Ports of the node that it takes: (port, protocol).
     pub host_ports: Vec<(i32, String)>,
     /// The message of its condition `PodScheduled` while that is False.
@@ -199,6 +202,7 @@ struct WireSpec {
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
     affinity: Option<WireAffinity>,
+    volumes: Option<Vec<PodVolume>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -266,6 +270,7 @@ impl WirePod {
         PodView {
             requests: spec.requests(),
             host_ports: spec.host_ports(),
+            claims: claims_of(spec.volumes.as_deref().unwrap_or_default()).into_values().collect(),
             node_terms: affinity
                 .and_then(|a| a.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
                 .map_or_else(Vec::new, |terms| terms.node_selector_terms.clone()),

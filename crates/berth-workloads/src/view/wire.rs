@@ -1,6 +1,7 @@
 //! The wire's form of what the views read.
 
 use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
+use crate::volume_binding::view::{PodVolume, claims_of};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
@@ -64,20 +65,7 @@ pub(super) struct ReplicaSetSpec {
 pub(super) struct PodSpec {
     pub(super) node_name: Option<String>,
     init_containers: Option<Vec<InitContainer>>,
-    volumes: Option<Vec<Volume>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Volume {
-    name: String,
-    persistent_volume_claim: Option<ClaimSource>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ClaimSource {
-    claim_name: String,
+    volumes: Option<Vec<PodVolume>>,
 }
 
 #[derive(Deserialize)]
@@ -129,8 +117,7 @@ struct Waiting {
 
 impl PodSpec {
     pub(super) fn claims(&self) -> BTreeMap<String, String> {
-        let claim = |volume: &Volume| Some((volume.name.clone(), volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
-        self.volumes.iter().flatten().filter_map(claim).collect()
+        claims_of(self.volumes.as_deref().unwrap_or_default())
     }
 
     pub(super) fn sidecar_restarts(&self, status: &PodStatus) -> i32 {

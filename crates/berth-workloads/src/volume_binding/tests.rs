@@ -1,1 +1,292 @@
+//! Plans of claims and volumes, as text.
 
+use super::{
+    claim,
+    view::{ClaimUserView, ClaimView, ClassView, VolumeView},
+    volume,
+};
+use crate::plan::{Action, Plan};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+/// A claim of the class `fast` for 2Gi, changed by `change`.
+fn claim(change: Value) -> ClaimView {
+    let claim = json!({
+        "metadata": {"namespace": "ns", "name": "data", "uid": "c", "finalizers": ["kubernetes.io/pvc-protection"]},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}, "storageClassName": "fast", "volumeMode": "Filesystem",
+        },
+        "status": {"phase": "Pending"},
+    });
+    ClaimView::decode(changed(claim, change).to_string().as_bytes(), 7).expect("a claim")
+}
+
+/// An available volume `v` of the class `fast` with 2Gi, changed by `change`.
+fn volume(change: Value) -> VolumeView {
+    let volume = json!({
+        "metadata": {"name": "v", "uid": "v", "labels": {"disk": "ssd"}, "finalizers": ["kubernetes.io/pv-protection"]},
+        "spec": {
+            "accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "capacity": {"storage": "2Gi"}, "storageClassName": "fast",
+            "volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain",
+        },
+        "status": {"phase": "Available"},
+    });
+    VolumeView::decode(changed(volume, change).to_string().as_bytes(), 9).expect("a volume")
+}
+
+fn class(change: Value) -> ClassView {
+    let class = json!({"metadata": {"name": "fast"}, "provisioner": "berth.dev/simulated", "reclaimPolicy": "Retain"});
+    ClassView::decode(changed(class, change).to_string().as_bytes(), 1).expect("a class")
+}
+
+fn user(name: &str, node: &str) -> ClaimUserView {
+    let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": node}});
+    ClaimUserView::decode(pod.to_string().as_bytes(), 1).expect("a pod")
+}
+
+/// A JSON merge patch.
+fn changed(mut value: Value, change: Value) -> Value {
+    let Value::Object(change) = change else { return change };
+    for (key, new) in change {
+        let old = value.get(&key).cloned().unwrap_or_else(|| json!({}));
+        value[key] = changed(old, new);
+    }
+    value
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).expect("small")
+}
+
+fn state<'a>(claim: &'a ClaimView, class: Option<&'a ClassView>) -> claim::State<'a> {
+    claim::State {
+        claim,
+        class,
+        named: None,
+        reserved: Vec::new(),
+        free: Vec::new(),
+        users: Vec::new(),
+        is_all_known: true,
+        provisioning_since: at(100),
+        provision_latency: SignedDuration::from_secs(10),
+        now: at(100),
+    }
+}
+
+fn shown(plan: &Plan) -> Vec<String> {
+    let action = |action: &Action| match action {
+        Action::Patch { target, subresource: None, patch, .. } => {
+            format!("{} @{}: {patch}", target.name, target.resource_version.as_deref().unwrap_or("any"))
+        }
+        Action::Patch { target, patch, .. } => format!("{} status: {}", target.name, patch["status"]),
+        Action::Create { object, .. } => format!("create {}", object.meta().name.as_deref().unwrap_or_default()),
+        Action::Delete { target, .. } => format!("delete {} @{}", target.name, target.resource_version.as_deref().unwrap_or("any")),
+        Action::ConfirmGone { target } => format!("confirm {} {} gone", target.name, target.uid),
+        other => format!("{other:?}"),
+    };
+    let events = plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message));
+    let again = plan.look_again.map(|at| format!("again at {at}"));
+    plan.stages.iter().flat_map(|stage| &stage.actions).map(action).chain(events).chain(again).collect()
+}
+
+fn check_claim(state: &claim::State<'_>, expected: &[&str]) {
+    assert_eq!(shown(&claim::plan(state)), expected);
+}
+
+fn check_volume(volume: VolumeView, claim: Option<ClaimView>, expected: &[&str]) {
+    assert_eq!(shown(&volume::plan(&volume::State { volume: &volume, claim: claim.as_ref() })), expected);
+}
+
+const NAMED: &str = r#"data @7: {"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes"}},"spec":{"volumeName":"v"}}"#;
+const RESERVED: &str = concat!(
+    r#"v @9: {"metadata":{"annotations":{"pv.kubernetes.io/bound-by-controller":"yes"}},"spec":{"claimRef":"#,
+    r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","name":"data","namespace":"ns","resourceVersion":"7","uid":"c"}}}"#
+);
+const BOUND: &str = r#"data status: {"accessModes":["ReadWriteOnce","ReadOnlyMany"],"capacity":{"storage":"2Gi"},"phase":"Bound"}"#;
+
+#[test]
+fn a_claim_takes_the_smallest_volume_that_will_do() {
+    let (claim, class) = (claim(json!({})), class(json!({})));
+    let (good, large) = (volume(json!({})), volume(json!({"metadata": {"name": "large"}, "spec": {"capacity": {"storage": "3Gi"}}})));
+    let unfit = [
+        json!({"spec": {"capacity": {"storage": "1Gi"}}}),
+        json!({"spec": {"accessModes": ["ReadOnlyMany"]}}),
+        json!({"spec": {"volumeMode": "Block"}}),
+        json!({"spec": {"storageClassName": "slow"}}),
+        json!({"spec": {"claimRef": {"name": "other", "namespace": "ns"}}}),
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        json!({"status": {"phase": "Pending"}}),
+    ]
+    .map(volume);
+    let free: Vec<&VolumeView> = unfit.iter().chain([&large, &good]).collect();
+    check_claim(&claim::State { free, ..state(&claim, Some(&class)) }, &[RESERVED, NAMED, BOUND]);
+}
+
+#[test]
+fn a_selector_is_heeded() {
+    let class = class(json!({"provisioner": "kubernetes.io/no-provisioner"}));
+    let volume = volume(json!({}));
+    let none = "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner";
+    for (disk, expected) in [("ssd", vec![RESERVED, NAMED, BOUND]), ("tape", vec![none])] {
+        let claim = claim(json!({"spec": {"selector": {"matchLabels": {"disk": disk}}}}));
+        check_claim(&claim::State { free: vec![&volume], ..state(&claim, Some(&class)) }, &expected);
+    }
+}
+
+#[test]
+fn a_volume_that_is_reserved_comes_first_and_keeps_its_users_reference() {
+    let (claim, class) = (claim(json!({})), class(json!({"volumeBindingMode": "WaitForFirstConsumer"})));
+    let reserved = volume(json!({"metadata": {"name": "mine"}, "spec": {"claimRef": {"namespace": "ns", "name": "data"}}}));
+    let plan = claim::plan(&claim::State { reserved: vec![&reserved], free: vec![], ..state(&claim, Some(&class)) });
+    let lines = shown(&plan);
+    assert!(lines[0].starts_with(r#"mine @9: {"spec":{"claimRef":"#), "{lines:?}");
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn a_claim_goes_on_where_it_was_interrupted() {
+    let half = volume(json!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "c"}}}));
+    let unbound = claim(json!({}));
+    check_claim(&claim::State { reserved: vec![&half], ..state(&unbound, None) }, &[NAMED, BOUND]);
+    let named = claim(json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"}}));
+    check_claim(&claim::State { named: Some(&half), ..state(&named, None) }, &[BOUND]);
+    let bound = claim(json!({
+        "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"},
+        "status": {"phase": "Bound", "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"]},
+    }));
+    check_claim(&claim::State { named: Some(&half), ..state(&bound, None) }, &[]);
+}
+
+#[test]
+fn a_claim_that_names_its_volume_waits_for_it_or_is_told_why_not() {
+    let claim = claim(json!({"spec": {"volumeName": "v"}}));
+    let with = |volume: Option<&VolumeView>, expected: &[&str]| {
+        check_claim(&claim::State { named: volume, ..state(&claim, None) }, expected);
+    };
+    with(None, &[]);
+    let completed = r#"data @7: {"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes"}}}"#;
+    with(Some(&volume(json!({}))), &[RESERVED, completed, BOUND]);
+    with(
+        Some(&volume(json!({"spec": {"capacity": {"storage": "1Gi"}}}))),
+        &[r#"VolumeMismatch: Cannot bind to requested volume "v": requested PV is too small"#],
+    );
+    with(
+        Some(&volume(json!({"spec": {"storageClassName": "slow"}}))),
+        &[r#"VolumeMismatch: Cannot bind to requested volume "v": storageClassName does not match"#],
+    );
+    with(
+        Some(&volume(json!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "former"}}}))),
+        &[r#"FailedBinding: volume "v" already bound to a different claim."#],
+    );
+}
+
+#[test]
+fn making_a_volume_takes_its_time() {
+    let class = class(json!({}));
+    let fresh = claim(json!({}));
+    let lines = shown(&claim::plan(&state(&fresh, Some(&class))));
+    assert!(lines[0].contains(r#""volume.kubernetes.io/storage-provisioner":"berth.dev/simulated""#), "{lines:?}");
+    assert!(
+        lines[1].starts_with(
+            "ExternalProvisioning: Waiting for a volume to be created either by the external provisioner 'berth.dev/simulated'"
+        )
+    );
+    assert_eq!(lines[2], r#"Provisioning: External provisioner is provisioning volume for claim "ns/data""#);
+    let told = claim(json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": "berth.dev/simulated"}}}));
+    check_claim(&state(&told, Some(&class)), &["again at 1970-01-01T00:01:50Z"]);
+    let named = NAMED.replace(r#""v""#, r#""pvc-c""#);
+    let bound = r#"data status: {"accessModes":["ReadWriteOnce"],"capacity":{"storage":"2Gi"},"phase":"Bound"}"#;
+    check_claim(&claim::State { now: at(110), ..state(&told, Some(&class)) }, &["create pvc-c", &named, bound]);
+}
+
+#[test]
+fn a_claim_without_a_volume_is_told_why() {
+    let (late, foreign) = (class(json!({"volumeBindingMode": "WaitForFirstConsumer"})), class(json!({"provisioner": "example.com/disk"})));
+    let (claim_, classless) = (claim(json!({})), claim(json!({"spec": {"storageClassName": ""}})));
+    let (waiting, placed) = ([user("a", ""), user("b", "")], user("c", "node"));
+    let users = |count: usize| waiting.iter().take(count).chain([&placed]).collect();
+    let none = "FailedBinding: no persistent volumes available for this claim and no storage class is set";
+    check_claim(&state(&classless, None), &[none]);
+    check_claim(&state(&claim_, None), &[r#"ProvisioningFailed: storageclass.storage.k8s.io "fast" not found"#]);
+    let late = |count| claim::State { users: users(count), ..state(&claim_, Some(&late)) };
+    check_claim(&late(0), &["WaitForFirstConsumer: waiting for first consumer to be created before binding"]);
+    check_claim(&late(1), &["WaitForPodScheduled: waiting for pod a to be scheduled"]);
+    check_claim(&late(2), &["WaitForPodScheduled: waiting for pods a,b to be scheduled"]);
+    let told = claim(json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": "example.com/disk"}}}));
+    check_claim(&state(&told, Some(&foreign)), &[]);
+}
+
+#[test]
+fn a_claim_whose_volume_is_gone_is_lost_once_that_is_certain() {
+    let claim = claim(
+        json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}),
+    );
+    let lost = r#"data status: {"accessModes":null,"capacity":null,"phase":"Lost"}"#;
+    let gone = "ClaimLost: Bound claim has lost its PersistentVolume. Data on the volume is lost!";
+    check_claim(&claim::State { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
+    check_claim(&state(&claim, None), &[lost, gone]);
+    let others = volume(json!({"spec": {"claimRef": {"namespace": "ns", "name": "other", "uid": "o"}}}));
+    let misbound = "ClaimMisbound: Two claims are bound to the same volume, this one is bound incorrectly";
+    check_claim(&claim::State { named: Some(&others), ..state(&claim, None) }, &[lost, misbound]);
+}
+
+#[test]
+fn a_claim_in_use_is_held_back() {
+    let claim = claim(
+        json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/x", "kubernetes.io/pvc-protection"]}}),
+    );
+    let (placed, unplaced) = (user("a", "node"), user("b", ""));
+    check_claim(&claim::State { users: vec![&placed], ..state(&claim, None) }, &[]);
+    check_claim(&claim::State { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
+    let freed = r#"data @7: {"metadata":{"finalizers":["example.com/x"]}}"#;
+    check_claim(&claim::State { users: vec![&unplaced], ..state(&claim, None) }, &[freed]);
+}
+
+#[test]
+fn a_volume_shows_whose_it_is() {
+    let of = |uid: &str| json!({"spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": uid}}});
+    let phase = |phase: &str| format!(r#"v status: {{"message":null,"phase":"{phase}","reason":null}}"#);
+    check_volume(volume(json!({"status": {"phase": "Pending"}})), None, &[&phase("Available")]);
+    check_volume(volume(json!({})), None, &[]);
+    check_volume(volume(of("")), Some(claim(json!({}))), &[]);
+    check_volume(volume(of("c")), Some(claim(json!({}))), &[]);
+    check_volume(volume(of("c")), Some(claim(json!({"spec": {"volumeName": "v"}}))), &[&phase("Bound")]);
+    let elsewhere = || Some(claim(json!({"spec": {"volumeName": "other"}})));
+    check_volume(volume(of("c")), elsewhere(), &[r#"v @9: {"spec":{"claimRef":{"resourceVersion":null,"uid":null}}}"#]);
+    let chosen = changed(of("c"), json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}}));
+    let freed = r#"v @9: {"metadata":{"annotations":{"pv.kubernetes.io/bound-by-controller":null}},"spec":{"claimRef":null}}"#;
+    check_volume(volume(chosen), elsewhere(), &[freed]);
+}
+
+#[test]
+fn a_volume_without_its_claim_goes_by_its_policy() {
+    let orphan = |policy: &str, phase: &str, by: Option<&str>| {
+        let annotations = by.map_or_else(|| json!({}), |by| json!({"pv.kubernetes.io/provisioned-by": by}));
+        let spec = json!({"claimRef": {"namespace": "ns", "name": "data", "uid": "former"}, "persistentVolumeReclaimPolicy": policy});
+        volume(json!({"metadata": {"annotations": annotations}, "spec": spec, "status": {"phase": phase}}))
+    };
+    let released = ["confirm data former gone", r#"v status: {"phase":"Released"}"#];
+    let here = Some("berth.dev/simulated");
+    check_volume(orphan("Delete", "Bound", here), None, &released);
+    check_volume(orphan("Delete", "Bound", here), Some(claim(json!({}))), &released);
+    check_volume(orphan("Delete", "Released", here), None, &["delete v @9"]);
+    check_volume(orphan("Retain", "Released", here), None, &[]);
+    let message = r#"error getting deleter volume plugin for volume "v": no deletable volume plugin matched"#;
+    let failed = format!(r#"v status: {{"message":"{}","phase":"Failed"}}"#, message.replace('"', "\\\""));
+    check_volume(orphan("Delete", "Released", Some("example.com/disk")), None, &[&failed, &format!("VolumeFailedDelete: {message}")]);
+    check_volume(orphan("Delete", "Failed", None), None, &[]);
+}
+
+#[test]
+fn a_volume_is_held_back_while_it_is_bound() {
+    let deleting = |phase: &str, claim_ref: Value| {
+        volume(json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"claimRef": claim_ref}, "status": {"phase": phase},
+        }))
+    };
+    let of_data = || json!({"namespace": "ns", "name": "data", "uid": "c"});
+    check_volume(deleting("Bound", of_data()), Some(claim(json!({"spec": {"volumeName": "v"}}))), &[]);
+    let freed = r#"v @9: {"metadata":{"finalizers":[]}}"#;
+    check_volume(deleting("Released", of_data()), None, &[freed]);
+    check_volume(deleting("Available", Value::Null), None, &[freed]);
+}

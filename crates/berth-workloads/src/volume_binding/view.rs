@@ -304,7 +304,7 @@ impl ClaimUserView {
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
             meta: Meta::new(wire.metadata, revision),
-            claims: claims_of(&spec.volumes).into_values().collect(),
+            claims: claims_of(&spec.volumes.unwrap_or_default()).into_values().collect(),
             is_placed: spec.node_name.is_some_and(|node| !node.is_empty()),
         })
     }
@@ -326,9 +326,9 @@ struct PodVolumeClaim {
 
 /// The claims that a pod uses: the volume's name in the pod, and the claim's.
 #[must_use]
-pub fn claims_of(volumes: &Option<Vec<PodVolume>>) -> BTreeMap<String, String> {
+pub fn claims_of(volumes: &[PodVolume]) -> BTreeMap<String, String> {
     let claim = |volume: &PodVolume| Some((volume.name.clone(), volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
-    volumes.iter().flatten().filter_map(claim).collect()
+    volumes.iter().filter_map(claim).collect()
 }
 
 /// A quantity that cannot be parsed counts as 0: validation let none in.
