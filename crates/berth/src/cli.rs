@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Starts a whole control plane: API server, store, controllers, scheduler and simulated nodes in this one process.
     #[command(after_help = UP_EXAMPLES)]
     Up(Box<Up>),
-    /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments, and says what they wait for.
+    /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
 }

@@ -1,10 +1,11 @@
-//! `berth rollout history`: the revisions that a Deployment's ReplicaSets keep.
+//! `berth rollout history`: the revisions that a Deployment's ReplicaSets, or a StatefulSet's ControllerRevisions, keep.
 
 use super::{
     cluster::Connection,
     error::Error,
     options::{History, HistoryOutput},
     report,
+    revisions::{self, Kept},
     target::{Found, Kind},
 };
 use crate::progress::line;
@@ -19,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::core::Selector;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A ReplicaSet of a Deployment: what is read of it, and all of it.
 pub(super) struct Set {
@@ -55,8 +57,13 @@ struct Row {
     revision: i64,
     change_cause: Option<String>,
     images: Vec<String>,
-    replica_set: String,
-    /// Of the ReplicaSet: what it was made for may have come and gone since.
+    /// What keeps a Deployment's revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica_set: Option<String>,
+    /// What keeps a StatefulSet's revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller_revision: Option<String>,
+    /// Of the object that keeps it: what it was made for may have come and gone since.
     created: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Value>,
@@ -73,18 +80,26 @@ struct Listing<'a> {
 
 /// Prints the revisions, oldest first, or one of them.
 pub(super) async fn run(options: &History, connection: &Connection, workload: &Found) -> Result<(), Error> {
-    let deployment = deployment(workload)?;
-    let sets = sets(connection, workload, &deployment).await?;
-    let mut rows = rows(&sets);
+    let mut rows = match workload.kind {
+        Kind::Deployment(_) => rows(&sets(connection, workload, &deployment(workload)?).await?)?,
+        Kind::StatefulSet(_) => {
+            let kept = revisions::list(connection, workload, &revisions::stateful_set(workload)?).await?;
+            kept.iter().map(kept_row).collect()
+        }
+    };
     if rows.is_empty() {
-        return Err(workload.fault("has no rollout history: its controller has made no ReplicaSet for it"));
+        return Err(workload.fault("has no rollout history: its controller has made no revision of it"));
     }
-    if options.revision != 0 {
-        let set = sets.iter().find(|set| annotations::revision(&set.view.annotations) == Some(options.revision));
-        let set = set.ok_or_else(|| unknown_revision(workload, options.revision))?;
-        rows = vec![Row { template: Some(set.template()?), ..row(set, options.revision) }];
+    if options.revision == 0 {
+        rows.iter_mut().for_each(|row| row.template = None);
+    } else {
+        rows.retain(|row| row.revision == options.revision);
+        rows.truncate(1);
+        if rows.is_empty() {
+            return Err(unknown_revision(workload, options.revision));
+        }
     }
-    let listing = Listing { kind: "Deployment", namespace: connection.namespace(), name: &workload.name, revisions: rows };
+    let listing = Listing { kind: workload.kind.name(), namespace: connection.namespace(), name: &workload.name, revisions: rows };
     match options.output {
         Some(HistoryOutput::Json) => line(&report::json(&listing)),
         Some(HistoryOutput::Yaml) => line(&report::yaml(&listing)?),
@@ -94,12 +109,9 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
     Ok(())
 }
 
-/// The Deployment, or why there is no history of anything else.
+/// The Deployment.
 pub(super) fn deployment(workload: &Found) -> Result<DeploymentView, Error> {
-    match workload.kind {
-        Kind::Deployment(_) => workload.decode(|json| DeploymentView::decode(json, 0)),
-        Kind::StatefulSet(_) => Err(workload.fault("is a StatefulSet, whose history berth does not show yet; use kubectl rollout")),
-    }
+    workload.decode(|json| DeploymentView::decode(json, 0))
 }
 
 /// `unable to find specified revision …`.
@@ -124,22 +136,46 @@ pub(super) fn selector_text(workload: &Found, selector: Option<&LabelSelector>) 
 }
 
 /// Oldest revision first; sets without a revision have not been rolled out.
-fn rows(sets: &[Set]) -> Vec<Row> {
-    let mut rows: Vec<_> = sets.iter().filter_map(|set| Some(row(set, annotations::revision(&set.view.annotations)?))).collect();
+fn rows(sets: &[Set]) -> Result<Vec<Row>, Error> {
+    let numbered = sets.iter().filter_map(|set| Some((set, annotations::revision(&set.view.annotations)?)));
+    let mut rows = numbered.map(|(set, revision)| row(set, revision)).collect::<Result<Vec<_>, _>>()?;
     rows.sort_by(|a, b| (a.revision, &a.replica_set).cmp(&(b.revision, &b.replica_set)));
-    rows
+    Ok(rows)
 }
 
-fn row(set: &Set, revision: i64) -> Row {
-    let containers = set.view.template.spec.iter().flat_map(|spec| &spec.containers);
-    Row {
+fn row(set: &Set, revision: i64) -> Result<Row, Error> {
+    let template = set.template()?;
+    Ok(Row {
         revision,
-        change_cause: set.view.annotations.get(CHANGE_CAUSE).filter(|cause| !cause.is_empty()).cloned(),
-        images: containers.map(|container| container.image.clone().unwrap_or_default()).collect(),
-        replica_set: set.view.meta.name.clone(),
+        change_cause: cause(Some(&set.view.annotations)),
+        images: images(&template),
+        replica_set: Some(set.view.meta.name.clone()),
+        controller_revision: None,
         created: set.view.meta.created,
-        template: None,
+        template: Some(template),
+    })
+}
+
+fn kept_row(kept: &Kept) -> Row {
+    let (meta, template) = (&kept.0.metadata, kept.template());
+    Row {
+        revision: kept.number(),
+        change_cause: cause(meta.annotations.as_ref()),
+        images: images(&template),
+        replica_set: None,
+        controller_revision: meta.name.clone(),
+        created: meta.creation_timestamp.as_ref().map(|time| time.0),
+        template: Some(template),
     }
+}
+
+fn cause(annotations: Option<&BTreeMap<String, String>>) -> Option<String> {
+    annotations?.get(CHANGE_CAUSE).filter(|cause| !cause.is_empty()).cloned()
+}
+
+fn images(template: &Value) -> Vec<String> {
+    let containers = template.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+    containers.map(|container| container["image"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 fn table(rows: &[Row], now: Timestamp) -> String {
@@ -183,7 +219,7 @@ mod tests {
             set("web-a", &json!({"deployment.kubernetes.io/revision": "9", "kubernetes.io/change-cause": ""}), "web:1"),
             set("web-b", &json!({"deployment.kubernetes.io/revision": "none"}), "web:2"),
         ];
-        let text = table(&rows(&sets), "2026-01-01T00:05:00Z".parse().expect("a time"));
+        let text = table(&rows(&sets).expect("templates"), "2026-01-01T00:05:00Z".parse().expect("a time"));
         assert_eq!(
             text,
             "REVISION   CHANGE-CAUSE   IMAGES        AGE\n9          <none>         web:1,log:1   5m\n10         faster         web:3,log:1   5m"

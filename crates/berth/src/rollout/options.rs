@@ -35,13 +35,13 @@ pub(crate) enum Verb {
     /// Shows how far a rollout is and what it waits for, until it is complete.
     ///
     /// Ends with exit code 1 if the rollout exceeds its progress deadline or the time is over. Under podReplacementPolicy: TerminationComplete a
-    /// rollout is complete when the last replaced pod is gone.
+    /// rollout is complete when the last replaced pod is gone. StatefulSets are followed whatever their update strategy.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(Status),
-    /// Lists the revisions of a Deployment that can be gone back to.
+    /// Lists the revisions of a Deployment or StatefulSet that can be gone back to.
     #[command(after_help = HISTORY_EXAMPLES)]
     History(History),
-    /// Goes back to an earlier revision of a Deployment.
+    /// Goes back to an earlier revision of a Deployment or StatefulSet.
     #[command(after_help = UNDO_EXAMPLES)]
     Undo(Undo),
     /// Holds changes of a Deployment's template back until it is resumed.
@@ -69,6 +69,7 @@ impl Verb {
 
 const STATUS_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web
+  berth rollout status statefulset/db
   berth rollout status deployment/web --timeout 2m     give up after two minutes, with exit code 1
   berth rollout status deployment/web --watch=false    say how it stands, do not wait
   berth rollout status deployment/web -o json          one JSON object a line";

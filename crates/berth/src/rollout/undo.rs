@@ -1,4 +1,5 @@
-//! `berth rollout undo`: a Deployment's template and annotations as its ReplicaSet of an earlier revision has them.
+//! `berth rollout undo`: a Deployment's template and annotations as its ReplicaSet of an earlier revision has them, or a StatefulSet's template
+//! as an earlier ControllerRevision has it.
 
 use super::{
     cluster::{Connection, Keep},
@@ -6,7 +7,8 @@ use super::{
     history::{self, Set, unknown_revision},
     options::{DryRun, Undo},
     report,
-    target::Found,
+    revisions::{self, Kept},
+    target::{Found, Kind},
 };
 use crate::progress::{line, warn};
 use berth_workloads::{
@@ -18,18 +20,58 @@ use berth_workloads::{
     view::DeploymentView,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Goes back, or says why not.
 pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    match workload.kind {
+        Kind::Deployment(_) => of_deployment(options, connection, workload).await,
+        Kind::StatefulSet(_) => of_stateful_set(options, connection, workload).await,
+    }
+}
+
+async fn of_deployment(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
     let deployment = history::deployment(workload)?;
     let sets = history::sets(connection, workload, &deployment).await?;
     let set = choose(workload, &deployment, &sets, options.to_revision)?;
     let revision = annotations::revision(&set.view.annotations).unwrap_or(0);
     if same_template(&set.view.template, &deployment.spec.template) {
-        line(&format!("{} skipped rollback (current template already matches revision {revision})", workload.title()));
+        skipped(workload, revision);
         return Ok(());
     }
-    if deployment.annotations.contains_key(LAST_APPLIED) {
+    let patch = patch(&deployment, set)?;
+    write(options, connection, workload, &deployment.annotations, patch, &set.template()?).await
+}
+
+async fn of_stateful_set(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    let set = revisions::stateful_set(workload)?;
+    let kept = revisions::list(connection, workload, &set).await?;
+    let chosen = choose_kept(workload, &kept, options.to_revision)?;
+    if chosen.is_of(&set) {
+        skipped(workload, chosen.number());
+        return Ok(());
+    }
+    let template = chosen.template();
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": set.meta.uid},
+        {"op": "replace", "path": "/spec/template", "value": template},
+    ]);
+    write(options, connection, workload, &set.annotations, patch, &template).await
+}
+
+fn skipped(workload: &Found, revision: i64) {
+    line(&format!("{} skipped rollback (current template already matches revision {revision})", workload.title()));
+}
+
+async fn write(
+    options: &Undo,
+    connection: &Connection,
+    workload: &Found,
+    annotations: &BTreeMap<String, String>,
+    patch: Value,
+    template: &Value,
+) -> Result<(), Error> {
+    if annotations.contains_key(LAST_APPLIED) {
         warn(&format!(
             "Warning: resource {}/{} was previously managed with 'kubectl apply'. Rolling back will not update the {LAST_APPLIED} annotation, \
              so the next apply of its manifest undoes this rollback; bring the manifest up to date.",
@@ -37,12 +79,12 @@ pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Foun
             workload.name
         ));
     }
-    let patch = patch(&deployment, set)?;
-    let send = async |keep| connection.json_patch(workload.kind.group().api_version(), "deployments", &workload.name, patch, keep).await;
+    let kind = workload.kind;
+    let send = async |keep| connection.json_patch(kind.group().api_version(), kind.plural(), &workload.name, patch, keep).await;
     let done = match options.dry_run {
         DryRun::None => send(Keep::Yes).await.map(|()| "rolled back".to_owned())?,
         DryRun::Server => send(Keep::DryRun).await.map(|()| "rolled back (server dry run)".to_owned())?,
-        DryRun::Client => format!("rolled back (dry run)\nPod Template:\n{}", report::yaml(&set.template()?)?),
+        DryRun::Client => format!("rolled back (dry run)\nPod Template:\n{}", report::yaml(template)?),
     };
     line(&format!("{} {done}", workload.title()));
     Ok(())
@@ -63,6 +105,15 @@ fn choose<'a>(workload: &Found, deployment: &DeploymentView, sets: &'a [Set], re
         return Err(Error::Rollout(message.to_owned()));
     }
     Ok(sets.iter().find(|set| std::ptr::eq(&raw const set.view, found)).expect("it is one of them"))
+}
+
+/// The ControllerRevision to go back to; `kept` are sorted by their numbers.
+fn choose_kept<'a>(workload: &Found, kept: &'a [Kept], revision: i64) -> Result<&'a Kept, Error> {
+    match (revision, kept) {
+        (0, [.., before, _]) => Ok(before),
+        (0, _) => Err(Error::Rollout("no last revision to roll back to".to_owned())),
+        _ => kept.iter().find(|kept| kept.number() == revision).ok_or_else(|| unknown_revision(workload, revision)),
+    }
 }
 
 /// What kubectl sends, guarded by the uid.
@@ -151,5 +202,20 @@ mod tests {
         assert_eq!(choose(&sets[..1], 0, &running), Err("no rollout history found for deployment \"web\"".to_owned()));
         let text = "you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again";
         assert_eq!(choose(&sets, 3, &paused), Err(text.to_owned()));
+    }
+
+    #[test]
+    fn a_stateful_set_goes_back_to_the_revision_before_or_the_one_that_is_named() {
+        let workload = Found { kind: Kind::StatefulSet(AppsGroup::Apps), name: "db".to_owned(), json: String::new() };
+        let kept = [2, 3, 7].map(|number| {
+            let revision = json!({"metadata": {}, "revision": number, "data": {"spec": {"template": {"$patch": "replace", "spec": {}}}}});
+            Kept(serde_json::from_value(revision).expect("a revision"))
+        });
+        let choose = |kept: &[Kept], revision| choose_kept(&workload, kept, revision).map(Kept::number).map_err(|error| error.to_string());
+        assert_eq!([choose(&kept, 0), choose(&kept, 2)], [Ok(3), Ok(2)]);
+        assert_eq!(choose(&kept[..1], 0), Err("no last revision to roll back to".to_owned()));
+        let unknown = "unable to find specified revision 4 in history; `berth rollout history statefulset.apps/db` lists them";
+        assert_eq!(choose(&kept, 4), Err(unknown.to_owned()));
+        assert_eq!(kept[0].template(), json!({"spec": {}}), "the mark of the patch is no part of it");
     }
 }

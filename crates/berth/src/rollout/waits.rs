@@ -47,7 +47,7 @@ pub(super) fn same(a: &[Wait], b: &[Wait]) -> bool {
 
 fn timeless(wait: &Wait) -> Wait {
     let mut wait = wait.clone();
-    if let Wait::PodsTerminating { last: Some(last), .. } = &mut wait {
+    if let Wait::PodsTerminating { last: Some(last), .. } | Wait::PodTerminating { last: Some(last), .. } = &mut wait {
         last.left_seconds = 0;
     }
     wait

@@ -1,15 +1,15 @@
-//! What the watches of a rollout have shown: the workload, its ReplicaSets and pods.
+//! What the watches of a rollout have shown: the workload and what belongs to it.
 
 use super::{
     error::Error,
     look::{self, Look},
+    stateful_set::{self, Belongings},
     target::{Found, Kind},
     waits::{self, Observed},
 };
 use crate::progress::warn;
-use berth_workloads::view::{DeploymentView, PodView, ReplicaSetView};
+use berth_workloads::view::{ClaimView, DeploymentView, PodView, ReplicaSetView, RevisionView, StatefulSetView};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{
     api::DynamicObject,
     runtime::watcher::{self, Event},
@@ -64,6 +64,11 @@ impl<V> Mirror<V> {
         }
     }
 
+    /// All objects, if they can be read.
+    fn whole(&self) -> Option<Vec<Arc<V>>> {
+        (self.fill == Fill::Whole).then(|| self.all())
+    }
+
     fn all(&self) -> Vec<Arc<V>> {
         self.shown.values().cloned().collect()
     }
@@ -84,7 +89,19 @@ fn read<V>(object: &DynamicObject, decode: impl Fn(&[u8]) -> serde_json::Result<
 pub(super) enum Of {
     Workload,
     Sets,
+    Revisions,
+    Claims,
     Pods,
+}
+
+impl Of {
+    /// What a report on a workload of this kind is made from.
+    pub(super) fn all(kind: Kind) -> &'static [Self] {
+        match kind {
+            Kind::Deployment(_) => &[Self::Workload, Self::Sets, Self::Pods],
+            Kind::StatefulSet(_) => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods],
+        }
+    }
 }
 
 /// A change of one of the watches, or why there is none; the watch then tries again.
@@ -95,6 +112,8 @@ pub(super) struct World<'a> {
     subject: &'a Found,
     workload: Mirror<Found>,
     sets: Mirror<ReplicaSetView>,
+    revisions: Mirror<RevisionView>,
+    claims: Mirror<ClaimView>,
     pods: Mirror<PodView>,
     /// The last one that was printed: the same is not said twice.
     warning: String,
@@ -103,7 +122,15 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     /// Nothing seen yet of the workload that is followed.
     pub(super) fn new(subject: &'a Found) -> Self {
-        Self { subject, workload: Mirror::default(), sets: Mirror::default(), pods: Mirror::default(), warning: String::new() }
+        Self {
+            subject,
+            workload: Mirror::default(),
+            sets: Mirror::default(),
+            revisions: Mirror::default(),
+            claims: Mirror::default(),
+            pods: Mirror::default(),
+            warning: String::new(),
+        }
     }
 
     /// Takes in what a watch has seen.
@@ -123,21 +150,25 @@ impl<'a> World<'a> {
                 Ok(Found { kind: self.subject.kind, name: self.subject.name.clone(), json: String::from_utf8_lossy(json).into_owned() })
             }),
             Of::Sets => self.sets.take(event, |json| ReplicaSetView::decode(json, 0)),
+            Of::Revisions => self.revisions.take(event, |json| RevisionView::decode(json, 0)),
+            Of::Claims => self.claims.take(event, |json| ClaimView::decode(json, 0)),
             Of::Pods => self.pods.take(event, |json| PodView::decode(json, 0)),
         }
     }
 
-    /// A rollout can be followed without its sets and pods, for example by somebody who may not read them, but not without itself.
+    /// A rollout can be followed without what belongs to it, for example by somebody who may not read them, but not without itself.
     fn miss(&mut self, of: Of, error: &watcher::Error) {
         match of {
             Of::Workload => (),
             Of::Sets => self.sets.miss(),
+            Of::Revisions => self.revisions.miss(),
+            Of::Claims => self.claims.miss(),
             Of::Pods => self.pods.miss(),
         }
         let Some(cause) = cause(error) else { return };
         let warning = match of {
             Of::Workload => format!("Warning: lost sight of the rollout, trying again: {cause}"),
-            Of::Sets | Of::Pods => format!("Warning: cannot tell all that is waited for: {cause}"),
+            Of::Sets | Of::Revisions | Of::Claims | Of::Pods => format!("Warning: cannot tell all that is waited for: {cause}"),
         };
         if self.warning != warning {
             warn(&warning);
@@ -146,11 +177,21 @@ impl<'a> World<'a> {
     }
 
     fn is_awaited(&self) -> bool {
-        let is_deployment = matches!(self.subject.kind, Kind::Deployment(_));
-        [self.workload.fill, self.sets.fill, self.pods.fill]
-            .into_iter()
-            .take(if is_deployment { 3 } else { 1 })
-            .any(|fill| fill == Fill::Awaited)
+        Of::all(self.subject.kind).iter().any(|of| self.fill(*of) == Fill::Awaited)
+    }
+
+    fn fill(&self, of: Of) -> Fill {
+        match of {
+            Of::Workload => self.workload.fill,
+            Of::Sets => self.sets.fill,
+            Of::Revisions => self.revisions.fill,
+            Of::Claims => self.claims.fill,
+            Of::Pods => self.pods.fill,
+        }
+    }
+
+    fn belongings(&self) -> Belongings {
+        Belongings { revisions: self.revisions.whole(), pods: self.pods.whole(), claims: self.claims.all() }
     }
 
     /// What sets and pods say; nothing where they cannot be read.
@@ -164,7 +205,7 @@ impl<'a> World<'a> {
     /// How the workload stands now; `None` as long as it could not be read.
     ///
     /// # Errors
-    /// It is there no longer, or its rollouts cannot be followed.
+    /// It is there no longer, or is not of its kind.
     pub(super) fn look(&self, now: Timestamp) -> Result<Option<Look>, Error> {
         if self.is_awaited() {
             return Ok(None);
@@ -176,8 +217,8 @@ impl<'a> World<'a> {
                 Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now))))
             }
             Kind::StatefulSet(_) => {
-                let set: StatefulSet = current.decode(|json| serde_json::from_slice(json))?;
-                Ok(Some(look::of_stateful_set(set, self.subject)?))
+                let set = current.decode(|json| StatefulSetView::decode(json, 0))?;
+                Ok(Some(stateful_set::look(&set, &self.belongings(), now)))
             }
         }
     }

@@ -1,0 +1,55 @@
+//! The revisions that a StatefulSet's ControllerRevisions keep.
+
+use super::{cluster::Connection, error::Error, history::selector_text, target::Found};
+use berth_workloads::{stateful_set::revision_data, view::StatefulSetView};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use serde_json::Value;
+
+/// A ControllerRevision of a StatefulSet.
+#[derive(Debug)]
+pub(super) struct Kept(pub(super) ControllerRevision);
+
+impl Kept {
+    /// Its number.
+    pub(super) fn number(&self) -> i64 {
+        self.0.revision.unwrap_or_default()
+    }
+
+    fn data(&self) -> Value {
+        self.0.data.0.clone()
+    }
+
+    /// The pod template as it was given to the StatefulSet.
+    pub(super) fn template(&self) -> Value {
+        let mut template = self.data()["spec"]["template"].take();
+        if let Some(members) = template.as_object_mut() {
+            members.remove("$patch");
+        }
+        template
+    }
+
+    /// Whether the set has this template now.
+    pub(super) fn is_of(&self, set: &StatefulSetView) -> bool {
+        self.data() == revision_data(&set.spec.template)
+    }
+}
+
+/// The StatefulSet.
+pub(super) fn stateful_set(workload: &Found) -> Result<StatefulSetView, Error> {
+    workload.decode(|json| StatefulSetView::decode(json, 0))
+}
+
+/// The ControllerRevisions that the set controls and selects, oldest first.
+pub(super) async fn list(connection: &Connection, workload: &Found, set: &StatefulSetView) -> Result<Vec<Kept>, Error> {
+    let selector = selector_text(workload, set.spec.selector.as_ref())?;
+    let items = connection.list("apps/v1", "controllerrevisions", Some(&selector)).await?;
+    let unexpected = |source| Error::Decode { what: "a ControllerRevision".to_owned(), source };
+    let all = items.into_iter().map(|item| serde_json::from_str::<ControllerRevision>(&item.json).map(Kept).map_err(unexpected));
+    let mut kept = all.collect::<Result<Vec<_>, _>>()?;
+    kept.retain(|kept| {
+        let owners = kept.0.metadata.owner_references.iter().flatten();
+        owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == set.meta.uid)
+    });
+    kept.sort_by(|a, b| (a.number(), &a.0.metadata.name).cmp(&(b.number(), &b.0.metadata.name)));
+    Ok(kept)
+}

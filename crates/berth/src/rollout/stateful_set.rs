@@ -1,0 +1,348 @@
+//! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
+
+use super::look::{Look, Replicas, Stage, Standing};
+use berth_api::{
+    FeatureGates,
+    annotations::BERTH_UPDATE_STRATEGY,
+    apps::{
+        StatefulSetStatus,
+        stateful_set::{ON_DELETE, RECREATE},
+    },
+};
+use berth_workloads::{
+    Wait,
+    stateful_set::{self, Roster, State, member_ordinal, ordinals},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Why containers wait that are about to start: no reason for anybody to look closer.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// What belongs to a set; `None` where it cannot be read.
+#[derive(Debug, Default)]
+pub(super) struct Belongings {
+    pub(super) revisions: Option<Vec<Arc<RevisionView>>>,
+    pub(super) pods: Option<Vec<Arc<PodView>>>,
+    pub(super) claims: Vec<Arc<ClaimView>>,
+}
+
+/// A pod that is not ready, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct UnreadyPod {
+    pub(super) name: String,
+    /// `ImagePullBackOff`, `Unschedulable`, …
+    pub(super) reasons: Vec<String>,
+}
+
+/// How pods of an older template are replaced, as far as a rollout's end depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strategy {
+    /// With the partition of a `rollingUpdate` block, if there is one.
+    RollingUpdate(Option<i32>),
+    OnDelete,
+    Recreate,
+}
+
+/// One look at a set.
+pub(super) fn look(set: &StatefulSetView, of: &Belongings, now: Timestamp) -> Look {
+    let status = &set.status;
+    let standing = standing(set);
+    let roster = of.pods.as_ref().map(|pods| Roster::new(set, pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)), now));
+    let mut waits = match (&of.revisions, &of.pods, &roster) {
+        (Some(revisions), Some(pods), Some(roster)) => waits(set, revisions, pods, roster, &of.claims, now),
+        _ => Vec::new(),
+    };
+    if standing.state == Stage::Complete {
+        waits.retain(|wait| matches!(wait, Wait::Partition { .. }));
+    }
+    let terminating = of.pods.iter().flatten().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid)).count();
+    let update = of.revisions.iter().flatten().find(|revision| revision.meta.name == status.update_revision);
+    let phase = |roster: &Roster| format!("{:?}", roster.phase_counts(&status.update_revision).phase(ordinals(set).replicas));
+    Look {
+        revision: update.map(|revision| revision.number),
+        standing,
+        phase: roster.as_ref().filter(|_| strategy(set) == Strategy::Recreate).map(phase),
+        replicas: Replicas {
+            wanted: wanted(set),
+            total: status.replicas,
+            updated: status.updated_replicas,
+            available: status.available_replicas,
+            terminating: of.pods.as_ref().map(|_| i32::try_from(terminating).unwrap_or(i32::MAX)),
+        },
+        waits,
+        unready_pods: unready_pods(set, of.pods.as_deref().unwrap_or_default()),
+    }
+}
+
+fn wanted(set: &StatefulSetView) -> i32 {
+    set.spec.replicas.unwrap_or(1)
+}
+
+fn strategy(set: &StatefulSetView) -> Strategy {
+    let strategy = &set.spec.update_strategy;
+    let annotated = set.annotations.get(BERTH_UPDATE_STRATEGY).is_some_and(|text| text == RECREATE);
+    match strategy.type_.as_str() {
+        RECREATE => Strategy::Recreate,
+        ON_DELETE if annotated => Strategy::Recreate,
+        ON_DELETE => Strategy::OnDelete,
+        _ => Strategy::RollingUpdate(strategy.rolling_update.as_ref().map(|rolling| rolling.partition.unwrap_or(0))),
+    }
+}
+
+/// Plans for the set, with every gate as it is by default, and takes the waits alone.
+fn waits(
+    set: &StatefulSetView,
+    revisions: &[Arc<RevisionView>],
+    pods: &[Arc<PodView>],
+    roster: &Roster,
+    claims: &[Arc<ClaimView>],
+    now: Timestamp,
+) -> Vec<Wait> {
+    let is_own = |revision: &&Arc<RevisionView>| revision.meta.controller().is_none_or(|owner| owner.uid == set.meta.uid);
+    let plan = stateful_set::plan(&State {
+        set,
+        revisions: revisions.iter().filter(is_own).cloned().collect(),
+        revision_named: &|name| revisions.iter().find(|revision| revision.meta.name == name).cloned(),
+        roster,
+        orphans: Vec::new(),
+        is_pod_there: &|name| pods.iter().any(|pod| pod.meta.name == name),
+        claim_named: &|name| claims.iter().find(|claim| claim.meta.name == name).cloned(),
+        gates: &FeatureGates::default(),
+        now,
+    });
+    plan.waits
+}
+
+/// The pods of the set that something keeps from being ready, lowest number first.
+fn unready_pods(set: &StatefulSetView, pods: &[Arc<PodView>]) -> Vec<UnreadyPod> {
+    let mut unready: Vec<_> =
+        pods.iter().filter_map(|pod| Some((member_ordinal(&set.meta.name, &pod.meta.name)?, unready(set, pod)?))).collect();
+    unready.sort_by_key(|(ordinal, _)| *ordinal);
+    unready.into_iter().map(|(_, pod)| pod).collect()
+}
+
+fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
+    if pod.ready || pod.meta.deleted.is_some() || !pod.meta.is_controlled_by(&set.meta.uid) {
+        return None;
+    }
+    let waiting = pod.waiting_reasons.iter().filter(|reason| !STARTING.contains(&reason.as_str())).cloned();
+    let reasons: Vec<String> = pod.unschedulable.then(|| "Unschedulable".to_owned()).into_iter().chain(waiting).collect();
+    (!reasons.is_empty()).then(|| UnreadyPod { name: pod.meta.name.clone(), reasons })
+}
+
+/// Read from the set alone. For rolling updates in kubectl's words and order; kubectl refuses the others.
+fn standing(set: &StatefulSetView) -> Standing {
+    let status = &set.status;
+    let observed = status.observed_generation;
+    if observed == 0 || observed < set.meta.generation {
+        return waiting("Waiting for statefulset spec update to be observed...".to_owned());
+    }
+    match strategy(set) {
+        Strategy::RollingUpdate(partition) => rolling_update(status, wanted(set), partition),
+        Strategy::OnDelete => on_delete(status, wanted(set)),
+        Strategy::Recreate => recreate(status, wanted(set)),
+    }
+}
+
+fn rolling_update(status: &StatefulSetStatus, wanted: i32, partition: Option<i32>) -> Standing {
+    let (updated, current, update) = (status.updated_replicas, &status.current_revision, &status.update_revision);
+    match partition {
+        _ if status.ready_replicas < wanted => pods_to_be_ready(status, wanted),
+        Some(partition) if updated < wanted - partition => {
+            let due = wanted - partition;
+            waiting(format!("Waiting for partitioned roll out to finish: {updated} out of {due} new pods have been updated..."))
+        }
+        Some(_) => complete(format!("partitioned roll out complete: {updated} new pods have been updated...")),
+        None if update != current => {
+            waiting(format!("waiting for statefulset rolling update to complete {updated} pods at revision {update}..."))
+        }
+        None => complete(format!("statefulset rolling update complete {} pods at revision {current}...", status.current_replicas)),
+    }
+}
+
+fn on_delete(status: &StatefulSetStatus, wanted: i32) -> Standing {
+    let (updated, update) = (status.updated_replicas, &status.update_revision);
+    if updated < wanted {
+        let text = "Waiting for pods to be deleted by hand";
+        return waiting(format!("{text}: {updated} out of {wanted} pods are at revision {update}..."));
+    }
+    match status.ready_replicas < wanted {
+        true => pods_to_be_ready(status, wanted),
+        false => complete(format!("statefulset update by hand complete {updated} pods at revision {update}...")),
+    }
+}
+
+fn recreate(status: &StatefulSetStatus, wanted: i32) -> Standing {
+    let (updated, update) = (status.updated_replicas, &status.update_revision);
+    let old = status.replicas - updated;
+    if old > 0 {
+        waiting(format!("Waiting for {old} pods to be gone before pods of revision {update} are created..."))
+    } else if updated < wanted {
+        waiting(format!("Waiting for statefulset recreate to finish: {updated} out of {wanted} new pods have been created..."))
+    } else if status.ready_replicas < wanted {
+        pods_to_be_ready(status, wanted)
+    } else {
+        complete(format!("statefulset recreate complete {updated} pods at revision {update}..."))
+    }
+}
+
+fn pods_to_be_ready(status: &StatefulSetStatus, wanted: i32) -> Standing {
+    waiting(format!("Waiting for {} pods to be ready...", wanted - status.ready_replicas))
+}
+
+fn waiting(message: String) -> Standing {
+    Standing { state: Stage::Waiting, message }
+}
+
+fn complete(message: String) -> Standing {
+    Standing { state: Stage::Complete, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use stateful_set::revision_data;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).expect("in range")
+    }
+
+    /// A set of three pods and generation 2.
+    fn set(strategy: &Value, status: &Value) -> StatefulSetView {
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
+            "metadata": {"name": "db", "namespace": "shop", "uid": "s", "generation": 2},
+            "spec": {
+                "replicas": 3, "selector": {"matchLabels": {"app": "db"}}, "serviceName": "db", "updateStrategy": strategy,
+                "podManagementPolicy": "OrderedReady",
+                "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main", "image": "db:2"}]}},
+            },
+            "status": status,
+        });
+        StatefulSetView::decode(object.to_string().as_bytes(), 1).expect("a StatefulSet")
+    }
+
+    fn status(ready: i32, updated: i32, update: &str) -> Value {
+        json!({
+            "observedGeneration": 2, "replicas": 3, "readyReplicas": ready, "updatedReplicas": updated, "currentReplicas": 3,
+            "currentRevision": "db-1", "updateRevision": update,
+        })
+    }
+
+    fn check(strategy: Value, status: Value, state: Stage, message: &str) {
+        assert_eq!(standing(&set(&strategy, &status)), Standing { state, message: message.to_owned() });
+    }
+
+    #[test]
+    fn a_rolling_update_is_told_in_kubectls_words() {
+        use Stage::{Complete, Waiting};
+        let rolling = || json!({"type": "RollingUpdate"});
+        let partitioned = || json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
+        let early = json!({"observedGeneration": 1, "replicas": 3});
+        check(rolling(), early, Waiting, "Waiting for statefulset spec update to be observed...");
+        check(rolling(), status(1, 3, "db-1"), Waiting, "Waiting for 2 pods to be ready...");
+        let text = "waiting for statefulset rolling update to complete 1 pods at revision db-2...";
+        check(rolling(), status(3, 1, "db-2"), Waiting, text);
+        check(rolling(), status(3, 3, "db-1"), Complete, "statefulset rolling update complete 3 pods at revision db-1...");
+        let text = "Waiting for partitioned roll out to finish: 1 out of 2 new pods have been updated...";
+        check(partitioned(), status(3, 1, "db-2"), Waiting, text);
+        check(partitioned(), status(3, 2, "db-2"), Complete, "partitioned roll out complete: 2 new pods have been updated...");
+    }
+
+    #[test]
+    fn an_update_by_hand_is_complete_when_every_pod_has_been_replaced() {
+        use Stage::{Complete, Waiting};
+        let by_hand = || json!({"type": "OnDelete"});
+        let text = "Waiting for pods to be deleted by hand: 1 out of 3 pods are at revision db-2...";
+        check(by_hand(), status(2, 1, "db-2"), Waiting, text);
+        check(by_hand(), status(2, 3, "db-2"), Waiting, "Waiting for 1 pods to be ready...");
+        check(by_hand(), status(3, 3, "db-2"), Complete, "statefulset update by hand complete 3 pods at revision db-2...");
+    }
+
+    #[test]
+    fn a_recreate_is_told_phase_by_phase() {
+        use Stage::{Complete, Waiting};
+        let recreate = || json!({"type": "Recreate"});
+        let text = "Waiting for 3 pods to be gone before pods of revision db-2 are created...";
+        check(recreate(), status(3, 0, "db-2"), Waiting, text);
+        let creating = json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "updateRevision": "db-2"});
+        let text = "Waiting for statefulset recreate to finish: 1 out of 3 new pods have been created...";
+        check(recreate(), creating, Waiting, text);
+        check(recreate(), status(1, 3, "db-2"), Waiting, "Waiting for 2 pods to be ready...");
+        check(recreate(), status(3, 3, "db-2"), Complete, "statefulset recreate complete 3 pods at revision db-2...");
+    }
+
+    fn pod(ordinal: i64, change: impl FnOnce(&mut PodView)) -> Arc<PodView> {
+        let name = format!("db-{ordinal}");
+        let object = json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": name,
+                "labels": {
+                    "app": "db", "controller-revision-hash": "db-1", "statefulset.kubernetes.io/pod-name": name,
+                    "apps.kubernetes.io/pod-index": ordinal.to_string(),
+                },
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": true}],
+            },
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(0)}]},
+        });
+        let mut pod = PodView::decode(object.to_string().as_bytes(), 1).expect("a pod");
+        change(&mut pod);
+        Arc::new(pod)
+    }
+
+    fn revision(name: &str, number: i64, data: Value) -> Arc<RevisionView> {
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": true}]);
+        let object = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "db"}, "ownerReferences": owner},
+            "revision": number, "data": data,
+        });
+        Arc::new(RevisionView::decode(object.to_string().as_bytes(), 1).expect("a revision"))
+    }
+
+    /// What is said of three pods of the revision before the newest.
+    fn look_at(strategy: &Value, pods: Vec<Arc<PodView>>) -> Look {
+        let set = set(strategy, &status(2, 0, "db-2"));
+        let newest = revision_data(&set.spec.template);
+        let revisions = Some(vec![revision("db-1", 1, json!({"spec": {"template": {"$patch": "replace"}}})), revision("db-2", 2, newest)]);
+        look(&set, &Belongings { revisions, pods: Some(pods), claims: Vec::new() }, at(10))
+    }
+
+    #[test]
+    fn a_stuck_pod_is_named_with_what_ails_it() {
+        let stuck = pod(1, |pod| {
+            pod.ready = false;
+            pod.phase = berth_workloads::view::PodPhase::Pending;
+            pod.waiting_reasons = vec!["ImagePullBackOff".to_owned()];
+        });
+        let starting = pod(2, |pod| {
+            pod.ready = false;
+            pod.waiting_reasons = vec!["ContainerCreating".to_owned()];
+        });
+        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), stuck, starting]);
+        let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
+        assert!(waits.iter().any(|wait| wait.starts_with("waiting for db-1 to become ready")), "{waits:?}");
+        assert_eq!(look.unready_pods, [UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ImagePullBackOff".to_owned()] }]);
+        assert_eq!((look.revision, look.phase), (Some(2), None));
+    }
+
+    #[test]
+    fn a_recreate_shows_its_phase_and_who_is_still_there() {
+        let going = |ordinal| {
+            pod(ordinal, |pod| {
+                pod.meta.deleted = Some(at(30));
+                pod.grace_period_seconds = Some(30);
+            })
+        };
+        let recreate = json!({"type": "Recreate"});
+        let look = look_at(&recreate, vec![going(0), going(1)]);
+        let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
+        assert_eq!(waits, ["waiting for 2 terminating pods (db-1 has 20s of its 30s grace left) before creating 3 more"]);
+        assert_eq!((look.phase.as_deref(), look.replicas.terminating), (Some("WaitingTermination"), Some(2)));
+        assert_eq!(look_at(&recreate, vec![pod(0, |_| ())]).phase.as_deref(), Some("NeedsDeletion"));
+        assert_eq!(look_at(&recreate, vec![]).phase.as_deref(), Some("ReadyForCreation"));
+    }
+}
