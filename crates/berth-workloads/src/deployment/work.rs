@@ -29,6 +29,25 @@ pub(super) enum StatusStep {
     Rollout,
 }
 
+/// How a rollout begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// With a set of its own.
+    Created,
+    /// With one that was there.
+    Found,
+}
+
+impl Begun {
+    fn verdict(self, set: &str) -> Verdict {
+        let (reason, word) = match self {
+            Self::Created => ("NewReplicaSetCreated", "Created"),
+            Self::Found => ("FoundNewReplicaSet", "Found"),
+        };
+        Verdict { status: "True", reason, message: format!("{word} new replica set \"{set}\"") }
+    }
+}
+
 pub(super) struct Work<'o, 'a> {
     observed: &'o Observed<'a>,
     /// One for each of the observed sets, in their order.
@@ -228,14 +247,25 @@ impl<'o, 'a> Work<'o, 'a> {
         }
         let pause = if deployment.spec.paused { Pause::Paused } else { Pause::Running };
         progress::set_paused(&mut conditions, pause, now);
-        if let Some(new) = &self.created {
-            let message = format!("Created new replica set \"{}\"", new.name);
-            conditions.set(PROGRESSING, Verdict { status: "True", reason: "NewReplicaSetCreated", message }, now);
-        } else if let Some(new) = self.observed.new_set().filter(|_| conditions.get(PROGRESSING).is_none()) {
-            let message = format!("Found new replica set \"{}\"", new.meta.name);
-            conditions.set(PROGRESSING, Verdict { status: "True", reason: "FoundNewReplicaSet", message }, now);
+        let known = self.created.as_ref().map(|new| (Begun::Created, new.name.as_str()));
+        if let Some((begun, name)) = known.or_else(|| self.begun_before(&conditions)) {
+            conditions.set(PROGRESSING, begun.verdict(name), now);
         }
         conditions
+    }
+
+    /// The new set, where the status does not say that its rollout has begun: there is none that says anything, or the last one said was complete
+    /// and the Deployment does not have the new one's revision yet. Upstream leaves the second as it is: where no pod can be made, neither a rollout
+    /// whose status was not written after its set was, nor one back to an older set, ever misses a deadline.
+    fn begun_before(&self, conditions: &Conditions) -> Option<(Begun, &'a str)> {
+        let new = self.observed.new_set()?;
+        let revision = self.stored_revision();
+        let is_recorded = revision.as_ref() == self.observed.deployment().annotations.get(REVISION);
+        if conditions.get(PROGRESSING).is_some() && (is_recorded || conditions.reason(PROGRESSING) != progress::NEW_AVAILABLE) {
+            return None;
+        }
+        let begun = if !is_recorded && new.meta.generation == 1 { Begun::Created } else { Begun::Found };
+        Some((begun, &new.meta.name))
     }
 
     fn progress<'p>(&self, new: &'p DeploymentStatus) -> Progress<'p>
