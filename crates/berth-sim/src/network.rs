@@ -6,7 +6,7 @@ use crate::{
 };
 use berth_api::Object;
 use berth_controllers::{Change, Cluster, ObjectName, RawObject, ResourceName};
-use berth_registry::{ApiError, DeleteOptions, Subresource};
+use berth_registry::{ApiError, DeleteOptions, Subresource, resource};
 use berth_store::env::{Clock, Rng};
 use futures::{
     FutureExt, StreamExt,
@@ -15,7 +15,10 @@ use futures::{
 };
 use serde_json::Value;
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -108,12 +111,101 @@ fn lost(what: &str) -> ApiError {
     ApiError::Unavailable { message: format!("the simulated network lost the {what}") }
 }
 
-/// A [`Cluster`] at the other end of a [`Network`].
+/// When a process crashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Crash {
+    /// Not at all.
+    #[default]
+    Never,
+    /// After this write, counted from 1.
+    After(u64),
+    /// After every write, again and again.
+    AfterEach,
+}
+
+/// The writes that the processes of one part have made, one after another; events do not count. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Writes(Arc<Mutex<Counted>>);
+
+#[derive(Default)]
+struct Counted {
+    done: u64,
+    crash: Crash,
+    /// A process has crashed and was not buried yet.
+    crashed: bool,
+}
+
+impl Writes {
+    /// Counts from 0 again, and from now on crashes as `crash` says.
+    pub fn count_anew(&self, crash: Crash) {
+        *lock(&self.0) = Counted { crash, ..Counted::default() };
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        lock(&self.0).done
+    }
+
+    /// When it crashes.
+    #[must_use]
+    pub fn crash(&self) -> Crash {
+        lock(&self.0).crash
+    }
+
+    /// Whether a process has crashed since the last call.
+    #[must_use]
+    pub fn take_crashed(&self) -> bool {
+        std::mem::take(&mut lock(&self.0).crashed)
+    }
+
+    /// A write was done; gives whether that was the last thing its process has done.
+    fn add(&self) -> bool {
+        let mut counted = lock(&self.0);
+        counted.done += 1;
+        counted.crashed |= match counted.crash {
+            Crash::Never => false,
+            Crash::After(write) => counted.done == write,
+            Crash::AfterEach => true,
+        };
+        counted.crashed
+    }
+}
+
+/// A [`Cluster`] at the other end of a [`Network`], as one process has it.
 pub struct SimCluster {
-    /// What is really done.
-    pub api: Arc<dyn Cluster>,
-    /// The way there.
-    pub network: Network,
+    api: Arc<dyn Cluster>,
+    network: Network,
+    writes: Writes,
+    /// The process has crashed: it does nothing more, and learns nothing of what it did last.
+    crashed: AtomicBool,
+}
+
+impl SimCluster {
+    /// A new process's way to `api`; what it writes is counted in `writes`.
+    #[must_use]
+    pub fn new(api: Arc<dyn Cluster>, network: Network, writes: Writes) -> Self {
+        Self { api, network, writes, crashed: AtomicBool::new(false) }
+    }
+
+    async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+        let counted = async {
+            self.stop_if_crashed().await;
+            let answer = write.await;
+            if answer.is_ok() && resource.plural != "events" {
+                self.crashed.fetch_or(self.writes.add(), Ordering::Relaxed);
+            }
+            self.stop_if_crashed().await;
+            answer
+        };
+        self.network.call(counted).await
+    }
+
+    async fn stop_if_crashed(&self) {
+        if self.crashed.load(Ordering::Relaxed) {
+            futures::future::pending().await
+        }
+    }
 }
 
 /// A watch under way, and what it will start over from if it breaks.
@@ -151,25 +243,32 @@ impl Cluster for SimCluster {
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        async move { self.network.call(async { self.api.create(object).await }).await }.boxed()
+        let resource = resource_of(&*object);
+        async move { self.write(resource, async { self.api.create(object).await }).await }.boxed()
     }
 
     fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
         let name = name.clone();
-        async move { self.network.call(async { self.api.patch(&name, subresource, patch).await }).await }.boxed()
+        async move { self.write(name.resource, async { self.api.patch(&name, subresource, patch).await }).await }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        async move { self.network.call(async { self.api.update(object, subresource).await }).await }.boxed()
+        let resource = resource_of(&*object);
+        async move { self.write(resource, async { self.api.update(object, subresource).await }).await }.boxed()
     }
 
     fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
         let (name, uid, node) = (name.clone(), uid.to_owned(), node.to_owned());
-        async move { self.network.call(async { self.api.bind(&name, &uid, &node).await }).await }.boxed()
+        async move { self.write(name.resource, async { self.api.bind(&name, &uid, &node).await }).await }.boxed()
     }
 
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
         let name = name.clone();
-        async move { self.network.call(async { self.api.delete(&name, options).await }).await }.boxed()
+        async move { self.write(name.resource, async { self.api.delete(&name, options).await }).await }.boxed()
     }
+}
+
+fn resource_of(object: &dyn Object) -> ResourceName {
+    let resource = resource::by_kind(object.api_version(), object.kind()).expect("only kinds that are served are written");
+    ResourceName { group: resource.group, plural: resource.plural }
 }

@@ -1,24 +1,26 @@
-//! The control plane, wired as `berth up` wires it, and what a test does to it.
+//! The control plane, wired as `berth up` wires it.
+
+mod user;
 
 use crate::{
     check::{Changed, Checker, Presence},
     executor::{Executor, Order, Process, Step},
     lock,
-    network::{Faults, Network, SimCluster},
+    network::{Crash, Faults, Network, SimCluster, Writes},
     rng::{Purpose, SeededRng},
     seeds::SEED_VARIABLE,
     store::SimStore,
 };
 use berth_api::FeatureGates;
 use berth_controllers::{
-    Cluster, ObjectName, ResourceName,
+    Cluster,
     events::Recorder,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
 };
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
-use berth_registry::{ApiError, Body, Collection, DeleteOptions, Registry, WriteOptions, header_of, key_parts, resource};
+use berth_registry::{Registry, header_of, key_parts};
 use berth_store::{
     Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
@@ -26,7 +28,7 @@ use berth_store::{
 use berth_workloads::view::AppsGroup;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -45,9 +47,6 @@ const SHOWN_LINES: usize = 50;
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
 /// How long a call of the test may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
-
-const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
-const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
 
 /// How a world is built.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +95,8 @@ pub struct World {
     executor: Executor,
     names: Arc<SeededRng>,
     network: Network,
+    /// The controllers', over all their lives.
+    writes: Writes,
     gates: Gates,
     store: Arc<SimStore>,
     /// When watchers of quiet resources hear of the store's progress, if there was any.
@@ -131,6 +132,7 @@ impl World {
             options,
             network: Network::new(seed, clock, options.faults),
             api: Arc::new(LocalCluster::new(registry.clone(), env)),
+            writes: Writes::default(),
             executor,
             names,
             gates,
@@ -160,7 +162,8 @@ impl World {
         self.note(&format!("{part:?} started"));
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&self.names);
         let env = Env { clock: Arc::new(self.executor.clone()), rng, spawner: Arc::new(process) };
-        let cluster: Arc<dyn Cluster> = Arc::new(SimCluster { api: Arc::clone(&self.api), network: self.network.clone() });
+        let writes = if part == Part::Controllers { self.writes.clone() } else { Writes::default() };
+        let cluster: Arc<dyn Cluster> = Arc::new(SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes));
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
         let events = |component| Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), component);
         match part {
@@ -199,93 +202,20 @@ impl World {
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.start(part));
     }
 
+    /// From now on the controllers crash as `crash` says, and start anew at once. Writes are counted from here.
+    pub fn crash_controllers(&mut self, crash: Crash) {
+        self.writes.count_anew(crash);
+    }
+
+    /// How many writes the controllers have made since [`World::crash_controllers`], or since the beginning; events do not count.
+    #[must_use]
+    pub fn controller_writes(&self) -> u64 {
+        self.writes.count()
+    }
+
     /// From now on, `faults` go wrong.
     pub fn set_faults(&mut self, faults: Faults) {
         self.network.set_faults(faults);
-    }
-
-    /// Creates an object; in the namespace `default`, unless it is cluster-scoped.
-    ///
-    /// # Panics
-    /// If the API refuses it.
-    pub fn create(&mut self, object: &Value) {
-        let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
-        let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
-        let (registry, at, body) = (self.registry.clone(), Collection { resource, namespace }, Body::Json(object.to_string().into()));
-        self.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("the object is valid");
-    }
-
-    /// Patches a Deployment (JSON merge patch).
-    ///
-    /// # Panics
-    /// If the API refuses it.
-    pub fn patch_deployment(&mut self, name: &str, patch: Value) {
-        self.patch(DEPLOYMENTS, name, patch);
-    }
-
-    /// Patches an object (JSON merge patch).
-    ///
-    /// # Panics
-    /// If the API refuses it.
-    pub fn patch(&mut self, resource: ResourceName, name: &str, patch: Value) {
-        let (api, name) = (Arc::clone(&self.api), in_default(resource, name));
-        self.block_on(async move { api.patch(&name, None, patch).await }).expect("the patch is valid");
-    }
-
-    /// Sets a Deployment's size.
-    ///
-    /// # Panics
-    /// If there is no such Deployment.
-    pub fn scale(&mut self, deployment: &str, replicas: u32) {
-        self.patch_deployment(deployment, json!({"spec": {"replicas": replicas}}));
-    }
-
-    /// Changes the image in a Deployment's template.
-    ///
-    /// # Panics
-    /// If there is no such Deployment.
-    pub fn set_image(&mut self, deployment: &str, image: &str) {
-        let containers = json!([{"name": "main", "image": image}]);
-        self.patch_deployment(deployment, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
-    }
-
-    /// Deletes a Deployment, with all that is its own.
-    ///
-    /// # Panics
-    /// If there is no such Deployment.
-    pub fn delete_deployment(&mut self, name: &str) {
-        self.delete(in_default(DEPLOYMENTS, name), DeleteOptions::default()).expect("it is there");
-    }
-
-    /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
-    ///
-    /// # Panics
-    /// If the API refuses for another reason.
-    pub fn delete_pod(&mut self, name: &str) {
-        self.checker.delete_by_hand(name);
-        self.let_pod_go(name, None);
-    }
-
-    /// Removes a pod at once, as somebody does who knows that its node is lost. A pod that is gone already stays so.
-    ///
-    /// # Panics
-    /// If the API refuses for another reason.
-    pub fn force_delete_pod(&mut self, name: &str) {
-        self.checker.delete_by_hand(name);
-        self.let_pod_go(name, Some(0));
-    }
-
-    fn let_pod_go(&mut self, name: &str, grace_period_seconds: Option<i64>) {
-        match self.delete(in_default(PODS, name), DeleteOptions { grace_period_seconds, ..DeleteOptions::default() }) {
-            Ok(()) | Err(ApiError::NotFound { .. }) => (),
-            Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
-        }
-    }
-
-    fn delete(&mut self, name: ObjectName, options: DeleteOptions) -> Result<(), ApiError> {
-        let api = Arc::clone(&self.api);
-        self.block_on(async move { api.delete(&name, options).await.map(drop) })
     }
 
     /// How long it has existed.
@@ -398,6 +328,10 @@ impl World {
             step = Step::Ran;
         }
         self.observe();
+        if self.writes.take_crashed() {
+            self.kill(Part::Controllers);
+            self.start(Part::Controllers);
+        }
         step
     }
 
@@ -443,11 +377,11 @@ impl World {
     /// Ends the test, and says how to see it again.
     fn fail(&self, what: &str) -> ! {
         let (seed, elapsed) = (self.seed, self.elapsed());
+        let crash = match self.writes.crash() {
+            Crash::Never => String::new(),
+            crash => format!(", crash {crash:?}"),
+        };
         let shown = self.log[self.log.len().saturating_sub(SHOWN_LINES)..].join("\n");
-        panic!("{shown}\n\nseed {seed}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
+        panic!("{shown}\n\nseed {seed}{crash}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
     }
-}
-
-fn in_default(resource: ResourceName, name: &str) -> ObjectName {
-    ObjectName { resource, namespace: "default".to_owned(), name: name.to_owned() }
 }

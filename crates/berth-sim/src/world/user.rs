@@ -1,0 +1,143 @@
+//! What a test does to a world, as its user.
+
+use super::World;
+use berth_controllers::{ObjectName, ResourceName};
+use berth_registry::{ApiError, Body, Collection, DeleteOptions, Subresource, Target, WriteOptions, resource};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
+
+impl World {
+    /// Creates an object; in the namespace `default`, unless it is cluster-scoped.
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn create(&mut self, object: &Value) {
+        let text = |member: &str| object[member].as_str().unwrap_or_default();
+        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
+        let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
+        let (registry, at, body) = (self.registry.clone(), Collection { resource, namespace }, Body::Json(object.to_string().into()));
+        self.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("the object is valid");
+    }
+
+    /// Patches a Deployment (JSON merge patch).
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn patch_deployment(&mut self, name: &str, patch: Value) {
+        self.patch(DEPLOYMENTS, name, patch);
+    }
+
+    /// Patches an object (JSON merge patch).
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn patch(&mut self, resource: ResourceName, name: &str, patch: Value) {
+        let (api, name) = (Arc::clone(&self.api), in_default(resource, name));
+        self.block_on(async move { api.patch(&name, None, patch).await }).expect("the patch is valid");
+    }
+
+    /// Sets a Deployment's size.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn scale(&mut self, deployment: &str, replicas: u32) {
+        self.patch_deployment(deployment, json!({"spec": {"replicas": replicas}}));
+    }
+
+    /// Changes the image in a Deployment's template.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn set_image(&mut self, deployment: &str, image: &str) {
+        let containers = json!([{"name": "main", "image": image}]);
+        self.patch_deployment(deployment, json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+    }
+
+    /// Goes back to the revision before, by the annotation that has the controller do so.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn undo(&mut self, deployment: &str) {
+        self.patch_deployment(deployment, json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": "0"}}}));
+    }
+
+    /// Deletes a Deployment, with all that is its own.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn delete_deployment(&mut self, name: &str) {
+        self.delete(in_default(DEPLOYMENTS, name), DeleteOptions::default()).expect("it is there");
+    }
+
+    /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn delete_pod(&mut self, name: &str) {
+        self.checker.delete_by_hand(name);
+        self.let_pod_go(name, None);
+    }
+
+    /// Removes a pod at once, as somebody does who knows that its node is lost. A pod that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn force_delete_pod(&mut self, name: &str) {
+        self.checker.delete_by_hand(name);
+        self.let_pod_go(name, Some(0));
+    }
+
+    /// Evicts a pod, as `kubectl drain` does; gives whether it goes. A pod that is gone already stays so, and one may be refused for its budget.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn evict_pod(&mut self, name: &str) -> bool {
+        let resource = resource::find("", "v1", "pods").expect("pods are served");
+        let at = Target {
+            resource,
+            namespace: Some("default".to_owned()),
+            name: name.to_owned(),
+            subresource: Some(Subresource::Eviction),
+        };
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into()));
+        self.checker.delete_by_hand(name);
+        match self.block_on(async move { registry.create_subresource(&at, body, &WriteOptions::default()).await.map(drop) }) {
+            Ok(()) => true,
+            Err(ApiError::NotFound { .. } | ApiError::TooManyRequests { .. }) => false,
+            Err(error) => self.fail(&format!("pod {name} could not be evicted: {error}")),
+        }
+    }
+
+    /// Has a pod end as failed, as a node does that runs out of memory. A pod that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn fail_pod(&mut self, name: &str) {
+        let (api, pod) = (Arc::clone(&self.api), in_default(PODS, name));
+        let failed = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}});
+        match self.block_on(async move { api.patch(&pod, Some(Subresource::Status), failed).await.map(drop) }) {
+            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+            Err(error) => self.fail(&format!("pod {name} could not fail: {error}")),
+        }
+    }
+
+    fn let_pod_go(&mut self, name: &str, grace_period_seconds: Option<i64>) {
+        match self.delete(in_default(PODS, name), DeleteOptions { grace_period_seconds, ..DeleteOptions::default() }) {
+            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+            Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
+        }
+    }
+
+    fn delete(&mut self, name: ObjectName, options: DeleteOptions) -> Result<(), ApiError> {
+        let api = Arc::clone(&self.api);
+        self.block_on(async move { api.delete(&name, options).await.map(drop) })
+    }
+}
+
+fn in_default(resource: ResourceName, name: &str) -> ObjectName {
+    ObjectName { resource, namespace: "default".to_owned(), name: name.to_owned() }
+}

@@ -1,0 +1,229 @@
+//! Controllers that are killed after any write, and start anew, bring about what they would have brought about without that
+//! (kubernetes#44734). The limits are checked after every change of the store.
+
+use berth_node::Latencies;
+use berth_sim::{Options, World, executor::Order, network::Crash};
+use serde_json::{Value, json};
+use std::{fmt::Write as _, time::Duration};
+
+/// Longer than any scenario here needs to become quiet.
+const LONGEST: Duration = Duration::from_secs(600);
+/// For the controllers to do what can be done at once, however often they crash; shorter than any pod here takes to go.
+const AT_ONCE: Duration = Duration::from_secs(5);
+/// Runs only this crash of a scenario: the number of a write, or `each`.
+const CRASH_VARIABLE: &str = "BERTH_SIM_CRASH";
+
+/// What happens in one scenario.
+struct Scenario {
+    name: &'static str,
+    /// The Deployment `web` as it is created; it is rolled out before anything else happens.
+    deployment: Value,
+    /// What its user does then. The controllers may crash from here on.
+    script: fn(&mut World),
+}
+
+fn deployment(replicas: u32, policy: Option<&str>, strategy: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "podReplacementPolicy": policy,
+            "strategy": strategy,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "main:1"}]},
+            },
+        },
+    })
+}
+
+fn rolling(surge: &Value, unavailable: &Value) -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
+}
+
+/// Pods whose termination takes this long.
+fn stopping_after(mut deployment: Value, seconds: u32) -> Value {
+    let template = &mut deployment["spec"]["template"];
+    template["metadata"]["annotations"] = json!({"sim.berth.dev/terminates-after": format!("{seconds}s")});
+    template["spec"]["terminationGracePeriodSeconds"] = json!(seconds);
+    deployment
+}
+
+/// Runs the scenario without a crash, then with one after each of its writes, then with one after every write; all must end the same.
+fn check(scenario: &Scenario) {
+    let wanted = run(scenario, Crash::Never);
+    let crashes = match std::env::var(CRASH_VARIABLE) {
+        Ok(text) if text == "each" => vec![Crash::AfterEach],
+        Ok(text) => vec![Crash::After(text.parse().expect("the number of a write, or each"))],
+        Err(_) => (1..=wanted.writes).map(Crash::After).chain([Crash::AfterEach]).collect(),
+    };
+    for crash in crashes {
+        let how = match crash {
+            Crash::After(write) => write.to_string(),
+            Crash::Never | Crash::AfterEach => "each".to_owned(),
+        };
+        let replay = format!("replay: {CRASH_VARIABLE}={how} cargo test -p berth-sim --test crashes {}", scenario.name);
+        let found = std::panic::catch_unwind(|| run(scenario, crash)).unwrap_or_else(|_| panic!("{}, {crash:?}\n{replay}", scenario.name));
+        assert_eq!(found.state, wanted.state, "{}, {crash:?} of {}\n{replay}", scenario.name, wanted.writes);
+    }
+}
+
+struct End {
+    state: String,
+    writes: u64,
+}
+
+fn run(scenario: &Scenario, crash: Crash) -> End {
+    let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+    let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+    world.create(&scenario.deployment);
+    world.run_until_rolled_out("web", LONGEST);
+    world.run_for(AT_ONCE);
+    world.crash_controllers(crash);
+    (scenario.script)(&mut world);
+    world.run_for(AT_ONCE);
+    End { writes: world.controller_writes(), state: state(&world) }
+}
+
+/// What must not depend on crashes: all but names, uids, versions and times.
+fn state(world: &World) -> String {
+    let web = world.object("deployments", "web");
+    let mut text = format!("{} {}\n", web["metadata"]["annotations"], web["spec"]["replicas"]);
+    let status = &web["status"];
+    for count in ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"] {
+        write!(text, "{count}={} ", status[count]).expect("memory");
+    }
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions: Vec<_> = conditions.iter().map(|c| format!("\n{} {} {}", c["type"], c["status"], c["reason"])).collect();
+    conditions.sort();
+    text.push_str(&conditions.concat());
+    for (name, set) in world.objects("replicasets") {
+        let image = &set["spec"]["template"]["spec"]["containers"][0]["image"];
+        let pods = pods_of(world, &set["metadata"]["uid"]);
+        write!(text, "\n{image}: {} {name} {pods} {}", set["spec"]["replicas"], set["metadata"]["annotations"]).expect("memory");
+    }
+    text
+}
+
+/// How many pods a set has that stay, and that go.
+fn pods_of(world: &World, uid: &Value) -> String {
+    let pods = world.objects("pods");
+    let ours: Vec<_> = pods.values().filter(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == *uid).collect();
+    let going = ours.iter().filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null()).count();
+    format!("{} pods and {going} that go", ours.len() - going)
+}
+
+#[test]
+fn a_rolling_update() {
+    check(&Scenario {
+        name: "a_rolling_update",
+        deployment: deployment(3, None, &rolling(&json!("25%"), &json!("25%"))),
+        script: |world| {
+            world.set_image("web", "main:2");
+            world.run_until_rolled_out("web", LONGEST);
+        },
+    });
+}
+
+#[test]
+fn recreation() {
+    check(&Scenario {
+        name: "recreation",
+        deployment: deployment(3, None, &json!({"type": "Recreate"})),
+        script: |world| {
+            world.set_image("web", "main:2");
+            world.run_until_rolled_out("web", LONGEST);
+        },
+    });
+}
+
+#[test]
+fn an_update_that_waits_for_slow_pods_to_be_gone() {
+    check(&Scenario {
+        name: "an_update_that_waits_for_slow_pods_to_be_gone",
+        deployment: stopping_after(deployment(3, Some("TerminationComplete"), &rolling(&json!(1), &json!(1))), 20),
+        script: |world| {
+            world.set_image("web", "main:2");
+            world.run_until_rolled_out("web", LONGEST);
+        },
+    });
+}
+
+/// Two sets of several pods each, and pods that go: the scale is partial until they are gone.
+#[test]
+fn a_scale_in_the_middle_of_an_update_that_waits_for_slow_pods() {
+    check(&Scenario {
+        name: "a_scale_in_the_middle_of_an_update_that_waits_for_slow_pods",
+        deployment: stopping_after(deployment(4, Some("TerminationComplete"), &rolling(&json!(1), &json!(1))), 20),
+        script: |world| {
+            world.set_image("web", "main:2");
+            world.run_for(AT_ONCE);
+            world.scale("web", 6);
+            world.run_for(AT_ONCE);
+            world.scale("web", 7);
+            world.run_until_rolled_out("web", LONGEST);
+        },
+    });
+}
+
+/// The new pods are never ready, so that the rollout stands still where it is scaled.
+#[test]
+fn proportional_scaling() {
+    check(&Scenario {
+        name: "proportional_scaling",
+        deployment: deployment(5, None, &rolling(&json!(2), &json!(1))),
+        script: |world| {
+            break_template(world, "main:2");
+            world.run_for(AT_ONCE);
+            world.scale("web", 10);
+            world.run_for(AT_ONCE);
+            world.scale("web", 6);
+            world.run_for(AT_ONCE);
+        },
+    });
+}
+
+fn break_template(world: &mut World, image: &str) {
+    let template = json!({
+        "metadata": {"annotations": {"sim.berth.dev/fails": "NeverReady"}},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    });
+    world.patch_deployment("web", json!({"spec": {"template": template}}));
+}
+
+#[test]
+fn going_back() {
+    check(&Scenario {
+        name: "going_back",
+        deployment: deployment(3, None, &rolling(&json!(1), &json!(1))),
+        script: |world| {
+            world.set_image("web", "main:2");
+            world.run_until_rolled_out("web", LONGEST);
+            world.run_for(AT_ONCE);
+            world.undo("web");
+            world.run_for(AT_ONCE);
+            world.run_until_rolled_out("web", LONGEST);
+        },
+    });
+}
+
+#[test]
+fn a_scale_that_a_pod_holds_up_for_ever_and_a_corrected_template() {
+    check(&Scenario {
+        name: "a_scale_that_a_pod_holds_up_for_ever_and_a_corrected_template",
+        deployment: stopping_after(deployment(4, Some("TerminationComplete"), &rolling(&json!(1), &json!(1))), 100_000),
+        script: |world| {
+            world.scale("web", 2);
+            world.run_for(AT_ONCE);
+            world.scale("web", 4);
+            world.run_for(AT_ONCE);
+            let corrected = json!({
+                "metadata": {"annotations": {"sim.berth.dev/terminates-after": null}},
+                "spec": {"containers": [{"name": "main", "image": "main:2"}], "terminationGracePeriodSeconds": 1},
+            });
+            world.patch_deployment("web", json!({"spec": {"template": corrected}}));
+            world.run_for(AT_ONCE);
+        },
+    });
+}
