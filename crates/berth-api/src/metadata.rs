@@ -56,7 +56,8 @@ pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
     new.self_link.clone_from(&old.self_link);
 }
 
-/// Makes what the wire form prints only if it is not empty absent, so that metadata that mean the same are equal.
+/// Makes what the wire form prints only if it is not empty absent, so that metadata that mean the same are equal. Not `managedFields`: an
+/// empty list asks to forget the owners, an absent one to keep them.
 pub fn drop_empty(meta: &mut ObjectMeta) {
     [&mut meta.name, &mut meta.generate_name, &mut meta.namespace, &mut meta.resource_version, &mut meta.self_link, &mut meta.uid]
         .into_iter()
@@ -66,7 +67,6 @@ pub fn drop_empty(meta: &mut ObjectMeta) {
     drop_zero(&mut meta.annotations);
     drop_zero(&mut meta.owner_references);
     drop_zero(&mut meta.finalizers);
-    drop_zero(&mut meta.managed_fields);
 }
 
 /// Messages on `name` under `rule`; none if it is well-formed.

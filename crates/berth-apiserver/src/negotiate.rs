@@ -53,6 +53,8 @@ pub enum PatchType {
     Merge,
     /// Strategic merge.
     Strategic,
+    /// Server-side apply.
+    Apply,
 }
 
 /// Which forms of discovery a client takes.
@@ -193,6 +195,7 @@ pub fn patch_type(content_type: Option<&str>) -> Result<PatchType, ApiError> {
         "application/json-patch+json" => Ok(PatchType::Json),
         "application/merge-patch+json" => Ok(PatchType::Merge),
         "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
         _ => Err(ApiError::UnsupportedMediaType { message: "415: Unsupported Media Type".to_owned() }),
     }
 }
@@ -274,6 +277,8 @@ mod tests {
     fn patches_are_known_by_their_type_alone() {
         assert_eq!(patch_type(Some("application/strategic-merge-patch+json")).expect("known"), PatchType::Strategic);
         assert_eq!(patch_type(Some("application/merge-patch+json; charset=utf-8")).expect("known"), PatchType::Merge);
+        assert_eq!(patch_type(Some("application/apply-patch+yaml")).expect("known"), PatchType::Apply);
+        assert!(patch_type(Some("application/apply-patch+cbor")).is_err());
         assert!(patch_type(Some("application/json")).is_err());
         assert!(patch_type(None).is_err());
     }

@@ -184,6 +184,9 @@ impl From<&ApiError> for Status {
             ApiError::Conflict { group, kind, name, .. } => {
                 Self::failure(StatusCode::CONFLICT, "Conflict", text).with(Details::of(group, kind, name))
             }
+            ApiError::ApplyConflict { causes, .. } => {
+                Self::failure(StatusCode::CONFLICT, "Conflict", text).with(Details::default().because(causes))
+            }
             ApiError::Invalid { group, kind, name, errors } => {
                 Self::failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text).with(Details::of(group, kind, name).because(errors))
             }

@@ -28,6 +28,7 @@ pub(crate) enum Verb {
     Create,
     Update,
     Patch,
+    Apply,
 }
 
 impl Verb {
@@ -35,7 +36,7 @@ impl Verb {
         match self {
             Self::Create => "CreateOptions",
             Self::Update => "UpdateOptions",
-            Self::Patch => "PatchOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
         }
     }
 }
@@ -48,6 +49,9 @@ pub(crate) fn write_options(verb: Verb, options: &WriteOptions) -> Result<Checke
     field_manager(&options.field_manager, &mut errors);
     if verb == Verb::Patch && options.force.is_some() {
         errors.push(FieldError::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
+    }
+    if verb == Verb::Apply && options.field_manager.is_empty() {
+        errors.push(FieldError::required(&Path::new("fieldManager"), "is required for apply patch"));
     }
     refuse(verb.options_kind(), errors)?;
     Ok(Checked { mode, validation })

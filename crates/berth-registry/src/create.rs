@@ -5,7 +5,8 @@ use crate::{
     checks::{self, Mode, Verb},
     decoding::{self, Incoming},
     key,
-    modify::check_namespace,
+    modify::{Owners, check_namespace},
+    ownership::{self, Author},
     stored,
 };
 use berth_api::{
@@ -29,6 +30,21 @@ const NAME_BASE_MAX: usize = 63 - NAME_SUFFIX_LENGTH;
 /// How many generated names are tried.
 const NAME_ATTEMPTS: u32 = 8;
 
+/// An object to be made.
+pub(crate) struct New {
+    pub(crate) object: Box<dyn Object>,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) owners: Owners,
+}
+
+impl New {
+    /// A new object whose author owns what it holds.
+    pub(crate) fn of(incoming: Incoming) -> Self {
+        Self { object: incoming.object, warnings: incoming.warnings, owners: Owners::Follow }
+    }
+}
+
 impl Registry {
     /// Creates an object.
     ///
@@ -36,8 +52,9 @@ impl Registry {
     /// A body that cannot be read, a namespace that is missing or terminating, faults of the object, a name that is taken.
     pub async fn create(&self, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
+        let owners = if ownership::is_recorded(at.resource, &body) { Owners::Follow } else { Owners::Unchanged };
         let incoming = decoding::body(at.resource, body, checked.validation)?;
-        self.create_object(at, incoming, checked.mode).await
+        self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &self.author(options, None)).await
     }
 
     /// POST to a subresource: `pods/binding` and `pods/eviction`, whose answer is a `Status`.
@@ -53,8 +70,9 @@ impl Registry {
         }
     }
 
-    pub(crate) async fn create_object(&self, at: &Collection, incoming: Incoming, mode: Mode) -> Result<Written, ApiError> {
-        let Incoming { mut object, mut warnings } = incoming;
+    pub(crate) async fn create_object(&self, at: &Collection, new: New, mode: Mode, author: &Author<'_>) -> Result<Written, ApiError> {
+        let New { mut object, mut warnings, owners } = new;
+        let given = ownership::take_given(&mut *object);
         check_namespace(at.namespace.as_deref(), &mut *object)?;
         self.admit_namespace(at, &*object).await?;
         if object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty()) {
@@ -69,6 +87,11 @@ impl Registry {
             object.meta_mut().generation = Some(1);
         }
         self.check_new(at, &*object)?;
+        match &owners {
+            Owners::Follow => ownership::record_create(at.resource, &mut *object, given.as_deref(), author),
+            Owners::Decided(managers) => ownership::record_applied_create(&mut *object, managers),
+            Owners::Unchanged => (),
+        }
         warnings.extend(object.warnings(None));
         let charge = self.charge_quotas(at, &*object, mode).await?;
         let stored = self.store_new(at, object, mode, if is_generated { NAME_ATTEMPTS } else { 1 }).await;

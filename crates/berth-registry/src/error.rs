@@ -41,6 +41,14 @@ pub enum ApiError {
         /// Complete.
         message: String,
     },
+    /// Server-side apply: others own fields that it would change.
+    #[error("{message}")]
+    ApplyConflict {
+        /// Complete.
+        message: String,
+        /// One a field and owner.
+        causes: Vec<Cause>,
+    },
     /// The object, or the options of the request, are invalid.
     #[error("{}", invalid_message(.group, .kind, .name, .errors))]
     Invalid {

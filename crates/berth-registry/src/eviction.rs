@@ -8,7 +8,7 @@ use crate::{
     delete::check_precondition,
     error::Cause,
     key,
-    modify::{Proposal, Stored},
+    modify::{Change, Owners, Proposal, Stored},
     options::Precondition,
     resource, stored,
 };
@@ -65,13 +65,15 @@ impl Registry {
         };
         let now = whole_seconds(self.clock.now());
         let is_ready = is_ready(object);
-        self.modify(budget, mode, &Precondition::default(), |stored| {
+        let options = WriteOptions::default();
+        let by = Change { mode, precondition: &options.precondition, author: self.author(&options, budget.subresource) };
+        self.modify(budget, by, |stored| {
             let mut object = stored.object.clone_object();
             let budget: &mut PodDisruptionBudget = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
             if is_ready || !lets_unready_go(budget) {
                 take_one(budget, &pod.name, now)?;
             }
-            Ok(Proposal { object, warnings: Vec::new() })
+            Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Unchanged })
         })
         .await?;
         Ok(true)
@@ -106,9 +108,11 @@ impl Registry {
             let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
             let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
             set_condition(conditions, disruption_target(), now);
-            Ok(Proposal { object, warnings: Vec::new() })
+            Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Unchanged })
         };
-        self.modify(&status, mode, &precondition, change).await.map(|_| ())
+        let options = WriteOptions { precondition, ..WriteOptions::default() };
+        let by = Change { mode, precondition: &options.precondition, author: self.author(&options, status.subresource) };
+        self.modify(&status, by, change).await.map(|_| ())
     }
 }
 

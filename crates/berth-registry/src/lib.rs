@@ -4,6 +4,7 @@
 //! IO happens only through [`berth_store::Store`]; time and randomness come in through [`berth_store::env`].
 
 mod admission;
+mod applying;
 mod binding;
 mod bootstrap;
 mod checks;
@@ -24,6 +25,7 @@ mod list;
 mod modify;
 pub mod openapi;
 pub mod options;
+mod ownership;
 pub mod patch;
 mod patching;
 pub mod resource;

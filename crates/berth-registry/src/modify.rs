@@ -4,9 +4,11 @@ use crate::{
     ApiError, BoxObject, Current, Registry, Subresource, Target, Written,
     checks::Mode,
     options::{Precondition, parse_revision},
+    ownership::{self, Author},
     stored,
 };
 use berth_api::{Object, k8s_openapi::api::core::v1::Namespace, metadata, object::GenerationRule};
+use berth_fieldsets::Managers;
 use berth_store::{Entry, Expected, WriteError};
 use std::sync::Arc;
 
@@ -25,6 +27,25 @@ pub(crate) struct Proposal {
     pub(crate) object: BoxObject,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
+    pub(crate) owners: Owners,
+}
+
+/// Who owns the fields of an object after a write.
+pub(crate) enum Owners {
+    /// They follow the change: what is new or different is its author's.
+    Follow,
+    /// An apply has settled it.
+    Decided(Managers),
+    /// As before.
+    Unchanged,
+}
+
+/// How an object is changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) precondition: &'a Precondition,
+    pub(crate) author: Author<'a>,
 }
 
 /// Why one try did not write.
@@ -55,15 +76,14 @@ impl Registry {
     pub(crate) async fn modify(
         &self,
         target: &Target,
-        mode: Mode,
-        precondition: &Precondition,
+        by: Change<'_>,
         mut change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
     ) -> Result<Written, ApiError> {
         for _ in 0..ATTEMPTS {
             let old = self.load(target).await?;
-            check_precondition(target, &old, precondition)?;
+            check_precondition(target, &old, by.precondition)?;
             let new = change(&old)?;
-            match self.replace(target, mode, old, new).await {
+            match self.replace(target, &by, old, new).await {
                 Ok(written) => return Ok(written),
                 Err(Failure::Raced) => (),
                 Err(Failure::Refused(error)) => return Err(error),
@@ -72,14 +92,20 @@ impl Registry {
         Err(ApiError::modified(target))
     }
 
-    async fn replace(&self, target: &Target, mode: Mode, old: Stored, mut new: Proposal) -> Result<Written, Failure> {
+    async fn replace(&self, target: &Target, by: &Change<'_>, old: Stored, mut new: Proposal) -> Result<Written, Failure> {
+        let given = ownership::take_given(&mut *new.object);
         check_identity(target, &old, &mut *new.object)?;
         self.settle(target, &*old.object, &mut *new.object)?;
         if target.subresource.is_none() {
             self.assign_late(target, &*old.object, &mut *new.object).await?;
             new.warnings.extend(new.object.warnings(Some(&*old.object)));
         }
-        let object = self.commit(target, mode, &old, &*new.object).await?;
+        match &new.owners {
+            Owners::Follow => ownership::record_update(target.resource, &*old.object, &mut *new.object, given.as_deref(), &by.author),
+            Owners::Decided(managers) => ownership::record_apply(&*old.object, &mut *new.object, managers),
+            Owners::Unchanged => new.object.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
+        }
+        let object = self.commit(target, by.mode, &old, &*new.object).await?;
         Ok(Written { object, created: false, warnings: new.warnings })
     }
 

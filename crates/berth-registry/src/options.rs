@@ -23,6 +23,8 @@ pub enum Patch {
     MergeValue(serde_json::Value),
     /// `application/strategic-merge-patch+json`.
     Strategic(Vec<u8>),
+    /// `application/apply-patch+yaml`, turned into JSON.
+    Apply(Vec<u8>),
 }
 
 /// How unknown and duplicate fields of a body are treated.

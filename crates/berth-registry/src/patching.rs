@@ -4,7 +4,7 @@ use crate::{
     ApiError, BoxObject, Patch, Registry, Resource, Subresource, Target, WriteOptions, Written,
     checks::{self, Verb},
     decoding,
-    modify::{Proposal, Stored},
+    modify::{Change, Owners, Proposal, Stored},
     options::FieldValidation,
     patch, scale, stored,
 };
@@ -19,14 +19,20 @@ impl Registry {
     /// A patch that cannot be read or applied, conflicts, faults of the result.
     pub async fn patch(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
-        let checked = checks::write_options(Verb::Patch, options)?;
+        let verb = if matches!(patch, Patch::Apply(_)) { Verb::Apply } else { Verb::Patch };
+        let checked = checks::write_options(verb, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::patch(self, target, &patch, options, checked).await,
             Some(Subresource::Binding | Subresource::Eviction) => return Err(ApiError::MethodNotAllowed),
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
+        if let Patch::Apply(bytes) = &patch {
+            return self.apply(target, bytes, options, checked).await;
+        }
         let parsed = Parsed::new(&patch)?;
-        self.modify(target, checked.mode, &options.precondition, |old| parsed.propose(target, old, checked.validation)).await
+        let author = self.author(options, target.subresource);
+        let change = Change { mode: checked.mode, precondition: &options.precondition, author };
+        self.modify(target, change, |old| parsed.propose(target, old, checked.validation)).await
     }
 }
 
@@ -52,6 +58,7 @@ impl<'a> Parsed<'a> {
                 let (value, duplicates) = parse(bytes)?;
                 Self::Strategic(value, duplicates)
             }
+            Patch::Apply(_) => return Err(ApiError::Internal { message: "an apply is no plain patch".to_owned() }),
         })
     }
 
@@ -89,8 +96,8 @@ impl<'a> Parsed<'a> {
         let object: BoxObject = decoded.object;
         match validation {
             FieldValidation::Strict if !faults.is_empty() => Err(self.unreadable(&decoding::strict(&faults))),
-            FieldValidation::Warn => Ok(Proposal { object, warnings: faults }),
-            FieldValidation::Strict | FieldValidation::Ignore => Ok(Proposal { object, warnings: Vec::new() }),
+            FieldValidation::Warn => Ok(Proposal { object, warnings: faults, owners: Owners::Follow }),
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Follow }),
         }
     }
 

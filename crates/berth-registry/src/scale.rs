@@ -1,10 +1,10 @@
 //! `/scale`: one view for everything that has replicas.
 
 use crate::{
-    ApiError, Body, Current, Patch, Registry, Target, WriteOptions, Written,
+    ApiError, Body, Current, Patch, Registry, Subresource, Target, WriteOptions, Written,
+    applying::Config,
     checks::Checked,
-    modify::{Proposal, Stored},
-    options::Precondition,
+    modify::{Change, Owners, Proposal, Stored},
     patching, stored,
 };
 use berth_api::{
@@ -95,6 +95,9 @@ pub(crate) async fn patch(
     options: &WriteOptions,
     checked: Checked,
 ) -> Result<Written, ApiError> {
+    if let Patch::Apply(bytes) = patch {
+        return apply(registry, target, bytes, options, checked).await;
+    }
     let parsed = patching::Parsed::new(patch)?;
     write(registry, target, options, checked, |old| {
         let before = scale_of(&*old.object, old.entry.mod_revision.to_string())?;
@@ -111,21 +114,49 @@ async fn write(
     checked: Checked,
     mut wanted: impl FnMut(&Stored) -> Result<Scale, ApiError> + Send,
 ) -> Result<Written, ApiError> {
+    propose(registry, target, options, checked, |old| {
+        let scale = wanted(old)?;
+        let replicas = check(target, &scale)?;
+        let mut object = old.object.clone_object();
+        set_replicas(&mut *object, replicas);
+        let meta = object.meta_mut();
+        meta.uid = scale.metadata.uid;
+        meta.resource_version = scale.metadata.resource_version;
+        Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Follow })
+    })
+    .await
+}
+
+/// Server-side apply of a `Scale`: of the replicas of the object behind it.
+async fn apply(registry: &Registry, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
+    let config = Config::read(bytes, "autoscaling/v1, Kind=Scale", options, checked.validation)?;
+    let wanted: Scale = serde_json::from_value(config.document.clone())
+        .map_err(|error| ApiError::bad_request(format!("failed to create typed patch object: {error}")))?;
+    check(target, &wanted)?;
+    let config = config.of_replicas(wanted.spec.and_then(|spec| spec.replicas));
+    let author = registry.author(options, Some(Subresource::Scale));
+    propose(registry, target, options, checked, |old| {
+        let mut proposal = config.propose(target, old, &author)?;
+        let meta = proposal.object.meta_mut();
+        meta.uid.clone_from(&wanted.metadata.uid);
+        meta.resource_version.clone_from(&wanted.metadata.resource_version);
+        Ok(proposal)
+    })
+    .await
+}
+
+/// Changes the object behind the `Scale`, and shows that as one.
+async fn propose(
+    registry: &Registry,
+    target: &Target,
+    options: &WriteOptions,
+    checked: Checked,
+    change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
+) -> Result<Written, ApiError> {
     let whole = Target { subresource: None, ..target.clone() };
-    let written = registry
-        .modify(&whole, checked.mode, &options.precondition, |old| {
-            let scale = wanted(old)?;
-            let replicas = check(target, &scale)?;
-            let Precondition { uid, resource_version } =
-                Precondition { uid: scale.metadata.uid, resource_version: scale.metadata.resource_version };
-            let mut object = old.object.clone_object();
-            set_replicas(&mut *object, replicas);
-            let meta = object.meta_mut();
-            meta.uid = uid;
-            meta.resource_version = resource_version;
-            Ok(Proposal { object, warnings: Vec::new() })
-        })
-        .await?;
+    let author = registry.author(options, Some(Subresource::Scale));
+    let by = Change { mode: checked.mode, precondition: &options.precondition, author };
+    let written = registry.modify(&whole, by, change).await?;
     let object = Current::Made(match &written.object {
         Current::Stored(entry) => view(target, entry)?,
         Current::Made(value) => made_view(target, value)?,

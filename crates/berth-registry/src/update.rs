@@ -3,8 +3,9 @@
 use crate::{
     ApiError, Body, Registry, Subresource, Target, WriteOptions, Written,
     checks::{self, Verb},
+    create::New,
     decoding,
-    modify::{Proposal, check_name},
+    modify::{Change, Owners, Proposal, check_name},
     scale,
 };
 use berth_api::{FieldError, Object, Path};
@@ -23,22 +24,24 @@ impl Registry {
             Some(Subresource::Binding | Subresource::Eviction) => return Err(ApiError::MethodNotAllowed),
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
+        let author = self.author(options, target.subresource);
         let mut incoming = decoding::body(target.resource, body, checked.validation)?;
         check_name(target, &mut *incoming.object)?;
         let may_create = target.resource.create_on_update && target.subresource.is_none();
         if may_create && self.store.get(&target.key()).await?.is_none() {
             incoming.object.meta_mut().resource_version = None;
-            return self.create_object(&target.collection(), incoming, checked.mode).await;
+            return self.create_object(&target.collection(), New::of(incoming), checked.mode, &author).await;
         }
         check_conditional(target, &*incoming.object)?;
         let is_conditional = incoming.object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
         let mut body = Some(incoming);
-        self.modify(target, checked.mode, &options.precondition, |_| {
+        let change = Change { mode: checked.mode, precondition: &options.precondition, author };
+        self.modify(target, change, |_| {
             // A conditional update cannot be tried again with success, so only the others keep a copy.
             let kept = body.as_ref().filter(|_| !is_conditional).map(|body| body.object.clone_object());
             let taken = body.take().ok_or_else(|| ApiError::modified(target))?;
             body = kept.map(|object| decoding::Incoming { object, warnings: taken.warnings.clone() });
-            Ok(Proposal { object: taken.object, warnings: taken.warnings })
+            Ok(Proposal { object: taken.object, warnings: taken.warnings, owners: Owners::Follow })
         })
         .await
     }

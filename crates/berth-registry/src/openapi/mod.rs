@@ -5,7 +5,7 @@
 mod paths;
 mod schemas;
 
-use crate::discovery::group_versions;
+use crate::{discovery::group_versions, resource::Resource};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
@@ -37,6 +37,13 @@ pub fn document(path: &str) -> Option<&'static Document> {
     documents().get(path)
 }
 
+/// The name of a kind's schema, and the schemas of all that it is made of.
+pub(crate) fn schemas_of(resource: &'static Resource) -> (String, Map<String, Value>) {
+    let mut schemas = schemas::Schemas::new();
+    let (object, _) = schemas.resource(resource);
+    (schemas::name_of(&object), schemas.finish())
+}
+
 /// The documents by path. Making them takes some milliseconds, once in a process.
 fn documents() -> &'static BTreeMap<String, Document> {
     static DOCUMENTS: OnceLock<BTreeMap<String, Document>> = OnceLock::new();
@@ -63,7 +70,7 @@ fn build(group: &str, version: &str) -> Value {
         "info": {"title": "Kubernetes", "version": format!("v{}.{}.0", crate::discovery::MAJOR, crate::discovery::MINOR)},
         "paths": paths,
         "components": {
-            "schemas": schemas.finish(),
+            "schemas": Value::Object(schemas.finish()),
             "securitySchemes": {"BearerToken": {
                 "type": "apiKey", "in": "header", "name": "authorization", "description": "Bearer token authentication",
             }},

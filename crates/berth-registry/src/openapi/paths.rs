@@ -17,7 +17,12 @@ use berth_api::{
 };
 use serde_json::{Map, Value, json};
 
-const PATCH_TYPES: [&str; 3] = ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+const PATCH_TYPES: [&str; 4] = [
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
 
 /// `paths` of one group and version; the schemas that they refer to are collected.
 pub(super) fn of(group: &str, version: &str, schemas: &mut Schemas) -> Value {

@@ -1,7 +1,7 @@
 //! Schemas of the types, as upstream writes them.
 
 use crate::{
-    patch::merge_keys::{self, Ssa, Strategy},
+    patch::merge_keys::{self, KEY_DEFAULTS, Ssa, Strategy},
     resource::Resource,
 };
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -12,14 +12,24 @@ const REFERENCE_PREFIX: &str = "#/components/schemas/";
 /// Where the names of berth's own types stand in for upstream's.
 const OWN_TYPES_PREFIX: &str = "io.k8s.api.apps.v1.";
 /// Map types with one owner in server-side apply.
-const ATOMIC_MAP_TYPES: [&str; 8] = [
+const ATOMIC_MAP_TYPES: [&str; 18] = [
+    "ConfigMapKeySelector",
+    "EndpointAddress",
+    "EndpointPort",
+    "FileKeySelector",
     "LabelSelector",
     "LocalObjectReference",
     "NodeSelector",
     "NodeSelectorTerm",
     "ObjectFieldSelector",
     "ObjectReference",
+    "OwnerReference",
+    "ResourceFieldSelector",
+    "ScopeSelector",
+    "ScopedResourceSelectorRequirement",
+    "SecretKeySelector",
     "SecretReference",
+    "TopologySelectorTerm",
     "TypedLocalObjectReference",
 ];
 
@@ -70,7 +80,7 @@ impl Schemas {
         let gvk = Gvk::of(resource);
         let object = self.kind(resource.schema, gvk);
         let list_meta = self.reference::<ListMeta>();
-        let name = format!("{}List", object["$ref"].as_str().unwrap_or_default().trim_start_matches(REFERENCE_PREFIX));
+        let name = format!("{}List", name_of(&object));
         let reference = reference_to(&name);
         let list = json!({
             "description": format!("{}List is a page of the list of {}.", resource.kind, resource.plural),
@@ -99,7 +109,7 @@ impl Schemas {
     }
 
     /// `components.schemas`.
-    pub(super) fn finish(mut self) -> Value {
+    pub(super) fn finish(mut self) -> Map<String, Value> {
         let definitions = self.generator.take_definitions(false);
         let mut schemas: Map<String, Value> =
             definitions.into_iter().map(|(name, schema)| (public_name(&name), normalise(schema))).collect();
@@ -112,7 +122,7 @@ impl Schemas {
             }
         }
         schemas.extend(self.lists);
-        Value::Object(schemas)
+        schemas
     }
 }
 
@@ -126,6 +136,11 @@ impl TypeProperty {
     fn schema(&self) -> Value {
         json!({"description": self.0, "type": "string"})
     }
+}
+
+/// The name that a reference leads to.
+pub(super) fn name_of(reference: &Value) -> String {
+    reference["$ref"].as_str().unwrap_or_default().trim_start_matches(REFERENCE_PREFIX).to_owned()
 }
 
 /// The name that a generated reference carries, as it is published.
@@ -232,6 +247,11 @@ fn mark_fields(name: &str, schema: &mut Value) {
     let short = name.rsplit('.').next().unwrap_or_default();
     if ATOMIC_MAP_TYPES.contains(&short) {
         schema["x-kubernetes-map-type"] = json!("atomic");
+    }
+    for (_, name, default) in KEY_DEFAULTS.iter().filter(|(of, ..)| *of == short) {
+        if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{name}")) {
+            property.insert("default".to_owned(), json!(default));
+        }
     }
     for field in merge_keys::all().iter().filter(|field| field.of == short) {
         if let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) {

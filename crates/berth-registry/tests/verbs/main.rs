@@ -1,5 +1,6 @@
 //! Every verb of the registry over a memory store: what a request does and what it answers.
 
+mod apply;
 mod create;
 mod delete;
 mod events;

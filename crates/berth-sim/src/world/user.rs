@@ -96,12 +96,8 @@ impl World {
     /// If the API refuses for another reason.
     pub fn evict_pod(&mut self, name: &str) -> bool {
         let resource = resource::find("", "v1", "pods").expect("pods are served");
-        let at = Target {
-            resource,
-            namespace: Some("default".to_owned()),
-            name: name.to_owned(),
-            subresource: Some(Subresource::Eviction),
-        };
+        let at =
+            Target { resource, namespace: Some("default".to_owned()), name: name.to_owned(), subresource: Some(Subresource::Eviction) };
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into()));
         self.checker.delete_by_hand(name);

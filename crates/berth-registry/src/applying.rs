@@ -1,0 +1,111 @@
+//! Server-side apply: a PATCH that says how an applier wants the object.
+
+use crate::{
+    ApiError, BoxObject, Registry, Resource, Target, WriteOptions, Written,
+    checks::{Checked, Mode},
+    create::New,
+    decoding,
+    modify::{ATTEMPTS, Change, Owners, Proposal, Stored, check_name},
+    options::FieldValidation,
+    ownership::{self, Applied, Author},
+};
+use berth_api::decode::parse_json;
+use berth_fieldsets::Force;
+use serde_json::{Value, json};
+
+/// What an applier wants, read and checked as far as that goes without the object.
+pub(crate) struct Config {
+    pub(crate) document: Value,
+    warnings: Vec<String>,
+    force: Force,
+}
+
+impl Registry {
+    /// Applies to the object, or to the part of it that a subresource is; makes the object where there is none.
+    pub(crate) async fn apply(&self, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
+        let config = Config::read(bytes, &gvk(target.resource), options, checked.validation)?;
+        let author = self.author(options, target.subresource);
+        for _ in 0..ATTEMPTS {
+            let change = Change { mode: checked.mode, precondition: &options.precondition, author };
+            match self.modify(target, change, |old| config.propose(target, old, &author)).await {
+                Err(ApiError::NotFound { .. }) if target.subresource.is_none() => (),
+                done => return done,
+            }
+            match self.apply_new(target, &config, checked.mode, &author).await {
+                // Somebody else made it meanwhile: it is changed now.
+                Err(ApiError::AlreadyExists { .. }) => (),
+                done => return done,
+            }
+        }
+        Err(ApiError::modified(target))
+    }
+
+    async fn apply_new(&self, target: &Target, config: &Config, mode: Mode, author: &Author<'_>) -> Result<Written, ApiError> {
+        let uid = config.document.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        if !uid.is_empty() {
+            let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(ApiError::conflict(target, &why));
+        }
+        let Applied { document, managers } = ownership::apply(target, None, &config.document, author, config.force)?;
+        let mut object = decode(target.resource, document)?;
+        check_name(target, &mut *object)?;
+        let warnings = config.warnings.clone();
+        self.create_object(&target.collection(), New { object, warnings, owners: Owners::Decided(managers) }, mode, author).await
+    }
+}
+
+impl Config {
+    /// `gvk`: what the document must be, as upstream prints it.
+    pub(crate) fn read(bytes: &[u8], gvk: &str, options: &WriteOptions, validation: FieldValidation) -> Result<Self, ApiError> {
+        let parsed = parse_json(bytes).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
+        if !parsed.value.is_object() {
+            return Err(ApiError::bad_request("error decoding YAML: it is no object"));
+        }
+        let found = found_gvk(&parsed.value);
+        if found != gvk {
+            return Err(ApiError::bad_request(format!("invalid object type: {found}")));
+        }
+        if parsed.value.pointer("/metadata/managedFields").is_some_and(Value::is_array) {
+            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+        }
+        let faults = decoding::faults(&parsed.duplicates, &[]);
+        let warnings = match validation {
+            FieldValidation::Strict if !faults.is_empty() => {
+                return Err(ApiError::bad_request(format!("error strict decoding YAML: {}", faults.join(", "))));
+            }
+            FieldValidation::Warn => faults,
+            FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
+        };
+        let force = if options.force == Some(true) { Force::Yes } else { Force::No };
+        Ok(Self { document: parsed.value, warnings, force })
+    }
+
+    /// The same wish about the replicas of the object behind a `Scale`.
+    pub(crate) fn of_replicas(self, replicas: Option<i32>) -> Self {
+        let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
+        Self { document: json!({"spec": spec}), ..self }
+    }
+
+    pub(crate) fn propose(&self, target: &Target, old: &Stored, author: &Author<'_>) -> Result<Proposal, ApiError> {
+        let Applied { document, managers } = ownership::apply(target, Some(&*old.object), &self.document, author, self.force)?;
+        let object = decode(target.resource, document)?;
+        Ok(Proposal { object, warnings: self.warnings.clone(), owners: Owners::Decided(managers) })
+    }
+}
+
+fn decode(resource: &Resource, document: Value) -> Result<BoxObject, ApiError> {
+    // Fields that the kind does not have were refused by its schema.
+    let decoded = (resource.decode)(document);
+    decoded.map(|decoded| decoded.object).map_err(|error| ApiError::bad_request(format!("failed to convert the applied object: {error}")))
+}
+
+/// `apps/v1, Kind=Deployment`; `/v1, Kind=Pod`.
+fn gvk(resource: &Resource) -> String {
+    format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind)
+}
+
+fn found_gvk(document: &Value) -> String {
+    let text = |member: &str| document.get(member).and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
+    format!("{group}/{version}, Kind={}", text("kind"))
+}

@@ -1,0 +1,220 @@
+//! `metadata.managedFields`: who owns which fields, kept up at every write (KEP-555).
+//!
+//! An object of which nobody's ownership was recorded stays so until somebody applies it; then all that it holds counts as owned by
+//! `before-first-apply`. That is upstream's rule for objects from before it kept records, and berth's for those that its own controllers
+//! make in masses ([`is_recorded`]).
+
+mod kinds;
+
+use crate::{ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause};
+use berth_api::{
+    Object,
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
+};
+use berth_fieldsets::{Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Update, Writer, apply_as_kubectl, update};
+use berth_store::env::Timestamp;
+use kinds::KindFields;
+use serde_json::Value;
+
+/// The manager whose applies keep the annotation of client-side apply up to date.
+const KUBECTL: &str = "kubectl";
+/// Total of keys and values of annotations; more are refused.
+const ANNOTATION_BYTES_MAX: usize = 256 << 10;
+
+/// Who writes, by which door, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Author<'a> {
+    /// `fieldManager`.
+    pub(crate) manager: &'a str,
+    /// `None`: the object itself.
+    pub(crate) subresource: Option<Subresource>,
+    pub(crate) now: Timestamp,
+}
+
+impl Registry {
+    pub(crate) fn author<'a>(&self, options: &'a WriteOptions, subresource: Option<Subresource>) -> Author<'a> {
+        Author { manager: &options.field_manager, subresource, now: self.clock.now() }
+    }
+}
+
+impl Author<'_> {
+    fn writer(&self, resource: &Resource) -> Writer {
+        let subresource = self.subresource.map(Subresource::as_str).unwrap_or_default().to_owned();
+        Writer { name: self.manager.to_owned(), api_version: resource.api_version(), subresource }
+    }
+
+    /// Entries through `/scale` have no time, as upstream's.
+    fn time(&self) -> Option<Time> {
+        (self.subresource != Some(Subresource::Scale)).then(|| Time(crate::create::whole_seconds(self.now)))
+    }
+}
+
+/// Whether the owners of a new object are recorded from the start. Controllers in this process make pods and events by the thousand: a
+/// record would cost them a third of their throughput and memory, and nobody applies to such objects.
+pub(crate) fn is_recorded(resource: &Resource, body: &Body) -> bool {
+    matches!(body, Body::Json(_)) || !matches!(resource.kind, "Pod" | "Event")
+}
+
+/// What a request says about owners. Taken out before anything is defaulted, which would make an empty list an absent one.
+pub(crate) fn take_given(object: &mut dyn Object) -> Option<Vec<ManagedFieldsEntry>> {
+    object.meta_mut().managed_fields.take()
+}
+
+/// Records who owns what of a new object.
+pub(crate) fn record_create(
+    resource: &'static Resource,
+    object: &mut dyn Object,
+    given: Option<&[ManagedFieldsEntry]>,
+    author: &Author<'_>,
+) {
+    let kind = KindFields::of(resource);
+    let mut managers = given.and_then(|given| Managers::decode(given).ok()).unwrap_or_default();
+    change(&mut managers, resource, &kind.empty, &document(kind, object), author);
+    set(object, &managers);
+}
+
+/// Writes the owners of an object that an apply makes.
+pub(crate) fn record_applied_create(object: &mut dyn Object, managers: &Managers) {
+    set(object, managers);
+}
+
+/// Records what a change that is no apply gave to its author. The stored owners count; a request may rewrite or, by an empty list or
+/// one empty entry, forget them, but not through a subresource.
+pub(crate) fn record_update(
+    resource: &'static Resource,
+    old: &dyn Object,
+    new: &mut dyn Object,
+    given: Option<&[ManagedFieldsEntry]>,
+    author: &Author<'_>,
+) {
+    let mut managers = match given.filter(|_| author.subresource.is_none()) {
+        Some(given) if is_reset(given) => Managers::default(),
+        Some(given) => Some(Managers::decode(given).unwrap_or_default()).filter(|given| !given.is_empty()).unwrap_or_else(|| stored(old)),
+        None => stored(old),
+    };
+    if !managers.is_empty() {
+        let kind = KindFields::of(resource);
+        change(&mut managers, resource, &document(kind, old), &document(kind, new), author);
+    }
+    set(new, &managers);
+}
+
+fn is_reset(given: &[ManagedFieldsEntry]) -> bool {
+    match given {
+        [] => true,
+        [one] => *one == ManagedFieldsEntry::default(),
+        _ => false,
+    }
+}
+
+/// The owners that stand in an object. They were written here, or checked when a client wrote them.
+fn stored(object: &dyn Object) -> Managers {
+    object.meta().managed_fields.as_deref().and_then(|entries| Managers::decode(entries).ok()).unwrap_or_default()
+}
+
+fn set(object: &mut dyn Object, managers: &Managers) {
+    object.meta_mut().managed_fields = (!managers.is_empty()).then(|| managers.encode());
+}
+
+fn change(managers: &mut Managers, resource: &'static Resource, old: &Value, new: &Value, author: &Author<'_>) {
+    let kind = KindFields::of(resource);
+    let (writer, now) = (author.writer(resource), author.time());
+    let ignored = kind.ignored(author.subresource);
+    update(managers, &Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref() });
+}
+
+/// An object's fields as far as they can be owned.
+fn document(kind: &KindFields, object: &dyn Object) -> Value {
+    let mut document = object.to_value();
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    kind.complete(&mut document);
+    document
+}
+
+/// The outcome of an apply.
+pub(crate) struct Applied {
+    pub(crate) document: Value,
+    pub(crate) managers: Managers,
+}
+
+/// Applies `config` to a stored object, or to nothing.
+///
+/// # Errors
+/// 400 for what does not fit the kind, conflicts.
+pub(crate) fn apply(
+    target: &Target,
+    live: Option<&dyn Object>,
+    config: &Value,
+    author: &Author<'_>,
+    force: Force,
+) -> Result<Applied, ApiError> {
+    let kind = KindFields::of(target.resource);
+    let live_document = live.map_or_else(|| kind.empty.clone(), |object| document(kind, object));
+    let managers = live.map(stored).unwrap_or_default();
+    let (writer, now) = (author.writer(target.resource), author.time());
+    let application = Application {
+        root: kind.root(),
+        live: &live_document,
+        empty: &kind.empty,
+        config,
+        writer: &writer,
+        ignored: kind.ignored(author.subresource),
+        now: now.as_ref(),
+    };
+    let (mut document, managers) = apply_as_kubectl(&managers, &application, force).map_err(|error| refused(target, error))?;
+    if author.manager == KUBECTL {
+        renew_last_applied(&mut document, config);
+    }
+    Ok(Applied { document, managers })
+}
+
+fn refused(target: &Target, error: ApplyError) -> ApiError {
+    match error {
+        ApplyError::Invalid(faults) => {
+            let (resource, namespace) = (target.resource, target.namespace.as_deref().unwrap_or_default());
+            let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+            let text = format!("failed to create typed patch object ({namespace}/{}; {kind}): {faults}", target.name);
+            ApiError::bad_request(text)
+        }
+        ApplyError::Conflicts(conflicts) => {
+            let cause = |conflict: &berth_fieldsets::Conflict| Cause {
+                reason: "FieldManagerConflict".to_owned(),
+                message: conflict.message(),
+                field: conflict.path.to_string(),
+            };
+            ApiError::ApplyConflict { message: conflicts.to_string(), causes: conflicts.0.iter().map(cause).collect() }
+        }
+    }
+}
+
+/// Where client-side apply has been at work, its annotation says what was applied last; one that no longer fits goes.
+fn renew_last_applied(document: &mut Value, config: &Value) {
+    let Some(annotations) = document.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
+    if annotations.get(LAST_APPLIED_ANNOTATION).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut applied = config.clone();
+    if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED_ANNOTATION);
+    }
+    let text = format!("{applied}\n");
+    annotations.remove(LAST_APPLIED_ANNOTATION);
+    let others: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if others + LAST_APPLIED_ANNOTATION.len() + text.len() <= ANNOTATION_BYTES_MAX {
+        annotations.insert(LAST_APPLIED_ANNOTATION.to_owned(), text.into());
+    }
+}
+
+/// Writes the owners after an apply into its result. An apply that changed nothing, not even who owns what, also leaves all times.
+pub(crate) fn record_apply(old: &dyn Object, new: &mut dyn Object, managers: &Managers) {
+    set(new, managers);
+    if !stored(old).same_owners(managers) {
+        return;
+    }
+    let renewed = std::mem::replace(&mut new.meta_mut().managed_fields, old.meta().managed_fields.clone());
+    if !new.same_as(old) {
+        new.meta_mut().managed_fields = renewed;
+    }
+}
