@@ -41,10 +41,14 @@ pub fn grow(sets: &[Scale], size: Size, status_replicas: i64, room: i64) -> Vec<
     result
 }
 
-/// A single active set, up to what is desired.
+/// A single active set, up to what is desired. One that stays empty for want of room is marked by nothing: the mark of a set that does not become
+/// active, because the template changes first, would never go.
 #[must_use]
 pub fn grow_single(set: Scale, size: Size, room: i64) -> Scale {
     let replicas = size.desired.min(set.size + room);
+    if replicas == 0 && size.desired > 0 {
+        return set;
+    }
     if replicas == size.desired { set.finished(replicas, size) } else { Scale { size: replicas, before: Some(set.base()), ..set } }
 }
 
