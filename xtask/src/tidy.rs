@@ -19,6 +19,7 @@ const LAYERS: &[&str] = &[
     "berth-store",
     "berth-workloads",
     "berth-fieldsets",
+    "berth-protobuf",
     "berth-api",
 ];
 

@@ -70,6 +70,11 @@ impl Pod {
         !self.is_finished() && self.metadata.deletion_timestamp.is_none()
     }
 
+    /// Goes because of the state of its node, or was evicted: no controller of workloads wanted that.
+    pub(crate) fn is_disrupted(&self) -> bool {
+        self.status.conditions.iter().any(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")
+    }
+
     /// Was asked to go, and still holds its place.
     pub(crate) fn is_terminating(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_some()
@@ -146,6 +151,13 @@ pub(crate) struct DeploymentSpec {
     pub(crate) strategy: Strategy,
 }
 
+/// When the first new pods come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recreation {
+    WhenOldPodsGo,
+    WhenOldPodsAreGone,
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Strategy {
@@ -183,8 +195,22 @@ impl Deployment {
         self.spec.strategy.type_ == "RollingUpdate"
     }
 
+    /// The controller has seen the newest spec.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.status.observed_generation == self.metadata.generation
+    }
+
     pub(crate) fn waits_for_termination(&self) -> bool {
         self.spec.pod_replacement_policy == "TerminationComplete"
+    }
+
+    /// Pods of different templates may not run at the same time; `None` where they may.
+    pub(crate) fn recreates(&self) -> Option<Recreation> {
+        match (self.spec.strategy.type_.as_str(), self.spec.pod_replacement_policy.as_str()) {
+            ("Recreate", "TerminationStarted") => Some(Recreation::WhenOldPodsGo),
+            ("Recreate", _) => Some(Recreation::WhenOldPodsAreGone),
+            _ => None,
+        }
     }
 
     /// The most pods there may be.

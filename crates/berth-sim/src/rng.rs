@@ -15,6 +15,8 @@ pub enum Purpose {
     Order,
     /// Latencies and faults.
     Network,
+    /// What a test does.
+    Script,
 }
 
 /// ChaCha12 of a seed.
@@ -27,6 +29,14 @@ impl SeededRng {
         let mut generator = ChaCha12Rng::seed_from_u64(seed);
         generator.set_stream(purpose as u64);
         Self(Mutex::new(generator))
+    }
+
+    /// One of `choices`, each as likely as any other.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn choose<'a, T>(&self, choices: &'a [T]) -> &'a T {
+        &choices[usize::try_from(self.below(choices.len() as u64)).expect("it is an index")]
     }
 
     /// Whether something that happens `per_mille` times in a thousand happens now.

@@ -41,10 +41,12 @@ const BEGINNING_SECONDS: i64 = 1_767_225_600;
 const HISTORY_BYTES: usize = 1 << 30;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store, not each time.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
-/// How many lines of the log a failure shows.
+/// How many lines of the log a failure shows, if [`LINES_VARIABLE`] says nothing else.
 const SHOWN_LINES: usize = 50;
 /// How long it takes to make a volume.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
+/// How many lines of the log a failure is to show.
+const LINES_VARIABLE: &str = "BERTH_SIM_LOG_LINES";
 /// How long a call of the test may take.
 const CALL_MAX: Duration = Duration::from_secs(60);
 
@@ -381,7 +383,14 @@ impl World {
             Crash::Never => String::new(),
             crash => format!(", crash {crash:?}"),
         };
-        let shown = self.log[self.log.len().saturating_sub(SHOWN_LINES)..].join("\n");
+        // Nodes renew their leases for ever.
+        let mut shown: Vec<&str> = self.log.iter().rev().map(String::as_str).filter(|line| !line.contains(" leases ")).take(shown_lines()).collect();
+        shown.reverse();
+        let shown = shown.join("\n");
         panic!("{shown}\n\nseed {seed}{crash}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
     }
+}
+
+fn shown_lines() -> usize {
+    std::env::var(LINES_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(SHOWN_LINES)
 }

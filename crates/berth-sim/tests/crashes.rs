@@ -155,7 +155,7 @@ fn an_update_that_waits_for_slow_pods_to_be_gone() {
 fn a_scale_in_the_middle_of_an_update_that_waits_for_slow_pods() {
     check(&Scenario {
         name: "a_scale_in_the_middle_of_an_update_that_waits_for_slow_pods",
-        deployment: stopping_after(deployment(4, Some("TerminationComplete"), &rolling(&json!(1), &json!(1))), 20),
+        deployment: stopping_after(deployment(4, Some("TerminationComplete"), &rolling(&json!(2), &json!(2))), 20),
         script: |world| {
             world.set_image("web", "main:2");
             world.run_for(AT_ONCE);

@@ -1,0 +1,156 @@
+//! The limits of a Deployment's pods, whatever its ReplicaSets.
+
+use super::{Checker, Violation, count, violated};
+use crate::facts::{Deployment, Pod, Recreation, ReplicaSet};
+use berth_store::env::Timestamp;
+
+/// What a Deployment is held to, and what it had at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bounds {
+    /// `spec.replicas`.
+    wanted: i64,
+    /// `spec.minReadySeconds`.
+    min_ready_seconds: i64,
+    ceiling: i64,
+    /// Under TerminationComplete, of the pods with those that leave; `None` until the controller has seen that policy.
+    ceiling_with_leaving: Option<i64>,
+    floor: i64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    live: i64,
+    /// Of those, the ones that their sets have not been told to delete.
+    kept: i64,
+    available: i64,
+    /// The sum of the sets' sizes.
+    wanted: i64,
+    /// What the sets may come to, or still have, with the pods that leave. Those that leave by no controller's doing do not count: their sets
+    /// replace them at once.
+    committed: i64,
+}
+
+impl Checker {
+    pub(super) fn check_deployment(&mut self, uid: &str, now: Timestamp) -> Result<(), Violation> {
+        let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
+        let after = self.counts(deployment, now);
+        let (wanted, min_ready_seconds) = (deployment.spec.replicas, deployment.spec.min_ready_seconds);
+        let first =
+            Bounds { wanted, min_ready_seconds, ceiling: deployment.max(), ceiling_with_leaving: None, floor: 0, counts: after };
+        let known = self.deployment_bounds.get(uid).copied().unwrap_or(first);
+        // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
+        // (upstream's proportional scaling): it promises nothing until the next complete state.
+        let shrinks = wanted < known.wanted && !deployment.is_rolled_out();
+        let floor = if shrinks || min_ready_seconds != known.min_ready_seconds { 0 } else { known.floor };
+        let mut bounds = Bounds {
+            wanted,
+            min_ready_seconds,
+            ceiling: known.ceiling.max(deployment.max()),
+            ceiling_with_leaving: known.ceiling_with_leaving.map(|most| most.max(deployment.max())),
+            floor: floor.min(deployment.min_available()),
+            counts: after,
+        };
+        if deployment.metadata.deletion_timestamp.is_none() {
+            check_counts(deployment, known.counts, after, &bounds)?;
+        }
+        let counted = deployment.waits_for_termination() && self.gates.enabled("DeploymentPodReplacementPolicy");
+        if self.is_observed(deployment) {
+            bounds.ceiling_with_leaving = counted.then(|| deployment.max());
+        }
+        if !counted {
+            bounds.ceiling_with_leaving = None;
+        }
+        if self.is_settled(deployment, after) {
+            bounds.ceiling = deployment.max();
+            // Only a rollout that starts from a complete one promises to keep pods available.
+            bounds.floor = if deployment.is_rolled_out() { deployment.min_available() } else { bounds.floor };
+        }
+        self.deployment_bounds.insert(uid.to_owned(), bounds);
+        Ok(())
+    }
+
+    /// Pods of this Deployment were lost by no controller's doing.
+    pub(super) fn promise_nothing(&mut self, deployment: &str) {
+        if let Some(bounds) = self.deployment_bounds.get_mut(deployment) {
+            bounds.floor = 0;
+        }
+    }
+
+    /// Under Recreate a set gets its first pods when those of the others go, or are gone.
+    pub(super) fn check_recreation(&self, set: &ReplicaSet) -> Result<(), Violation> {
+        let before = self.sets.get(&set.metadata.uid).map_or(0, |known| known.spec.replicas);
+        let Some(deployment) = self.deployments.get(set.metadata.controller()) else { return Ok(()) };
+        let Some(recreation) = deployment.recreates().filter(|_| before == 0 && set.spec.replicas > 0 && deployment.is_observed()) else {
+            return Ok(());
+        };
+        let is_in_the_way = |pod: &&Pod| pod.is_live() || (recreation == Recreation::WhenOldPodsAreGone && pod.is_terminating());
+        let others = self.deployment_of_set.iter().filter(|(other, owner)| **owner == deployment.metadata.uid && **other != set.metadata.uid);
+        match others.flat_map(|(other, _)| self.pods_of(other)).find(is_in_the_way) {
+            Some(pod) => {
+                let (set, pod) = (&set.metadata.name, &pod.metadata.name);
+                violated(format!("ReplicaSet {set} is to have pods, while pod {pod} of another is there and the strategy is Recreate"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn counts(&self, deployment: &Deployment, now: Timestamp) -> Counts {
+        let ours = self.deployment_of_set.iter().filter(|(_, owner)| **owner == deployment.metadata.uid);
+        let pods: Vec<&Pod> = ours.flat_map(|(set, _)| self.pods_of(set)).collect();
+        let count_if = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)));
+        let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
+        let most = |set: &&ReplicaSet| set.spec.replicas.max(self.live_of(&set.metadata.uid));
+        let surplus = |set: &&ReplicaSet| (self.live_of(&set.metadata.uid) - set.spec.replicas).max(0);
+        let live = count_if(&Pod::is_live);
+        Counts {
+            live,
+            kept: live - sets.iter().map(surplus).sum::<i64>(),
+            available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
+            wanted: sets.iter().map(|set| set.spec.replicas).sum(),
+            committed: sets.iter().map(most).sum::<i64>()
+                + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid)),
+        }
+    }
+
+    /// Everybody involved has seen the newest generations.
+    fn is_observed(&self, deployment: &Deployment) -> bool {
+        let mut sets = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid);
+        deployment.is_observed() && sets.all(|set| set.status.observed_generation == set.metadata.generation)
+    }
+
+    /// Everybody involved has seen the newest generations, and the limits of now are kept.
+    fn is_settled(&self, deployment: &Deployment, counts: Counts) -> bool {
+        self.is_observed(deployment)
+            && counts.live.max(counts.wanted) <= deployment.max()
+            && counts.available >= deployment.min_available()
+    }
+}
+
+/// What one step may not do.
+fn check_counts(deployment: &Deployment, before: Counts, after: Counts, bounds: &Bounds) -> Result<(), Violation> {
+    check_rise(deployment, "the sizes of all ReplicaSets", (before.wanted, after.wanted), bounds.ceiling)?;
+    if let Some(most) = bounds.ceiling_with_leaving {
+        let what = "what pods may come to with those that leave";
+        check_rise(deployment, what, (before.committed, after.committed), most)?;
+    }
+    if !deployment.is_rolling() {
+        return Ok(());
+    }
+    check_rise(deployment, "pods that stay", (before.kept, after.kept), bounds.ceiling)?;
+    // Pods that nobody has reported as available may be taken for unhealthy ones, which go first.
+    let held = before.available.min(deployment.status.available_replicas) >= bounds.floor;
+    if held && after.available < bounds.floor {
+        let (name, had, has, least) = (&deployment.metadata.name, before.available, after.available, bounds.floor);
+        return violated(format!("Deployment {name}: available pods went from {had} to {has}, at least {least} must stay"));
+    }
+    Ok(())
+}
+
+fn check_rise(deployment: &Deployment, what: &str, (had, has): (i64, i64), most: i64) -> Result<(), Violation> {
+    if has > had && has > most {
+        let name = &deployment.metadata.name;
+        return violated(format!("Deployment {name}: {what} went from {had} to {has}, at most {most} are allowed"));
+    }
+    Ok(())
+}
