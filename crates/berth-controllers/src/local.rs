@@ -18,18 +18,32 @@ use serde_json::Value;
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
 
+/// Who writes, in `managedFields`, unless [`LocalCluster::named`] says otherwise.
+const FIELD_MANAGER: &str = "berth-controller-manager";
+
 /// A cluster that is this process. Cheap to clone.
 #[derive(Clone)]
 pub struct LocalCluster {
     registry: Registry,
     env: Env,
+    manager: &'static str,
 }
 
 impl LocalCluster {
     /// A cluster over `registry`.
     #[must_use]
     pub fn new(registry: Registry, env: Env) -> Self {
-        Self { registry, env }
+        Self { registry, env, manager: FIELD_MANAGER }
+    }
+
+    /// The same cluster, written to under another name in `managedFields`.
+    #[must_use]
+    pub fn named(self, manager: &'static str) -> Self {
+        Self { manager, ..self }
+    }
+
+    fn options(&self) -> WriteOptions {
+        WriteOptions { field_manager: self.manager.to_owned(), ..WriteOptions::default() }
     }
 }
 
@@ -55,19 +69,19 @@ impl Cluster for LocalCluster {
         let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource);
         async move {
             let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
-            written(self.registry.create(&at, Body::Object(object), &WriteOptions::default()).await?)
+            written(self.registry.create(&at, Body::Object(object), &self.options()).await?)
         }
         .boxed()
     }
 
     fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
         let target = target(name, subresource);
-        async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &WriteOptions::default()).await?) }.boxed()
+        async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
         let target = target_of(&*object, subresource);
-        async move { written(self.registry.update(&target?, Body::Object(object), &WriteOptions::default()).await?) }.boxed()
+        async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
     }
 
     fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {

@@ -145,7 +145,8 @@ fn write_kubeconfig(options: &Up, data_dir: &Path, pki: &Pki, address: SocketAdd
 }
 
 fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env: &Env, metrics: &prometheus::Registry) -> Outcome<()> {
-    let cluster: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
+    let local = LocalCluster::new(registry.clone(), env.clone());
+    let cluster: Arc<dyn Cluster> = Arc::new(local.clone());
     let metrics = Arc::new(Metrics::new(metrics)?);
     let manager = ControllerManager {
         cluster: Arc::clone(&cluster),
@@ -160,11 +161,13 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
     event_ttl::start(registry.clone(), env);
     let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
     if settings.controllers.contains("scheduler") {
+        let cluster: Arc<dyn Cluster> = Arc::new(local.clone().named("berth-scheduler"));
         Scheduler::start(&cluster, env, &events, &metrics);
     }
     if settings.controllers.contains("node") {
         let shape = NodeShape { cpu: options.node_cpu.clone(), memory: options.node_memory.clone(), pods: options.node_pods };
         let latencies = Latencies { start: options.pod_start_latency, stop: options.pod_stop_latency };
+        let cluster: Arc<dyn Cluster> = Arc::new(local.named("berth-node"));
         Nodes::start(&cluster, env, &events, &metrics, (options.nodes, shape, latencies));
     }
     Ok(())

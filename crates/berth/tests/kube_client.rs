@@ -116,6 +116,36 @@ async fn a_deployment_lives_and_dies() {
 }
 
 #[tokio::test]
+async fn two_controllers_apply_to_one_object() {
+    let berth = common::up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
+    let deployments: Api<Deployment> = Api::default_namespaced(client(&berth).await);
+    let config = |spec: serde_json::Value| {
+        let metadata = json!({"name": "web"});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+    };
+    let (owner, other) = (PatchParams::apply("owner"), PatchParams::apply("other"));
+    let whole = config(serde_json::to_value(web(3).spec).unwrap());
+    let made = deployments.patch("web", &owner, &Patch::Apply(&whole)).await.unwrap();
+    let again = deployments.patch("web", &owner, &Patch::Apply(&whole)).await.unwrap();
+    assert_eq!(again.resource_version(), made.resource_version());
+
+    let replicas = config(json!({"replicas": 5}));
+    let refused = deployments.patch("web", &other, &Patch::Apply(&replicas)).await.unwrap_err();
+    let Error::Api(status) = refused else { panic!("{refused}") };
+    let text = "Apply failed with 1 conflict: conflict with \"owner\": .spec.replicas";
+    assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (409, "Conflict", text));
+    let forced = deployments.patch("web", &other.clone().force(), &Patch::Apply(&replicas)).await.unwrap();
+    assert_eq!(forced.spec.replicas, Some(5));
+    let mut managers: Vec<String> = forced.metadata.managed_fields.unwrap().into_iter().filter_map(|entry| entry.manager).collect();
+    managers.sort();
+    assert_eq!(managers, ["other", "owner"]);
+
+    // What the second gives up falls back to its default, for the first has lost it.
+    let left = deployments.patch("web", &other, &Patch::Apply(&config(json!({})))).await.unwrap();
+    assert_eq!(left.spec.replicas, Some(1));
+}
+
+#[tokio::test]
 async fn a_reflector_sees_every_pod_come_and_go() {
     let berth = common::up(FAST);
     let client = client(&berth).await;
