@@ -15,6 +15,7 @@ const LAYERS: &[&str] = &[
     "berth-node",
     "berth-controllers",
     "berth-apiserver",
+    "berth-protobuf",
     "berth-registry",
     "berth-store",
     "berth-workloads",
@@ -33,6 +34,8 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-controllers", "berth-apiserver", "controllers know no HTTP"),
     ("berth-node", "berth-apiserver", "nodes know no HTTP"),
     ("berth-sim", "berth-apiserver", "the simulation has no sockets"),
+    ("berth-protobuf", "berth-registry", "protobuf becomes JSON, which has rules elsewhere"),
+    ("berth-protobuf", "berth-api", "protobuf becomes JSON, whose types are elsewhere"),
 ];
 
 /// Crates that the simulation links: all that they need of time, tasks and randomness is passed in.

@@ -142,6 +142,49 @@ async fn what_cannot_be_understood_is_refused_by_its_own_code() {
     );
 }
 
+/// A protobuf field of bytes, shorter than 128.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(bytes.len()).expect("short")], bytes].concat()
+}
+
+/// A protobuf body as text: what it holds here is ASCII.
+fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> String {
+    let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+    let body = [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat();
+    String::from_utf8(body).expect("ASCII")
+}
+
+#[tokio::test]
+async fn protobuf_bodies_create_update_and_delete() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let sent =
+        [("content-type", "application/vnd.kubernetes.protobuf"), ("accept", "application/vnd.kubernetes.protobuf,application/json")];
+    let path = format!("{CONFIG_MAPS}/c");
+    let object = |value: &str| {
+        let data = field(2, &[field(1, b"a"), field(2, value.as_bytes())].concat());
+        protobuf("v1", "ConfigMap", &[field(1, &field(1, b"c")), data].concat())
+    };
+    let strict = format!("{CONFIG_MAPS}?fieldValidation=Strict");
+    for (method, path, body, code, data) in [
+        (Method::POST, &strict, object("1"), 201, json!({"a": "1"})),
+        (Method::PUT, &path, object("2"), 200, json!({"a": "2"})),
+        (Method::POST, &strict, protobuf("v1", "Secret", b""), 400, json!(null)),
+        (Method::PUT, &path, object("3"), 200, json!({"a": "3"})),
+        (Method::DELETE, &path, protobuf("v1", "DeleteOptions", &field(2, &field(1, b"other"))), 409, json!(null)),
+        (Method::DELETE, &path, protobuf("v1", "DeleteOptions", &field(5, b"All")), 200, json!(null)),
+        (Method::GET, &path, String::new(), 200, json!({"a": "3"})),
+        (Method::DELETE, &path, protobuf("meta.k8s.io/v1", "DeleteOptions", b""), 200, json!(null)),
+        (Method::GET, &path, String::new(), 404, json!(null)),
+    ] {
+        let answer = client.send(method.clone(), path, &sent, body).await;
+        assert_eq!((answer.code.as_u16(), &answer.json()["data"]), (code, &data), "{method}: {}", answer.text());
+    }
+    let cut = client.send(Method::POST, CONFIG_MAPS, &sent, protobuf("v1", "ConfigMap", b"\x0a\x02\x0a\x05")).await;
+    assert_eq!(cut.code, 400);
+    assert_eq!(cut.json()["message"], "the body of the request could not be decoded: metadata: unexpected end of data");
+}
+
 #[tokio::test]
 async fn lists_come_as_tables_metadata_yaml_and_compressed() {
     let server = TestServer::start().await;

@@ -6,6 +6,7 @@ use crate::{
     schema::Schema,
     to_json,
 };
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -36,6 +37,22 @@ fn check(kind: &str, object: &[u8], expected: &Value) {
 fn check_fault(kind: &str, object: &[u8], expected: &str) {
     let error = to_json(&body_of("v1", kind, object), LIMIT).expect_err("refused");
     assert_eq!(error.to_string(), expected);
+}
+
+/// Bodies that kubectl sent, each beside what the same command prints with `--dry-run=client -o json`, nulls left out.
+const KUBECTL: &str = include_str!("../../../testdata/protobuf/kubectl-1.32.jsonl");
+
+#[test]
+fn bodies_of_kubectl_are_the_json_that_it_prints() {
+    for line in KUBECTL.lines() {
+        let case: Value = serde_json::from_str(line).expect("JSON");
+        let body = BASE64_STANDARD.decode(case["body"].as_str().expect("a string")).expect("base64");
+        let mut found = decode(&body);
+        if case["object"]["metadata"].get("namespace").is_none() {
+            found["metadata"].as_object_mut().expect("an object").remove("namespace");
+        }
+        assert_eq!(found, case["object"], "kubectl {}", case["command"]);
+    }
 }
 
 #[test]
