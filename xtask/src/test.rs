@@ -11,6 +11,7 @@ use std::{path::Path, process::Command};
 pub(crate) fn run() -> Outcome {
     python_client()?;
     promtool();
+    old_kubectl();
     program("cargo", &["fmt", "--all", "--check"])?;
     program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     deny::run()?;
@@ -30,6 +31,18 @@ fn python_client() -> Outcome {
     command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     command(Command::new(folder.join("bin/pip")).args(["install", "--quiet", "--disable-pip-version-check", "kubernetes==37.*"]))?;
     std::fs::write(folder.join("installed"), "").map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// Debian's kubectl 1.20, from before OpenAPI v3 and protobuf bodies, unpacked beside the one of the machine; its test is skipped where not.
+fn old_kubectl() {
+    let folder = root().join("target/tools/old-kubectl");
+    if folder.join("usr/bin/kubectl").exists() {
+        return;
+    }
+    let unpack = "mkdir -p $0 && cd $0 && apt-get download kubernetes-client && dpkg-deb --extract kubernetes-client_1.20.*.deb .";
+    if !exists("apt-get") || command(Command::new("sh").args(["-c", unpack]).arg(&folder)).is_err() {
+        say("Debian's kubernetes-client cannot be had: the journey of an old kubectl will say that it is skipped");
+    }
 }
 
 /// Debian's `promtool`, where it can be installed; the test that needs it is skipped where not.

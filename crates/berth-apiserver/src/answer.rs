@@ -106,13 +106,18 @@ impl Wishes {
             Syntax::Json => (JSON, json),
             Syntax::Yaml => (YAML, to_yaml(&json)),
         };
-        if !self.gzip || bytes.len() <= GZIP_ABOVE_BYTES {
-            return answer(code, content_type, bytes.into());
-        }
-        let mut answer = answer(code, content_type, body::compress(&bytes).into());
-        mark_compressed(&mut answer);
-        answer
+        compressible(code, content_type, bytes.into(), self.gzip)
     }
+}
+
+/// A document of whatever type, compressed where it is large and `gzip` is taken.
+pub(crate) fn compressible(code: StatusCode, content_type: HeaderValue, bytes: Bytes, gzip: bool) -> Answer {
+    if !gzip || bytes.len() <= GZIP_ABOVE_BYTES {
+        return answer(code, content_type, bytes.into());
+    }
+    let mut answer = answer(code, content_type, body::compress(&bytes).into());
+    mark_compressed(&mut answer);
+    answer
 }
 
 fn mark_compressed(answer: &mut Answer) {

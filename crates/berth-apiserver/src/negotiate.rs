@@ -157,10 +157,13 @@ pub fn accept_discovery(header: Option<&str>) -> Option<DiscoveryForm> {
     })
 }
 
-/// Whether a client takes JSON in any way, for documents that have no other syntax.
+/// Whether a client likes OpenAPI v2 in protobuf better than in any syntax that there is.
 #[must_use]
-pub fn accepts_json(header: Option<&str>) -> bool {
-    header.is_none_or(|header| header.trim().is_empty() || clauses(header).iter().any(|clause| clause.syntax() == Some(Syntax::Json)))
+pub fn prefers_protobuf_openapi(header: Option<&str>) -> bool {
+    let is_protobuf =
+        |clause: &Clause<'_>| clause.is(berth_protobuf::OPENAPI_V2_ACCEPTED) || clause.is(berth_protobuf::OPENAPI_V2_MEDIA_TYPE);
+    let all = clauses(header.unwrap_or_default());
+    all.iter().find(|clause| is_protobuf(clause) || clause.syntax().is_some()).is_some_and(is_protobuf)
 }
 
 /// Whether a client takes gzip, by its Accept-Encoding.
@@ -253,6 +256,16 @@ mod tests {
         assert_eq!(accept_discovery(Some(beta)), Some(DiscoveryForm::Legacy));
         assert_eq!(accept_discovery(None), Some(DiscoveryForm::Legacy));
         assert_eq!(accept_discovery(Some("application/vnd.kubernetes.protobuf")), None);
+    }
+
+    #[test]
+    fn openapi_is_protobuf_for_kubectl_alone() {
+        let kubectl = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+        assert!(prefers_protobuf_openapi(Some(kubectl)));
+        assert!(prefers_protobuf_openapi(Some(&format!("{kubectl},application/json"))));
+        assert!(!prefers_protobuf_openapi(Some(&format!("application/json,{kubectl}"))));
+        assert!(!prefers_protobuf_openapi(Some("*/*")));
+        assert!(!prefers_protobuf_openapi(None));
     }
 
     #[test]

@@ -245,9 +245,25 @@ async fn openapi_documents_are_found_by_their_hash() {
     let document = client.get(url).await;
     assert!(document.header("cache-control").is_some_and(|value| value.contains("immutable")));
     assert!(document.json()["components"]["schemas"].is_object());
-    assert_eq!(client.get("/openapi/v2").await.code, 404);
-    let binary = ("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
-    assert_eq!(client.send(Method::GET, "/openapi/v2", &[binary], "").await.code, 406);
+}
+
+#[tokio::test]
+async fn the_old_openapi_document_comes_as_json_and_as_kubectl_asks() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let json = client.get("/openapi/v2").await;
+    assert!(json.json()["definitions"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    let accept = ("accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
+    let binary = client.send(Method::GET, "/openapi/v2", &[accept], "").await;
+    assert_eq!(
+        (binary.code.as_u16(), binary.header("content-type")),
+        (200, Some("application/com.github.proto-openapi.spec.v2.v1+protobuf"))
+    );
+    assert!(binary.body.starts_with(b"\x0a\x032.0\x12"));
+    let tags = [json.header("etag").expect("a tag").to_owned(), binary.header("etag").expect("a tag").to_owned()];
+    assert_ne!(tags[0], tags[1]);
+    let again = client.send(Method::GET, "/openapi/v2", &[accept, ("if-none-match", &tags[1])], "").await;
+    assert_eq!((again.code.as_u16(), again.body.len()), (304, 0));
 }
 
 #[tokio::test]

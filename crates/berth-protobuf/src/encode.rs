@@ -3,6 +3,7 @@
 use crate::{
     envelope::PREFIX,
     schema::{Field, Kind, MessageId, Schema, Shape},
+    wire::{put_bytes, put_number},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
@@ -13,31 +14,16 @@ pub(crate) fn body(object: &Value) -> Vec<u8> {
     let [api_version, kind] = ["apiVersion", "kind"].map(|name| object[name].as_str().expect("a typed object"));
     let id = Schema::get().find(api_version, kind).expect("a known kind");
     let mut type_meta = Vec::new();
-    bytes(&mut type_meta, 1, api_version.as_bytes());
-    bytes(&mut type_meta, 2, kind.as_bytes());
+    put_bytes(&mut type_meta, 1, api_version.as_bytes());
+    put_bytes(&mut type_meta, 2, kind.as_bytes());
     let mut body = PREFIX.to_vec();
-    bytes(&mut body, 1, &type_meta);
-    bytes(&mut body, 2, &message(id, object));
+    put_bytes(&mut body, 1, &type_meta);
+    put_bytes(&mut body, 2, &message(id, object));
     body
 }
 
-fn varint(out: &mut Vec<u8>, mut number: u64) {
-    while number > 0x7f {
-        out.push((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 fn number(out: &mut Vec<u8>, field: u32, value: i64) {
-    varint(out, u64::from(field) << 3);
-    varint(out, value as u64);
-}
-
-pub(crate) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
-    varint(out, u64::from(field) << 3 | 2);
-    varint(out, value.len() as u64);
-    out.extend_from_slice(value);
+    put_number(out, field, value.cast_unsigned());
 }
 
 fn message(id: MessageId, object: &Value) -> Vec<u8> {
@@ -55,9 +41,9 @@ fn encode_field(out: &mut Vec<u8>, field: &Field, value: &Value) {
         (Shape::Map, Value::Object(members)) => {
             for (name, value) in members {
                 let mut entry = Vec::new();
-                bytes(&mut entry, 1, name.as_bytes());
+                put_bytes(&mut entry, 1, name.as_bytes());
                 encode_value(&mut entry, 2, field.kind, value);
-                bytes(out, field.number, &entry);
+                put_bytes(out, field.number, &entry);
             }
         }
         (_, Value::Null) => (),
@@ -74,12 +60,12 @@ fn encode_value(out: &mut Vec<u8>, field: u32, kind: Kind, value: &Value) {
         Kind::String => inner.extend_from_slice(text()),
         Kind::Bytes => inner = BASE64_STANDARD.decode(text()).expect("base64"),
         Kind::Strings => value.as_array().expect("a list").iter().for_each(|item| encode_value(&mut inner, 1, Kind::String, item)),
-        Kind::Quantity => bytes(&mut inner, 1, text()),
+        Kind::Quantity => put_bytes(&mut inner, 1, text()),
         Kind::IntOrString => match value {
             Value::String(text) => {
                 number(&mut inner, 1, 1);
                 number(&mut inner, 2, 0);
-                bytes(&mut inner, 3, text.as_bytes());
+                put_bytes(&mut inner, 3, text.as_bytes());
             }
             value => number(&mut inner, 2, value.as_i64().expect("an integer")),
         },
@@ -88,10 +74,10 @@ fn encode_value(out: &mut Vec<u8>, field: u32, kind: Kind, value: &Value) {
             number(&mut inner, 1, time.as_second());
             number(&mut inner, 2, time.subsec_nanosecond().into());
         }
-        Kind::FieldsV1 | Kind::RawExtension => bytes(&mut inner, 1, value.to_string().as_bytes()),
+        Kind::FieldsV1 | Kind::RawExtension => put_bytes(&mut inner, 1, value.to_string().as_bytes()),
         Kind::Message(id) => inner = message(id, value),
     }
-    bytes(out, field, &inner);
+    put_bytes(out, field, &inner);
 }
 
 /// Choices, the same for the same seed.

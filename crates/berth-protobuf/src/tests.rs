@@ -5,6 +5,7 @@ use crate::{
     encode::{self, Choices},
     schema::Schema,
     to_json,
+    wire::put_bytes,
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ fn decode(body: &[u8]) -> Value {
 /// A body of `kind` whose object has these bytes.
 fn body_of(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let mut body = encode::body(&json!({"apiVersion": api_version, "kind": kind}));
-    encode::bytes(&mut body, 2, object);
+    put_bytes(&mut body, 2, object);
     body
 }
 
@@ -74,7 +75,7 @@ fn an_empty_object_of_every_kind_shows_only_what_is_always_shown() {
 fn zeros_of_pointers_stay_and_others_go() {
     let spec = |member: &[u8]| {
         let mut object = Vec::new();
-        encode::bytes(&mut object, 2, member);
+        put_bytes(&mut object, 2, member);
         object
     };
     let replicas = decode(&body_of("apps/v1", "Deployment", &spec(b"\x08\x00")));
@@ -112,8 +113,8 @@ fn a_message_in_two_pieces_is_one() {
 fn numbers_may_be_packed() {
     let security = |list: &[u8]| {
         let [mut spec, mut object] = [Vec::new(), Vec::new()];
-        encode::bytes(&mut spec, 14, list);
-        encode::bytes(&mut object, 2, &spec);
+        put_bytes(&mut spec, 14, list);
+        put_bytes(&mut object, 2, &spec);
         decode(&body_of("v1", "Pod", &object))["spec"]["securityContext"]["supplementalGroups"].clone()
     };
     assert_eq!(security(b"\x20\x01\x20\x80\x01"), json!([1, 128]));
@@ -124,8 +125,8 @@ fn numbers_may_be_packed() {
 fn raw_json_is_taken_as_it_is_if_it_is_json() {
     let revision = |raw: &[u8]| {
         let [mut extension, mut object] = [Vec::new(), Vec::new()];
-        encode::bytes(&mut extension, 1, raw);
-        encode::bytes(&mut object, 2, &extension);
+        put_bytes(&mut extension, 1, raw);
+        put_bytes(&mut object, 2, &extension);
         to_json(&body_of("apps/v1", "ControllerRevision", &object), LIMIT)
     };
     let data = |raw: &[u8]| serde_json::from_slice::<Value>(&revision(raw).expect("decodes")).expect("JSON")["data"].clone();
@@ -163,7 +164,7 @@ fn bodies_that_are_none_are_refused() {
     let unknown = DecodeError::UnknownKind { api_version: "v1".to_owned(), kind: "Ship".to_owned() };
     assert_eq!(to_json(b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Ship", LIMIT), Err(unknown));
     let mut compressed = body_of("v1", "ConfigMap", b"");
-    encode::bytes(&mut compressed, 3, b"gzip");
+    put_bytes(&mut compressed, 3, b"gzip");
     assert_eq!(to_json(&compressed, LIMIT), Err(DecodeError::Encoding("gzip".to_owned())));
 }
 
@@ -171,7 +172,7 @@ fn bodies_that_are_none_are_refused() {
 fn what_grows_beyond_the_limit_is_refused_on_the_way() {
     let many = [b"\x12\x00".as_slice(); 1000].concat();
     let mut object = Vec::new();
-    encode::bytes(&mut object, 2, &many);
+    put_bytes(&mut object, 2, &many);
     let body = body_of("v1", "Pod", &object);
     assert!(to_json(&body, LIMIT).is_ok());
     assert_eq!(to_json(&body, 1000), Err(DecodeError::TooLarge { limit: 1000 }));
@@ -182,8 +183,8 @@ fn json_in_protobuf_in_json_has_an_end() {
     let mut raw = br"{}".to_vec();
     for _ in 0..200 {
         let [mut extension, mut object] = [Vec::new(), Vec::new()];
-        encode::bytes(&mut extension, 1, &raw);
-        encode::bytes(&mut object, 2, &extension);
+        put_bytes(&mut extension, 1, &raw);
+        put_bytes(&mut object, 2, &extension);
         raw = body_of("apps/v1", "ControllerRevision", &object);
     }
     let error = to_json(&raw, LIMIT).expect_err("too deep");

@@ -111,6 +111,28 @@ pub(crate) fn read_varint(rest: &mut &[u8]) -> Result<u64, Problem> {
     Err(Problem::Overflow)
 }
 
+/// Appends a number as [`read_varint`] reads it.
+fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while 0x7f < number {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
+}
+
+/// Appends a field of wire type 0.
+pub(crate) fn put_number(out: &mut Vec<u8>, field: u32, value: u64) {
+    put_varint(out, u64::from(field) << 3);
+    put_varint(out, value);
+}
+
+/// Appends a field of wire type 2.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
+    put_varint(out, u64::from(field) << 3 | 2);
+    put_varint(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Problem> {
     let (taken, tail) = rest.split_at_checked(length).ok_or(Problem::Truncated)?;
     *rest = tail;
@@ -152,6 +174,16 @@ mod tests {
         check_fault(b"\xf8\xff\xff\xff\xff\x01\x00", Problem::FieldNumber);
         check_fault(b"\x0b\x0c", Problem::IllegalWireType);
         check_fault(b"\x0f", Problem::IllegalWireType);
+    }
+
+    #[test]
+    fn what_is_put_is_read() {
+        for value in [0, 1, 0x7f, 0x80, u64::from(u32::MAX), u64::MAX] {
+            let mut bytes = Vec::new();
+            put_number(&mut bytes, 15, value);
+            put_bytes(&mut bytes, 16, b"ab");
+            check(&bytes, &[(15, Raw::Varint(value)), (16, Raw::Bytes(b"ab"))]);
+        }
     }
 
     #[test]

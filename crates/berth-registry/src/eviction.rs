@@ -17,12 +17,13 @@ use berth_api::{
     k8s_openapi::{
         api::{
             core::v1::{Pod, PodCondition},
-            policy::v1::{Eviction, PodDisruptionBudget, PodDisruptionBudgetStatus},
+            policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus},
         },
-        apimachinery::pkg::apis::meta::v1::{Condition, DeleteOptions as WireDeleteOptions, Time},
+        apimachinery::pkg::apis::meta::v1::{Condition, DeleteOptions as WireDeleteOptions, ObjectMeta, Time},
     },
 };
 use berth_store::{RangeRequest, env::Timestamp};
+use serde::Deserialize;
 use serde_json::json;
 
 /// When to come back while a budget's status does not speak of its newest spec yet.
@@ -116,11 +117,27 @@ impl Registry {
     }
 }
 
-fn decoded(target: &Target, body: Body) -> Result<Eviction, ApiError> {
+/// An Eviction of `policy/v1`, or of `policy/v1beta1`, which clients up to kubectl 1.21 send to any server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireEviction {
+    api_version: Option<String>,
+    kind: Option<String>,
+    metadata: Option<ObjectMeta>,
+    delete_options: Option<WireDeleteOptions>,
+}
+
+fn decoded(target: &Target, body: Body) -> Result<WireEviction, ApiError> {
     let Body::Json(bytes) = body else { return Err(ApiError::bad_request("an Eviction is expected")) };
-    let eviction: Eviction = serde_json::from_slice(&bytes)
-        .map_err(|error| ApiError::bad_request(format!("Eviction in version \"v1\" cannot be handled as a Eviction: {error}")))?;
-    if eviction.metadata.name.as_deref().is_some_and(|name| name != target.name) {
+    let refused = |why: String| ApiError::bad_request(format!("Eviction in version \"v1\" cannot be handled as a Eviction: {why}"));
+    let eviction: WireEviction = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
+    let api_version = eviction.api_version.as_deref().unwrap_or_default();
+    let kind = eviction.kind.as_deref().unwrap_or_default();
+    if !matches!(api_version, "" | "policy/v1" | "policy/v1beta1") || !matches!(kind, "" | "Eviction") {
+        return Err(refused(format!("no kind {kind:?} of version {api_version:?} is served at this path")));
+    }
+    let name = eviction.metadata.as_ref().and_then(|metadata| metadata.name.as_deref());
+    if name.is_some_and(|name| name != target.name) {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     Ok(eviction)

@@ -11,15 +11,16 @@ use berth_registry::{discovery, openapi};
 use bytes::Bytes;
 use hyper::{
     StatusCode,
-    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY},
+    header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY},
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::{fmt::Write as _, net::SocketAddr};
+use std::{fmt::Write as _, net::SocketAddr, sync::OnceLock};
 
 /// A document under its own hash never changes.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, immutable, max-age=31536000");
 const AGGREGATED: HeaderValue = HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+const PROTOBUF_V2: HeaderValue = HeaderValue::from_static(berth_protobuf::OPENAPI_V2_MEDIA_TYPE);
 
 /// What describes the API.
 pub(crate) struct Documents {
@@ -124,22 +125,43 @@ fn plain(exchange: &Exchange<'_>, value: Option<Value>) -> Result<Answer, Refusa
     Ok(exchange.wishes()?.value(StatusCode::OK, &value))
 }
 
-/// kubectl asks only for a binary form of v2, and only where there is no v3.
+/// kubectl asks only for the binary form, and today's only where there is no v3.
 fn openapi_v2(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
-    if negotiate::accepts_json(exchange.header(ACCEPT)) {
-        return Err(Refusal::PageNotFound);
+    let document = openapi::v2();
+    let protobuf = negotiate::prefers_protobuf_openapi(exchange.header(ACCEPT)).then(protobuf_v2);
+    let hash = if protobuf.is_some() { format!("{}P", document.hash) } else { document.hash.clone() };
+    if let Some(unchanged) = unchanged(exchange, &hash) {
+        return Ok(unchanged);
     }
-    Err(Refusal::NotAcceptable("OpenAPI v2 is not served; use /openapi/v3".to_owned()))
+    let mut answer = match protobuf {
+        Some(bytes) => answer::compressible(StatusCode::OK, PROTOBUF_V2, bytes, negotiate::accepts_gzip(exchange.header(ACCEPT_ENCODING))),
+        None => exchange.wishes()?.bytes(StatusCode::OK, document.json.clone()),
+    };
+    let headers = answer.headers_mut();
+    headers.insert(ETAG, etag(&hash));
+    headers.append(VARY, HeaderValue::from_static("Accept"));
+    Ok(answer)
+}
+
+/// Made at the first call.
+fn protobuf_v2() -> Bytes {
+    static BYTES: OnceLock<Bytes> = OnceLock::new();
+    let encode = || {
+        let document = serde_json::from_slice(&openapi::v2().json).expect("the registry writes JSON");
+        berth_protobuf::openapi_v2(&document).into()
+    };
+    BYTES.get_or_init(encode).clone()
 }
 
 fn root() -> Value {
     let groups = discovery::api_group_list();
     let versions = groups["groups"].as_array().into_iter().flatten().filter_map(|group| group["preferredVersion"]["groupVersion"].as_str());
-    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
-        .map(ToOwned::to_owned)
-        .into_iter()
-        .chain(versions.map(|version| format!("/apis/{version}")))
-        .collect();
+    let mut paths: Vec<String> =
+        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .chain(versions.map(|version| format!("/apis/{version}")))
+            .collect();
     paths.sort();
     json!({ "paths": paths })
 }

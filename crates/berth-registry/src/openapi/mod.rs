@@ -1,9 +1,10 @@
-//! OpenAPI v3 of what is served, in the shape that kubectl reads: validation, client-side apply and `kubectl explain`.
+//! OpenAPI of what is served, in the shape that kubectl reads: validation, client-side apply and `kubectl explain`. v3, and v2 made of it.
 //!
-//! Start with [`index`] and [`document`]. Documents are made at the first call, from the resource table and the types' own schemas.
+//! Start with [`index`] and [`document`]; [`v2`] is for old clients. Documents are made at the first call, from the resource table and the types' own schemas.
 
 mod paths;
 mod schemas;
+mod v2;
 
 use crate::{discovery::group_versions, resource::Resource};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The document of one group and version.
+/// A document: of one group and version, or of all (v2).
 #[derive(Debug)]
 pub struct Document {
     /// Changes with the document; for `?hash=` and ETag.
@@ -44,19 +45,27 @@ pub(crate) fn schemas_of(resource: &'static Resource) -> (String, Map<String, Va
     (schemas::name_of(&object), schemas.finish())
 }
 
+/// `GET /openapi/v2`. Made at the first call.
+#[must_use]
+pub fn v2() -> &'static Document {
+    static DOCUMENT: OnceLock<Document> = OnceLock::new();
+    DOCUMENT.get_or_init(|| encode(&v2::document()))
+}
+
 /// The documents by path. Making them takes some milliseconds, once in a process.
 fn documents() -> &'static BTreeMap<String, Document> {
     static DOCUMENTS: OnceLock<BTreeMap<String, Document>> = OnceLock::new();
-    DOCUMENTS
-        .get_or_init(|| group_versions().into_iter().map(|(group, version)| (path_of(group, version), encode(group, version))).collect())
+    DOCUMENTS.get_or_init(|| {
+        group_versions().into_iter().map(|(group, version)| (path_of(group, version), encode(&build(group, version)))).collect()
+    })
 }
 
 fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-fn encode(group: &str, version: &str) -> Document {
-    let json = build(group, version).to_string().into_bytes();
+fn encode(document: &Value) -> Document {
+    let json = document.to_string().into_bytes();
     let mut hasher = DefaultHasher::new();
     json.hash(&mut hasher);
     Document { hash: format!("{:016X}", hasher.finish()), json }

@@ -35,7 +35,7 @@ fn the_index_lists_every_group_and_version_by_hash() {
 #[test]
 fn documents_are_the_same_when_made_again() {
     for (group, version) in group_versions() {
-        assert_eq!(encode(group, version).hash, document(&path_of(group, version)).expect("served").hash);
+        assert_eq!(encode(&build(group, version)).hash, document(&path_of(group, version)).expect("served").hash);
     }
 }
 
@@ -143,4 +143,59 @@ fn subresources_speak_their_own_kinds() {
     let core = read("api/v1");
     let eviction = core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/eviction"].as_object().expect("served");
     assert_eq!(eviction.keys().collect::<Vec<_>>(), ["parameters", "post"]);
+}
+
+fn old() -> Value {
+    serde_json::from_slice(&v2().json).expect("a document is JSON")
+}
+
+#[test]
+fn every_reference_of_the_old_document_leads_to_a_definition() {
+    let document = old();
+    let mut references = Vec::new();
+    find(&document, "$ref", &mut references);
+    assert!(references.len() > 1000);
+    for reference in references {
+        let Some(reference) = reference.as_str() else { continue };
+        assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn the_old_document_has_no_words_of_the_new() {
+    let document = old();
+    for word in ["allOf", "oneOf", "anyOf", "requestBody", "content", "nullable"] {
+        let mut found = Vec::new();
+        find(&document["paths"], word, &mut found);
+        assert_eq!(found, Vec::<&Value>::new(), "{word}");
+    }
+    for (name, definition) in document["definitions"].as_object().expect("definitions") {
+        let properties = definition["properties"].as_object().into_iter().flat_map(|properties| properties.values());
+        for schema in properties.chain([definition]) {
+            let words: Vec<&String> = schema.as_object().expect("a schema").keys().collect();
+            let old = ["$ref", "additionalProperties", "description", "format", "items", "properties", "required", "type"];
+            assert!(words.iter().all(|word| old.contains(&word.as_str()) || word.starts_with("x-")), "{name}: {words:?}");
+            assert!(schema.get("type").is_none_or(Value::is_string), "{name}: {schema}");
+        }
+    }
+    assert_eq!(document["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]["format"], "int-or-string");
+}
+
+#[test]
+fn old_kubectl_finds_every_kind_and_how_to_patch_it() {
+    let document = old();
+    for resource in crate::resource::all() {
+        let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let definitions = document["definitions"].as_object().expect("definitions");
+        let marked = |schema: &&Value| schema["x-kubernetes-group-version-kind"].as_array().is_some_and(|all| all.contains(&gvk));
+        assert_eq!(definitions.values().filter(marked).count(), 1, "{gvk}");
+        let mut patches = Vec::new();
+        find(&document["paths"], "patch", &mut patches);
+        let patch = patches.iter().find(|patch| patch["x-kubernetes-group-version-kind"] == gvk).expect("an operation");
+        let parameters = patch["parameters"].as_array().expect("a list");
+        assert!(parameters.iter().any(|parameter| parameter["name"] == "dryRun" && parameter["type"] == "string"));
+        assert!(parameters.iter().any(|parameter| parameter["in"] == "body" && parameter["schema"].is_object()));
+    }
+    let containers = &document["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
 }

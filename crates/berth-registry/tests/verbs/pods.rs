@@ -104,6 +104,18 @@ fn a_pod_without_budget_is_deleted_gracefully() {
 }
 
 #[test]
+fn an_eviction_may_be_of_the_old_version_and_nothing_else() {
+    let world = World::new();
+    let of = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "p"}});
+    running(&world, "p", "True");
+    for (api_version, kind) in [("policy/v1beta2", "Eviction"), ("policy/v1", "Binding"), ("v1", "Pod")] {
+        let refusal = refused(world.post("pods/eviction", "p", of(api_version, kind)));
+        assert!(refusal.contains(&format!("no kind {kind:?} of version {api_version:?}")), "{refusal}");
+    }
+    world.post("pods/eviction", "p", of("policy/v1beta1", "Eviction")).expect("evicted");
+}
+
+#[test]
 fn a_budget_pays_for_every_eviction() {
     let world = World::new();
     running(&world, "p", "True");

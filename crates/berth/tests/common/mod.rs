@@ -74,7 +74,12 @@ impl Berth {
 
     /// Runs kubectl against it, with `input` as its standard input.
     pub(crate) fn kubectl_with(&self, input: &str, arguments: &[&str]) -> Output {
-        let mut child = Command::new("kubectl")
+        self.run(Path::new("kubectl"), input, arguments)
+    }
+
+    /// Runs this kubectl against it, with `input` as its standard input.
+    pub(crate) fn run(&self, kubectl: &Path, input: &str, arguments: &[&str]) -> Output {
+        let mut child = Command::new(kubectl)
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
             .env("KUBECACHEDIR", self.data_dir.join("kube-cache"))

@@ -1,0 +1,115 @@
+//! OpenAPI v2, for clients older than v3: all documents in one, in the older words.
+
+use super::build;
+use crate::discovery::group_versions;
+use serde_json::{Map, Value, json};
+
+const REFERENCE_PREFIX: &str = "#/definitions/";
+const GVK: &str = "x-kubernetes-group-version-kind";
+const SYNTAXES: [&str; 2] = ["application/json", "application/yaml"];
+
+/// The whole document.
+pub(super) fn document() -> Value {
+    let (mut info, mut paths, mut definitions) = (Value::Null, Map::new(), Map::new());
+    for (group, version) in group_versions() {
+        let mut document = build(group, version);
+        info = document["info"].take();
+        paths.extend(members(document["paths"].take()).map(|(path, item)| (path, path_item(item))));
+        for (name, value) in members(document["components"]["schemas"].take()) {
+            add_definition(&mut definitions, name, schema(value));
+        }
+    }
+    json!({
+        "swagger": "2.0",
+        "info": info,
+        "paths": paths,
+        "definitions": definitions,
+        "securityDefinitions": {"BearerToken": {
+            "type": "apiKey", "in": "header", "name": "authorization", "description": "Bearer token authentication",
+        }},
+        "security": [{"BearerToken": []}],
+    })
+}
+
+fn members(value: Value) -> impl Iterator<Item = (String, Value)> {
+    let members = if let Value::Object(members) = value { members } else { Map::new() };
+    members.into_iter()
+}
+
+/// A type that is in several documents is marked as a kind in that of its own group only.
+fn add_definition(definitions: &mut Map<String, Value>, name: String, schema: Value) {
+    if definitions.get(&name).is_none_or(|known| known.get(GVK).is_none()) {
+        definitions.insert(name, schema);
+    }
+}
+
+fn path_item(item: Value) -> Value {
+    let convert = |(key, value): (String, Value)| {
+        let value = if key == "parameters" { parameters(value) } else { operation(value) };
+        (key, value)
+    };
+    Value::Object(members(item).map(convert).collect())
+}
+
+/// Bodies are parameters; what is taken and given is said once for all answers.
+fn operation(mut operation: Value) -> Value {
+    let content: Map<_, _> = members(operation["requestBody"]["content"].take()).collect();
+    let mut all = parameters(operation["parameters"].take());
+    if let (Value::Array(all), Some((_, first))) = (&mut all, content.iter().next()) {
+        all.push(json!({"name": "body", "in": "body", "required": true, "schema": schema(first["schema"].clone())}));
+    }
+    let responses: Map<_, _> = members(operation["responses"].take()).map(|(code, answer)| (code, response(answer))).collect();
+    if let Value::Object(members) = &mut operation {
+        members.remove("requestBody");
+    }
+    operation["parameters"] = all;
+    operation["responses"] = Value::Object(responses);
+    operation["produces"] = json!(SYNTAXES);
+    operation["consumes"] = content.into_iter().map(|(kind, _)| Value::String(kind)).collect();
+    operation
+}
+
+fn response(mut answer: Value) -> Value {
+    let content = answer["content"][SYNTAXES[0]]["schema"].take();
+    match content {
+        Value::Null => json!({"description": answer["description"]}),
+        content => json!({"description": answer["description"], "schema": schema(content)}),
+    }
+}
+
+/// The type stands in the parameter itself.
+fn parameters(list: Value) -> Value {
+    let parameter = |mut value: Value| {
+        if let Value::Object(parameter) = &mut value {
+            let schema = parameter.remove("schema").unwrap_or_default();
+            parameter.extend(members(schema));
+        }
+        value
+    };
+    match list {
+        Value::Array(list) => list.into_iter().map(parameter).collect(),
+        _ => Value::Array(Vec::new()),
+    }
+}
+
+fn schema(value: Value) -> Value {
+    let Value::Object(mut schema_of) = value else { return value };
+    schema_of.remove("default");
+    if let Some(Value::Array(parts)) = schema_of.remove("allOf") {
+        schema_of.extend(parts.into_iter().flat_map(members));
+    }
+    if schema_of.remove("oneOf").is_some() {
+        schema_of.insert("type".to_owned(), json!("string"));
+        schema_of.insert("format".to_owned(), json!("int-or-string"));
+    }
+    let convert = |(key, value): (String, Value)| match (key.as_str(), value) {
+        ("$ref", Value::String(reference)) => {
+            let name = reference.rsplit('/').next().unwrap_or_default();
+            (key, Value::String(format!("{REFERENCE_PREFIX}{name}")))
+        }
+        ("properties", properties) => (key, Value::Object(members(properties).map(|(name, value)| (name, schema(value))).collect())),
+        ("items" | "additionalProperties", value) => (key, schema(value)),
+        (_, value) => (key, value),
+    };
+    Value::Object(schema_of.into_iter().map(convert).collect())
+}
