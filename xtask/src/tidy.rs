@@ -21,12 +21,14 @@ const LAYERS: &[&str] = &[
     "berth-workloads",
     "berth-fieldsets",
     "berth-protobuf",
+    "berth-rbac",
     "berth-api",
 ];
 
 /// Arrows that point down and are wrong all the same, with the reason.
 const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-workloads", "berth-store", "the core decides; it neither reads nor writes"),
+    ("berth-workloads", "berth-rbac", "the core decides about workloads, not about who may change them"),
     ("berth-store", "berth-api", "the store knows bytes, no kinds"),
     ("berth-store", "berth-workloads", "the store knows bytes, no kinds"),
     ("berth-fieldsets", "berth-api", "ownership knows schemas, no kinds"),
@@ -39,8 +41,17 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 ];
 
 /// Crates that the simulation links: all that they need of time, tasks and randomness is passed in.
-const DETERMINISTIC: &[&str] =
-    &["berth-api", "berth-fieldsets", "berth-workloads", "berth-store", "berth-registry", "berth-controllers", "berth-node", "berth-sim"];
+const DETERMINISTIC: &[&str] = &[
+    "berth-api",
+    "berth-fieldsets",
+    "berth-rbac",
+    "berth-workloads",
+    "berth-store",
+    "berth-registry",
+    "berth-controllers",
+    "berth-node",
+    "berth-sim",
+];
 
 /// The parts of those crates that the simulation does not build.
 const REAL_BACKENDS: &[&str] = &["crates/berth-store/src/backend/embedded"];

@@ -244,7 +244,16 @@ mod tests {
         let names: Vec<&Value> = list["groups"].as_array().into_iter().flatten().map(|group| &group["name"]).collect();
         assert_eq!(
             names,
-            ["apps", "events.k8s.io", "policy", "storage.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "discovery.k8s.io"]
+            [
+                "apps",
+                "events.k8s.io",
+                "policy",
+                "rbac.authorization.k8s.io",
+                "storage.k8s.io",
+                "scheduling.k8s.io",
+                "coordination.k8s.io",
+                "discovery.k8s.io"
+            ]
         );
         let version = json!({"groupVersion": "apps/v1", "version": "v1"});
         assert_eq!(list["groups"][0], json!({"name": "apps", "versions": [version], "preferredVersion": version}));

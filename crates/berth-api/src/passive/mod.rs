@@ -7,6 +7,7 @@ mod events;
 mod limits;
 mod network;
 mod node;
+mod rbac;
 mod storage;
 #[cfg(test)]
 mod tests;

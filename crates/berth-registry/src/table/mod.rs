@@ -8,6 +8,7 @@ mod cluster;
 mod network;
 mod partial;
 mod pod;
+mod rbac;
 mod storage;
 mod text;
 mod workloads;

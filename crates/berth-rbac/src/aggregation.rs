@@ -1,0 +1,64 @@
+//! Cluster roles that are made of others.
+
+use berth_api::{
+    Selector,
+    k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule},
+};
+
+/// The rules that `role` gathers from `all`: those of every role that one of its selectors takes, selector by selector, by name, each
+/// once. `None`: it gathers none, its rules are its own.
+///
+/// Source: kubernetes `clusterroleaggregation_controller.go`.
+#[must_use]
+pub fn aggregated_rules<'a>(role: &ClusterRole, all: impl Iterator<Item = &'a ClusterRole> + Clone) -> Option<Vec<PolicyRule>> {
+    let selectors = role.aggregation_rule.as_ref()?.cluster_role_selectors.as_deref().unwrap_or_default();
+    let mut rules: Vec<PolicyRule> = Vec::new();
+    for selector in selectors.iter().filter_map(|selector| Selector::from_label_selector(selector).ok()) {
+        let mut taken: Vec<&ClusterRole> = all.clone().filter(|other| is_another(other, role) && is_taken(other, &selector)).collect();
+        taken.sort_by_key(|role| &role.metadata.name);
+        for rule in taken.iter().flat_map(|role| role.rules.iter().flatten()) {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
+            }
+        }
+    }
+    Some(rules)
+}
+
+fn is_another(role: &ClusterRole, than: &ClusterRole) -> bool {
+    role.metadata.name != than.metadata.name
+}
+
+fn is_taken(role: &ClusterRole, selector: &Selector) -> bool {
+    selector.matches(|key| role.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn role(value: Value) -> ClusterRole {
+        serde_json::from_value(value).expect("a role")
+    }
+
+    fn part(name: &str, label: &str, verb: &str) -> ClusterRole {
+        let rules = json!([{"verbs": [verb], "apiGroups": [""], "resources": ["pods"]}]);
+        role(json!({"metadata": {"name": name, "labels": {label: "true"}}, "rules": rules}))
+    }
+
+    fn verbs(of: &ClusterRole, all: &[ClusterRole]) -> Option<Vec<String>> {
+        Some(aggregated_rules(of, all.iter())?.into_iter().flat_map(|rule| rule.verbs).collect())
+    }
+
+    #[test]
+    fn selected_roles_are_gathered_by_name_once_and_without_itself() {
+        let selectors = json!([{"matchLabels": {"x": "true"}}, {"matchLabels": {"y": "true"}}]);
+        let whole =
+            role(json!({"metadata": {"name": "w", "labels": {"x": "true"}}, "aggregationRule": {"clusterRoleSelectors": selectors},
+            "rules": [{"verbs": ["old"], "apiGroups": [""], "resources": ["pods"]}]}));
+        let all = [part("b", "x", "list"), part("a", "x", "get"), part("c", "y", "get"), part("d", "z", "watch"), whole.clone()];
+        assert_eq!(verbs(&whole, &all), Some(vec!["get".to_owned(), "list".to_owned()]));
+        assert_eq!(verbs(&all[0], &all), None);
+    }
+}

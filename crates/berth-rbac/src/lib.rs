@@ -1,0 +1,23 @@
+//! Role-based access control, decided without IO: who asks ([`User`]), for what ([`Attributes`]), and whether roles and bindings grant it.
+//!
+//! Start with [`Policy`], an index of roles and bindings that whoever stores them keeps up to date, one [`Policy::put_role`] or
+//! [`Policy::put_binding`] a change. Nothing here knows where they are stored, and nothing here refuses: refusals are worded by
+//! [`Attributes::refusal`] and made by the callers.
+//!
+//! Everything is additive: there is no rule that takes away. The group [`MASTERS`] stands above all this.
+
+mod aggregation;
+mod attributes;
+pub mod bootstrap;
+mod policy;
+mod rule;
+mod user;
+
+pub use aggregation::aggregated_rules;
+pub use attributes::{Attributes, PathAttributes, ResourceAttributes};
+pub use policy::{Binding, Grant, Policy, RoleName, Scope};
+pub use rule::{allows, compact, describe, everything, uncovered};
+pub use user::{AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED, User, service_account_name};
+
+/// The API group of roles and bindings.
+pub const GROUP: &str = "rbac.authorization.k8s.io";

@@ -1,0 +1,91 @@
+//! Who asks.
+
+use std::collections::BTreeMap;
+
+/// The group that may do everything.
+pub const MASTERS: &str = "system:masters";
+/// The group of everybody who proved who they are.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody who did not try.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of all service accounts; with `:NAMESPACE` appended, of those of one namespace.
+pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+
+/// An identity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// Its name.
+    pub name: String,
+    /// Tells users of one name apart over time; may be empty.
+    pub uid: String,
+    /// Its groups.
+    pub groups: Vec<String>,
+    /// What else the proof of identity said.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// Somebody who proved to be `name`, of these groups and of all authenticated ones.
+    #[must_use]
+    pub fn authenticated(name: &str, groups: &[String]) -> Self {
+        let mut groups = groups.to_vec();
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name: name.to_owned(), groups, ..Self::default() }
+    }
+
+    /// Nobody in particular.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
+    }
+
+    /// A service account, with the groups that all of them have.
+    #[must_use]
+    pub fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+        let groups = [SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")];
+        Self { uid: uid.to_owned(), ..Self::authenticated(&service_account_name(namespace, name), &groups) }
+    }
+
+    /// Whether it has this group.
+    #[must_use]
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+
+    /// Whether it may do everything.
+    #[must_use]
+    pub fn is_master(&self) -> bool {
+        self.is_in(MASTERS)
+    }
+
+    /// Namespace and name, if it is called like a service account.
+    #[must_use]
+    pub fn as_service_account(&self) -> Option<(&str, &str)> {
+        let (namespace, name) = self.name.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
+        (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
+    }
+}
+
+/// What a service account is called as a user.
+#[must_use]
+pub fn service_account_name(namespace: &str, name: &str) -> String {
+    format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_accounts_are_users_and_are_recognised_again() {
+        let user = User::service_account("n", "s", "u");
+        assert_eq!((user.name.as_str(), user.as_service_account()), ("system:serviceaccount:n:s", Some(("n", "s"))));
+        assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"]);
+        for other in ["alice", "system:serviceaccount:n", "system:serviceaccount::s", "system:serviceaccount:n:a:b"] {
+            assert_eq!(User { name: other.to_owned(), ..User::default() }.as_service_account(), None, "{other}");
+        }
+    }
+}
