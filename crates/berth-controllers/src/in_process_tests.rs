@@ -1,6 +1,7 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
 mod nodes;
+mod stateful_sets;
 mod volumes;
 
 use crate::{
@@ -37,23 +38,33 @@ struct Running {
 
 impl Running {
     fn start(controllers: &str) -> Self {
+        Self::start_with(controllers, "", "")
+    }
+
+    /// With gates of their own for the API server and the controllers.
+    fn start_with(controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
+        let gates = |text: &str| Arc::new(FeatureGates::parse(text).expect("known gates"));
         let world = World::default();
         world.run_for(SignedDuration::from_secs(1_800_000_000));
         let env: Env = world.env();
         let store = Arc::new(MemoryStore::new(header_of(), 1 << 26));
-        let gates = Arc::new(FeatureGates::default());
-        let registry = Registry::new(store, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&gates));
+        let registry = Registry::new(store, Arc::clone(&env.clock), Arc::clone(&env.rng), gates(api_gates));
         let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
         let bootstrap = registry.clone();
         world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
+        let running = Self { world, registry, cluster };
+        running.run_controllers(controllers, gates(controller_gates));
+        running
+    }
+
+    /// Starts controllers, and gives them time to look at what there is.
+    fn run_controllers(&self, controllers: &str, gates: Arc<FeatureGates>) {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         let enabled = Enabled::parse(controllers).expect("known names");
-        let dyn_cluster: Arc<dyn Cluster> = Arc::<LocalCluster>::clone(&cluster);
+        let (cluster, env): (Arc<dyn Cluster>, Env) = (Arc::<LocalCluster>::clone(&self.cluster), self.world.env());
         let groups = vec![AppsGroup::Apps];
-        ControllerManager { cluster: dyn_cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY }.start();
-        let running = Self { world, registry, cluster };
-        running.settle();
-        running
+        ControllerManager { cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY }.start();
+        self.settle();
     }
 
     fn settle(&self) {

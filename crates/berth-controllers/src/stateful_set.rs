@@ -86,6 +86,9 @@ type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
 
 /// Wakes the set that controls the pod or did, and the one that it is named after, if it is an orphan or gone.
 fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
+    if !matters(delta) {
+        return;
+    }
     for pod in delta.sides() {
         let set = pod.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
         set.into_iter().for_each(|set| queue.add(set.key()));
@@ -98,6 +101,15 @@ fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
         let parent = PodName::parse(&pod.meta.name).parent;
         let set = sets.get(&ObjectKey::new(&pod.meta.namespace, parent));
         set.into_iter().for_each(|set| queue.add(set.key()));
+    }
+}
+
+/// Whether a pod's change can make a difference to a set; being bound to a node makes none.
+fn matters(delta: &Delta<PodView>) -> bool {
+    let seen = |pod: &PodView| (pod.phase, pod.ready, pod.ready_since, pod.meta.deleted);
+    match (&delta.old, &delta.new) {
+        (Some(old), Some(new)) => seen(old) != seen(new) || old.meta.labels != new.meta.labels || old.meta.owners != new.meta.owners,
+        _ => true,
     }
 }
 
