@@ -20,7 +20,6 @@ const LAYERS: &[&str] = &[
     "berth-store",
     "berth-workloads",
     "berth-fieldsets",
-    "berth-protobuf",
     "berth-rbac",
     "berth-api",
 ];

@@ -33,6 +33,28 @@ fn is_taken(role: &ClusterRole, selector: &Selector) -> bool {
     selector.matches(|key| role.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str))
 }
 
+/// Those of `roles` whose rules are not what they gather, as they should be. Roles may gather roles that gather: each takes what the ones
+/// before it have come to, again until nothing changes.
+#[must_use]
+pub fn stale_aggregates(mut roles: Vec<ClusterRole>) -> Vec<ClusterRole> {
+    let before = roles.clone();
+    // One round a level of gathering; roles that gather each other settle, or are left as they are.
+    for _ in 0..roles.len() {
+        let mut changed = false;
+        for index in 0..roles.len() {
+            let Some(rules) = aggregated_rules(&roles[index], roles.iter()) else { continue };
+            if roles[index].rules.as_deref().unwrap_or_default() != rules {
+                roles[index].rules = Some(rules);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    roles.into_iter().zip(before).filter(|(role, before)| role.rules != before.rules).map(|(role, _)| role).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +71,23 @@ mod tests {
 
     fn verbs(of: &ClusterRole, all: &[ClusterRole]) -> Option<Vec<String>> {
         Some(aggregated_rules(of, all.iter())?.into_iter().flat_map(|rule| rule.verbs).collect())
+    }
+
+    #[test]
+    fn gathered_roles_are_gathered_on_and_a_second_time_nothing_is_stale() {
+        let gathers = |name: &str, label: &str, from: &str| {
+            role(json!({"metadata": {"name": name, "labels": {label: "true"}},
+                "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {from: "true"}}]}}))
+        };
+        let all = vec![gathers("a", "top", "mid"), gathers("b", "mid", "low"), part("c", "low", "get")];
+        let stale = stale_aggregates(all.clone());
+        let names: Vec<&str> = stale.iter().filter_map(|role| role.metadata.name.as_deref()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let settled = vec![stale[0].clone(), stale[1].clone(), all[2].clone()];
+        assert_eq!(stale[0].rules, all[2].rules);
+        assert_eq!(stale_aggregates(settled), []);
+        let mutual = vec![gathers("a", "x", "y"), gathers("b", "y", "x")];
+        assert_eq!(stale_aggregates(mutual), []);
     }
 
     #[test]

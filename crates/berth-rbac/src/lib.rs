@@ -13,7 +13,7 @@ mod policy;
 mod rule;
 mod user;
 
-pub use aggregation::aggregated_rules;
+pub use aggregation::{aggregated_rules, stale_aggregates};
 pub use attributes::{Attributes, PathAttributes, ResourceAttributes};
 pub use policy::{Binding, Grant, Policy, RoleName, Scope};
 pub use rule::{allows, compact, describe, everything, uncovered};

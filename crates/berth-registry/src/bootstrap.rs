@@ -1,10 +1,18 @@
 //! What every cluster has from the start.
 
-use crate::{ApiError, Body, Collection, Registry, WriteOptions, resource};
+use crate::{ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, consequences, key, resource, stored};
+use berth_api::{
+    Kind, Object,
+    k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use berth_rbac::bootstrap::{BindingUpdate, cluster_role_bindings, cluster_roles, updated_binding, updated_role};
+use berth_store::RangeRequest;
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 impl Registry {
-    /// Makes the namespaces, the storage class and the priority classes that every cluster has. What is there already stays as it is.
+    /// Makes the namespaces with their service accounts, the storage class and the priority classes that every cluster has. What is there
+    /// already stays as it is.
     ///
     /// # Errors
     /// The store's.
@@ -12,7 +20,78 @@ impl Registry {
         for object in first_objects() {
             self.create_missing(&object).await?;
         }
+        self.make_missing_accounts().await
+    }
+
+    /// Namespaces of a store that an older berth wrote have no accounts yet.
+    async fn make_missing_accounts(&self) -> Result<(), ApiError> {
+        let [namespaces, accounts] =
+            ["namespaces", "serviceaccounts"].map(|plural| resource::by_name("", plural).expect("both are served"));
+        let request = RangeRequest { prefix: key::resource_prefix(namespaces), start_after: None, at: None, limit: None };
+        for entry in self.store.range(request).await?.entries {
+            let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
+            if self.store.get(&key::key_of(accounts, Some(&namespace), consequences::DEFAULT_ACCOUNT)).await?.is_none() {
+                // One of a namespace that is on its way out is not made.
+                drop(self.make_default_account(&namespace).await);
+            }
+        }
         Ok(())
+    }
+
+    /// Makes the roles and bindings that clients count on, and adds to those that exist what they lack. For servers that authorise.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn bootstrap_policy(&self) -> Result<(), ApiError> {
+        // Together: their writes share the store's commits.
+        try_join_all(cluster_roles().into_iter().map(|role| self.bring_up_role(role))).await?;
+        try_join_all(cluster_role_bindings().into_iter().map(|binding| self.bring_up_binding(binding))).await?;
+        Ok(())
+    }
+
+    async fn bring_up_role(&self, wanted: ClusterRole) -> Result<(), ApiError> {
+        match self.existing::<ClusterRole>(wanted.metadata.name.as_deref()).await? {
+            None => self.put_anew(wanted).await,
+            Some(existing) => match updated_role(&existing, &wanted) {
+                Some(updated) => self.put_over(updated).await,
+                None => Ok(()),
+            },
+        }
+    }
+
+    async fn bring_up_binding(&self, wanted: ClusterRoleBinding) -> Result<(), ApiError> {
+        let Some(existing) = self.existing::<ClusterRoleBinding>(wanted.metadata.name.as_deref()).await? else {
+            return self.put_anew(wanted).await;
+        };
+        match updated_binding(&existing, &wanted) {
+            BindingUpdate::Keep => Ok(()),
+            BindingUpdate::Replace(updated) => self.put_over(updated).await,
+            BindingUpdate::Recreate => {
+                self.delete(&target_of(&wanted), &DeleteOptions::default()).await?;
+                self.put_anew(wanted).await
+            }
+        }
+    }
+
+    /// The stored object of this name, if there is one.
+    async fn existing<K: Kind>(&self, name: Option<&str>) -> Result<Option<K>, ApiError> {
+        let resource = resource_of::<K>();
+        let Some(entry) = self.store.get(&key::key_of(resource, None, name.unwrap_or_default())).await? else { return Ok(None) };
+        Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned())
+    }
+
+    /// Another server may have been quicker.
+    async fn put_anew<K: Kind>(&self, object: K) -> Result<(), ApiError> {
+        let at = Collection { resource: resource_of::<K>(), namespace: None };
+        match self.create(&at, Body::Object(Box::new(object)), &WriteOptions::default()).await {
+            Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put_over<K: Kind>(&self, object: K) -> Result<(), ApiError> {
+        let target = target_of(&object);
+        self.update(&target, Body::Object(Box::new(object)), &WriteOptions::default()).await.map(drop)
     }
 
     async fn create_missing(&self, object: &Value) -> Result<(), ApiError> {
@@ -24,6 +103,15 @@ impl Registry {
             Err(error) => Err(error),
         }
     }
+}
+
+fn resource_of<K: Kind>() -> &'static resource::Resource {
+    resource::by_name(K::GROUP, K::URL_PATH_SEGMENT).expect("the first objects are of kinds that are served")
+}
+
+fn target_of<K: Kind>(object: &K) -> Target {
+    let name = Object::meta(object).name.clone().unwrap_or_default();
+    Target { resource: resource_of::<K>(), namespace: None, name, subresource: None }
 }
 
 fn first_objects() -> Vec<Value> {

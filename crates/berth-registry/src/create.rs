@@ -3,6 +3,7 @@
 use crate::{
     ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
     checks::{self, Mode, Verb},
+    consequences::Happened,
     decoding::{self, Incoming},
     key,
     modify::{Owners, check_namespace},
@@ -81,6 +82,7 @@ impl Registry {
         self.fill_in(&mut *object);
         let is_generated = generate_name(object.meta_mut(), &*self.rng);
         object.set_defaults();
+        self.check_escalation(at.resource, at.namespace.as_deref(), None, &*object).await?;
         self.admit_new(&mut *object).await?;
         object.prepare_create(&self.gates);
         if object.generation_rule() != GenerationRule::None {
@@ -99,6 +101,9 @@ impl Registry {
             self.give_back_unless_unknown(charge, error).await;
         }
         let object = stored?;
+        if let Some(target) = created_target(at, &object) {
+            self.follow_up(Happened::Created, at.resource, target.namespace.as_deref(), &target.name).await?;
+        }
         Ok(Written { object, created: true, warnings })
     }
 
@@ -161,6 +166,14 @@ pub(crate) fn accepted(written: Result<Arc<Entry>, WriteError>) -> Result<Option
         Ok(entry) => Ok(Some(entry)),
         Err(WriteError::Conflict { .. }) => Ok(None),
         Err(error) => Err(ApiError::write_failed(&error)),
+    }
+}
+
+/// What was created; `None` for a dry run.
+fn created_target(at: &Collection, object: &Current) -> Option<Target> {
+    match object {
+        Current::Stored(entry) => key::target_of(at.resource, &entry.key),
+        Current::Made(_) => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
     checks::{self, Mode},
+    consequences::Happened,
     create::whole_seconds,
     modify::{ATTEMPTS, Stored},
     options::Precondition,
@@ -54,6 +55,9 @@ impl Registry {
             check_precondition(target, &old, &options.precondition)?;
             let outcome = decide(&*old.object, checked.policy, options.grace_period_seconds, self.clock.now());
             if let Some(deleted) = self.carry_out(target, checked.mode, &old, &outcome).await? {
+                if checked.mode == Mode::Real {
+                    self.follow_up(Happened::Deleted, target.resource, target.namespace.as_deref(), &target.name).await?;
+                }
                 return Ok(deleted);
             }
         }

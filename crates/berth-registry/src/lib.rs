@@ -5,9 +5,11 @@
 
 mod admission;
 mod applying;
+pub mod authorization;
 mod binding;
 mod bootstrap;
 mod checks;
+mod consequences;
 mod continuing;
 mod create;
 mod decoding;
@@ -43,6 +45,7 @@ pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, Propagati
 pub use resource::{Resource, Subresource};
 
 use berth_api::{FeatureGates, Object};
+use berth_rbac::User;
 use berth_store::{Entry, Revision, Store, env::Clock, env::Rng};
 use std::sync::Arc;
 
@@ -54,13 +57,16 @@ pub struct Registry {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) gates: Arc<FeatureGates>,
     pub(crate) turns: Arc<admission::quota::Turns>,
+    pub(crate) policy: Arc<authorization::PolicyCache>,
+    /// On whose behalf; none for the process itself.
+    pub(crate) caller: Option<Arc<User>>,
 }
 
 impl Registry {
     /// The API over `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, gates: Arc<FeatureGates>) -> Self {
-        Self { store, clock, rng, gates, turns: Arc::default() }
+        Self { store, clock, rng, gates, turns: Arc::default(), policy: Arc::default(), caller: None }
     }
 }
 

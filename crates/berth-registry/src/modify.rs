@@ -3,6 +3,7 @@
 use crate::{
     ApiError, BoxObject, Current, Registry, Subresource, Target, Written,
     checks::Mode,
+    consequences::Happened,
     options::{Precondition, parse_revision},
     ownership::{self, Author},
     stored,
@@ -84,7 +85,12 @@ impl Registry {
             check_precondition(target, &old, by.precondition)?;
             let new = change(&old)?;
             match self.replace(target, &by, old, new).await {
-                Ok(written) => return Ok(written),
+                Ok(written) => {
+                    if by.mode == Mode::Real {
+                        self.follow_up(Happened::Changed, target.resource, target.namespace.as_deref(), &target.name).await?;
+                    }
+                    return Ok(written);
+                }
                 Err(Failure::Raced) => (),
                 Err(Failure::Refused(error)) => return Err(error),
             }
@@ -95,6 +101,7 @@ impl Registry {
     async fn replace(&self, target: &Target, by: &Change<'_>, old: Stored, mut new: Proposal) -> Result<Written, Failure> {
         let given = ownership::take_given(&mut *new.object);
         check_identity(target, &old, &mut *new.object)?;
+        self.check_escalation(target.resource, target.namespace.as_deref(), Some(&*old.object), &*new.object).await?;
         self.settle(target, &*old.object, &mut *new.object)?;
         if target.subresource.is_none() {
             self.assign_late(target, &*old.object, &mut *new.object).await?;

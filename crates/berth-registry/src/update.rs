@@ -29,6 +29,7 @@ impl Registry {
         check_name(target, &mut *incoming.object)?;
         let may_create = target.resource.create_on_update && target.subresource.is_none();
         if may_create && self.store.get(&target.key()).await?.is_none() {
+            self.authorize_creation(target).await?;
             incoming.object.meta_mut().resource_version = None;
             return self.create_object(&target.collection(), New::of(incoming), checked.mode, &author).await;
         }

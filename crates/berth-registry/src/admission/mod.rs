@@ -1,5 +1,6 @@
 //! What the server itself says about new objects, beyond their kind's own rules: namespaces, priorities, default classes, addresses.
 
+mod accounts;
 mod classes;
 mod pod;
 pub(crate) mod quota;

@@ -1,4 +1,4 @@
-//! New pods: tolerations that every pod has, and its priority.
+//! New pods: their service account, tolerations that every pod has, and the priority.
 
 use crate::{ApiError, Registry, resource};
 use berth_api::k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
@@ -8,13 +8,14 @@ const TOLERATION_SECONDS: i64 = 300;
 const TOLERATED_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 impl Registry {
-    /// Adds default tolerations and resolves the priority.
+    /// Fills in the service account, adds default tolerations and resolves the priority.
     ///
     /// # Errors
-    /// A priority class that does not exist, or a priority that differs from its class.
+    /// A service account or priority class that does not exist, or a priority that differs from its class.
     pub(super) async fn admit_pod(&self, pod: &mut Pod) -> Result<(), ApiError> {
         let name = pod.metadata.name.clone().unwrap_or_default();
         let spec = pod.spec.get_or_insert_default();
+        self.set_account(&name, pod.metadata.namespace.as_deref().unwrap_or_default(), spec).await?;
         add_tolerations(spec);
         self.set_priority(&name, spec).await
     }

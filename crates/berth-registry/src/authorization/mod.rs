@@ -1,0 +1,69 @@
+//! Who may do what: the policy that the store's roles and bindings make, and the refusals.
+
+mod escalation;
+mod policy;
+
+pub(crate) use policy::PolicyCache;
+
+use crate::{ApiError, Registry, Target};
+use berth_rbac::{Attributes, ResourceAttributes, User};
+use std::sync::Arc;
+
+impl Registry {
+    /// The API as `user` sees it: who grants permissions must hold them, and what a write creates on the way must be allowed. Without a
+    /// user, writers inside the process are trusted. Cheap.
+    #[must_use]
+    pub fn on_behalf_of(&self, user: Arc<User>) -> Self {
+        Self { caller: Some(user), ..self.clone() }
+    }
+
+    /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that was answered before.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Result<Option<String>, ApiError> {
+        if user.is_master() {
+            return Ok(Some(String::new()));
+        }
+        let policy = self.policy().await?;
+        Ok(policy.grant(user, attributes).map(|grant| grant.to_string()))
+    }
+
+    /// As [`Registry::decide`], and refuses.
+    ///
+    /// # Errors
+    /// [`ApiError::Forbidden`]; the store's.
+    pub async fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Result<String, ApiError> {
+        self.decide(user, attributes).await?.ok_or_else(|| forbidden(user, attributes))
+    }
+
+    /// The caller may create the target's object, as a PUT or an apply does where there is none.
+    pub(crate) async fn authorize_creation(&self, target: &Target) -> Result<(), ApiError> {
+        let Some(user) = &self.caller else { return Ok(()) };
+        let attributes = ResourceAttributes {
+            verb: "create",
+            group: target.resource.group,
+            resource: target.resource.plural,
+            subresource: "",
+            namespace: target.namespace.as_deref().unwrap_or_default(),
+            name: &target.name,
+        };
+        self.authorize(user, &attributes.into()).await.map(drop)
+    }
+}
+
+/// The refusal of something that `user` may not do.
+#[must_use]
+pub fn forbidden(user: &User, attributes: &Attributes<'_>) -> ApiError {
+    let (group, resource, name) = match attributes {
+        Attributes::Path(_) => ("", "", ""),
+        Attributes::Resource(attributes) => (attributes.group, attributes.resource, attributes.name),
+    };
+    ApiError::Forbidden {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        message: attributes.refusal(user),
+        causes: Vec::new(),
+    }
+}
