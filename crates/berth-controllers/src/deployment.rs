@@ -34,8 +34,11 @@ pub struct DeploymentPlanner {
 impl DeploymentPlanner {
     /// Has changes of Deployments, sets and pods put the keys of Deployments into `queue`. To be called before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
-        let added = queue.clone();
-        self.deployments.on_change(move |delta| delta.sides().take(1).for_each(|deployment| added.add(deployment.key())));
+        let changed = queue.clone();
+        self.deployments.on_change(move |delta| match (&delta.old, &delta.new) {
+            (None, Some(created)) => changed.add_new(created.key()),
+            _ => delta.sides().take(1).for_each(|deployment| changed.add(deployment.key())),
+        });
         let (deployments, woken) = (Arc::clone(&self.deployments), queue.clone());
         self.sets.on_change(move |delta| wake_for_set(&deployments, &woken, delta));
         let (deployments, sets, woken) = (Arc::clone(&self.deployments), Arc::clone(&self.sets), queue.clone());

@@ -47,10 +47,9 @@ pub const CONTROLLERS: &[&str] = &[
     "statefulset",
 ];
 
-/// How many objects one controller works on at once.
-const WORKERS: usize = 8;
-/// The same for the StatefulSet controller; upstream's default.
-const STATEFUL_SET_WORKERS: usize = 5;
+/// How many objects one controller works on at once. Most of a look is waiting for its writes to be durable, and what is written together shares
+/// a commit; more than these would only make each look slower.
+const WORKERS: usize = 32;
 
 /// Which controllers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -300,7 +299,7 @@ impl ControllerManager {
             for cache in &caches {
                 cache.warm().await;
             }
-            queue.start(&env, name, workers(name), &looks);
+            queue.start(&env, name, WORKERS, &looks);
         };
         self.env.spawner.spawn(name, Box::pin(begin));
     }
@@ -308,10 +307,6 @@ impl ControllerManager {
     fn queue(&self, name: &str) -> Queue<ObjectKey> {
         Queue::new(name, Arc::clone(&self.env.clock), &self.metrics)
     }
-}
-
-fn workers(controller: &str) -> usize {
-    if controller == "statefulset" { STATEFUL_SET_WORKERS } else { WORKERS }
 }
 
 fn warm<C: Warm + 'static>(cache: &Arc<C>) -> Arc<dyn Warm> {

@@ -12,10 +12,20 @@ pub const BACK_OFF_FIRST: Duration = Duration::from_millis(5);
 /// Back-off grows no further than this: short enough that a person does not wait for a cause that has gone.
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
+/// How long a new object's key goes ahead of those that have been here: what a small workload needs from nothing to available.
+pub const NEW_FOR: Duration = Duration::from_secs(2);
+
 /// Keys to be looked at. Each is waiting at most once, and never handed out while it is being processed. Never drops a key.
+///
+/// Whoever makes one small object does not wait for thousands that others change at the same time: for [`NEW_FOR`] a new object's key
+/// stands in a line of its own. As long as somebody waits in both lines, they are served in turn, so that neither can starve the other: a key
+/// waits at most twice as long as in one line.
 pub struct WorkQueue<K> {
-    /// Waiting keys that may be handed out, oldest first.
-    ready: VecDeque<K>,
+    /// Waiting keys that may be handed out, in each line the oldest first.
+    ready: Lines<K>,
+    /// Keys of new objects, until when they are new; the same by time.
+    new_until: BTreeMap<K, Timestamp>,
+    ageing: VecDeque<(Timestamp, K)>,
     /// Since when each waiting key waits; includes those that are being processed and were added again meanwhile.
     waiting: BTreeMap<K, Timestamp>,
     processing: BTreeMap<K, Timestamp>,
@@ -26,12 +36,53 @@ pub struct WorkQueue<K> {
     metrics: Option<QueueMetrics>,
 }
 
+/// Two lines, served in turn.
+struct Lines<K> {
+    new: VecDeque<K>,
+    other: VecDeque<K>,
+    /// Which line is served next, if somebody waits in both.
+    next: Line,
+}
+
+#[derive(Clone, Copy)]
+enum Line {
+    New,
+    Other,
+}
+
+impl<K> Lines<K> {
+    fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.other.is_empty()
+    }
+
+    fn push(&mut self, line: Line, key: K) {
+        match line {
+            Line::New => self.new.push_back(key),
+            Line::Other => self.other.push_back(key),
+        }
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        let first = match self.next {
+            Line::New => self.new.pop_front(),
+            Line::Other => self.other.pop_front(),
+        };
+        self.next = match self.next {
+            Line::New => Line::Other,
+            Line::Other => Line::New,
+        };
+        first.or_else(|| self.new.pop_front()).or_else(|| self.other.pop_front())
+    }
+}
+
 impl<K: Ord + Clone> WorkQueue<K> {
     /// An empty queue.
     #[must_use]
     pub fn new(metrics: Option<QueueMetrics>) -> Self {
         Self {
-            ready: VecDeque::new(),
+            ready: Lines { new: VecDeque::new(), other: VecDeque::new(), next: Line::New },
+            new_until: BTreeMap::new(),
+            ageing: VecDeque::new(),
             waiting: BTreeMap::new(),
             processing: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -48,12 +99,20 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
         self.waiting.insert(key.clone(), now);
         if !self.processing.contains_key(&key) {
-            self.ready.push_back(key);
+            self.ready.push(self.line_of(&key, now), key);
         }
         if let Some(metrics) = &self.metrics {
             metrics.adds.inc();
             metrics.depth.set(depth(&self.waiting));
         }
+    }
+
+    /// As [`WorkQueue::add`]; from now on, for [`NEW_FOR`], `key` counts as a new object's.
+    pub fn add_new(&mut self, key: K, now: Timestamp) {
+        let until = now.saturating_add(NEW_FOR).expect("a duration of seconds is in range");
+        self.new_until.insert(key.clone(), until);
+        self.ageing.push_back((until, key.clone()));
+        self.add(key, now);
     }
 
     /// As [`WorkQueue::add`], at `at`. Of several times for one key the earliest counts.
@@ -88,10 +147,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.failures.remove(key);
     }
 
-    /// Takes the key that has been ready longest. It counts as being processed until [`WorkQueue::done`].
+    /// Takes the key that has been ready longest in the line whose turn it is. It counts as being processed until [`WorkQueue::done`].
     pub fn pop(&mut self, now: Timestamp) -> Option<K> {
+        self.forget_aged(now);
         self.release_due(now);
-        let key = self.ready.pop_front()?;
+        let key = self.ready.pop()?;
         let since = self.waiting.remove(&key).unwrap_or(now);
         self.processing.insert(key.clone(), now);
         if let Some(metrics) = &self.metrics {
@@ -105,7 +165,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     pub fn done(&mut self, key: &K, now: Timestamp) {
         let Some(since) = self.processing.remove(key) else { return };
         if self.waiting.contains_key(key) {
-            self.ready.push_back(key.clone());
+            self.ready.push(self.line_of(key, now), key.clone());
         }
         if let Some(metrics) = &self.metrics {
             metrics.work_duration.observe(age(since, now).as_secs_f64());
@@ -129,6 +189,21 @@ impl<K: Ord + Clone> WorkQueue<K> {
     pub fn running(&self, now: Timestamp) -> RunningAges {
         let ages = self.processing.values().map(|since| age(*since, now));
         ages.fold(RunningAges::default(), |all, age| RunningAges { sum: all.sum + age, longest: all.longest.max(age) })
+    }
+
+    fn line_of(&self, key: &K, now: Timestamp) -> Line {
+        if self.new_until.get(key).is_some_and(|until| now < *until) { Line::New } else { Line::Other }
+    }
+
+    /// Forgets who was new.
+    fn forget_aged(&mut self, now: Timestamp) {
+        while self.ageing.front().is_some_and(|(until, _)| *until <= now) {
+            let Some((until, key)) = self.ageing.pop_front() else { return };
+            // A later object of that name is new for longer.
+            if self.new_until.get(&key) == Some(&until) {
+                self.new_until.remove(&key);
+            }
+        }
     }
 
     fn release_due(&mut self, now: Timestamp) {
@@ -215,6 +290,31 @@ mod tests {
     }
 
     #[test]
+    fn a_new_object_does_not_wait_for_all_others_and_they_not_for_all_new_ones() {
+        let mut queue = queue();
+        ["a", "b", "c"].into_iter().for_each(|key| queue.add(key, at(0)));
+        ["new1", "new2", "new3"].into_iter().for_each(|key| queue.add_new(key, at(0)));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(at(1))).collect();
+        assert_eq!(order, ["new1", "a", "new2", "b", "new3", "c"]);
+    }
+
+    #[test]
+    fn a_new_object_stays_ahead_for_its_next_looks_until_it_is_new_no_more() {
+        let mut queue = queue();
+        queue.add_new("new", at(0));
+        assert_eq!(queue.pop(at(0)), Some("new"));
+        queue.done(&"new", at(0));
+        let mut first = |now| {
+            ["a", "b", "new"].into_iter().for_each(|key| queue.add(key, at(now)));
+            let order: Vec<_> = std::iter::from_fn(|| queue.pop(at(now))).collect();
+            order.iter().for_each(|key| queue.done(key, at(now)));
+            order.iter().position(|key| *key == "new")
+        };
+        assert!([first(1), first(1999)].iter().all(|position| *position < Some(2)));
+        assert_eq!((first(2000), queue.new_until.len(), queue.ageing.len()), (Some(2), 0, 0));
+    }
+
+    #[test]
     fn metrics_follow_the_keys() {
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
         let series = metrics.queue("test");
@@ -236,7 +336,7 @@ mod tests {
     proptest! {
         /// Whatever the order of calls: no key is in two hands, and every key that was added is handed out in the end.
         #[test]
-        fn no_key_is_lost_or_handed_out_twice(calls in proptest::collection::vec((0u8..5, 0u8..4), 0..200)) {
+        fn no_key_is_lost_or_handed_out_twice(calls in proptest::collection::vec((0u8..6, 0u8..4), 0..200)) {
             let mut queue = WorkQueue::new(None);
             let (mut hands, mut owed) = (BTreeSet::new(), BTreeSet::new());
             for (time, (call, key)) in calls.into_iter().enumerate() {
@@ -245,6 +345,7 @@ mod tests {
                     0 => { queue.add(key, now); owed.insert(key); }
                     1 => { queue.add_after(key, at(300), now); owed.insert(key); }
                     2 => { queue.add_rate_limited(key, now); owed.insert(key); }
+                    4 => { queue.add_new(key, now); owed.insert(key); }
                     3 => if let Some(key) = queue.pop(now) { prop_assert!(hands.insert(key)); owed.remove(&key); },
                     _ => { queue.done(&key, now); hands.remove(&key); }
                 }

@@ -38,11 +38,19 @@ pub struct ReplicaSetPlanner {
 impl ReplicaSetPlanner {
     /// Has changes of sets and pods put the keys of sets into `queue`. To be called before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
-        let added = queue.clone();
-        self.sets.on_change(move |delta| delta.sides().take(1).for_each(|set| added.add(set.key())));
+        let (sets, changed) = (Arc::clone(&self.sets), queue.clone());
+        self.sets.on_change(move |delta| match (&delta.old, &delta.new) {
+            (None, Some(created)) if is_first_of_owner(&sets, created) => changed.add_new(created.key()),
+            _ => delta.sides().take(1).for_each(|set| changed.add(set.key())),
+        });
         let (sets, queue) = (Arc::clone(&self.sets), queue.clone());
         self.pods.on_change(move |delta| wake_for_pod(&sets, &queue, delta));
     }
+}
+
+/// Whether nobody has pods of this set's owner yet. The further sets of an owner are steps of a rollout, not new work.
+fn is_first_of_owner(sets: &ReplicaSetCache, set: &ReplicaSetView) -> bool {
+    set.meta.controller().is_none_or(|owner| sets.read().index().controlled_by(&owner.uid).count() == 1)
 }
 
 /// Wakes the set that controls the pod or did, and for an orphan every set that selects it.

@@ -65,6 +65,12 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         self.change(|queue| queue.add(key, now));
     }
 
+    /// [`WorkQueue::add_new`].
+    pub fn add_new(&self, key: K) {
+        let now = self.shared.clock.now();
+        self.change(|queue| queue.add_new(key, now));
+    }
+
     /// [`WorkQueue::add_after`].
     pub fn add_after(&self, key: K, at: Timestamp) {
         let now = self.shared.clock.now();
