@@ -8,6 +8,7 @@ pub use typed::DecodeError;
 
 use crate::Kind;
 use serde_json::Value;
+use std::fmt;
 
 /// How many unknown or duplicate fields are reported at most, as upstream.
 const REPORTED_FIELDS_MAX: usize = 100;
@@ -32,13 +33,28 @@ pub fn decode_bytes<K: Kind>(bytes: &[u8]) -> Result<K, DecodeError> {
     serde_json::from_slice(bytes).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
-/// The path of `name` in the object at `parent`.
-fn child(parent: &str, name: &str) -> String {
-    if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
+/// Where a value stands. Linked upwards, so that only a fault costs an allocation.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Member(&'a Path<'a>, &'a str),
+    Element(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Member(Self::Root, name) => f.write_str(name),
+            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Element(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
 }
 
 /// Adds `path` to `report` unless it is there or the report is full.
-fn report(report: &mut Vec<String>, path: String) {
+fn report(report: &mut Vec<String>, path: Path<'_>) {
+    let path = path.to_string();
     if report.len() < REPORTED_FIELDS_MAX && !report.contains(&path) {
         report.push(path);
     }

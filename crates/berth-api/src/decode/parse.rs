@@ -1,5 +1,6 @@
 //! JSON text to a tree, keeping note of keys that stand twice.
 
+use super::Path;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::{cell::RefCell, fmt};
@@ -31,25 +32,6 @@ pub fn parse_json(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let value = Node { path: Path::Root, duplicates: &duplicates }.deserialize(&mut deserializer).map_err(ParseError)?;
     deserializer.end().map_err(ParseError)?;
     Ok(Parsed { value, duplicates: duplicates.into_inner() })
-}
-
-/// Where a value stands. Linked upwards, so that only a fault costs an allocation.
-#[derive(Clone, Copy)]
-enum Path<'a> {
-    Root,
-    Member(&'a Path<'a>, &'a str),
-    Element(&'a Path<'a>, usize),
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Member(Self::Root, name) => f.write_str(name),
-            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
-            Self::Element(parent, index) => write!(f, "{parent}[{index}]"),
-        }
-    }
 }
 
 /// A value that is still to be read.
@@ -115,7 +97,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(key) = map.next_key::<String>()? {
             let path = Path::Member(&self.path, &key);
             if object.contains_key(&key) {
-                super::report(&mut self.duplicates.borrow_mut(), path.to_string());
+                super::report(&mut self.duplicates.borrow_mut(), path);
             }
             let value = map.next_value_seed(Node { path, ..self })?;
             object.insert(key, value);

@@ -1,7 +1,7 @@
 //! A JSON tree to a typed object. Our own deserializer over the tree, because it must do three things at once that serde's do singly or not:
 //! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
 
-use super::{child, report};
+use super::{Path, report};
 use crate::Kind;
 use serde::{
     Deserializer,
@@ -27,9 +27,9 @@ impl DecodeError {
         Self { path, message, located: true }
     }
 
-    fn at(mut self, path: &str) -> Self {
+    fn at(mut self, path: Path<'_>) -> Self {
         if !self.located {
-            path.clone_into(&mut self.path);
+            self.path = path.to_string();
             self.located = true;
         }
         self
@@ -53,7 +53,7 @@ impl serde::de::Error for DecodeError {
 
 pub(super) fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeError> {
     let unknown = RefCell::new(Vec::new());
-    let mut object = K::deserialize(Node { value, path: String::new(), unknown: &unknown })?;
+    let mut object = K::deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
     crate::metadata::drop_empty(object.metadata_mut());
     Ok((object, unknown.into_inner()))
 }
@@ -61,7 +61,7 @@ pub(super) fn decode<K: Kind>(value: Value) -> Result<(K, Vec<String>), DecodeEr
 /// A part of the tree, where it stands, and where unknown fields are noted.
 struct Node<'a> {
     value: Value,
-    path: String,
+    path: Path<'a>,
     unknown: &'a RefCell<Vec<String>>,
 }
 
@@ -94,9 +94,9 @@ impl<'de> Deserializer<'de> for Node<'_> {
             Value::Number(number) => number.deserialize_any(visitor).map_err(DecodeError::custom),
             Value::String(value) => visitor.visit_string(value),
             Value::Array(list) => visitor.visit_seq(Elements { list: list.into_iter(), index: 0, path: &path, unknown }),
-            Value::Object(map) => visitor.visit_map(Members { map: map.into_iter(), value: None, path: &path, unknown }),
+            Value::Object(map) => visitor.visit_map(Members { map: map.into_iter(), member: None, path: &path, unknown }),
         }
-        .map_err(|error| error.at(&path))
+        .map_err(|error| error.at(path))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
@@ -121,7 +121,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         match self.value {
             Value::Object(_) | Value::Null => self.or_empty(Value::Object(serde_json::Map::new()), visitor),
             // A derived struct would take a list as its members in order.
-            other => Err(DecodeError::invalid_type(unexpected(&other), &"an object").at(&self.path)),
+            other => Err(DecodeError::invalid_type(unexpected(&other), &"an object").at(self.path)),
         }
     }
 
@@ -135,7 +135,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
             Value::String(variant) => visitor.visit_enum(UnitVariant(variant)),
             other => Err(DecodeError::invalid_type(unexpected(&other), &"a string")),
         }
-        .map_err(|error: DecodeError| error.at(&self.path))
+        .map_err(|error: DecodeError| error.at(self.path))
     }
 
     null_is! { Value::Bool(false); deserialize_bool }
@@ -166,7 +166,7 @@ fn unexpected(value: &Value) -> Unexpected<'_> {
 struct Elements<'a> {
     list: std::vec::IntoIter<Value>,
     index: usize,
-    path: &'a str,
+    path: &'a Path<'a>,
     unknown: &'a RefCell<Vec<String>>,
 }
 
@@ -175,7 +175,7 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
         let Some(value) = self.list.next() else { return Ok(None) };
-        let path = format!("{}[{}]", self.path, self.index);
+        let path = Path::Element(self.path, self.index);
         self.index += 1;
         seed.deserialize(Node { value, path, unknown: self.unknown }).map(Some)
     }
@@ -183,9 +183,9 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
 
 struct Members<'a> {
     map: serde_json::map::IntoIter,
-    /// The value of the key last given, with its path.
-    value: Option<(Value, String)>,
-    path: &'a str,
+    /// The member whose key was last given.
+    member: Option<(String, Value)>,
+    path: &'a Path<'a>,
     unknown: &'a RefCell<Vec<String>>,
 }
 
@@ -194,14 +194,14 @@ impl<'de> MapAccess<'de> for Members<'_> {
 
     fn next_key_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, DecodeError> {
         let Some((key, value)) = self.map.next() else { return Ok(None) };
-        self.value = Some((value, child(self.path, &key)));
-        seed.deserialize(key.into_deserializer()).map(Some)
+        let (key, _) = self.member.insert((key, value));
+        seed.deserialize(key.as_str().into_deserializer()).map(Some)
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, DecodeError> {
-        let (value, path) = self.value.take().ok_or_else(|| DecodeError::custom("a value was asked for before its key"))?;
-        let located = path.clone();
-        seed.deserialize(Node { value, path, unknown: self.unknown }).map_err(|error| error.at(&located))
+        let (key, value) = self.member.take().ok_or_else(|| DecodeError::custom("a value was asked for before its key"))?;
+        let path = Path::Member(self.path, &key);
+        seed.deserialize(Node { value, path, unknown: self.unknown }).map_err(|error| error.at(path))
     }
 }
 
