@@ -4,6 +4,7 @@
 mod client;
 mod scenarios;
 mod server;
+mod stateful_sets;
 
 use serde_json::json;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What is measured.
 
-use crate::{Figure, client::Connection, seconds, server::Server};
+use crate::{Figure, client::Connection, seconds, server::Server, stateful_sets};
 use futures::{FutureExt, future::LocalBoxFuture};
 use serde_json::{Value, json};
 use std::{
@@ -14,7 +14,7 @@ type Scenario = fn() -> LocalBoxFuture<'static, Vec<Figure>>;
 const CONNECTIONS: usize = 64;
 
 /// Nodes for many pods, which start and stop at once: what is measured is the control plane.
-const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
+pub(crate) const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
 pub(crate) fn all() -> Vec<(&'static str, Scenario)> {
     vec![
@@ -28,6 +28,9 @@ pub(crate) fn all() -> Vec<(&'static str, Scenario)> {
         ("fleet", || fleet().boxed_local()),
         ("crowd", || crowd().boxed_local()),
         ("idle-10000", || idle_with_pods(10_000).boxed_local()),
+        ("sets-ordered", || stateful_sets::one(100, "OrderedReady", 5).boxed_local()),
+        ("sets-parallel", || stateful_sets::one(500, "Parallel", 5).boxed_local()),
+        ("sets-many", || stateful_sets::many(10, 5000).boxed_local()),
     ]
 }
 
@@ -96,7 +99,7 @@ async fn lists() -> Vec<f64> {
 }
 
 /// Sends the requests numbered `from..to` over [`CONNECTIONS`] connections; gives how many a second were answered well.
-async fn load(server: &Server, from: usize, to: usize, request: impl Fn(usize) -> (&'static str, String, String)) -> f64 {
+pub(crate) async fn load(server: &Server, from: usize, to: usize, request: impl Fn(usize) -> (&'static str, String, String)) -> f64 {
     let next = Rc::new(Cell::new(from));
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -127,18 +130,18 @@ async fn rollout(replicas: u32, repeat: usize) -> Vec<Figure> {
         let server = Server::start(MANY_NODES).await;
         let mut connection = server.connect().await;
         wait_for_nodes(&mut connection).await;
+        let path = format!("{DEPLOYMENTS}/bench");
         let before = server.spent(&mut connection).await;
         let started = Instant::now();
         let status = connection.request("POST", DEPLOYMENTS, &deployment("bench", replicas).to_string()).await;
         assert_eq!(status, 201, "{}", String::from_utf8_lossy(&connection.body));
-        wait_until_done(&mut connection, "bench", replicas).await;
+        wait_until_done(&mut connection, &path, replicas).await;
         created.push(seconds(started.elapsed()));
         let after_create = server.spent(&mut connection).await;
         let started = Instant::now();
-        let path = format!("{DEPLOYMENTS}/bench");
         let status = connection.request_as("PATCH", &path, "application/strategic-merge-patch+json", &new_image()).await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&connection.body));
-        wait_until_done(&mut connection, "bench", replicas).await;
+        wait_until_done(&mut connection, &path, replicas).await;
         updated.push(seconds(started.elapsed()));
         let after_update = server.spent(&mut connection).await;
         costs = after_create.figures(&before, "  created", replicas.into());
@@ -175,7 +178,7 @@ fn deployment(name: &str, replicas: u32) -> Value {
 /// Polls often enough to cost nothing beside what is measured.
 const POLL: Duration = Duration::from_millis(4);
 
-async fn wait_for_nodes(connection: &mut Connection) {
+pub(crate) async fn wait_for_nodes(connection: &mut Connection) {
     loop {
         connection.request("GET", "/api/v1/nodes", "").await;
         let nodes: Value = serde_json::from_slice(&connection.body).unwrap();
@@ -187,10 +190,9 @@ async fn wait_for_nodes(connection: &mut Connection) {
     }
 }
 
-async fn wait_until_done(connection: &mut Connection, name: &str, replicas: u32) {
-    let path = format!("{DEPLOYMENTS}/{name}");
+pub(crate) async fn wait_until_done(connection: &mut Connection, path: &str, replicas: u32) {
     loop {
-        connection.request("GET", &path, "").await;
+        connection.request("GET", path, "").await;
         if is_done(&serde_json::from_slice(&connection.body).unwrap(), replicas) {
             return;
         }
@@ -198,9 +200,9 @@ async fn wait_until_done(connection: &mut Connection, name: &str, replicas: u32)
     }
 }
 
-async fn wait_until_all_done(connection: &mut Connection, count: usize, replicas: u32) {
+pub(crate) async fn wait_until_all_done(connection: &mut Connection, collection: &str, count: usize, replicas: u32) {
     loop {
-        connection.request("GET", DEPLOYMENTS, "").await;
+        connection.request("GET", collection, "").await;
         let found: Value = serde_json::from_slice(&connection.body).unwrap();
         let items = found["items"].as_array().unwrap();
         if items.len() == count && items.iter().all(|item| is_done(item, replicas)) {
@@ -217,7 +219,7 @@ fn is_done(deployment: &Value, replicas: u32) -> bool {
     all && status["observedGeneration"] == deployment["metadata"]["generation"]
 }
 
-fn new_image() -> String {
+pub(crate) fn new_image() -> String {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "bench:2"}]}}}}).to_string()
 }
 
@@ -230,12 +232,12 @@ async fn fleet() -> Vec<Figure> {
     let before = server.spent(&mut connection).await;
     let started = Instant::now();
     load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 4).to_string())).await;
-    wait_until_all_done(&mut connection, COUNT, 4).await;
+    wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
     let created = seconds(started.elapsed());
     let after_create = server.spent(&mut connection).await;
     let started = Instant::now();
     load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
-    wait_until_all_done(&mut connection, COUNT, 4).await;
+    wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
     let updated = seconds(started.elapsed());
     let after_update = server.spent(&mut connection).await;
     let pods = COUNT as f64 * 4.0;
@@ -255,14 +257,14 @@ async fn crowd() -> Vec<Figure> {
     let mut connection = server.connect().await;
     wait_for_nodes(&mut connection).await;
     load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 2).to_string())).await;
-    wait_until_all_done(&mut connection, COUNT, 2).await;
+    wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 2).await;
     load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
     let mut runs = Vec::new();
     for number in 0..5 {
         let name = format!("late{number}");
         let started = Instant::now();
         assert_eq!(connection.request("POST", DEPLOYMENTS, &deployment(&name, 1).to_string()).await, 201);
-        wait_until_done(&mut connection, &name, 1).await;
+        wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/{name}"), 1).await;
         runs.push(seconds(started.elapsed()) * 1000.0);
     }
     vec![Figure::new("a new Deployment's first pod available, 2,000 others rolling", "ms", runs)]
@@ -274,7 +276,7 @@ async fn idle_with_pods(pods: u32) -> Vec<Figure> {
     let mut connection = server.connect().await;
     wait_for_nodes(&mut connection).await;
     assert_eq!(connection.request("POST", DEPLOYMENTS, &deployment("bench", pods).to_string()).await, 201);
-    wait_until_done(&mut connection, "bench", pods).await;
+    wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/bench"), pods).await;
     // Events are still being written for a while.
     tokio::time::sleep(Duration::from_secs(15)).await;
     let before = server.cpu_seconds();

@@ -6,7 +6,8 @@ use std::process::Command;
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these scenarios: start, memory, objects, rollout-{100,1000,5000,10000}, fleet, crowd, idle-10000, engine.
+    /// Only these scenarios: start, memory, objects, rollout-{100,1000,5000,10000}, fleet, crowd, idle-10000,
+    /// sets-{ordered,parallel,many}, engine.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
