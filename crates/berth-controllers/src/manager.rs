@@ -16,7 +16,7 @@ use crate::{
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
     resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
-    stateful_set::{CLAIMS, ClaimCache, REVISIONS, RevisionCache, StatefulSetCache, StatefulSetPlanner},
+    stateful_set::{CLAIMS, ClaimCache, REVISIONS, RevisionCache, StatefulSetCache, StatefulSetCaches, StatefulSetPlanner},
     volume_binder::VolumeBinder,
     waits::Waits,
     worker::Queue,
@@ -183,18 +183,13 @@ impl ControllerManager {
     fn start_stateful_sets(&self, group: AppsGroup, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
         let sets = Arc::new(StatefulSetCache::new(ResourceName { group: group.group(), plural: "statefulsets" }));
         let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
-        let planner = StatefulSetPlanner {
-            sets: Arc::clone(&sets),
-            revisions: Arc::clone(&revisions),
-            pods: Arc::clone(pods),
-            claims: Arc::clone(&claims),
-            gates: Arc::clone(&self.gates),
-            metrics: Arc::clone(&self.metrics),
-        };
+        let pods = Arc::clone(pods);
+        let warm_caches = vec![warm(&sets), warm(&revisions), warm(&pods), warm(&claims)];
+        let caches = StatefulSetCaches { sets: Arc::clone(&sets), revisions: Arc::clone(&revisions), pods, claims: Arc::clone(&claims) };
+        let planner = StatefulSetPlanner::new(caches, Arc::clone(&self.gates), Arc::clone(&self.metrics));
         let queue = self.queue("statefulset");
         planner.wake(&queue);
-        let caches = vec![warm(&sets), warm(&revisions), warm(pods), warm(&claims)];
-        self.run("statefulset", planner, queue, events, quotas, caches);
+        self.run("statefulset", planner, queue, events, quotas, warm_caches);
         let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
         revisions.start(cluster, spawner, &self.metrics);
         claims.start(cluster, spawner, &self.metrics);

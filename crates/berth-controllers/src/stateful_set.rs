@@ -2,6 +2,7 @@
 
 use crate::{
     cache::{Cache, Delta, Known, ObjectKey, View},
+    claim_doubts::ClaimDoubts,
     cluster::ResourceName,
     metrics::Metrics,
     owners::OwnerIndex,
@@ -17,7 +18,7 @@ use berth_workloads::{
     Plan,
     plan::{EventRecord, Wait},
     selector::Labels,
-    stateful_set::{self, PodName, Roster, State},
+    stateful_set::{self, PodName, Roster, State, member_ordinal},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use jiff::Timestamp;
@@ -37,6 +38,14 @@ pub type ClaimCache = Cache<ClaimView>;
 
 /// Plans StatefulSets.
 pub struct StatefulSetPlanner {
+    caches: StatefulSetCaches,
+    gates: Arc<FeatureGates>,
+    metrics: Arc<Metrics>,
+    doubts: Arc<ClaimDoubts>,
+}
+
+/// What StatefulSets are planned from.
+pub struct StatefulSetCaches {
     /// The sets.
     pub sets: Arc<StatefulSetCache>,
     /// Their revisions.
@@ -45,23 +54,29 @@ pub struct StatefulSetPlanner {
     pub pods: Arc<PodCache>,
     /// Their pods' claims.
     pub claims: Arc<ClaimCache>,
-    /// The controllers' gates.
-    pub gates: Arc<FeatureGates>,
-    /// Where the sets' gauges are.
-    pub metrics: Arc<Metrics>,
 }
 
 impl StatefulSetPlanner {
+    /// A planner over these caches, with the controllers' gates; the sets' gauges are in `metrics`.
+    #[must_use]
+    pub fn new(caches: StatefulSetCaches, gates: Arc<FeatureGates>, metrics: Arc<Metrics>) -> Self {
+        Self { caches, gates, metrics, doubts: Arc::default() }
+    }
+
     /// Has changes of sets, pods, revisions and claims put the keys of sets into `queue`. To be called before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
+        let StatefulSetCaches { sets, revisions, pods, claims } = &self.caches;
         let added = queue.clone();
-        self.sets.on_change(move |delta| delta.sides().take(1).for_each(|set| added.add(set.key())));
-        let (sets, woken) = (Arc::clone(&self.sets), queue.clone());
-        self.pods.on_change(move |delta| wake_for_pod(&sets.read(), &woken, delta));
-        let (sets, woken) = (Arc::clone(&self.sets), queue.clone());
-        self.revisions.on_change(move |delta| wake_for_revision(&sets.read(), &woken, delta));
-        let (sets, woken) = (Arc::clone(&self.sets), queue.clone());
-        self.claims.on_change(move |delta| wake_for_claim(&sets.read(), &woken, delta));
+        sets.on_change(move |delta| delta.sides().take(1).for_each(|set| added.add(set.key())));
+        let (known, woken, doubts) = (Arc::clone(sets), queue.clone(), Arc::clone(&self.doubts));
+        pods.on_change(move |delta| {
+            doubt_pod(&known.read(), &doubts, delta);
+            wake_for_pod(&known.read(), &woken, delta);
+        });
+        let (known, woken) = (Arc::clone(sets), queue.clone());
+        revisions.on_change(move |delta| wake_for_revision(&known.read(), &woken, delta));
+        let (known, woken, doubts) = (Arc::clone(sets), queue.clone(), Arc::clone(&self.doubts));
+        claims.on_change(move |delta| wake_for_claim(&known.read(), &woken, &doubts, delta));
     }
 
     fn show(&self, set: &StatefulSetView, roster: &Roster) {
@@ -71,8 +86,9 @@ impl StatefulSetPlanner {
         self.metrics.stateful_set_max_unavailable.with_label_values(&labels).set(figures.max_unavailable);
     }
 
-    /// Removes the gauges of a set that is gone.
-    fn hide(&self, key: &ObjectKey) {
+    /// Forgets a set that is gone, and removes its gauges.
+    fn forget(&self, key: &ObjectKey) {
+        self.doubts.forget(key);
         for policy in [ORDERED_READY, PARALLEL] {
             let labels = [&*key.namespace, &*key.name, policy];
             // An error says that there was none.
@@ -83,6 +99,17 @@ impl StatefulSetPlanner {
 }
 
 type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
+
+/// Notes that the claims of a pod that is new to its set may go with another.
+fn doubt_pod(sets: &Sets, doubts: &ClaimDoubts, delta: &Delta<PodView>) {
+    let Some(pod) = delta.new.as_ref().filter(|new| delta.old.as_ref().is_none_or(|old| old.meta.owners != new.meta.owners)) else {
+        return;
+    };
+    let set = pod.meta.controller().and_then(|owner| sets.index().by_uid(&owner.uid));
+    if let Some((set, ordinal)) = set.and_then(|set| Some((set, member_ordinal(&set.meta.name, &pod.meta.name)?))) {
+        doubts.add(&set.key(), ordinal);
+    }
+}
 
 /// Wakes the set that controls the pod or did, and the one that it is named after, if it is an orphan or gone.
 fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
@@ -138,35 +165,38 @@ fn selects(set: &StatefulSetView, labels: &Labels) -> bool {
 }
 
 /// Wakes the set that a claim is named after, where the claim has become another's, is being deleted or is gone.
-fn wake_for_claim(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<ClaimView>) {
+fn wake_for_claim(sets: &Sets, queue: &Queue<ObjectKey>, doubts: &ClaimDoubts, delta: &Delta<ClaimView>) {
     let matters = match (&delta.old, &delta.new) {
         (Some(old), Some(new)) => old.meta.owners != new.meta.owners || old.meta.deleted != new.meta.deleted,
         _ => true,
     };
     for claim in delta.sides().take(1).filter(|_| matters) {
-        let set_part = PodName::parse(&claim.meta.name).parent;
+        let PodName { parent: set_part, ordinal } = PodName::parse(&claim.meta.name);
         let is_of = |set: &&Arc<StatefulSetView>| {
             let templates = set.spec.volume_claim_templates.iter().flatten().filter_map(|template| template.metadata.name.as_ref());
             let prefix = set_part.strip_suffix(&*set.meta.name).and_then(|rest| rest.strip_suffix('-'));
             prefix.is_some_and(|prefix| templates.into_iter().any(|template| template == prefix))
         };
-        sets.in_namespace(&claim.meta.namespace).filter(is_of).for_each(|set| queue.add(set.key()));
+        for set in sets.in_namespace(&claim.meta.namespace).filter(is_of) {
+            ordinal.into_iter().for_each(|ordinal| doubts.add(&set.key(), ordinal.into()));
+            queue.add(set.key());
+        }
     }
 }
 
 impl Planner for StatefulSetPlanner {
     fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
-        let Some(set) = self.sets.get(key) else {
-            self.hide(key);
+        let Some(set) = self.caches.sets.get(key) else {
+            self.forget(key);
             return None;
         };
-        let revisions = self.revisions.read();
+        let revisions = self.caches.revisions.read();
         let revision_named = |name: &str| revisions.get(&ObjectKey::new(&key.namespace, name));
         let orphans = revisions.index().orphans(&key.namespace);
         let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
-        let claims = self.claims.read();
+        let claims = self.caches.claims.read();
         let claim_named = |name: &str| claims.get(&ObjectKey::new(&key.namespace, name));
-        let mut pods = self.pods.read();
+        let mut pods = self.caches.pods.read();
         pods.index_mut().call_roll(&set, now);
         let is_pod_there = |name: &str| pods.get(&ObjectKey::new(&key.namespace, name)).is_some();
         let empty;
@@ -186,12 +216,13 @@ impl Planner for StatefulSetPlanner {
             orphans: pods.index().orphans(&key.namespace).cloned().collect(),
             is_pod_there: &is_pod_there,
             claim_named: &claim_named,
+            claims_in_doubt: &self.doubts.settle(&set, roster, &claim_named),
             gates: &self.gates,
             now,
         }))
     }
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {
-        stateful_set::wait_event(&*self.sets.get(key)?, wait)
+        stateful_set::wait_event(&*self.caches.sets.get(key)?, wait)
     }
 }

@@ -240,6 +240,37 @@ fn a_claim_that_a_pending_pod_lost_comes_back_at_once() {
 }
 
 #[test]
+fn claims_follow_the_retention_policy_and_are_put_right_again() {
+    let claims =
+        json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
+    let running = Running::with_set(json!({"volumeClaimTemplates": claims}));
+    running.run_pods();
+    let owners = || {
+        let kinds = |claim: &Value| text(claim, "/metadata/ownerReferences/0/kind").to_owned();
+        running.list(CLAIMS).iter().map(kinds).collect::<Vec<_>>()
+    };
+    assert_eq!(owners(), ["", "", ""]);
+    let policy = |scaled: &str, deleted: &str| {
+        let policy = json!({"whenScaled": scaled, "whenDeleted": deleted});
+        running.patch(STATEFUL_SETS, "web", json!({"spec": {"persistentVolumeClaimRetentionPolicy": policy}}));
+        running.settle();
+    };
+    policy("Delete", "Delete");
+    assert_eq!(owners(), ["StatefulSet"; 3]);
+    running.patch(CLAIMS, "data-web-1", json!({"metadata": {"ownerReferences": null}}));
+    running.settle();
+    assert_eq!(owners(), ["StatefulSet"; 3]);
+    running.patch(STATEFUL_SETS, "web", json!({"spec": {"replicas": 2}}));
+    running.settle();
+    assert_eq!(owners(), ["StatefulSet", "StatefulSet", "Pod"]);
+    running.patch(STATEFUL_SETS, "web", json!({"spec": {"replicas": 3}}));
+    running.settle();
+    assert_eq!((owners(), running.pods().as_str()), (vec!["StatefulSet".to_owned(); 3], "web-0=1 web-1=1 web-2=1~"));
+    policy("Retain", "Retain");
+    assert_eq!(owners(), ["", "", ""]);
+}
+
+#[test]
 fn where_only_the_api_knows_recreate_it_is_a_rolling_update() {
     let running = Running::start_with(CONTROLLERS, "", "StatefulSetRecreateStrategy=false");
     running.create(Some("default"), &set(json!({"updateStrategy": {"type": "Recreate"}})));

@@ -38,7 +38,7 @@ pub(super) fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
     let observed = work.observed;
     let mut writes = Vec::new();
     for (ordinal, pod) in pods.iter().filter(|(ordinal, _)| !observed.ordinals.contains(*ordinal)) {
-        let references = volumes::references(observed, *ordinal, pod, PodFate::Condemned);
+        let references = volumes::references(&observed.claims, *ordinal, pod, PodFate::Condemned);
         writes.extend(references.writes);
         references.events.into_iter().for_each(|event| work.event(event));
     }

@@ -33,11 +33,12 @@ pub use rollout::{
     Identity, Phase, PhaseCounts, Share, complete_rolling_update, counts, is_ready, max_unavailable, recreate_phase, revision_of,
 };
 pub use roster::{Roster, member_ordinal, ordinals};
+pub use volumes::claims_in_doubt;
 
 use crate::view::{ClaimView, PodView, RevisionView, StatefulSetView};
 use berth_api::FeatureGates;
 use jiff::Timestamp;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The label by which a pod names its ControllerRevision.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
@@ -58,6 +59,8 @@ pub struct State<'a> {
     pub is_pod_there: &'a dyn Fn(&str) -> bool,
     /// The PersistentVolumeClaim of its namespace with this name.
     pub claim_named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>,
+    /// Numbers of pods whose claims may not go with whom they should: all that [`claims_in_doubt`] would name are among them.
+    pub claims_in_doubt: &'a BTreeSet<i64>,
     /// The controllers' feature gates.
     pub gates: &'a FeatureGates,
     /// The time of this reading.

@@ -1,6 +1,6 @@
 //! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
 
-use super::{Ordinals, RetentionPolicy, Roster, State, history::History, max_unavailable, roster::ordinals};
+use super::{Ordinals, RetentionPolicy, Roster, State, history::History, max_unavailable, roster::ordinals, volumes::Claims};
 use crate::view::StatefulSetView;
 use berth_api::{
     annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
@@ -69,7 +69,7 @@ pub(super) struct Observed<'a> {
     pub(super) partition: Option<i64>,
     pub(super) budget: Budget,
     pub(super) repair: Repair,
-    pub(super) retention: Retention,
+    pub(super) claims: Claims<'a>,
     pub(super) history: History,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
         partition: block.map(|block| block.partition.unwrap_or(0).into()),
         budget: if state.gates.enabled(MAX_UNAVAILABLE_GATE) { Budget::Pods(max(set)) } else { Budget::OneByOne },
         repair: repair(set, strategy),
-        retention: retention(set),
+        claims: Claims::new(set, state.claim_named),
         history: History::observe(state),
     }
 }
@@ -119,7 +119,7 @@ fn repair(set: &StatefulSetView, strategy: Strategy) -> Repair {
     if asked && strategy == Strategy::RollingUpdate { Repair::Revision } else { Repair::Never }
 }
 
-fn retention(set: &StatefulSetView) -> Retention {
+pub(super) fn retention(set: &StatefulSetView) -> Retention {
     let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
     let read = |text: Option<&String>| match text.map(String::as_str) {
         Some("Delete") => RetentionPolicy::Delete,

@@ -64,7 +64,7 @@ fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
         return true;
     }
     if pod.phase == PodPhase::Pending && pod.meta.deleted.is_none() {
-        match volumes::readiness(observed, ordinal, Some(pod)) {
+        match volumes::readiness(&observed.claims, ordinal, Some(pod)) {
             Readiness::Create(claims) => work.beside(claims),
             Readiness::Wait(blocked) => block(work, Verb::Update, ordinal, blocked),
         }
@@ -138,7 +138,7 @@ fn prepare(work: &mut Work<'_, '_>, ordinal: i64) -> Option<Vec<Action>> {
         work.wait(Wait::NameTaken { pod: name });
         return None;
     }
-    match volumes::readiness(observed, ordinal, None) {
+    match volumes::readiness(&observed.claims, ordinal, None) {
         Readiness::Create(claims) => Some(claims),
         Readiness::Wait(blocked) => {
             block(work, Verb::Create, ordinal, blocked);
@@ -190,11 +190,9 @@ fn repair(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) {
 /// Puts the owners of the claims of all wanted pods right.
 fn put_references_right(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    if !volumes::has_claims(observed) {
-        return;
-    }
-    for (ordinal, pod) in observed.roster().slots() {
-        let references = volumes::references(observed, ordinal, pod, PodFate::InRange);
+    for ordinal in observed.state.claims_in_doubt {
+        let Some(pod) = observed.roster().pod(*ordinal).filter(|_| observed.ordinals.contains(*ordinal)) else { continue };
+        let references = volumes::references(&observed.claims, *ordinal, pod, PodFate::InRange);
         work.beside(references.writes);
         references.events.into_iter().for_each(|event| work.event(event));
     }

@@ -5,19 +5,51 @@ use super::{
     events::{claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
-    observe::Observed,
+    observe::{Retention, retention},
+    roster::{Roster, ordinals},
 };
 use crate::{
     claim::controller_reference,
     plan::{Action, EventRecord, Outcome},
-    view::{ClaimView, Meta, PodView},
+    view::{ClaimView, Meta, PodView, StatefulSetView},
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use serde_json::json;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The claims of a set's pods, and what the set says of them.
+pub(super) struct Claims<'a> {
+    set: &'a StatefulSetView,
+    named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>,
+    retention: Retention,
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn new(set: &'a StatefulSetView, named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>) -> Self {
+        Self { set, named, retention: retention(set) }
+    }
+}
+
+/// Of these numbers, those of pods whose claims do not go with whom they should, or are another's. To be looked at again after a change of
+/// the set's spec, of the pod or of one of its claims.
+#[must_use]
+pub fn claims_in_doubt(
+    set: &StatefulSetView,
+    roster: &Roster,
+    claim_named: &dyn Fn(&str) -> Option<Arc<ClaimView>>,
+    candidates: impl IntoIterator<Item = i64>,
+) -> BTreeSet<i64> {
+    let (claims, wanted) = (Claims::new(set, claim_named), ordinals(set));
+    let is_wrong = |ordinal: &i64| {
+        let pod = roster.pod(*ordinal).filter(|_| wanted.contains(*ordinal));
+        let references = pod.map(|pod| references(&claims, *ordinal, pod, PodFate::InRange)).unwrap_or_default();
+        !references.writes.is_empty() || !references.events.is_empty()
+    };
+    candidates.into_iter().filter(is_wrong).collect()
+}
 
 /// What keeps a pod from being created, or its missing claims.
 pub(super) enum Readiness {
@@ -35,31 +67,26 @@ pub(super) enum Blocked {
     Deleting(String),
 }
 
-fn templates<'a>(observed: &Observed<'a>) -> impl Iterator<Item = (&'a PersistentVolumeClaim, &'a str)> {
-    let templates = observed.set().spec.volume_claim_templates.iter().flatten();
+fn templates<'a>(claims: &Claims<'a>) -> impl Iterator<Item = (&'a PersistentVolumeClaim, &'a str)> {
+    let templates = claims.set.spec.volume_claim_templates.iter().flatten();
     templates.filter_map(|template| Some((template, template.metadata.name.as_deref()?)))
 }
 
-/// Whether a set's pods have claims.
-pub(super) fn has_claims(observed: &Observed<'_>) -> bool {
-    templates(observed).next().is_some()
-}
-
-fn named(observed: &Observed<'_>, template: &str, ordinal: i64) -> (String, Option<Arc<ClaimView>>) {
-    let name = claim_name(template, &observed.set().meta.name, ordinal);
-    let claim = (observed.state.claim_named)(&name);
+fn named(claims: &Claims<'_>, template: &str, ordinal: i64) -> (String, Option<Arc<ClaimView>>) {
+    let name = claim_name(template, &claims.set.meta.name, ordinal);
+    let claim = (claims.named)(&name);
     (name, claim)
 }
 
 /// Looks at the claims of a pod that is missing or pending.
-pub(super) fn readiness(observed: &Observed<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
+pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
     let mut missing = Vec::new();
-    for (template, name) in templates(observed) {
-        match named(observed, name, ordinal) {
-            (name, None) => missing.push(create(observed, template, name, ordinal)),
+    for (template, name) in templates(claims) {
+        match named(claims, name, ordinal) {
+            (name, None) => missing.push(create(claims, template, name, ordinal)),
             (name, Some(claim)) => {
-                let state = of_pod(observed, &claim, ordinal, pod);
-                if must_wait_for_claims(observed.retention.when_scaled, &[state]) {
+                let state = of_pod(claims, &claim, ordinal, pod);
+                if must_wait_for_claims(claims.retention.when_scaled, &[state]) {
                     return Readiness::Wait(Blocked::Stale(name));
                 }
                 if claim.meta.deleted.is_some() {
@@ -72,8 +99,8 @@ pub(super) fn readiness(observed: &Observed<'_>, ordinal: i64, pod: Option<&PodV
 }
 
 /// With which pod of this name a claim goes.
-fn of_pod(observed: &Observed<'_>, claim: &ClaimView, ordinal: i64, pod: Option<&PodView>) -> Claim {
-    let name = pod_name(&observed.set().meta.name, ordinal);
+fn of_pod(claims: &Claims<'_>, claim: &ClaimView, ordinal: i64, pod: Option<&PodView>) -> Claim {
+    let name = pod_name(&claims.set.meta.name, ordinal);
     match claim.meta.owners.iter().find(|owner| owner.kind == "Pod" && owner.name == name) {
         None => Claim::Unowned,
         Some(owner) if pod.is_some_and(|pod| pod.meta.uid == owner.uid) => Claim::OfThisPod,
@@ -81,12 +108,12 @@ fn of_pod(observed: &Observed<'_>, claim: &ClaimView, ordinal: i64, pod: Option<
     }
 }
 
-fn create(observed: &Observed<'_>, template: &PersistentVolumeClaim, name: String, ordinal: i64) -> Action {
-    let set = observed.set();
+fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, ordinal: i64) -> Action {
+    let set = claims.set;
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.extend(set.spec.selector.iter().filter_map(|selector| selector.match_labels.clone()).flatten());
     // A pod that is wanted is never the owner, so the owner is known before the pod is there.
-    let owner = wanted_owner(observed, PodFate::InRange).map(|_| set_reference(observed));
+    let owner = wanted_owner(claims, PodFate::InRange).map(|_| set_reference(claims));
     let metadata = ObjectMeta {
         name: Some(name.clone()),
         namespace: Some(set.meta.namespace.clone()),
@@ -99,16 +126,16 @@ fn create(observed: &Observed<'_>, template: &PersistentVolumeClaim, name: Strin
     Action::Create { group: "", object, reason: format!("claim {name} is missing"), events }
 }
 
-fn set_reference(observed: &Observed<'_>) -> OwnerReference {
-    controller_reference(observed.set().group.api_version(), "StatefulSet", &observed.set().meta)
+fn set_reference(claims: &Claims<'_>) -> OwnerReference {
+    controller_reference(claims.set.group.api_version(), "StatefulSet", &claims.set.meta)
 }
 
 fn pod_reference(pod: &PodView) -> OwnerReference {
     controller_reference("v1", "Pod", &pod.meta)
 }
 
-fn wanted_owner(observed: &Observed<'_>, fate: PodFate) -> Option<ClaimOwner> {
-    claim_owner(observed.retention.when_scaled, observed.retention.when_deleted, fate)
+fn wanted_owner(claims: &Claims<'_>, fate: PodFate) -> Option<ClaimOwner> {
+    claim_owner(claims.retention.when_scaled, claims.retention.when_deleted, fate)
 }
 
 /// What puts the owner references of a pod's claims right.
@@ -119,18 +146,18 @@ pub(super) struct References {
 }
 
 /// Looks at the owner references of the claims of a pod that is there.
-pub(super) fn references(observed: &Observed<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -> References {
+pub(super) fn references(claims: &Claims<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -> References {
     let mut references = References::default();
-    let set = set_reference(observed);
-    let owners = Owners { pod: pod_reference(pod), wanted: wanted_owner(observed, fate), set };
-    for (_, template) in templates(observed) {
-        let (name, Some(claim)) = named(observed, template, ordinal) else { continue };
+    let set = set_reference(claims);
+    let owners = Owners { pod: pod_reference(pod), wanted: wanted_owner(claims, fate), set };
+    for (_, template) in templates(claims) {
+        let (name, Some(claim)) = named(claims, template, ordinal) else { continue };
         if owners.are_stale(&claim.meta) || claim.meta.deleted.is_some() {
             continue;
         }
-        let conflicting = !is_retained(observed) && owners.is_others(&claim.meta);
+        let conflicting = !is_retained(claims) && owners.is_others(&claim.meta);
         if conflicting {
-            references.events.push(conflict(observed, &name));
+            references.events.push(conflict(claims, &name));
         }
         let wanted = if conflicting { owners.without(&claim.meta) } else { owners.right(&claim.meta) };
         if wanted != claim.meta.owners {
@@ -140,16 +167,16 @@ pub(super) fn references(observed: &Observed<'_>, ordinal: i64, pod: &PodView, f
     references
 }
 
-fn is_retained(observed: &Observed<'_>) -> bool {
-    (observed.retention.when_scaled, observed.retention.when_deleted) == (RetentionPolicy::Retain, RetentionPolicy::Retain)
+fn is_retained(claims: &Claims<'_>) -> bool {
+    (claims.retention.when_scaled, claims.retention.when_deleted) == (RetentionPolicy::Retain, RetentionPolicy::Retain)
 }
 
-fn conflict(observed: &Observed<'_>, claim: &str) -> EventRecord {
+fn conflict(claims: &Claims<'_>, claim: &str) -> EventRecord {
     let message = format!(
         "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as a manging controller, \
          the retention policy is ignored for this claim"
     );
-    warn_once(observed.set(), "ConflictingController", message)
+    warn_once(claims.set, "ConflictingController", message)
 }
 
 fn write(claim: &ClaimView, owners: &[OwnerReference]) -> Action {

@@ -7,7 +7,7 @@ use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, ObjectRef, Outcome, Wait},
     selector::Selector,
-    stateful_set::{self, REVISION_LABEL, Roster, State, member_ordinal, ordinals},
+    stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -93,16 +93,19 @@ impl World {
         let all: Vec<_> = self.revisions.values().map(revision).collect();
         let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
         let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by("uid-web");
+        let roster = self.roster();
+        let claim_named =
+            |name: &str| self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")));
+        let slots: Vec<i64> = roster.slots().map(|(ordinal, _)| ordinal).collect();
         stateful_set::plan(&State {
             set: &set,
             revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
             revision_named: &|name| all.iter().find(|revision| revision.meta.name == name).cloned(),
-            roster: &self.roster(),
+            roster: &roster,
             orphans,
             is_pod_there: &|name| self.pods.contains_key(name),
-            claim_named: &|name| {
-                self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")))
-            },
+            claims_in_doubt: &claims_in_doubt(&set, &roster, &claim_named, slots),
+            claim_named: &claim_named,
             gates: &self.gates,
             now: self.now,
         })
