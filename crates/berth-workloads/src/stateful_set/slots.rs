@@ -29,8 +29,8 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
         match observed.roster().pod(ordinal) {
             None => return create_one(work, ordinal),
             Some(pod) => {
-                let finished = upkeep(work, ordinal, pod);
-                if finished || wait_for(work, ordinal, pod) {
+                let goes = upkeep(work, ordinal, pod) && pod.meta.deleted.is_none();
+                if goes || wait_for(work, ordinal, pod) {
                     return ControlFlow::Break(());
                 }
                 repair(work, ordinal, pod);

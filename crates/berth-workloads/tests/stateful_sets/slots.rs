@@ -143,6 +143,9 @@ fn pods_that_ran_to_their_end_are_replaced() {
         world.edit_pod("web-1", &json!({"status": {"phase": phase}}));
         world.look(usize::MAX);
         assert_eq!(world.short(), "web-0=1 web-1=1~", "{policy} {phase}");
+        world.look(usize::MAX);
+        let told = world.events.iter().filter(|(reason, _)| reason == "SuccessfulDelete").count();
+        assert_eq!((world.look(usize::MAX), told), (0, 1), "it is told to go once: kubernetes#122709");
         world.settle();
         assert_ne!(world.pods["web-1"].json["metadata"]["uid"], uid);
     }
