@@ -61,6 +61,69 @@ def wait_until_empty(list_function, what):
         assert time.monotonic() < end, f"not within {PATIENCE_SECONDS} s: no {what} left"
 
 
+def database(update_strategy):
+    claim = client.V1PersistentVolumeClaim(
+        metadata=client.V1ObjectMeta(name="data"),
+        spec=client.V1PersistentVolumeClaimSpec(
+            access_modes=["ReadWriteOnce"],
+            resources=client.V1VolumeResourceRequirements(requests={"storage": "1Gi"}),
+        ),
+    )
+    return client.V1StatefulSet(
+        metadata=client.V1ObjectMeta(name="db"),
+        spec=client.V1StatefulSetSpec(
+            service_name="db",
+            replicas=2,
+            selector=client.V1LabelSelector(match_labels={"app": "web"}),
+            template=template("db:1"),
+            update_strategy=client.V1StatefulSetUpdateStrategy(type=update_strategy),
+            volume_claim_templates=[claim],
+        ),
+    )
+
+
+def stateful_set(core, apps):
+    """Recreate of a set whose pods are stuck; the data stays."""
+
+    def wait(holds, what):
+        for event in watch.Watch().stream(
+            apps.list_namespaced_stateful_set, NAMESPACE, field_selector="metadata.name=db", timeout_seconds=PATIENCE_SECONDS
+        ):
+            if event["type"] != "DELETED" and holds(event["object"]):
+                return
+        raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}")
+
+    def ready(s):
+        return (s.status.observed_generation or 0) >= s.metadata.generation and (
+            s.status.replicas, s.status.updated_replicas, s.status.available_replicas) == (2, 2, 2)
+
+    def contents():
+        pods = core.list_namespaced_pod(NAMESPACE, label_selector="statefulset.kubernetes.io/pod-name").items
+        return {p.metadata.name: p.metadata.annotations["berth.dev/content-ids"] for p in pods}
+
+    def patch(image, fails):
+        body = {"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": fails}},
+                                      "spec": {"containers": [{"name": "main", "image": image}]}}}}
+        apps.patch_namespaced_stateful_set("db", NAMESPACE, body)
+
+    apps.delete_collection_namespaced_replica_set(NAMESPACE)
+    wait_until_empty(lambda: core.list_namespaced_pod(NAMESPACE), "pod")
+    apps.create_namespaced_stateful_set(NAMESPACE, database("Recreate"))
+    wait(ready, "2 pods available")
+    before = contents()
+    assert sorted(before) == ["db-0", "db-1"], before
+    claims = core.list_namespaced_persistent_volume_claim(NAMESPACE).items
+    assert {c.status.phase for c in claims} == {"Bound"}, claims
+    patch("db:typo", "ImagePullBackOff")
+    wait(lambda s: s.status.updated_replicas == 1 and not s.status.ready_replicas, "the bad revision is tried")
+    patch("db:2", None)
+    wait(ready, "2 pods available again")
+    assert contents() == before, (before, contents())
+    conditions = apps.read_namespaced_stateful_set("db", NAMESPACE).status.conditions
+    assert "RecreateComplete" in {c.reason for c in conditions}, conditions
+    step("a StatefulSet recreated, its data kept")
+
+
 def main(kubeconfig):
     config.load_kube_config(kubeconfig)
     core, apps = client.CoreV1Api(), client.AppsV1Api()
@@ -114,6 +177,8 @@ def main(kubeconfig):
     assert len(left) == 1 and not left[0].metadata.owner_references, left
     assert len(core.list_namespaced_pod(NAMESPACE).items) == 2
     step("deleted with each cascade")
+
+    stateful_set(core, apps)
 
     core.delete_namespace(NAMESPACE)
     end = time.monotonic() + PATIENCE_SECONDS

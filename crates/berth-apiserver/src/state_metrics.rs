@@ -149,6 +149,7 @@ const CREATED: &str = "When the object was created, in seconds since 1970.";
 const OBSERVED: &str = "The generation that the controller has acted on.";
 const GENERATION: &str = "The generation of the spec.";
 const LABELS: &str = "One for each object; labels of objects are not shown.";
+const ANNOTATIONS: &str = "One for each object; annotations of objects are not shown.";
 const TERMINATING: &str = "Pods that are marked for deletion and not gone yet.";
 
 static KINDS: &[Kind] = &[
@@ -191,6 +192,7 @@ static DEPLOYMENT: &[Family] = &[
         },
     ),
     Family::one("kube_deployment_labels", LABELS, one),
+    Family::one("kube_deployment_annotations", ANNOTATIONS, one),
 ];
 
 static REPLICA_SET: &[Family] = &[
@@ -206,6 +208,7 @@ static REPLICA_SET: &[Family] = &[
     Family::one("kube_replicaset_metadata_generation", GENERATION, generation),
     Family::many("kube_replicaset_owner", "The set's owners.", &["owner_kind", "owner_name", "owner_is_controller"], owners),
     Family::one("kube_replicaset_labels", LABELS, one),
+    Family::one("kube_replicaset_annotations", ANNOTATIONS, one),
 ];
 
 static STATEFUL_SET: &[Family] = &[
@@ -234,6 +237,7 @@ static STATEFUL_SET: &[Family] = &[
         retention,
     ),
     Family::one("kube_statefulset_labels", LABELS, one),
+    Family::one("kube_statefulset_annotations", ANNOTATIONS, one),
 ];
 
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every reader of one value")]
@@ -324,7 +328,10 @@ mod tests {
             "metadata": meta,
             "spec": {"replicas": 2, "ordinals": {"start": 5},
                 "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"}},
-            "status": {"currentRevision": "web-1", "updateRevision": "web-2"},
+            "status": {
+                "currentRevision": "web-1", "updateRevision": "web-2", "observedGeneration": 2, "replicas": 6, "readyReplicas": 5,
+                "availableReplicas": 4, "currentReplicas": 3, "updatedReplicas": 1,
+            },
         });
         let seen = |object: Value| [serde_json::from_value(object).expect("an object")];
         for (kind, object) in KINDS.iter().zip([deployment, set, stateful]) {
@@ -350,7 +357,17 @@ mod tests {
             r#"kube_replicaset_status_ready_replicas{namespace="a",replicaset="web"} 3"#,
             r#"kube_replicaset_status_terminating_replicas{namespace="a",replicaset="web"} 1"#,
             r#"kube_replicaset_owner{namespace="a",owner_is_controller="true",owner_kind="Deployment",owner_name="web",replicaset="web"} 1"#,
+            r#"kube_statefulset_created{namespace="a",statefulset="web"} 1767225600"#,
             r#"kube_statefulset_replicas{namespace="a",statefulset="web"} 2"#,
+            r#"kube_statefulset_metadata_generation{namespace="a",statefulset="web"} 3"#,
+            r#"kube_statefulset_status_observed_generation{namespace="a",statefulset="web"} 2"#,
+            r#"kube_statefulset_status_replicas{namespace="a",statefulset="web"} 6"#,
+            r#"kube_statefulset_status_replicas_ready{namespace="a",statefulset="web"} 5"#,
+            r#"kube_statefulset_status_replicas_available{namespace="a",statefulset="web"} 4"#,
+            r#"kube_statefulset_status_replicas_current{namespace="a",statefulset="web"} 3"#,
+            r#"kube_statefulset_status_replicas_updated{namespace="a",statefulset="web"} 1"#,
+            r#"kube_statefulset_status_current_revision{namespace="a",revision="web-1",statefulset="web"} 1"#,
+            r#"kube_statefulset_annotations{namespace="a",statefulset="web"} 1"#,
             r#"kube_statefulset_ordinals_start{namespace="a",statefulset="web"} 5"#,
             r#"kube_statefulset_status_update_revision{namespace="a",revision="web-2",statefulset="web"} 1"#,
             r#"kube_statefulset_persistentvolumeclaim_retention_policy{namespace="a",statefulset="web",when_deleted="Retain",when_scaled="Delete"} 1"#,

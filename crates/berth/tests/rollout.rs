@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Berth;
+use common::{Berth, Lines};
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet, StatefulSet},
     core::v1::Pod,
@@ -16,10 +16,10 @@ use kube::{
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader},
     os::unix::fs::symlink,
     path::Path,
     process::{Command, Output, Stdio},
+    time::Instant,
 };
 
 const FAST: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
@@ -97,6 +97,18 @@ impl Cluster {
         text
     }
 
+    /// Looks again and again until `holds` is true of what there is to see.
+    fn until(&self, look: impl Fn() -> Value, holds: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let seen = look();
+            if holds(&seen) {
+                return seen;
+            }
+            assert!(started.elapsed() < common::PATIENCE, "{} still shows {seen}", self.berth.kubeconfig().display());
+        }
+    }
+
     /// Runs `berth rollout`, expects exit code 1, gives what it complained.
     fn rollout_fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -135,7 +147,7 @@ async fn status_says_which_terminating_pods_hold_the_rollout_up() {
     cluster.update(2, "second").await;
     let mut status =
         cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "deploy", "web"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = Lines::of(status.stdout.take().unwrap());
     let reason = lines.find(|line| line.starts_with("  waiting for 3 terminating pods (web-")).expect("a reason");
     assert!(reason.ends_with("s of its 3600s grace left) before creating 3 more"), "{reason}");
 
@@ -168,7 +180,7 @@ async fn a_rollout_is_complete_only_when_the_last_pod_is_gone() {
     cluster.update(2, "second").await;
     let mut status =
         cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "deploy", "web"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = Lines::of(status.stdout.take().unwrap());
     // Which comes first is open: the reason may be seen in the pods before the Deployment's status says how far it is.
     let expected =
         ["Waiting for deployment \"web\" rollout to finish: 1 replaced replicas are still terminating", "before the rollout is complete"];
@@ -284,7 +296,7 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     cluster.update(2, "second").await;
     let mut status =
         cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "deploy/web"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = Lines::of(status.stdout.take().unwrap());
     lines.find(|line| line == "  paused: the template is not rolled out until it is resumed").expect("a reason");
     assert_eq!(cluster.rollout(&["resume", "deployment/web"]), "deployment.apps/web resumed\n");
     assert_eq!(lines.last().as_deref(), Some("deployment \"web\" successfully rolled out"));
@@ -297,31 +309,124 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     cluster.rollout(&["status", "deployment/web", "--revision=3"]);
 }
 
-#[tokio::test]
-async fn a_stateful_set_is_restarted_and_its_status_told() {
-    let cluster = Cluster::start().await;
-    let set = json!({
+/// A StatefulSet `db` of three pods with the image `db:1`, and what `spec` says besides.
+async fn create_stateful_set(cluster: &Cluster, spec: &Value) -> Api<StatefulSet> {
+    let mut set = json!({
         "metadata": {"name": "db"},
         "spec": {
-            "serviceName": "db", "replicas": 0, "selector": {"matchLabels": {"app": "db"}},
+            "serviceName": "db", "replicas": 3, "selector": {"matchLabels": {"app": "db"}},
             "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main", "image": "db:1"}]}},
         },
     });
+    merge(&mut set["spec"], spec);
     let sets: Api<StatefulSet> = Api::default_namespaced(cluster.client.clone());
-    sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
-    assert_eq!(cluster.rollout(&["restart", "statefulset/db"]), "statefulset.apps/db restarted\n");
-    let status = cluster.rollout(&["status", "sts/db", "--watch=false"]);
-    assert!(status.contains("statefulset") || status.contains("roll out"), "{status}");
+    let request = kube::core::Request::new("/apis/apps/v1/namespaces/default/statefulsets");
+    let request = request.create(&PostParams::default(), set.to_string().into_bytes()).unwrap();
+    cluster.client.request_text(request).await.unwrap();
+    sets
+}
+
+async fn patch_stateful_set(sets: &Api<StatefulSet>, spec: Value) {
+    sets.patch("db", &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await.unwrap();
+}
+
+fn db_template(version: u32, annotations: &Value) -> Value {
+    let containers = json!([{"name": "main", "image": format!("db:{version}")}]);
+    json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}})
+}
+
+#[tokio::test]
+async fn a_stateful_sets_rollout_is_told_listed_and_undone() {
+    let cluster = Cluster::start().await;
+    let sets = create_stateful_set(&cluster, &json!({})).await;
+    let done = cluster.rollout(&["status", "statefulset/db"]);
+    assert!(done.ends_with("partitioned roll out complete: 3 new pods have been updated...\n"), "{done}");
+    assert!(cluster.rollout_fails(&["undo", "sts/db"]).contains("no last revision to roll back to"));
     assert!(cluster.rollout_fails(&["pause", "sts/db"]).contains("statefulsets.apps \"db\" pausing is not supported"));
-    assert!(cluster.rollout_fails(&["undo", "sts/db"]).contains("use kubectl rollout"));
-    sets.patch(
-        "db",
-        &PatchParams::default(),
-        &Patch::Merge(json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}})),
-    )
-    .await
-    .unwrap();
-    assert!(cluster.rollout_fails(&["status", "sts/db"]).contains("rollout status is only available for RollingUpdate strategy type"));
+    assert!(cluster.rollout_fails(&["resume", "sts/db"]).contains("statefulsets.apps \"db\" resuming is not supported"));
+
+    patch_stateful_set(&sets, json!({"template": db_template(2, &json!({}))})).await;
+    cluster.rollout(&["status", "sts/db", "--revision=2"]);
+    let history = cluster.rollout(&["history", "sts/db"]);
+    let words: Vec<Vec<&str>> = history.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
+    assert_eq!(words[1..], [vec!["REVISION", "CHANGE-CAUSE", "IMAGES"], vec!["1", "<none>", "db:1"], vec!["2", "<none>", "db:2"]]);
+    let one = cluster.rollout(&["history", "sts/db", "--revision=1"]);
+    assert!(one.starts_with("statefulset.apps/db with revision #1\nPod Template:\n") && !one.contains("$patch"), "{one}");
+    let json: Value = serde_json::from_str(&cluster.rollout(&["history", "sts/db", "-o", "json"])).unwrap();
+    let kept = json["revisions"][0]["controllerRevision"].as_str().unwrap();
+    assert!(json["kind"] == "StatefulSet" && kept.starts_with("db-"), "{json}");
+
+    assert_eq!(cluster.rollout(&["undo", "sts/db", "--dry-run=server"]), "statefulset.apps/db rolled back (server dry run)\n");
+    assert_eq!(cluster.rollout(&["undo", "sts/db"]), "statefulset.apps/db rolled back\n");
+    cluster.rollout(&["status", "sts/db", "--revision=3"]);
+    let image = sets.get("db").await.unwrap().spec.template.spec.unwrap().containers[0].image.clone();
+    assert_eq!(image.as_deref(), Some("db:1"));
+    let same = cluster.rollout(&["undo", "sts/db", "--to-revision=3"]);
+    assert_eq!(same, "statefulset.apps/db skipped rollback (current template already matches revision 3)\n");
+    assert!(cluster.rollout_fails(&["undo", "sts/db", "--to-revision=9"]).contains("unable to find specified revision 9 in history"));
+    assert_eq!(cluster.rollout(&["restart", "statefulset/db"]), "statefulset.apps/db restarted\n");
+    cluster.rollout(&["status", "sts/db", "--revision=4"]);
+}
+
+#[tokio::test]
+async fn a_stuck_stateful_set_says_which_pod_holds_it_up_and_why() {
+    let cluster = Cluster::start().await;
+    let sets = create_stateful_set(&cluster, &json!({})).await;
+    cluster.rollout(&["status", "sts/db"]);
+    patch_stateful_set(&sets, json!({"template": db_template(2, &json!({"sim.berth.dev/fails": "ImagePullBackOff"}))})).await;
+    let mut status = cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "sts/db"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut missing = vec!["  waiting for db-2 to become ready before db-1 is replaced", "  db-2 is not ready: ImagePullBackOff"];
+    let mut lines = Lines::of(status.stdout.take().unwrap());
+    while !missing.is_empty() {
+        let line = lines.next().expect("it goes on as long as the pod is stuck");
+        missing.retain(|text| !line.contains(text));
+    }
+    let now: Value = serde_json::from_str(&cluster.rollout(&["status", "sts/db", "--watch=false", "-o", "json"])).unwrap();
+    assert_eq!(now["unreadyPods"], json!([{"name": "db-2", "reasons": ["ImagePullBackOff"]}]));
+    assert_eq!((&now["state"], &now["waits"][0]["reason"], &now["revision"]), (&json!("Waiting"), &json!("pod_not_ready"), &json!(2)));
+    let late = cluster.rollout_fails(&["status", "sts/db", "--timeout=50ms"]);
+    assert!(late.contains("timed out waiting for the condition"), "{late}");
+
+    patch_stateful_set(&sets, json!({"template": db_template(3, &json!({"sim.berth.dev/fails": null}))})).await;
+    lines.find(|line| line.contains("waiting for db-2 to become ready, which has an older template")).expect("still stuck");
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    pods.delete("db-2", &DeleteParams::default()).await.unwrap();
+    assert_eq!(lines.last().as_deref(), Some("partitioned roll out complete: 3 new pods have been updated..."));
+    assert!(status.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn every_strategy_of_a_stateful_set_has_a_status() {
+    let cluster = Cluster::start().await;
+    let going =
+        json!({"metadata": {"annotations": {"sim.berth.dev/terminates-after": "1h"}}, "spec": {"terminationGracePeriodSeconds": 3600}});
+    let sets = create_stateful_set(&cluster, &json!({"updateStrategy": {"type": "OnDelete"}, "template": going})).await;
+    cluster.rollout(&["status", "sts/db"]);
+    patch_stateful_set(&sets, json!({"template": db_template(2, &json!({}))})).await;
+    let now = || -> Value { serde_json::from_str(&cluster.rollout(&["status", "sts/db", "--watch=false", "-o", "json"])).unwrap() };
+    let by_hand =
+        |now: &Value| now["message"].as_str().is_some_and(|text| text.starts_with("Waiting for pods to be deleted by hand: 0 out of 3"));
+    let shown = cluster.until(now, by_hand);
+    assert_eq!((&shown["waits"][0]["reason"], &shown["phase"]), (&json!("deletion_by_hand"), &Value::Null));
+
+    patch_stateful_set(&sets, json!({"updateStrategy": {"type": "Recreate"}})).await;
+    let shown = cluster.until(now, |now| now["phase"] == "WaitingTermination" && now["replicas"]["terminating"] == 3);
+    assert!(shown["message"].as_str().unwrap().starts_with("Waiting for 3 pods to be gone before pods of revision db-"), "{shown}");
+    assert!(shown["waits"][0]["message"].as_str().unwrap().ends_with("before creating 3 more"), "{shown}");
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    for pod in pods.list(&ListParams::default()).await.unwrap() {
+        pods.delete(&pod.name_any(), &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() }).await.unwrap();
+    }
+    let done = cluster.rollout(&["status", "sts/db"]);
+    assert!(done.contains("statefulset recreate complete 3 pods at revision db-"), "{done}");
+    assert_eq!(now()["phase"], "Complete");
+
+    let rolling =
+        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}, "template": db_template(3, &json!({}))});
+    patch_stateful_set(&sets, rolling).await;
+    let kept = cluster.rollout(&["status", "sts/db"]);
+    assert!(kept.contains("partitioned roll out complete: 0 new pods have been updated..."), "{kept}");
+    assert!(kept.ends_with("  the partition keeps 3 pods of older templates: only ordinals from 3 are updated\n"), "{kept}");
 }
 
 #[tokio::test]

@@ -165,13 +165,13 @@ fn rolling_update(status: &StatefulSetStatus, wanted: i32, partition: Option<i32
 
 fn on_delete(status: &StatefulSetStatus, wanted: i32) -> Standing {
     let (updated, update) = (status.updated_replicas, &status.update_revision);
-    if updated < wanted {
+    if status.replicas > updated {
         let text = "Waiting for pods to be deleted by hand";
-        return waiting(format!("{text}: {updated} out of {wanted} pods are at revision {update}..."));
-    }
-    match status.ready_replicas < wanted {
-        true => pods_to_be_ready(status, wanted),
-        false => complete(format!("statefulset update by hand complete {updated} pods at revision {update}...")),
+        waiting(format!("{text}: {updated} out of {wanted} pods are at revision {update}..."))
+    } else if status.ready_replicas < wanted {
+        pods_to_be_ready(status, wanted)
+    } else {
+        complete(format!("statefulset update by hand complete {updated} pods at revision {update}..."))
     }
 }
 

@@ -6,6 +6,8 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -16,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A running `berth up`.
 pub(crate) struct Berth {
     child: Child,
-    output: BufReader<ChildStdout>,
+    output: Lines,
     folder: Option<TempDir>,
     /// `--data-dir`.
     pub(crate) data_dir: PathBuf,
@@ -40,7 +42,7 @@ pub(crate) fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
+    let output = Lines::of(child.stdout.take().unwrap());
     let mut berth = Berth { child, output, folder: None, data_dir: folder.to_path_buf() };
     berth.line_with("API server ready at");
     berth
@@ -49,17 +51,35 @@ pub(crate) fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
 impl Berth {
     /// Reads what it prints until a line holds `text`; gives that line.
     pub(crate) fn line_with(&mut self, text: &str) -> String {
-        let mut seen = String::new();
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line).unwrap() == 0 {
-                panic!("berth ended without printing {text:?}; it printed:\n{seen}");
-            }
+        let mut seen = Vec::new();
+        for line in &mut self.output {
             if line.contains(text) {
                 return line;
             }
-            seen.push_str(&line);
+            seen.push(line);
         }
+        panic!("berth ended without printing {text:?}; it printed:\n{}", seen.join("\n"));
+    }
+
+    /// Runs `berth rollout`, expects success, gives what it printed.
+    pub(crate) fn rollout(&self, arguments: &[&str]) -> String {
+        let output = self.rollout_command(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "berth rollout {arguments:?}:\n{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    }
+
+    /// Runs `berth rollout`, expects exit code 1, gives what it complained.
+    pub(crate) fn rollout_fails(&self, arguments: &[&str]) -> String {
+        let output = self.rollout_command(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "berth rollout {arguments:?}:\n{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    fn rollout_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.arg("rollout").args(arguments).arg("--kubeconfig").arg(self.kubeconfig());
+        command
     }
 
     /// The kubeconfig that it wrote.
@@ -148,6 +168,30 @@ impl Drop for Berth {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// The lines that a child prints. Waiting for one has a limit, so that a test fails where it would hang.
+pub(crate) struct Lines(Receiver<String>);
+
+impl Lines {
+    /// Reads `stdout` until it ends.
+    pub(crate) fn of(stdout: ChildStdout) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self(receiver)
+    }
+}
+
+impl Iterator for Lines {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("nothing was printed for {PATIENCE:?}"),
+        }
     }
 }
 
