@@ -51,6 +51,17 @@ pub struct VolumeBinder {
     appeared: Arc<Event>,
 }
 
+/// What there is for one claim.
+#[derive(Default)]
+struct Volumes {
+    /// The one that it names.
+    named: Option<Arc<VolumeView>>,
+    /// Those that are for it.
+    reserved: Vec<Arc<VolumeView>>,
+    /// Those that it could have.
+    free: Vec<Arc<VolumeView>>,
+}
+
 impl VolumeBinder {
     /// A planner over caches of its own. `provision_latency` is how long it takes to make a volume.
     #[must_use]
@@ -138,14 +149,14 @@ impl VolumeBinder {
         let known_to = self.volumes.revision().min(self.users.revision());
         let claim = self.claims.get(key)?;
         let class = claim.class_name().and_then(|class| self.classes.get(&ObjectKey::new("", class)));
-        let (named, reserved, free) = self.volumes_for(&claim);
+        let volumes = self.volumes_for(&claim);
         let users: Vec<Arc<ClaimUserView>> = self.users.read().index().users(key).cloned().collect();
         Some(claim::plan(&claim::State {
             claim: &claim,
             class: class.as_deref(),
-            named: named.as_deref(),
-            reserved: reserved.iter().map(|volume| &**volume).collect(),
-            free: free.iter().map(|volume| &**volume).collect(),
+            named: volumes.named.as_deref(),
+            reserved: volumes.reserved.iter().map(|volume| &**volume).collect(),
+            free: volumes.free.iter().map(|volume| &**volume).collect(),
             users: users.iter().map(|user| &**user).collect(),
             is_all_known: claim.meta.revision <= known_to,
             provisioning_since: self.provisioning_since(&claim, now),
@@ -154,14 +165,13 @@ impl VolumeBinder {
         }))
     }
 
-    /// The volume that the claim names, those that are for it, and those that it could have.
-    fn volumes_for(&self, claim: &ClaimView) -> (Option<Arc<VolumeView>>, Vec<Arc<VolumeView>>, Vec<Arc<VolumeView>>) {
+    fn volumes_for(&self, claim: &ClaimView) -> Volumes {
         let known = self.volumes.read();
         if !claim.volume_name.is_empty() {
-            return (known.get(&ObjectKey::new("", &claim.volume_name)), Vec::new(), Vec::new());
+            return Volumes { named: known.get(&ObjectKey::new("", &claim.volume_name)), ..Volumes::default() };
         }
-        let reserved = known.index().reserved(&claim.key()).filter(|volume| volume.is_for(claim)).cloned().collect();
-        (None, reserved, known.index().free(class_of(claim)).cloned().collect())
+        let reserved = known.index().reserved(&claim.key()).filter(|volume| volume.is_for(claim));
+        Volumes { named: None, reserved: reserved.cloned().collect(), free: known.index().free(class_of(claim)).cloned().collect() }
     }
 
     fn provisioning_since(&self, claim: &ClaimView, now: Timestamp) -> Timestamp {

@@ -14,7 +14,8 @@ pub const SEEDS_VARIABLE: &str = "BERTH_SIM_SEEDS";
 /// If a variable is set to what it should not be.
 #[must_use]
 pub fn seeds(usual: std::ops::Range<u64>) -> Vec<u64> {
-    let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} in {SEED_VARIABLE} or {SEEDS_VARIABLE} is not a number"));
+    let number =
+        |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} in {SEED_VARIABLE} or {SEEDS_VARIABLE} is not a number"));
     if let Ok(text) = std::env::var(SEED_VARIABLE) {
         return vec![number(&text)];
     }

@@ -384,7 +384,8 @@ impl World {
             crash => format!(", crash {crash:?}"),
         };
         // Nodes renew their leases for ever.
-        let mut shown: Vec<&str> = self.log.iter().rev().map(String::as_str).filter(|line| !line.contains(" leases ")).take(shown_lines()).collect();
+        let mut shown: Vec<&str> =
+            self.log.iter().rev().map(String::as_str).filter(|line| !line.contains(" leases ")).take(shown_lines()).collect();
         shown.reverse();
         let shown = shown.join("\n");
         panic!("{shown}\n\nseed {seed}{crash}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");

@@ -164,7 +164,8 @@ impl Storm {
         self.world.run_until_seen("no pod goes or runs an old image", LONGEST, |world| {
             let pods = world.objects("pods");
             let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
-            let is_new = |pod: &Value| pod["spec"]["containers"][0]["image"] == image.as_str() && pod["metadata"]["deletionTimestamp"].is_null();
+            let is_new =
+                |pod: &Value| pod["spec"]["containers"][0]["image"] == image.as_str() && pod["metadata"]["deletionTimestamp"].is_null();
             pods.values().filter(runs).count() == wanted && pods.values().filter(runs).all(is_new)
         });
         self.world.run_until_seen("no scale is pending, no old set has a size", LONGEST, |world| {

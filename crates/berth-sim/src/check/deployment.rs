@@ -36,8 +36,7 @@ impl Checker {
         let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
         let after = self.counts(deployment, now);
         let (wanted, min_ready_seconds) = (deployment.spec.replicas, deployment.spec.min_ready_seconds);
-        let first =
-            Bounds { wanted, min_ready_seconds, ceiling: deployment.max(), ceiling_with_leaving: None, floor: 0, counts: after };
+        let first = Bounds { wanted, min_ready_seconds, ceiling: deployment.max(), ceiling_with_leaving: None, floor: 0, counts: after };
         let known = self.deployment_bounds.get(uid).copied().unwrap_or(first);
         // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
         // (upstream's proportional scaling): it promises nothing until the next complete state.
@@ -85,7 +84,8 @@ impl Checker {
             return Ok(());
         };
         let is_in_the_way = |pod: &&Pod| pod.is_live() || (recreation == Recreation::WhenOldPodsAreGone && pod.is_terminating());
-        let others = self.deployment_of_set.iter().filter(|(other, owner)| **owner == deployment.metadata.uid && **other != set.metadata.uid);
+        let others =
+            self.deployment_of_set.iter().filter(|(other, owner)| **owner == deployment.metadata.uid && **other != set.metadata.uid);
         match others.flat_map(|(other, _)| self.pods_of(other)).find(is_in_the_way) {
             Some(pod) => {
                 let (set, pod) = (&set.metadata.name, &pod.metadata.name);
@@ -121,9 +121,7 @@ impl Checker {
 
     /// Everybody involved has seen the newest generations, and the limits of now are kept.
     fn is_settled(&self, deployment: &Deployment, counts: Counts) -> bool {
-        self.is_observed(deployment)
-            && counts.live.max(counts.wanted) <= deployment.max()
-            && counts.available >= deployment.min_available()
+        self.is_observed(deployment) && counts.live.max(counts.wanted) <= deployment.max() && counts.available >= deployment.min_available()
     }
 }
 

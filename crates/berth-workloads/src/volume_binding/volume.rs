@@ -1,7 +1,7 @@
 //! What to do for one volume.
 
 use super::{
-    BOUND_BY_CONTROLLER, VOLUME_PROTECTION,
+    BOUND_BY_CONTROLLER, PROVISIONED_BY, VOLUME_PROTECTION,
     view::{ClaimRef, ClaimView, VolumeView},
     write::{about_volume, let_go, patch, patch_status, stages},
 };
@@ -81,6 +81,8 @@ fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
     match volume.reclaim_policy.as_str() {
         "Delete" if volume.meta.deleting => Plan::default(),
         "Delete" if volume.is_provisioned_here() => stages([delete(volume)]),
+        // Whoever made it deletes it.
+        "Delete" if volume.meta.annotations.contains_key(PROVISIONED_BY) => Plan::default(),
         "Delete" => fail(volume, "VolumeFailedDelete", "error getting deleter volume plugin", "no deletable volume plugin matched"),
         "Recycle" => fail(volume, "VolumeFailedRecycle", "error getting recycler volume plugin", "no recyclable volume plugin matched"),
         _ => Plan::default(),
