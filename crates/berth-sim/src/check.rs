@@ -124,7 +124,7 @@ impl Checker {
             self.deleted_by_others.insert(pod.metadata.uid.clone());
         }
         let deployment = self.deployment_of_set.get(&set).cloned();
-        if let Some(deployment) = deployment.as_ref().filter(|_| self.is_loss(before.as_ref(), &pod)) {
+        if let Some(deployment) = deployment.as_ref().filter(|_| self.is_loss(before.as_ref(), &pod, presence)) {
             self.promise_nothing(deployment);
         }
         if presence == Presence::There {
@@ -142,10 +142,10 @@ impl Checker {
     }
 
     /// Whether a pod is ready no more by no controller's doing.
-    fn is_loss(&self, before: Option<&Pod>, pod: &Pod) -> bool {
+    fn is_loss(&self, before: Option<&Pod>, pod: &Pod, presence: Presence) -> bool {
         let was_ready = before.is_some_and(|before| before.is_available(0, Timestamp::MAX));
         let by_others = pod.metadata.deletion_timestamp.is_none() || self.deleted_by_others.contains(&pod.metadata.uid);
-        was_ready && by_others && !pod.is_available(0, Timestamp::MAX)
+        was_ready && by_others && (presence == Presence::Gone || !pod.is_available(0, Timestamp::MAX))
     }
 
     fn take_in_set(&mut self, set: ReplicaSet, presence: Presence, now: Timestamp) -> Result<String, Violation> {

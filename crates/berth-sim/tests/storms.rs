@@ -109,6 +109,12 @@ impl Storm {
         (!pods.is_empty()).then(|| self.rng.choose(&pods).clone())
     }
 
+    /// Only of these a node has nothing more to say, and can contradict no failure.
+    fn is_ready(&self, pod: &str) -> bool {
+        let conditions = self.world.object("pods", pod)["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    }
+
     fn change(&mut self) {
         match self.number(if self.weather == Weather::Losses { 18 } else { 13 }) {
             0..=2 => self.patch(json!({"replicas": self.number(10)})),
@@ -134,7 +140,8 @@ impl Storm {
             0 => self.world.delete_pod(&pod),
             1 => self.world.force_delete_pod(&pod),
             2 => drop(self.world.evict_pod(&pod)),
-            _ => self.world.fail_pod(&pod),
+            _ if self.is_ready(&pod) => self.world.fail_pod(&pod),
+            _ => (),
         }
     }
 

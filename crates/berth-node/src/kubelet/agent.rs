@@ -264,15 +264,17 @@ impl Reconcile<Uid> for Nodes {
 impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
     fn take_in(&mut self, pod: &Arc<PodView>, node: u32, latencies: Latencies, now: Timestamp) -> bool {
+        if pod.is_finished() && pod.deletion_deadline.is_none() {
+            // Also if somebody else has ended it: no phase follows the last.
+            self.forget(&pod.uid);
+            return false;
+        }
         if let Some(held) = self.pods.get_mut(pod.uid.as_str()) {
             let due = held.update(pod, now);
             if held.is_contradicted() {
                 self.contradicted.insert(pod.uid.as_str().into());
             }
             return due;
-        }
-        if pod.is_finished() && pod.deletion_deadline.is_none() {
-            return false;
         }
         if let Some(address) = &pod.status.pod_ip {
             self.addresses.note(address);
