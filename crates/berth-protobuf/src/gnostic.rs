@@ -28,8 +28,8 @@ enum Kind {
     Text(Within),
     Texts,
     Truth,
-    /// Any JSON, as YAML.
-    Any,
+    /// A list of any JSON, as YAML.
+    Anys,
     One(&'static Message, Within),
     Many(&'static Message),
     /// The members of an object: messages of a name and a value, in a field of this number.
@@ -118,8 +118,8 @@ static SCHEMA: Message = Message {
         (1, "$ref", Kind::Text(&[])),
         (2, "format", Kind::Text(&[])),
         (4, "description", Kind::Text(&[])),
-        (5, "default", Kind::Any),
         (19, "required", Kind::Texts),
+        (20, "enum", Kind::Anys),
         (21, "additionalProperties", Kind::One(&SCHEMA, &[1])),
         (22, "type", Kind::Text(&[1])),
         (23, "items", Kind::One(&SCHEMA, &[1])),
@@ -155,7 +155,7 @@ impl Kind {
                 items.iter().filter_map(Value::as_str).for_each(|text| put_bytes(out, number, text.as_bytes()));
             }
             (Self::Truth, Value::Bool(true)) => put_number(out, number, 1),
-            (Self::Any, value) => put_bytes(out, number, &any(value)),
+            (Self::Anys, Value::Array(items)) => items.iter().for_each(|item| put_bytes(out, number, &any(item))),
             (Self::One(message, within), Value::Object(_)) => put_bytes(out, number, &wrapped(within, message.encode(value))),
             (Self::Many(message), Value::Array(items)) => items.iter().for_each(|item| put_bytes(out, number, &message.encode(item))),
             (Self::Named(inner, message, within), Value::Object(members)) => {
@@ -234,7 +234,7 @@ mod tests {
             "definitions": {"A": {
                 "type": "object",
                 "required": ["b"],
-                "properties": {"b": {"type": "array", "items": {"type": "string"}, "description": "B."}},
+                "properties": {"b": {"type": "array", "items": {"type": "string", "enum": ["c"]}, "description": "B."}},
                 "additionalProperties": {"type": "integer", "format": "int32"},
             }},
         });
@@ -255,6 +255,7 @@ mod tests {
             (&definition, &[19], "b"),
             (&definition, &[25, 1, 1], "b"),
             (&definition, &[25, 1, 2, 23, 1, 22, 1], "string"),
+            (&definition, &[25, 1, 2, 23, 1, 20, 2], "\"c\""),
             (&definition, &[21, 1, 2], "int32"),
         ] {
             assert_eq!(at(&bytes, &[start, rest].concat()), expected.as_bytes(), "{start:?} {rest:?}");

@@ -79,5 +79,5 @@ fn nodes_are_drained_and_objects_made_by_flags() {
     old.check("", "create deployment web --image=web:1", "created");
     old.check("", "rollout status deployment/web", "successfully rolled out");
     old.check("", "create configmap c --from-literal=a=b", "created");
-    old.check("", "drain node-0 --timeout=30s", "drained");
+    old.check("", "drain node-0 --timeout=30s", "node/node-0 evicted");
 }

@@ -154,7 +154,7 @@ fn every_reference_of_the_old_document_leads_to_a_definition() {
     let document = old();
     let mut references = Vec::new();
     find(&document, "$ref", &mut references);
-    assert!(references.len() > 1000);
+    assert!(references.len() > 500);
     for reference in references {
         let Some(reference) = reference.as_str() else { continue };
         assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
@@ -173,7 +173,7 @@ fn the_old_document_has_no_words_of_the_new() {
         let properties = definition["properties"].as_object().into_iter().flat_map(|properties| properties.values());
         for schema in properties.chain([definition]) {
             let words: Vec<&String> = schema.as_object().expect("a schema").keys().collect();
-            let old = ["$ref", "additionalProperties", "description", "format", "items", "properties", "required", "type"];
+            let old = ["$ref", "additionalProperties", "description", "enum", "format", "items", "properties", "required", "type"];
             assert!(words.iter().all(|word| old.contains(&word.as_str()) || word.starts_with("x-")), "{name}: {words:?}");
             assert!(schema.get("type").is_none_or(Value::is_string), "{name}: {schema}");
         }
