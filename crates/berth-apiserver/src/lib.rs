@@ -29,5 +29,5 @@ mod x509;
 pub use health::Readiness;
 pub use kubeconfig::Kubeconfig;
 pub use pki::{Pki, PkiOptions};
-pub use server::{BindError, Config, Server};
+pub use server::{Access, BindError, Config, Server};
 pub use tls::TlsError;

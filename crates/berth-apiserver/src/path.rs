@@ -40,6 +40,10 @@ pub enum Route<'a> {
     OpenApiV3,
     /// `/openapi/v3/<path>`: the path, `apis/apps/v1`.
     OpenApiV3Document(&'a str),
+    /// `/.well-known/openid-configuration`: where tokens of service accounts are checked.
+    OpenIdConfiguration,
+    /// `/openid/v1/jwks`: the keys that sign them.
+    JsonWebKeys,
     /// Nothing that this server has.
     Unknown,
 }
@@ -103,6 +107,8 @@ pub fn parse(path: &str) -> Route<'_> {
         ("apis", Some(rest)) => under_apis(rest),
         ("version", None) => Route::Version,
         ("metrics", None) => Route::Metrics,
+        (".well-known", Some("openid-configuration")) => Route::OpenIdConfiguration,
+        ("openid", Some("v1/jwks")) => Route::JsonWebKeys,
         ("healthz", check) => Route::Health { endpoint: HealthEndpoint::Healthz, check },
         ("livez", check) => Route::Health { endpoint: HealthEndpoint::Livez, check },
         ("readyz", check) => Route::Health { endpoint: HealthEndpoint::Readyz, check },
@@ -244,6 +250,9 @@ mod tests {
             ("/version", Route::Version),
             ("/version/", Route::Version),
             ("/metrics", Route::Metrics),
+            ("/.well-known/openid-configuration", Route::OpenIdConfiguration),
+            ("/openid/v1/jwks/", Route::JsonWebKeys),
+            ("/openid/v1", Route::Unknown),
             ("/livez", Route::Health { endpoint: HealthEndpoint::Livez, check: None }),
             ("/readyz/ping", Route::Health { endpoint: HealthEndpoint::Readyz, check: Some("ping") }),
             ("/openapi/v2", Route::OpenApiV2),

@@ -1,6 +1,7 @@
-//! The cluster's own certificates: an authority, the server's certificate, the administrator's, and a token.
+//! The cluster's own certificates: an authority, the server's certificate, the administrator's, a token, and a key for the tokens of
+//! service accounts.
 //!
-//! The authority, the administrator's certificate and the token are kept in a folder and used again; what ends within
+//! All but the server's certificate are kept in a folder and used again; what ends within
 //! [`RENEW_BEFORE`] is made anew when the server starts. The server's own certificate is never stored: every start makes one that names
 //! the addresses of that start, signed by the kept authority, so that clients go on trusting it.
 
@@ -80,6 +81,8 @@ pub struct Pki {
     pub admin: Pair,
     /// A bearer token that stands for the administrator as well.
     pub admin_token: String,
+    /// PEM of the key that signs service accounts' tokens.
+    pub service_account_key: String,
 }
 
 /// Where and when certificates are made.
@@ -109,7 +112,8 @@ impl Pki {
         let admin = keep(&options.folder.join("admin.pem"), is_good, || make_admin(&issuer, options.now))?;
         let server = make_server(&issuer, options)?;
         let admin_token = keep_token(&options.folder.join("token"), rng)?;
-        Ok(Self { ca_certificate: ca.certificate, server, admin, admin_token })
+        let service_account_key = keep_key(&options.folder.join("service-account.key"))?;
+        Ok(Self { ca_certificate: ca.certificate, server, admin, admin_token, service_account_key })
     }
 }
 
@@ -163,6 +167,15 @@ fn keep(path: &Path, is_good: impl Fn(&Pair) -> bool, make: impl Fn() -> Result<
     let pair = make()?;
     write(path, &format!("{}{}", pair.certificate, pair.key))?;
     Ok(pair)
+}
+
+fn keep_key(path: &Path) -> Result<String, PkiError> {
+    if let Some(text) = read(path)? {
+        return KeyPair::from_pem(&text).map(|_| text).map_err(|_| PkiError::Damaged { path: path.to_owned() });
+    }
+    let key = KeyPair::generate().map_err(|source| PkiError::Make { subject: "service accounts' tokens", source })?.serialize_pem();
+    write(path, &key)?;
+    Ok(key)
 }
 
 fn keep_token(path: &Path, rng: &dyn Rng) -> Result<String, PkiError> {
@@ -295,6 +308,7 @@ mod tests {
         assert_eq!(first.ca_certificate, second.ca_certificate);
         assert_eq!(first.admin.key, second.admin.key);
         assert_eq!(first.admin_token, second.admin_token);
+        assert_eq!(first.service_account_key, second.service_account_key);
         assert_eq!(first.admin_token.len(), 43);
     }
 

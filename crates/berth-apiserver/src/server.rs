@@ -1,7 +1,7 @@
 //! Sockets: accepting, TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
 use crate::{
-    auth::{Authenticator, Authorizer},
+    auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, User},
     handlers::{self, Documents, Shared},
     health::Readiness,
     metrics::Metrics,
@@ -57,8 +57,10 @@ pub struct Config {
     pub bind: SocketAddr,
     /// Whose objects are served.
     pub registry: Registry,
-    /// Certificates and token.
+    /// Certificates, token, the key of service accounts' tokens.
     pub pki: Pki,
+    /// Who else is known.
+    pub access: Access,
     /// Shown as metrics.
     pub gates: Arc<FeatureGates>,
     /// What `/metrics` shows; the server adds its own.
@@ -67,6 +69,24 @@ pub struct Config {
     pub readiness: Readiness,
     /// For audit ids and the ends of watches.
     pub rng: Arc<dyn Rng>,
+}
+
+/// Who is known besides the holders of certificates and of service accounts' tokens.
+#[derive(Default)]
+pub struct Access {
+    /// Bearer tokens, each with its user.
+    pub tokens: Vec<(String, User)>,
+    /// Whether requests without any credential are somebody.
+    pub anonymous: Anonymous,
+}
+
+/// Who signs tokens of service accounts, and their audience unless another is asked for.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+fn authenticator(config: &Config) -> Result<Authenticator, BadKey> {
+    let admin = User::authenticated("kubernetes-admin", &[MASTERS.to_owned()]);
+    let tokens = config.access.tokens.iter().cloned().chain([(config.pki.admin_token.clone(), admin)]);
+    Ok(Authenticator::new(tokens, AccountTokens::new(&config.pki.service_account_key, ISSUER)?, config.access.anonymous))
 }
 
 /// Why a server does not start.
@@ -89,6 +109,9 @@ pub enum BindError {
     /// The certificates cannot be used.
     #[error("could not set up TLS")]
     Tls(#[from] TlsError),
+    /// The key cannot sign tokens.
+    #[error("could not use the key for service account tokens")]
+    Key(#[from] BadKey),
     /// A metric's name is taken.
     #[error("could not register the server's metrics")]
     Metrics(#[from] prometheus::Error),
@@ -110,13 +133,13 @@ impl Server {
     /// [`BindError`].
     pub async fn bind(config: Config) -> Result<Self, BindError> {
         let tls = Tls::new(&config.pki)?;
+        let authenticator = authenticator(&config)?;
         let metrics = Metrics::register(&config.metrics, &config.gates)?;
         let (listener, address) = listen(config.bind).await?;
         let (stop, stopping) = watch::channel(false);
         let shared = Shared {
             registry: config.registry,
-            authenticator: Authenticator::new(&config.pki.admin_token),
-            authorizer: Authorizer,
+            authenticator,
             documents: Documents::new(address),
             metrics,
             prometheus: config.metrics,

@@ -2,7 +2,7 @@
 //! that a client with a bad one is told so in HTTP.
 
 use crate::{
-    auth::{Peer, User},
+    auth::{CREDENTIAL_ID, Peer, User},
     pki::{self, Pki},
     x509,
 };
@@ -12,7 +12,8 @@ use rustls::{
     pki_types::{CertificateDer, UnixTime},
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };
-use std::sync::Arc;
+use sha2::{Digest, Sha256};
+use std::{fmt::Write as _, sync::Arc};
 
 /// Why TLS cannot be spoken with these certificates.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +52,23 @@ impl Tls {
     pub(crate) fn peer(&self, connection: &ServerConnection) -> Peer {
         let Some((leaf, chain)) = connection.peer_certificates().and_then(<[_]>::split_first) else { return Peer::Nobody };
         let trusted = self.judge.verify_client_cert(leaf, chain, UnixTime::now()).is_ok();
-        match trusted.then(|| x509::subject(leaf)).flatten() {
-            Some(subject) if !subject.common_name.is_empty() => {
-                Peer::Known(Arc::new(User::authenticated(&subject.common_name, &subject.organizations)))
+        match trusted.then(|| x509::subject(leaf).zip(x509::not_after(leaf))).flatten() {
+            Some((subject, until)) if !subject.common_name.is_empty() => {
+                let mut user = User::authenticated(&subject.common_name, &subject.organizations);
+                user.extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={}", hex(&Sha256::digest(leaf)))]);
+                Peer::Known { user: Arc::new(user), until }
             }
             _ => Peer::Untrusted,
         }
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Takes every certificate, but only from who has its key.

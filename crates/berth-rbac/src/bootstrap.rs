@@ -217,7 +217,7 @@ pub enum BindingUpdate {
     /// It stays.
     Keep,
     /// It gets subjects, labels or annotations that it lacks.
-    Replace(ClusterRoleBinding),
+    Replace(Box<ClusterRoleBinding>),
     /// It binds another role, which cannot be changed: it is deleted and made anew.
     Recreate,
 }
@@ -238,7 +238,7 @@ pub fn updated_binding(existing: &ClusterRoleBinding, wanted: &ClusterRoleBindin
             subjects.push(subject.clone());
         }
     }
-    if binding == *existing { BindingUpdate::Keep } else { BindingUpdate::Replace(binding) }
+    if binding == *existing { BindingUpdate::Keep } else { BindingUpdate::Replace(Box::new(binding)) }
 }
 
 /// Adds missing labels and annotations; `None`: the object is not to be touched.

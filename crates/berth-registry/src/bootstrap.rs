@@ -65,7 +65,7 @@ impl Registry {
         };
         match updated_binding(&existing, &wanted) {
             BindingUpdate::Keep => Ok(()),
-            BindingUpdate::Replace(updated) => self.put_over(updated).await,
+            BindingUpdate::Replace(updated) => self.put_over(*updated).await,
             BindingUpdate::Recreate => {
                 self.delete(&target_of(&wanted), &DeleteOptions::default()).await?;
                 self.put_anew(wanted).await

@@ -67,7 +67,9 @@ impl Registry {
         match target.subresource {
             Some(Subresource::Binding) => self.create_binding(target, body, options).await,
             Some(Subresource::Eviction) => self.create_eviction(target, body, options).await,
-            None | Some(Subresource::Status | Subresource::Scale | Subresource::Finalize) => Err(ApiError::MethodNotAllowed),
+            None | Some(Subresource::Status | Subresource::Scale | Subresource::Finalize | Subresource::Token) => {
+                Err(ApiError::MethodNotAllowed)
+            }
         }
     }
 

@@ -89,7 +89,7 @@ pub fn aggregated_groups() -> Value {
 /// Every group and version that is served: `v1`, `apps/v1`, …, in order of preference.
 #[must_use]
 pub fn group_versions() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<_> = resource::all().iter().map(|r| (r.group, r.version)).collect();
+    let mut all: Vec<_> = served().map(|r| (r.group, r.version)).collect();
     all.dedup();
     all
 }
@@ -99,7 +99,7 @@ pub fn group_versions() -> Vec<(&'static str, &'static str)> {
 pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
     match subresource {
         Subresource::Status | Subresource::Scale => &["get", "patch", "update"],
-        Subresource::Binding | Subresource::Eviction => &["create"],
+        Subresource::Binding | Subresource::Eviction | Subresource::Token => &["create"],
         Subresource::Finalize => &["update"],
     }
 }
@@ -108,15 +108,21 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
 #[must_use]
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
+        _ if resource.is_review() => &["create"],
         ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     }
 }
 
 fn groups() -> Vec<&'static str> {
-    let mut groups: Vec<&str> = resource::all().iter().map(|r| r.group).collect();
+    let mut groups: Vec<&str> = served().map(|r| r.group).collect();
     groups.dedup();
     groups
+}
+
+/// What is stored, then what is only asked.
+fn served() -> impl Iterator<Item = &'static Resource> {
+    resource::all().iter().chain(resource::reviews())
 }
 
 /// In order of preference.
@@ -125,7 +131,7 @@ fn versions(group: &str) -> Vec<&'static str> {
 }
 
 fn of_version(group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
-    resource::all().iter().filter(move |r| r.group == group && r.version == version)
+    served().filter(move |r| r.group == group && r.version == version)
 }
 
 fn group_version(group: &str, version: &str) -> String {
@@ -144,6 +150,7 @@ fn subresource_kind(subresource: Subresource) -> Option<(&'static str, &'static 
         Subresource::Scale => Some(("autoscaling", "v1", "Scale")),
         Subresource::Eviction => Some(("policy", "v1", "Eviction")),
         Subresource::Binding => Some(("", "v1", "Binding")),
+        Subresource::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
         Subresource::Status | Subresource::Finalize => None,
     }
 }
@@ -252,7 +259,9 @@ mod tests {
                 "storage.k8s.io",
                 "scheduling.k8s.io",
                 "coordination.k8s.io",
-                "discovery.k8s.io"
+                "discovery.k8s.io",
+                "authentication.k8s.io",
+                "authorization.k8s.io"
             ]
         );
         let version = json!({"groupVersion": "apps/v1", "version": "v1"});

@@ -23,7 +23,7 @@ impl Registry {
         let checked = checks::write_options(verb, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::patch(self, target, &patch, options, checked).await,
-            Some(Subresource::Binding | Subresource::Eviction) => return Err(ApiError::MethodNotAllowed),
+            Some(Subresource::Binding | Subresource::Eviction | Subresource::Token) => return Err(ApiError::MethodNotAllowed),
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         if let Patch::Apply(bytes) = &patch {

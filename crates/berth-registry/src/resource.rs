@@ -11,6 +11,8 @@ use berth_api::{
     apps::{Deployment, ReplicaSet, StatefulSet},
     k8s_openapi::api::{
         apps::v1::ControllerRevision,
+        authentication::v1::{SelfSubjectReview, TokenReview},
+        authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
         coordination::v1::Lease,
         core::v1::{
             ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
@@ -25,7 +27,7 @@ use berth_api::{
     },
 };
 
-use Subresource::{Binding, Eviction, Finalize, Scale, Status};
+use Subresource::{Binding, Eviction, Finalize, Scale, Status, Token};
 
 /// A part of an object with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +42,8 @@ pub enum Subresource {
     Eviction,
     /// `finalize` (namespaces).
     Finalize,
+    /// `token` (service accounts): answered where tokens are signed, not by the registry.
+    Token,
 }
 
 impl Subresource {
@@ -52,6 +56,7 @@ impl Subresource {
             Self::Binding => "binding",
             Self::Eviction => "eviction",
             Self::Finalize => "finalize",
+            Self::Token => "token",
         }
     }
 }
@@ -129,7 +134,7 @@ static RESOURCES: &[Resource] = &[
     Resource::namespaced::<Endpoints>("endpoints").short(&["ep"]),
     Resource::namespaced::<ConfigMap>("configmap").short(&["cm"]),
     Resource::namespaced::<Secret>("secret").fields(&[("type", "/type")]),
-    Resource::namespaced::<ServiceAccount>("serviceaccount").short(&["sa"]),
+    Resource::namespaced::<ServiceAccount>("serviceaccount").short(&["sa"]).sub(&[Token]),
     Resource::cluster::<PersistentVolume>("persistentvolume").short(&["pv"]).sub(&[Status]),
     Resource::namespaced::<PersistentVolumeClaim>("persistentvolumeclaim").short(&["pvc"]).sub(&[Status]),
     Resource::namespaced::<CoreEvent>("event").short(&["ev"]).fields(CORE_EVENT_FIELDS).put_creates(),
@@ -151,7 +156,29 @@ static RESOURCES: &[Resource] = &[
     Resource::namespaced::<EndpointSlice>("endpointslice"),
 ];
 
-/// Every kind that is served. Kinds of one group stand together; groups are in order of preference.
+/// Kinds that are only asked, by a create: nothing is stored.
+static REVIEWS: &[Resource] = &[
+    Resource::cluster::<SelfSubjectReview>("selfsubjectreview"),
+    Resource::cluster::<TokenReview>("tokenreview"),
+    Resource::namespaced::<LocalSubjectAccessReview>("localsubjectaccessreview"),
+    Resource::cluster::<SelfSubjectAccessReview>("selfsubjectaccessreview"),
+    Resource::cluster::<SelfSubjectRulesReview>("selfsubjectrulesreview"),
+    Resource::cluster::<SubjectAccessReview>("subjectaccessreview"),
+];
+
+/// Every kind that is asked and never stored; they are not among [`all`].
+#[must_use]
+pub fn reviews() -> &'static [Resource] {
+    REVIEWS
+}
+
+/// The review at `/apis/{group}/{version}/…/{plural}`.
+#[must_use]
+pub fn find_review(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+    reviews().iter().find(|r| r.group == group && r.version == version && r.plural == plural)
+}
+
+/// Every kind that is stored. Kinds of one group stand together; groups are in order of preference.
 #[must_use]
 pub fn all() -> &'static [Resource] {
     RESOURCES
@@ -177,6 +204,12 @@ pub fn by_name(group: &str, plural: &str) -> Option<&'static Resource> {
 }
 
 impl Resource {
+    /// Whether it is one of [`reviews`].
+    #[must_use]
+    pub fn is_review(&self) -> bool {
+        find_review(self.group, self.version, self.plural).is_some()
+    }
+
     /// `apps/v1`, `v1`.
     #[must_use]
     pub fn api_version(&self) -> String {

@@ -21,7 +21,7 @@ impl Registry {
         let checked = checks::write_options(Verb::Update, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::update(self, target, body, options, checked).await,
-            Some(Subresource::Binding | Subresource::Eviction) => return Err(ApiError::MethodNotAllowed),
+            Some(Subresource::Binding | Subresource::Eviction | Subresource::Token) => return Err(ApiError::MethodNotAllowed),
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         let author = self.author(options, target.subresource);

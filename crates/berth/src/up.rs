@@ -9,7 +9,7 @@ use crate::{
     progress,
 };
 use berth_api::FeatureGates;
-use berth_apiserver::{Config, Kubeconfig, Pki, PkiOptions, Readiness, Server};
+use berth_apiserver::{Access, Config, Kubeconfig, Pki, PkiOptions, Readiness, Server};
 use berth_controllers::{
     Cluster, event_ttl,
     events::Recorder,
@@ -67,6 +67,7 @@ async fn serve(options: Up, settings: Settings, data_dir: &Path, documents: &[Do
     let Opened { store, close } = open_store(&options, data_dir)?;
     let registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
     registry.bootstrap().await?;
+    registry.bootstrap_policy().await?;
 
     let metrics = prometheus::Registry::new();
     let readiness = Readiness::default();
@@ -78,6 +79,7 @@ async fn serve(options: Up, settings: Settings, data_dir: &Path, documents: &[Do
         bind: SocketAddr::new(options.bind_address, options.secure_port),
         registry: registry.clone(),
         pki: pki.clone(),
+        access: Access::default(),
         gates: Arc::clone(&settings.api_gates),
         metrics: metrics.clone(),
         readiness: readiness.clone(),

@@ -8,6 +8,7 @@ mod limits;
 mod network;
 mod node;
 mod rbac;
+mod reviews;
 mod storage;
 #[cfg(test)]
 mod tests;

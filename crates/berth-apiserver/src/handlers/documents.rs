@@ -1,6 +1,6 @@
 //! Documents about the API itself: discovery, OpenAPI, the version.
 
-use super::Exchange;
+use super::{Exchange, tokens};
 use crate::{
     answer::{self, Answer},
     negotiate::{self, DiscoveryForm},
@@ -43,6 +43,7 @@ impl Documents {
             Route::GroupVersion { group, version } => plain(exchange, discovery::resource_list(group, version)),
             Route::OpenApiV3 => plain(exchange, Some(openapi::index())),
             Route::OpenApiV3Document(path) => openapi_v3(exchange, path),
+            Route::OpenIdConfiguration | Route::JsonWebKeys => Ok(tokens::discovery(exchange, route, self.address)),
             Route::Resource(_) | Route::Health { .. } | Route::Metrics | Route::Unknown => Err(Refusal::PageNotFound),
         }
     }

@@ -2,12 +2,14 @@
 
 mod documents;
 mod objects;
+mod reviews;
+mod tokens;
 
 pub(crate) use documents::Documents;
 
 use crate::{
     answer::{self, Answer, Wishes},
-    auth::{Attributes, Authenticator, Authorizer, Peer, Unauthorized, resource_verb},
+    auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
     health::{self, Readiness},
     metrics::{Labels, Metrics},
     negotiate,
@@ -29,7 +31,7 @@ use hyper::{
 use jiff::Timestamp;
 use std::{
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -38,7 +40,6 @@ use tokio::sync::watch;
 pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) authenticator: Authenticator,
-    pub(crate) authorizer: Authorizer,
     pub(crate) documents: Documents,
     pub(crate) metrics: Metrics,
     pub(crate) prometheus: prometheus::Registry,
@@ -60,9 +61,38 @@ pub(crate) struct Exchange<'a> {
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Query<'a>,
+    /// Known before anything is answered but refusals.
+    caller: OnceLock<Caller>,
+}
+
+/// Who asks, and the API as they see it.
+struct Caller {
+    user: Arc<User>,
+    /// None for those who may do everything: they see the API as it is.
+    registry: Option<Registry>,
 }
 
 impl Exchange<'_> {
+    /// Who asks, impersonation included.
+    pub(crate) fn user(&self) -> &User {
+        &self.caller().user
+    }
+
+    /// The API, on behalf of the caller.
+    pub(crate) fn registry(&self) -> &Registry {
+        self.caller().registry.as_ref().unwrap_or(&self.shared.registry)
+    }
+
+    fn caller(&self) -> &Caller {
+        self.caller.get().expect("requests are answered after their user is known")
+    }
+
+    pub(crate) fn new_uuid(&self) -> String {
+        let mut bytes = [0; 16];
+        self.shared.rng.fill(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().to_string()
+    }
+
     pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -86,7 +116,8 @@ pub(crate) async fn serve(shared: &Shared, peer: &Peer, request: Request<Incomin
     let started = Instant::now();
     let (head, body) = request.into_parts();
     let route = path::parse(head.uri.path());
-    let exchange = Exchange { shared, method: &head.method, headers: &head.headers, query: Query::parse(head.uri.query()) };
+    let exchange =
+        Exchange { shared, method: &head.method, headers: &head.headers, query: Query::parse(head.uri.query()), caller: OnceLock::new() };
     let labels = labels(&exchange, &route);
     let _inflight = shared.metrics.begin(labels.verb);
     let mut answer = bounded(&head, answer(&exchange, peer, &head, &route, body)).await;
@@ -123,6 +154,7 @@ fn labels<'a>(exchange: &Exchange<'_>, route: &'a Route<'a>) -> Labels<'a> {
     let verb = resource_verb(exchange.method, at.name.is_some(), at.legacy_watch || exchange.query.watch());
     let verb = metric_verb(exchange.method, verb);
     let known = resource::find(&at.group, &at.version, &at.resource)
+        .or_else(|| resource::find_review(&at.group, &at.version, &at.resource))
         .is_some_and(|resource| at.subresource.is_none_or(|name| resource.subresources.iter().any(|known| known.as_str() == name)));
     Labels::of(verb, if known { route } else { &Route::Unknown })
 }
@@ -164,8 +196,7 @@ fn audit_id(exchange: &Exchange<'_>) -> HeaderValue {
 
 async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>, body: Incoming) -> Result<Answer, Refusal> {
     let shared = exchange.shared;
-    let user = shared.authenticator.authenticate(peer, exchange.headers).map_err(|Unauthorized| Refusal::Unauthorized)?;
-    shared.authorizer.authorize(&user, &Attributes::of(exchange.method, head.uri.path(), route, &exchange.query))?;
+    identify(exchange, peer, head, route).await?;
     if let Route::Resource(at) = route {
         return objects::answer(exchange, at, body).await;
     }
@@ -180,6 +211,23 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
         Route::Metrics => metrics(shared).await,
         _ => shared.documents.answer(exchange, route),
     }
+}
+
+/// Finds out who asks, on whose behalf, and whether they may.
+async fn identify(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>) -> Result<(), Refusal> {
+    let registry = &exchange.shared.registry;
+    let authenticated = exchange.shared.authenticator.authenticate(registry, peer, exchange.headers).await;
+    let mut user = authenticated.map_err(|Unauthorized| Refusal::Unauthorized)?;
+    let asked = Asked::of(exchange.method, head.uri.path(), route, &exchange.query);
+    let attributes = asked.attributes();
+    if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {
+        user = Arc::new(other);
+    }
+    registry.authorize(&user, &attributes).await?;
+    let registry = (!user.is_master()).then(|| registry.on_behalf_of(user.clone()));
+    // Set once: a request is identified once.
+    let _ = exchange.caller.set(Caller { user, registry });
+    Ok(())
 }
 
 async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {

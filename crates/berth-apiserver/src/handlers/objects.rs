@@ -1,6 +1,6 @@
 //! Requests for objects: what the path and the method mean, then one call of the registry.
 
-use super::{Exchange, with_warnings};
+use super::{Exchange, reviews, tokens, with_warnings};
 use crate::{
     answer::{self, Answer},
     body::{self, ResponseBody},
@@ -33,6 +33,9 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Answers a request for objects.
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: Incoming) -> Result<Answer, Refusal> {
+    if let Some(review) = resource::find_review(&at.group, &at.version, &at.resource) {
+        return reviews::answer(exchange, at, review, body).await;
+    }
     let resource = resource::find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(at))?;
     match at.name.as_deref() {
         None => collection(exchange, at, resource, body).await,
@@ -42,7 +45,8 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
 
 /// Nothing at all stands under an unknown group version; under a known one, a resource is missing.
 fn unknown(at: &ResourcePath<'_>) -> Refusal {
-    let known = resource::all().iter().any(|resource| resource.group == at.group && resource.version == at.version);
+    let known =
+        resource::all().iter().chain(resource::reviews()).any(|resource| resource.group == at.group && resource.version == at.version);
     if known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
 }
 
@@ -84,12 +88,13 @@ async fn object(
     }
     let target = Target { resource, namespace, name: name.to_owned(), subresource };
     let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
-    let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction));
+    let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Token));
     match *exchange.method {
         Method::GET if is_view => get(exchange, &target).await,
         Method::PUT if !is_action => update(exchange, &target, body).await,
         Method::PATCH if is_view => patch(exchange, &target, body).await,
         Method::DELETE if subresource.is_none() => delete(exchange, &target, body).await,
+        Method::POST if subresource == Some(Subresource::Token) => tokens::request(exchange, &target, body).await,
         Method::POST if is_action => act(exchange, &target, body).await,
         _ => Err(ApiError::MethodNotAllowed.into()),
     }
@@ -101,13 +106,13 @@ fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiE
 
 async fn get(exchange: &Exchange<'_>, target: &Target) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
-    let current = exchange.shared.registry.get(target, &exchange.query.get_options()).await?;
+    let current = exchange.registry().get(target, &exchange.query.get_options()).await?;
     wishes.object(StatusCode::OK, target.resource, target.subresource, &current)
 }
 
 async fn list(exchange: &Exchange<'_>, at: &Collection) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
-    let list = exchange.shared.registry.list(at, &exchange.query.list_options()?).await?;
+    let list = exchange.registry().list(at, &exchange.query.list_options()?).await?;
     wishes.list(at.resource, list)
 }
 
@@ -127,7 +132,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     if let Some(name) = name {
         options.field_selector = format!("metadata.name={name}");
     }
-    let events = exchange.shared.registry.watch(&at, &options).await?;
+    let events = exchange.registry().watch(&at, &options).await?;
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
@@ -150,7 +155,7 @@ fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFuture<'static
 async fn create(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let body = read_object(exchange, body).await?;
-    let written = exchange.shared.registry.create(at, body, &write_options(exchange)).await?;
+    let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
     let answer = wishes.object(StatusCode::CREATED, at.resource, None, &written.object)?;
     Ok(with_warnings(answer, &written.warnings))
 }
@@ -160,14 +165,14 @@ async fn act(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result
     let mut wishes = exchange.wishes()?;
     wishes.accepted.form = Form::Object;
     let body = read_object(exchange, body).await?;
-    let written = exchange.shared.registry.create_subresource(target, body, &write_options(exchange)).await?;
+    let written = exchange.registry().create_subresource(target, body, &write_options(exchange)).await?;
     let answer = wishes.object(StatusCode::CREATED, target.resource, target.subresource, &written.object)?;
     Ok(with_warnings(answer, &written.warnings))
 }
 
 async fn update(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
     let body = read_object(exchange, body).await?;
-    let written = exchange.shared.registry.update(target, body, &write_options(exchange)).await?;
+    let written = exchange.registry().update(target, body, &write_options(exchange)).await?;
     written_answer(exchange, target, &written)
 }
 
@@ -182,7 +187,7 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Resu
     };
     // An applier must say who it is: its fields are kept under its name.
     let options = if patch_type == PatchType::Apply { exchange.query.write_options() } else { write_options(exchange) };
-    let written = exchange.shared.registry.patch(target, patch, &options).await?;
+    let written = exchange.registry().patch(target, patch, &options).await?;
     written_answer(exchange, target, &written)
 }
 
@@ -196,7 +201,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Res
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
     let resource = target.resource;
-    match exchange.shared.registry.delete(target, &options).await? {
+    match exchange.registry().delete(target, &options).await? {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
         Deleted::Gone { uid, .. } => Ok(answer::status(&Status::deleted(resource.group, resource.plural, &target.name, &uid))),
     }
@@ -205,7 +210,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Res
 async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
-    let deleted = exchange.shared.registry.delete_collection(at, &exchange.query.list_options()?, &options).await?;
+    let deleted = exchange.registry().delete_collection(at, &exchange.query.list_options()?, &options).await?;
     wishes.list(at.resource, deleted)
 }
 
@@ -225,9 +230,14 @@ fn default_field_manager(user_agent: &str) -> &str {
 }
 
 async fn read_object(exchange: &Exchange<'_>, body: Incoming) -> Result<Body, Refusal> {
+    Ok(Body::Json(read_json(exchange, body).await?))
+}
+
+/// The JSON of a body, whatever its syntax.
+pub(super) async fn read_json(exchange: &Exchange<'_>, body: Incoming) -> Result<Vec<u8>, Refusal> {
     let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
     let bytes = body::read(exchange.headers, body).await?;
-    Ok(Body::Json(to_json(syntax, bytes)?))
+    Ok(to_json(syntax, bytes)?)
 }
 
 fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every user takes a part")]
 
 use berth_api::FeatureGates;
-use berth_apiserver::{Config, Pki, PkiOptions, Readiness, Server, pki::Pair};
+use berth_apiserver::{Access, Config, Pki, PkiOptions, Readiness, Server, pki::Pair};
 use berth_registry::{Registry, header_of};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
@@ -59,7 +59,9 @@ pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     let gates = Arc::new(FeatureGates::default());
     let registry = Registry::new(store, Arc::new(MachineClock), rng.clone(), gates.clone());
     registry.bootstrap().await.expect("an empty store takes the first objects");
-    Config { bind, registry, pki, gates, metrics: prometheus::Registry::new(), readiness: Readiness::default(), rng }
+    registry.bootstrap_policy().await.expect("an empty store takes the first roles");
+    let (metrics, readiness, access) = (prometheus::Registry::new(), Readiness::default(), Access::default());
+    Config { bind, registry, pki, access, gates, metrics, readiness, rng }
 }
 
 /// A running server.

@@ -11,7 +11,7 @@ use crate::{
 use berth_api::{
     Scope,
     k8s_openapi::{
-        api::{autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction},
+        api::{authentication::v1::TokenRequest, autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction},
         apimachinery::pkg::apis::meta::v1::{DeleteOptions, Patch, Status},
     },
 };
@@ -27,21 +27,37 @@ const PATCH_TYPES: [&str; 4] = [
 /// `paths` of one group and version; the schemas that they refer to are collected.
 pub(super) fn of(group: &str, version: &str, schemas: &mut Schemas) -> Value {
     let mut paths = Map::new();
-    let resources = resource::all().iter().filter(|r| r.group == group && r.version == version);
-    for resource in resources {
+    let is_here = |resource: &&Resource| resource.group == group && resource.version == version;
+    for resource in resource::all().iter().filter(is_here) {
         add_resource(&mut paths, resource, schemas);
     }
+    for resource in resource::reviews().iter().filter(is_here) {
+        add_review(&mut paths, resource, schemas);
+    }
     Value::Object(paths)
+}
+
+/// What can only be asked.
+fn add_review(paths: &mut Map<String, Value>, resource: &'static Resource, schemas: &mut Schemas) {
+    let (object, _) = schemas.resource(resource);
+    let create = Operation { resource, gvk: Gvk::of(resource), action: "post", id: operation_id("create", resource, "") };
+    let post = create.with(WRITE_QUERY).body(&object).answer(&[200, 201, 202], &object);
+    paths.insert(collection_path(resource), path_item(Map::from_iter([("post".to_owned(), post)]), resource, &[]));
+}
+
+fn collection_path(resource: &Resource) -> String {
+    let root = format!("/{}", path_of(resource.group, resource.version));
+    match resource.scope {
+        Scope::Namespaced => format!("{root}/namespaces/{{namespace}}/{}", resource.plural),
+        Scope::Cluster => format!("{root}/{}", resource.plural),
+    }
 }
 
 fn add_resource(paths: &mut Map<String, Value>, resource: &'static Resource, schemas: &mut Schemas) {
     let (object, list) = schemas.resource(resource);
     let (status, delete_options) = (schemas.reference::<Status>(), schemas.reference::<DeleteOptions>());
     let root = format!("/{}", path_of(resource.group, resource.version));
-    let collection = match resource.scope {
-        Scope::Namespaced => format!("{root}/namespaces/{{namespace}}/{}", resource.plural),
-        Scope::Cluster => format!("{root}/{}", resource.plural),
-    };
+    let collection = collection_path(resource);
     let on = |action, id: &str| Operation { resource, gvk: Gvk::of(resource), action, id: operation_id(id, resource, "") };
 
     let mut operations = Map::new();
@@ -94,6 +110,10 @@ fn of_subresource(resource: &'static Resource, subresource: Subresource, object:
         Subresource::Binding => {
             let gvk = Gvk { group: "", version: "v1", kind: "Binding" };
             (schemas.object::<Binding>(gvk), gvk)
+        }
+        Subresource::Token => {
+            let gvk = Gvk { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" };
+            (schemas.object::<TokenRequest>(gvk), gvk)
         }
         Subresource::Status | Subresource::Finalize => (object.clone(), Gvk::of(resource)),
     };

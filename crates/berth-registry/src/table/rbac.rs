@@ -1,4 +1,4 @@
-//! Roles and their bindings.
+//! Roles, their bindings, and questions about who may do what.
 
 use super::{
     Printed,
@@ -6,7 +6,11 @@ use super::{
 };
 use crate::resource::Column;
 use berth_api::k8s_openapi::{
-    api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject},
+    api::{
+        authentication::v1::{SelfSubjectReview, TokenReview},
+        authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject},
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use jiff::Timestamp;
@@ -14,6 +18,12 @@ use serde_json::{Value, json};
 
 impl Printed for Role {}
 impl Printed for ClusterRole {}
+impl Printed for LocalSubjectAccessReview {}
+impl Printed for SelfSubjectAccessReview {}
+impl Printed for SelfSubjectReview {}
+impl Printed for SelfSubjectRulesReview {}
+impl Printed for SubjectAccessReview {}
+impl Printed for TokenReview {}
 
 const COLUMNS: &[Column] = &[
     NAME,

@@ -1,0 +1,14 @@
+//! Questions about identities and permissions. They are answered, never stored, so they have no rules of their own here.
+
+use crate::Kind;
+use k8s_openapi::api::{
+    authentication::v1::{SelfSubjectReview, TokenReview},
+    authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
+};
+
+impl Kind for LocalSubjectAccessReview {}
+impl Kind for SelfSubjectAccessReview {}
+impl Kind for SelfSubjectReview {}
+impl Kind for SelfSubjectRulesReview {}
+impl Kind for SubjectAccessReview {}
+impl Kind for TokenReview {}

@@ -1,0 +1,157 @@
+//! Who asks, and for what. Whether they may is decided by the registry's policy.
+
+mod account_tokens;
+mod attributes;
+pub mod impersonation;
+mod token_file;
+
+pub use account_tokens::{AccountTokens, BadKey, Bound, Claims, Reference};
+pub use attributes::{Asked, resource_verb};
+pub use berth_rbac::{MASTERS, User};
+pub use token_file::{TokenFileError, parse_token_file};
+
+use berth_registry::{GetOptions, Registry, Target, resource};
+use hyper::{
+    HeaderMap,
+    header::{AUTHORIZATION, HeaderValue},
+};
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Key of the extra that tells by which credential a user came.
+pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// What a connection's client certificate says.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// There is none.
+    Nobody,
+    /// It is good.
+    Known {
+        /// Whom it names.
+        user: Arc<User>,
+        /// When it ends.
+        until: Timestamp,
+    },
+    /// There is one that does not count: expired, or of somebody else's authority.
+    Untrusted,
+}
+
+/// The request proves no identity, and pretended to have one, or must have one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unauthorized;
+
+/// Whether requests without any credential are somebody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Anonymous {
+    /// They are `system:anonymous`.
+    #[default]
+    Allowed,
+    /// They are refused.
+    Refused,
+}
+
+/// Finds out who asks. Another way to prove an identity is another arm of [`Authenticator::authenticate`].
+#[derive(Debug)]
+pub struct Authenticator {
+    /// By digest: how long a look-up takes tells nothing about the tokens.
+    tokens: BTreeMap<[u8; 32], Arc<User>>,
+    account_tokens: AccountTokens,
+    anonymous: Option<Arc<User>>,
+}
+
+/// Whose token it is, and for which of the audiences that were asked for it counts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The user.
+    pub user: Arc<User>,
+    /// Never empty.
+    pub audiences: Vec<String>,
+}
+
+impl Authenticator {
+    /// Knows these bearer tokens, and those of service accounts.
+    #[must_use]
+    pub fn new(tokens: impl IntoIterator<Item = (String, User)>, account_tokens: AccountTokens, anonymous: Anonymous) -> Self {
+        Self {
+            tokens: tokens.into_iter().map(|(token, user)| (Sha256::digest(token).into(), Arc::new(user))).collect(),
+            account_tokens,
+            anonymous: (anonymous == Anonymous::Allowed).then(|| Arc::new(User::anonymous())),
+        }
+    }
+
+    /// Signs and checks tokens of service accounts.
+    #[must_use]
+    pub fn account_tokens(&self) -> &AccountTokens {
+        &self.account_tokens
+    }
+
+    /// The user behind a request: by certificate, else by token, else nobody in particular.
+    ///
+    /// # Errors
+    /// A token or a certificate that does not count, and nothing else that does.
+    pub async fn authenticate(&self, registry: &Registry, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, Unauthorized> {
+        match (peer, bearer_token(headers)) {
+            (Peer::Known { user, until }, _) if Timestamp::now() < *until => Ok(user.clone()),
+            (_, Some(token)) => {
+                let own = [self.account_tokens.issuer().to_owned()];
+                self.holder(registry, token, &own).await.map(|holder| holder.user).ok_or(Unauthorized)
+            }
+            (Peer::Nobody, None) => self.anonymous.clone().ok_or(Unauthorized),
+            (Peer::Known { .. } | Peer::Untrusted, None) => Err(Unauthorized),
+        }
+    }
+
+    /// Whose token this is, for one of these audiences. A service account that is gone has no tokens any more.
+    pub async fn holder(&self, registry: &Registry, token: &[u8], audiences: &[String]) -> Option<Holder> {
+        let own = self.account_tokens.issuer();
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        if let Some(user) = self.tokens.get(&digest) {
+            return audiences
+                .iter()
+                .any(|audience| audience == own)
+                .then(|| Holder { user: user.clone(), audiences: vec![own.to_owned()] });
+        }
+        let claims = self.account_tokens.verify(token, Timestamp::now())?;
+        let audiences: Vec<String> = audiences.iter().filter(|audience| claims.aud.contains(audience)).cloned().collect();
+        if audiences.is_empty() || !still_holds(registry, &claims.kubernetes).await {
+            return None;
+        }
+        Some(Holder { user: Arc::new(claims.user()), audiences })
+    }
+}
+
+/// Whether the account, and what the token is bound to, are still the ones that they were.
+async fn still_holds(registry: &Registry, bound: &Bound) -> bool {
+    let namespace = Some(bound.namespace.as_str());
+    let mut all = vec![("serviceaccounts", namespace, Some(&bound.serviceaccount))];
+    all.push(("pods", namespace, bound.pod.as_ref()));
+    all.push(("secrets", namespace, bound.secret.as_ref()));
+    if bound.pod.is_none() {
+        all.push(("nodes", None, bound.node.as_ref()));
+    }
+    for (plural, namespace, reference) in all {
+        let Some(reference) = reference else { continue };
+        if !is_there(registry, plural, namespace, reference).await {
+            return false;
+        }
+    }
+    true
+}
+
+async fn is_there(registry: &Registry, plural: &str, namespace: Option<&str>, reference: &Reference) -> bool {
+    let Some(resource) = resource::by_name("", plural) else { return false };
+    let target = Target { resource, namespace: namespace.map(ToOwned::to_owned), name: reference.name.clone(), subresource: None };
+    let Ok(found) = registry.get(&target, &GetOptions::default()).await else { return false };
+    match found {
+        berth_registry::Current::Stored(entry) => *entry.header.uid == *reference.uid,
+        berth_registry::Current::Made(object) => object["metadata"]["uid"].as_str() == Some(&reference.uid),
+    }
+}
+
+fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)?;
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    (scheme.eq_ignore_ascii_case(b"Bearer ") && !token.trim_ascii().is_empty()).then(|| token.trim_ascii())
+}
