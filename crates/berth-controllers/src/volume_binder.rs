@@ -170,7 +170,8 @@ impl VolumeBinder {
         if !claim.volume_name.is_empty() {
             return Volumes { named: known.get(&ObjectKey::new("", &claim.volume_name)), ..Volumes::default() };
         }
-        let reserved = known.index().reserved(&claim.key()).filter(|volume| volume.is_for(claim));
+        let key = claim.key();
+        let reserved = known.index().reserved(&key).filter(|volume| volume.is_for(claim));
         Volumes { named: None, reserved: reserved.cloned().collect(), free: known.index().free(class_of(claim)).cloned().collect() }
     }
 

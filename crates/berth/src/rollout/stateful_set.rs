@@ -101,6 +101,8 @@ fn waits(
     claims: &[Arc<ClaimView>],
     now: Timestamp,
 ) -> Vec<Wait> {
+    let claim_named = |name: &str| claims.iter().find(|claim| claim.meta.name == name).cloned();
+    let slots = roster.slots().map(|(ordinal, _)| ordinal);
     let is_own = |revision: &&Arc<RevisionView>| revision.meta.controller().is_none_or(|owner| owner.uid == set.meta.uid);
     let plan = stateful_set::plan(&State {
         set,
@@ -109,7 +111,8 @@ fn waits(
         roster,
         orphans: Vec::new(),
         is_pod_there: &|name| pods.iter().any(|pod| pod.meta.name == name),
-        claim_named: &|name| claims.iter().find(|claim| claim.meta.name == name).cloned(),
+        claim_named: &claim_named,
+        claims_in_doubt: &stateful_set::claims_in_doubt(set, roster, &claim_named, slots),
         gates: &FeatureGates::default(),
         now,
     });
