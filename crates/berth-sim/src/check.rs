@@ -1,8 +1,9 @@
 //! What must hold after every change of the store.
 
 mod deployment;
+mod stateful_set;
 
-use crate::facts::{Deployment, Pod, ReplicaSet};
+use crate::facts::{Deployment, Pod, ReplicaSet, StatefulSet};
 use berth_api::FeatureGates;
 use berth_store::env::Timestamp;
 use serde::de::DeserializeOwned;
@@ -34,6 +35,9 @@ pub struct Checker {
     pods: BTreeMap<Uid, BTreeMap<Uid, Pod>>,
     sets: BTreeMap<Uid, ReplicaSet>,
     deployments: BTreeMap<Uid, Deployment>,
+    stateful_sets: BTreeMap<Uid, stateful_set::Tracked>,
+    /// Pods that their node has stopped and let go of.
+    let_go: BTreeSet<Uid>,
     /// Also of sets that are gone.
     deployment_of_set: BTreeMap<Uid, Uid>,
     deployment_bounds: BTreeMap<Uid, deployment::Bounds>,
@@ -75,6 +79,8 @@ impl Checker {
             "core/pods" => self.take_in_pod(decode(changed), changed.presence, now),
             "apps/replicasets" => self.take_in_set(decode(changed), changed.presence, now),
             "apps/deployments" => self.take_in_deployment(decode(changed), changed.presence, now),
+            "apps/statefulsets" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence)),
+            "core/persistentvolumeclaims" if changed.presence == Presence::Gone => violated("a claim is deleted, and every set retains its".to_owned()),
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
     }
@@ -83,6 +89,11 @@ impl Checker {
     pub fn delete_by_hand(&mut self, pod: &str) {
         let uid = self.all_pods().find(|known| known.metadata.name == pod && known.is_live()).map(|known| known.metadata.uid.clone());
         self.deleted_by_others.extend(uid);
+    }
+
+    /// A node has stopped this pod, and is about to remove it.
+    pub fn let_go(&mut self, pod: String) {
+        self.let_go.insert(pod);
     }
 
     /// From now on the controllers have these gates.
@@ -126,6 +137,13 @@ impl Checker {
         let deployment = self.deployment_of_set.get(&set).cloned();
         if let Some(deployment) = deployment.as_ref().filter(|_| self.is_loss(before.as_ref(), &pod, presence)) {
             self.promise_nothing(deployment);
+        }
+        if self.is_loss(before.as_ref(), &pod, presence) || pod.is_finished() {
+            self.note_loss(&set, now);
+        }
+        match presence {
+            Presence::There => self.check_member(before.as_ref(), &pod, now)?,
+            Presence::Gone => self.check_stopped(&pod)?,
         }
         if presence == Presence::There {
             self.check_place(before.as_ref(), &pod)?;
@@ -192,6 +210,15 @@ impl Checker {
             Some(other) => violated(format!("pods {} and {} both have the address {}", metadata.name, other.metadata.name, status.pod_ip)),
             None => Ok(()),
         }
+    }
+
+    /// A pod whose containers run is removed by nobody but its node: another of its name could come while they still run.
+    fn check_stopped(&self, pod: &Pod) -> Result<(), Violation> {
+        let may_run = !pod.spec.node_name.is_empty() && !pod.is_finished();
+        if may_run && !self.let_go.contains(&pod.metadata.uid) && !self.deleted_by_others.contains(&pod.metadata.uid) {
+            return violated(format!("pod {} is removed while it may still run on {}", pod.metadata.name, pod.spec.node_name));
+        }
+        Ok(())
     }
 
     /// No pod is created beyond what a set asks for.

@@ -1,8 +1,12 @@
 //! What the checks read of objects: their own reading of the wire form, apart from the controllers' views.
 
+mod stateful_set;
+
+pub(crate) use stateful_set::{StatefulSet, StatefulSetSpec};
+
 use berth_store::env::Timestamp;
 use serde::Deserialize;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -11,6 +15,8 @@ pub(crate) struct Metadata {
     pub(crate) uid: String,
     pub(crate) generation: i64,
     pub(crate) deletion_timestamp: Option<Timestamp>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
     owner_references: Vec<OwnerReference>,
 }
 
@@ -75,6 +81,16 @@ impl Pod {
         self.status.conditions.iter().any(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True")
     }
 
+    /// Its number in a StatefulSet.
+    pub(crate) fn ordinal(&self) -> Option<i64> {
+        self.metadata.name.rsplit_once('-')?.1.parse().ok()
+    }
+
+    /// The revision of a StatefulSet that it was made from; empty without one.
+    pub(crate) fn revision(&self) -> &str {
+        self.metadata.labels.get("controller-revision-hash").map_or("", String::as_str)
+    }
+
     /// Was asked to go, and still holds its place.
     pub(crate) fn is_terminating(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_some()
@@ -91,7 +107,7 @@ impl fmt::Display for Pod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.metadata.deletion_timestamp.is_some() { " terminating" } else { "" };
         let ready = if self.is_available(0, Timestamp::MAX) { " ready" } else { "" };
-        write!(f, "{}{state}{ready} node={} ip={}", self.status.phase, self.spec.node_name, self.status.pod_ip)
+        write!(f, "{}{state}{ready} node={} ip={} {}", self.status.phase, self.spec.node_name, self.status.pod_ip, self.revision())
     }
 }
 
@@ -173,16 +189,16 @@ struct RollingUpdate {
     max_unavailable: Amount,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
-enum Amount {
+pub(crate) enum Amount {
     Pods(i64),
     Percent(String),
 }
 
 impl Amount {
     /// In hundredths of a pod.
-    fn hundredths(&self, replicas: i64) -> i64 {
+    pub(crate) fn hundredths(&self, replicas: i64) -> i64 {
         match self {
             Self::Pods(pods) => pods * 100,
             Self::Percent(text) => text.trim_end_matches('%').parse::<i64>().expect("the API server has validated it") * replicas,

@@ -172,11 +172,16 @@ impl Writes {
     }
 }
 
+/// Uids of pods that were removed without waiting for anybody. Cheap to clone.
+pub type Removed = Arc<Mutex<Vec<String>>>;
+
 /// A [`Cluster`] at the other end of a [`Network`], as one process has it.
 pub struct SimCluster {
     api: Arc<dyn Cluster>,
     network: Network,
     writes: Writes,
+    /// Uids of the pods that this process removes at once.
+    removed: Removed,
     /// The process has crashed: it does nothing more, and learns nothing of what it did last.
     crashed: AtomicBool,
 }
@@ -185,7 +190,13 @@ impl SimCluster {
     /// A new process's way to `api`; what it writes is counted in `writes`.
     #[must_use]
     pub fn new(api: Arc<dyn Cluster>, network: Network, writes: Writes) -> Self {
-        Self { api, network, writes, crashed: AtomicBool::new(false) }
+        Self { api, network, writes, removed: Removed::default(), crashed: AtomicBool::new(false) }
+    }
+
+    /// Notes in `removed` what this process removes at once.
+    #[must_use]
+    pub fn noting(self, removed: Removed) -> Self {
+        Self { removed, ..self }
     }
 
     async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
@@ -263,8 +274,13 @@ impl Cluster for SimCluster {
     }
 
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let name = name.clone();
-        async move { self.write(name.resource, async { self.api.delete(&name, options).await }).await }.boxed()
+        let (name, resource) = (name.clone(), name.resource);
+        let uid = options.precondition.uid.clone().filter(|_| options.grace_period_seconds == Some(0));
+        let delete = async move {
+            lock(&self.removed).extend(uid);
+            self.api.delete(&name, options).await
+        };
+        async move { self.write(resource, delete).await }.boxed()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     check::{Changed, Checker, Presence},
     executor::{Executor, Order, Process, Step},
     lock,
-    network::{Crash, Faults, Network, SimCluster, Writes},
+    network::{Crash, Faults, Network, Removed, SimCluster, Writes},
     rng::{Purpose, SeededRng},
     seeds::SEED_VARIABLE,
     store::SimStore,
@@ -99,6 +99,8 @@ pub struct World {
     network: Network,
     /// The controllers', over all their lives.
     writes: Writes,
+    /// What the nodes let go of, before the store shows it.
+    let_go: Removed,
     gates: Gates,
     store: Arc<SimStore>,
     /// When watchers of quiet resources hear of the store's progress, if there was any.
@@ -135,6 +137,7 @@ impl World {
             network: Network::new(seed, clock, options.faults),
             api: Arc::new(LocalCluster::new(registry.clone(), env)),
             writes: Writes::default(),
+            let_go: Removed::default(),
             executor,
             names,
             gates,
@@ -165,7 +168,9 @@ impl World {
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&self.names);
         let env = Env { clock: Arc::new(self.executor.clone()), rng, spawner: Arc::new(process) };
         let writes = if part == Part::Controllers { self.writes.clone() } else { Writes::default() };
-        let cluster: Arc<dyn Cluster> = Arc::new(SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes));
+        let removed = if part == Part::Nodes { Arc::clone(&self.let_go) } else { Removed::default() };
+        let cluster = SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes).noting(removed);
+        let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
         let events = |component| Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), component);
         match part {
@@ -339,6 +344,8 @@ impl World {
 
     /// Takes in what the last step changed in the store.
     fn observe(&mut self) {
+        let let_go = std::mem::take(&mut *lock(&self.let_go));
+        let_go.into_iter().for_each(|pod| self.checker.let_go(pod));
         while let Some(Some(item)) = self.changes.next().now_or_never() {
             match item {
                 Ok(WatchItem::Event(event)) => self.take_in(&event),

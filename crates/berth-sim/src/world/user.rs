@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
 const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
 
 impl World {
@@ -28,6 +29,14 @@ impl World {
     /// If the API refuses it.
     pub fn patch_deployment(&mut self, name: &str, patch: Value) {
         self.patch(DEPLOYMENTS, name, patch);
+    }
+
+    /// Patches a StatefulSet (JSON merge patch).
+    ///
+    /// # Panics
+    /// If the API refuses it.
+    pub fn patch_stateful_set(&mut self, name: &str, patch: Value) {
+        self.patch(STATEFUL_SETS, name, patch);
     }
 
     /// Patches an object (JSON merge patch).

@@ -1,0 +1,161 @@
+//! The order in which a StatefulSet's pods come and go, and what may run beside what.
+
+use super::{Checker, Presence, Violation, violated};
+use crate::facts::{Pod, StatefulSet, StatefulSetSpec};
+use berth_store::env::Timestamp;
+use jiff::SignedDuration;
+
+/// For how long after a loss the controller may still act on what was before: the longest stall of a watch, and the way there and back.
+const STALENESS_MAX: SignedDuration = SignedDuration::from_secs(10);
+
+/// A StatefulSet, and what its controller may take it for.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    newest: StatefulSet,
+    /// The specs that its controller may act on: those since the one that it was last seen to have observed.
+    specs: Vec<StatefulSetSpec>,
+    /// When pods were last lost by no controller's doing.
+    lost_at: Option<Timestamp>,
+}
+
+impl Tracked {
+    /// The spec, where no other can be acted on.
+    fn settled(&self) -> Option<&StatefulSetSpec> {
+        if let [only] = &self.specs[..] { Some(only) } else { None }
+    }
+
+    fn is_undisturbed(&self, now: Timestamp) -> bool {
+        self.lost_at.is_none_or(|at| now.duration_since(at) > STALENESS_MAX)
+    }
+}
+
+impl Checker {
+    pub(super) fn take_in_stateful_set(&mut self, set: StatefulSet, presence: Presence) -> String {
+        let (text, uid) = (set.to_string(), set.metadata.uid.clone());
+        if presence == Presence::Gone {
+            self.stateful_sets.remove(&uid);
+            return text;
+        }
+        let known = self.stateful_sets.remove(&uid);
+        let (mut specs, lost_at) = known.map_or((Vec::new(), None), |known| (known.specs, known.lost_at));
+        if set.status.observed_generation == set.metadata.generation {
+            specs.clear();
+        }
+        if specs.last() != Some(&set.spec) {
+            specs.push(set.spec.clone());
+        }
+        self.stateful_sets.insert(uid, Tracked { newest: set, specs, lost_at });
+        text
+    }
+
+    /// Pods of this set were lost by no controller's doing.
+    pub(super) fn note_loss(&mut self, set: &str, now: Timestamp) {
+        if let Some(set) = self.stateful_sets.get_mut(set) {
+            set.lost_at = Some(now);
+        }
+    }
+
+    /// A member of a set has changed; `pod` is not among the known ones, and its former version neither.
+    pub(super) fn check_member(&self, before: Option<&Pod>, pod: &Pod, now: Timestamp) -> Result<(), Violation> {
+        let Some(set) = self.stateful_sets.get(pod.metadata.controller()) else { return Ok(()) };
+        let Some(ordinal) = pod.ordinal() else { return Ok(()) };
+        match before {
+            None => self.check_creation(set, pod, ordinal, now),
+            Some(before) if before.is_live() && pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid) => {
+                self.check_deletion(set, before, ordinal, now)
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check_creation(&self, set: &Tracked, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
+        let name = &pod.metadata.name;
+        if !set.specs.iter().any(|spec| spec.wanted().contains(&ordinal)) {
+            return violated(format!("pod {name} is created, and its number is not wanted"));
+        }
+        let Some(spec) = set.settled() else { return Ok(()) };
+        if spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy") {
+            if let Some(other) = self.members(pod).find(|other| other.revision() != pod.revision()) {
+                return violated(format!("pod {name} is created while {} of another revision is there", other.metadata.name));
+            }
+        }
+        let status = &set.newest.status;
+        let is_kept = spec.update_from().is_some_and(|from| ordinal < from) && spec.update_strategy.type_ == "RollingUpdate";
+        if is_kept && pod.revision() == status.update_revision && status.current_revision != status.update_revision {
+            return violated(format!("pod {name} is below the partition and gets the update revision"));
+        }
+        if spec.is_ordered() && set.is_undisturbed(now) {
+            return self.check_predecessors(spec, pod, ordinal, now);
+        }
+        Ok(())
+    }
+
+    fn check_predecessors(&self, spec: &StatefulSetSpec, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
+        match (spec.wanted().start..ordinal).find(|lower| !self.is_available(spec, pod, *lower, now)) {
+            Some(lower) => violated(format!("pod {} is created before number {lower} is available", pod.metadata.name)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_deletion(&self, set: &Tracked, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
+        let Some(spec) = set.settled() else { return Ok(()) };
+        let (name, update) = (&pod.metadata.name, &set.newest.status.update_revision);
+        let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy");
+        let is_old = pod.revision() != update;
+        if recreates && is_old {
+            return Ok(());
+        }
+        if !spec.wanted().contains(&ordinal) {
+            return self.check_condemned(spec, pod, ordinal);
+        }
+        if !is_old {
+            return violated(format!("pod {name} is of the update revision and is deleted"));
+        }
+        if spec.update_strategy.type_ == "OnDelete" {
+            return violated(format!("pod {name} is deleted, and the strategy is OnDelete"));
+        }
+        if spec.update_from().is_some_and(|from| ordinal < from) {
+            return violated(format!("pod {name} is below the partition and is deleted"));
+        }
+        let is_repair = set.newest.is_repaired() && !pod.is_available(0, now);
+        if is_repair || !set.is_undisturbed(now) {
+            return Ok(());
+        }
+        self.check_budget(spec, pod, ordinal, now)
+    }
+
+    /// Pods that are no longer wanted go one at a time, highest number first, where order is asked for.
+    fn check_condemned(&self, spec: &StatefulSetSpec, pod: &Pod, ordinal: i64) -> Result<(), Violation> {
+        let is_before = |other: &&Pod| other.ordinal().is_some_and(|higher| higher > ordinal && !spec.wanted().contains(&higher));
+        match self.members(pod).filter(|_| spec.is_ordered()).find(is_before) {
+            Some(higher) => violated(format!("pod {} is deleted before {}", pod.metadata.name, higher.metadata.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// A rolling update makes no more pods unavailable than it may.
+    fn check_budget(&self, spec: &StatefulSetSpec, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
+        let name = &pod.metadata.name;
+        let is_unavailable = |number: &i64| !self.is_available(spec, pod, *number, now);
+        if !self.gates.enabled("MaxUnavailableStatefulSet") {
+            return match (ordinal + 1..spec.wanted().end).find(is_unavailable) {
+                Some(higher) => violated(format!("pod {name} is deleted for the update before number {higher} is available")),
+                None => Ok(()),
+            };
+        }
+        let others = spec.wanted().filter(|number| *number != ordinal).filter(is_unavailable).count();
+        if i64::try_from(others).is_ok_and(|others| others < spec.max_unavailable()) {
+            return Ok(());
+        }
+        violated(format!("pod {name} is deleted for the update while {others} others are not available"))
+    }
+
+    /// The other pods of a pod's set.
+    fn members(&self, pod: &Pod) -> impl Iterator<Item = &Pod> {
+        self.pods_of(pod.metadata.controller()).filter(|other| other.metadata.uid != pod.metadata.uid)
+    }
+
+    fn is_available(&self, spec: &StatefulSetSpec, of: &Pod, ordinal: i64, now: Timestamp) -> bool {
+        self.members(of).any(|other| other.ordinal() == Some(ordinal) && other.is_available(spec.min_ready_seconds, now))
+    }
+}

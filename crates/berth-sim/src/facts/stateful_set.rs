@@ -1,0 +1,95 @@
+//! What the checks read of a StatefulSet.
+
+use super::{Amount, Metadata};
+use serde::Deserialize;
+use std::{fmt, ops::Range};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StatefulSet {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: StatefulSetSpec,
+    pub(crate) status: StatefulSetStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StatefulSetSpec {
+    pub(crate) replicas: i64,
+    pub(crate) min_ready_seconds: i64,
+    pub(crate) pod_management_policy: String,
+    pub(crate) update_strategy: UpdateStrategy,
+    ordinals: Ordinals,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct UpdateStrategy {
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    rolling_update: Option<Rolling>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+struct Rolling {
+    partition: i64,
+    max_unavailable: Option<Amount>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+struct Ordinals {
+    start: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StatefulSetStatus {
+    pub(crate) observed_generation: i64,
+    pub(crate) replicas: i64,
+    pub(crate) ready_replicas: i64,
+    pub(crate) updated_replicas: i64,
+    pub(crate) current_revision: String,
+    pub(crate) update_revision: String,
+}
+
+impl StatefulSetSpec {
+    /// The numbers that are wanted.
+    pub(crate) fn wanted(&self) -> Range<i64> {
+        self.ordinals.start..self.ordinals.start + self.replicas
+    }
+
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.pod_management_policy == "OrderedReady"
+    }
+
+    /// The lowest number that a rolling update changes; `None` without a block that could say so.
+    pub(crate) fn update_from(&self) -> Option<i64> {
+        self.update_strategy.rolling_update.as_ref().map(|rolling| self.ordinals.start + rolling.partition)
+    }
+
+    /// How many pods a rolling update may make unavailable.
+    pub(crate) fn max_unavailable(&self) -> i64 {
+        let amount = self.update_strategy.rolling_update.as_ref().and_then(|rolling| rolling.max_unavailable.as_ref());
+        amount.map_or(1, |amount| amount.hundredths(self.replicas) / 100).max(1)
+    }
+}
+
+impl StatefulSet {
+    /// Whether it asks for the repair of broken rollouts.
+    pub(crate) fn is_repaired(&self) -> bool {
+        self.metadata.annotations.get("berth.dev/repair").is_some_and(|text| text == "Revision")
+    }
+}
+
+impl fmt::Display for StatefulSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StatefulSetStatus { observed_generation, replicas, ready_replicas, updated_replicas, current_revision, update_revision } = &self.status;
+        let StatefulSetSpec { pod_management_policy, update_strategy, .. } = &self.spec;
+        write!(f, "generation={} wanted={:?} {pod_management_policy} ", self.metadata.generation, self.spec.wanted())?;
+        write!(f, "{} from={:?} ", update_strategy.type_, self.spec.update_from())?;
+        write!(f, "status: observed={observed_generation} replicas={replicas} ready={ready_replicas} updated={updated_replicas} ")?;
+        write!(f, "current={current_revision} update={update_revision}")
+    }
+}
