@@ -13,6 +13,7 @@
 //! with the seed that replays it.
 
 pub mod check;
+pub mod crashes;
 pub mod executor;
 mod facts;
 pub mod network;

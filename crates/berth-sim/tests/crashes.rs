@@ -2,7 +2,12 @@
 //! (kubernetes#44734). The limits are checked after every change of the store.
 
 use berth_node::Latencies;
-use berth_sim::{Options, World, executor::Order, network::Crash};
+use berth_sim::{
+    Options, World,
+    crashes::{self, End},
+    executor::Order,
+    network::Crash,
+};
 use serde_json::{Value, json};
 use std::{fmt::Write as _, time::Duration};
 
@@ -10,8 +15,6 @@ use std::{fmt::Write as _, time::Duration};
 const LONGEST: Duration = Duration::from_secs(600);
 /// For the controllers to do what can be done at once, however often they crash; shorter than any pod here takes to go.
 const AT_ONCE: Duration = Duration::from_secs(5);
-/// Runs only this crash of a scenario: the number of a write, or `each`.
-const CRASH_VARIABLE: &str = "BERTH_SIM_CRASH";
 
 /// What happens in one scenario.
 struct Scenario {
@@ -50,28 +53,8 @@ fn stopping_after(mut deployment: Value, seconds: u32) -> Value {
     deployment
 }
 
-/// Runs the scenario without a crash, then with one after each of its writes, then with one after every write; all must end the same.
 fn check(scenario: &Scenario) {
-    let wanted = run(scenario, Crash::Never);
-    let crashes = match std::env::var(CRASH_VARIABLE) {
-        Ok(text) if text == "each" => vec![Crash::AfterEach],
-        Ok(text) => vec![Crash::After(text.parse().expect("the number of a write, or each"))],
-        Err(_) => (1..=wanted.writes).map(Crash::After).chain([Crash::AfterEach]).collect(),
-    };
-    for crash in crashes {
-        let how = match crash {
-            Crash::After(write) => write.to_string(),
-            Crash::Never | Crash::AfterEach => "each".to_owned(),
-        };
-        let replay = format!("replay: {CRASH_VARIABLE}={how} cargo test -p berth-sim --test crashes {}", scenario.name);
-        let found = std::panic::catch_unwind(|| run(scenario, crash)).unwrap_or_else(|_| panic!("{}, {crash:?}\n{replay}", scenario.name));
-        assert_eq!(found.state, wanted.state, "{}, {crash:?} of {}\n{replay}", scenario.name, wanted.writes);
-    }
-}
-
-struct End {
-    state: String,
-    writes: u64,
+    crashes::check(scenario.name, |crash| run(scenario, crash));
 }
 
 fn run(scenario: &Scenario, crash: Crash) -> End {

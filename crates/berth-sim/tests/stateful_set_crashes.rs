@@ -1,0 +1,174 @@
+//! StatefulSet controllers that are killed after any write, and start anew, bring about what they would have brought about without that. Order,
+//! revisions and partition are checked after every change of the store.
+
+use berth_node::Latencies;
+use berth_sim::{
+    Options, World,
+    crashes::{self, End},
+    executor::Order,
+    network::Crash,
+};
+use serde_json::{Value, json};
+use std::{fmt::Write as _, time::Duration};
+
+/// Longer than any scenario here needs to become quiet.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// What happens in one scenario.
+struct Scenario {
+    name: &'static str,
+    /// The set `db` as it is created; all is quiet before anything else happens.
+    set: Value,
+    /// What its user does then. The controllers may crash from here on.
+    script: fn(&mut World),
+}
+
+fn set(replicas: u32, management: &str, strategy: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "db",
+            "podManagementPolicy": management,
+            "updateStrategy": strategy,
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": {
+                "metadata": {"labels": {"app": "db"}},
+                "spec": {"containers": [{"name": "main", "image": "main:1"}]},
+            },
+        },
+    })
+}
+
+fn with_claims(mut set: Value) -> Value {
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+    set
+}
+
+fn broken(mut set: Value) -> Value {
+    set["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/fails": "ImagePullBackOff"});
+    set
+}
+
+fn rolling(partition: u32) -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}})
+}
+
+fn recreate() -> Value {
+    json!({"type": "Recreate"})
+}
+
+fn check(scenario: &Scenario) {
+    crashes::check(scenario.name, |crash| run(scenario, crash));
+}
+
+fn run(scenario: &Scenario, crash: Crash) -> End {
+    let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+    let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+    world.create(&scenario.set);
+    world.run_for(QUIET);
+    world.crash_controllers(crash);
+    (scenario.script)(&mut world);
+    world.run_for(QUIET);
+    End { writes: world.controller_writes(), state: state(&world) }
+}
+
+fn patch(world: &mut World, spec: &Value) {
+    world.patch_stateful_set("db", json!({"spec": spec}));
+}
+
+fn update(world: &mut World) {
+    let template = json!({
+        "metadata": {"annotations": {"sim.berth.dev/fails": null}},
+        "spec": {"containers": [{"name": "main", "image": "main:2"}]},
+    });
+    patch(world, &json!({"template": template}));
+}
+
+/// What must not depend on crashes: all but uids, versions and times.
+fn state(world: &World) -> String {
+    let mut text = String::new();
+    let status = &world.object("statefulsets", "db")["status"];
+    for field in ["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas", "currentRevision", "updateRevision"] {
+        write!(text, "{field}={} ", status[field]).expect("memory");
+    }
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions: Vec<_> = conditions.iter().map(|c| format!("\n{} {} {}", c["type"], c["status"], c["reason"])).collect();
+    conditions.sort();
+    text.push_str(&conditions.concat());
+    for (name, pod) in world.objects("pods") {
+        let image = &pod["spec"]["containers"][0]["image"];
+        write!(text, "\n{name}: {image} {} {}", pod["metadata"]["labels"], pod["status"]["phase"]).expect("memory");
+    }
+    for (name, revision) in world.objects("controllerrevisions") {
+        write!(text, "\nrevision {name}: {}", revision["revision"]).expect("memory");
+    }
+    for (name, claim) in world.objects("persistentvolumeclaims") {
+        write!(text, "\nclaim {name}: {} {}", claim["metadata"]["ownerReferences"], claim["status"]["phase"]).expect("memory");
+    }
+    text
+}
+
+#[test]
+fn an_ordered_rolling_update() {
+    check(&Scenario { name: "an_ordered_rolling_update", set: set(3, "OrderedReady", &rolling(0)), script: update });
+}
+
+#[test]
+fn a_partitioned_update() {
+    check(&Scenario {
+        name: "a_partitioned_update",
+        set: set(3, "Parallel", &rolling(2)),
+        script: |world| {
+            update(world);
+            world.run_for(QUIET);
+            patch(world, &json!({"updateStrategy": rolling(0)}));
+        },
+    });
+}
+
+#[test]
+fn a_broken_set_that_is_recreated() {
+    check(&Scenario {
+        name: "a_broken_set_that_is_recreated",
+        set: broken(set(3, "Parallel", &recreate())),
+        script: update,
+    });
+}
+
+#[test]
+fn an_ordered_recreation_with_claims() {
+    check(&Scenario {
+        name: "an_ordered_recreation_with_claims",
+        set: with_claims(set(2, "OrderedReady", &recreate())),
+        script: update,
+    });
+}
+
+#[test]
+fn a_broken_set_that_is_repaired() {
+    check(&Scenario {
+        name: "a_broken_set_that_is_repaired",
+        set: broken(set(2, "OrderedReady", &json!({"type": "RollingUpdate"}))),
+        script: |world| {
+            world.patch_stateful_set("db", json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
+            update(world);
+        },
+    });
+}
+
+#[test]
+fn a_set_that_grows_with_its_claims_moves_and_shrinks() {
+    check(&Scenario {
+        name: "a_set_that_grows_with_its_claims_moves_and_shrinks",
+        set: with_claims(set(1, "OrderedReady", &rolling(0))),
+        script: |world| {
+            patch(world, &json!({"replicas": 3}));
+            world.run_for(QUIET);
+            patch(world, &json!({"ordinals": {"start": 1}}));
+            world.run_for(QUIET);
+            patch(world, &json!({"replicas": 1}));
+        },
+    });
+}
