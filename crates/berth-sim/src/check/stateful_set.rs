@@ -143,6 +143,10 @@ impl Checker {
                 None => Ok(()),
             };
         }
+        // What is not available already costs nothing where order does not matter (kubernetes#137409).
+        if !spec.is_ordered() && !pod.is_available(spec.min_ready_seconds, now) {
+            return Ok(());
+        }
         let others = spec.wanted().filter(|number| *number != ordinal).filter(is_unavailable).count();
         if i64::try_from(others).is_ok_and(|others| others < spec.max_unavailable()) {
             return Ok(());
