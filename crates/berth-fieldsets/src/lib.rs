@@ -38,5 +38,5 @@ pub use managers::{DecodeError, ManagerId, Managers, Operation, Owned};
 pub use path::{Literal, Path, PathElement};
 pub use schema::{FieldType, ListKind, ListType, MapKind, MapType, Root, ScalarKind, Schema, Type, TypeId};
 pub use set::{Set, SetError};
-pub use update::{Update, Writer, update};
+pub use update::{Update, Writer, update, update_entries};
 pub use validate::{Fault, Faults};

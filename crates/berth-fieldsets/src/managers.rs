@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntr
 use std::collections::BTreeMap;
 
 /// How many entries of updates are kept apart; the oldest beyond go into one.
-const UPDATERS_MAX: usize = 10;
+pub(crate) const UPDATERS_MAX: usize = 10;
 /// The manager of the entry that old updates are put into.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 const FIELDS_TYPE: &str = "FieldsV1";
@@ -94,10 +94,9 @@ impl Managers {
     /// `metadata.managedFields`, in upstream's order.
     #[must_use]
     pub fn encode(&self) -> Vec<ManagedFieldsEntry> {
-        let seconds = |owned: &Owned| owned.time.as_ref().map_or(0, |time| time.0.as_second());
-        let mut sorted: Vec<(&ManagerId, &Owned)> = self.0.iter().collect();
-        sorted.sort_by_key(|(id, owned)| (id.operation, seconds(owned), &id.name, &owned.api_version, &id.subresource));
-        sorted.into_iter().map(|(id, owned)| encode(id, owned)).collect()
+        let mut entries: Vec<ManagedFieldsEntry> = self.0.iter().map(|(id, owned)| encode(id, owned)).collect();
+        sort(&mut entries);
+        entries
     }
 
     /// Whether nobody owns anything.
@@ -167,6 +166,16 @@ impl Managers {
         }
         self.0.insert(ancient, newer);
     }
+}
+
+/// Puts entries into upstream's order.
+pub(crate) fn sort(entries: &mut [ManagedFieldsEntry]) {
+    entries.sort_by(|a, b| a.operation.cmp(&b.operation).then_with(|| rank(a).cmp(&rank(b))));
+}
+
+fn rank(entry: &ManagedFieldsEntry) -> (i64, &Option<String>, &Option<String>, &Option<String>) {
+    let seconds = entry.time.as_ref().map_or(0, |time| time.0.as_second());
+    (seconds, &entry.manager, &entry.api_version, &entry.subresource)
 }
 
 fn decode(index: usize, entry: &ManagedFieldsEntry) -> Result<(ManagerId, Owned), DecodeError> {

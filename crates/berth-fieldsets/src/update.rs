@@ -1,7 +1,10 @@
 //! Ownership after a change that is no apply.
 
-use crate::{ManagerId, Managers, Operation, Owned, Path, PathElement, Root, Set};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use crate::{
+    ManagerId, Managers, Operation, Owned, Path, PathElement, Root, Set,
+    managers::{UPDATERS_MAX, sort},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use serde_json::Value;
 use std::sync::OnceLock;
 
@@ -43,17 +46,66 @@ pub struct Update<'a> {
     pub now: Option<&'a Time>,
 }
 
+/// What a change does to ownership.
+struct Moved {
+    /// Fields that are the writer's now.
+    mine: Set,
+    /// Fields that are nobody else's now.
+    taken: Set,
+}
+
+impl Moved {
+    /// `None`: nothing that can be owned changed.
+    fn of(change: &Update<'_>) -> Option<Self> {
+        let compared = change.root.compare(change.old, change.new).without(change.ignored);
+        let changed = compared.added.union(&compared.modified);
+        let taken = changed.clone().union(&compared.removed);
+        (!taken.is_empty()).then(|| Self { mine: changed.difference(never_owned()), taken })
+    }
+
+    /// Whether an entry may hold any of the fields, by the first steps of their paths.
+    fn touches(&self, entry: &ManagedFieldsEntry) -> bool {
+        let fields = entry.fields_v1.as_ref().and_then(|fields| fields.0.as_object());
+        fields.is_none_or(|fields| self.taken.nodes().any(|(element, _)| fields.contains_key(&element.encode())))
+    }
+}
+
 /// Gives the changed fields to the writer and forgets the removed ones.
 pub fn update(managers: &mut Managers, change: &Update<'_>) {
-    let compared = change.root.compare(change.old, change.new);
-    if compared.added.is_empty() && compared.modified.is_empty() && compared.removed.is_empty() {
-        return;
+    if let Some(moved) = Moved::of(change) {
+        carry_out(managers, change, moved);
     }
-    let compared = compared.without(change.ignored);
-    let changed = compared.added.union(&compared.modified);
+}
+
+/// As [`update`], on entries that [`Managers::encode`] made. Quicker: most writes are of a status, which few managers own anything of,
+/// and the other entries are left as they are.
+#[must_use]
+pub fn update_entries(entries: Vec<ManagedFieldsEntry>, change: &Update<'_>) -> Vec<ManagedFieldsEntry> {
+    let Some(moved) = Moved::of(change) else { return entries };
+    let api_version = change.writer.api_version.as_str();
+    let entries = entries.into_iter().filter(|entry| entry.api_version.as_deref() == Some(api_version));
+    let (touched, mut left): (Vec<_>, Vec<_>) = entries.partition(|entry| moved.touches(entry) || is_of(change.writer, entry));
+    let mut managers = Managers::decode(&touched).unwrap_or_default();
+    carry_out(&mut managers, change, moved);
+    left.extend(managers.encode());
+    if left.iter().filter(|entry| entry.operation.as_deref() == Some("Update")).count() > UPDATERS_MAX {
+        let mut managers = Managers::decode(&left).unwrap_or_default();
+        managers.cap();
+        return managers.encode();
+    }
+    sort(&mut left);
+    left
+}
+
+/// Whether the entry is of this writer, by whichever door.
+fn is_of(writer: &Writer, entry: &ManagedFieldsEntry) -> bool {
+    entry.manager.as_deref() == Some(writer.id(Operation::Update).name.as_str())
+}
+
+fn carry_out(managers: &mut Managers, change: &Update<'_>, moved: Moved) {
+    let Moved { mine, taken } = moved;
     managers.keep_version(&change.writer.api_version, None);
-    managers.take(&changed.clone().union(&compared.removed), None);
-    let mine = changed.difference(never_owned());
+    managers.take(&taken, None);
     if mine.is_empty() {
         return;
     }

@@ -53,7 +53,7 @@ impl Registry {
     /// A body that cannot be read, a namespace that is missing or terminating, faults of the object, a name that is taken.
     pub async fn create(&self, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
-        let owners = if ownership::is_recorded(at.resource, &body) { Owners::Follow } else { Owners::Unchanged };
+        let owners = if ownership::is_recorded(&body) { Owners::Follow } else { Owners::Unchanged };
         let incoming = decoding::body(at.resource, body, checked.validation)?;
         self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &self.author(options, None)).await
     }

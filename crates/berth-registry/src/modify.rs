@@ -98,7 +98,7 @@ impl Registry {
         Err(ApiError::modified(target))
     }
 
-    async fn replace(&self, target: &Target, by: &Change<'_>, old: Stored, mut new: Proposal) -> Result<Written, Failure> {
+    async fn replace(&self, target: &Target, by: &Change<'_>, mut old: Stored, mut new: Proposal) -> Result<Written, Failure> {
         let given = ownership::take_given(&mut *new.object);
         check_identity(target, &old, &mut *new.object)?;
         self.check_escalation(target.resource, target.namespace.as_deref(), Some(&*old.object), &*new.object).await?;
@@ -108,7 +108,7 @@ impl Registry {
             new.warnings.extend(new.object.warnings(Some(&*old.object)));
         }
         match &new.owners {
-            Owners::Follow => ownership::record_update(target.resource, &*old.object, &mut *new.object, given.as_deref(), &by.author),
+            Owners::Follow => ownership::record_update(target.resource, &mut *old.object, &mut *new.object, given, &by.author),
             Owners::Decided(managers) => ownership::record_apply(&*old.object, &mut *new.object, managers),
             Owners::Unchanged => new.object.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
         }

@@ -42,6 +42,8 @@ pub(crate) fn status_document(entry: &Entry) -> Result<Value, ApiError> {
     let mut part: StatusPart = serde_json::from_slice(&entry.value)
         .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
+    // A status says nothing about owners, and theirs is the largest part of many objects' metadata.
+    part.metadata.as_object_mut().map(|metadata| metadata.remove("managedFields"));
     Ok(json!({"apiVersion": part.api_version, "kind": part.kind, "metadata": part.metadata, "status": part.status}))
 }
 

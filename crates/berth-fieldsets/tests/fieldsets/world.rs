@@ -1,7 +1,7 @@
 //! A small kind, and an object of it that managers write to.
 
 use berth_fieldsets::{
-    Application, ApplyError, Force, Managers, Operation, Root, Schema, Set, Update, Writer, apply, apply_as_kubectl, update,
+    Application, ApplyError, Force, Managers, Operation, Root, Schema, Set, Update, Writer, apply, apply_as_kubectl, update, update_entries,
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Value, json};
@@ -82,7 +82,9 @@ impl World {
     pub(crate) fn update_as(&mut self, writer: &Writer, new: Value, ignored: &Set) {
         let now = self.tick();
         let change = Update { root: thing(), old: &self.object, new: &new, writer, ignored, now: Some(&now) };
+        let entries = update_entries(self.managers.encode(), &change);
         update(&mut self.managers, &change);
+        assert_eq!(entries, self.managers.encode(), "both ways are one");
         self.object = new;
     }
 

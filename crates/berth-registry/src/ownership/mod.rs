@@ -2,7 +2,7 @@
 //!
 //! An object of which nobody's ownership was recorded stays so until somebody applies it; then all that it holds counts as owned by
 //! `before-first-apply`. That is upstream's rule for objects from before it kept records, and berth's for those that its own controllers
-//! make in masses ([`is_recorded`]).
+//! make ([`is_recorded`]).
 
 mod kinds;
 
@@ -11,7 +11,9 @@ use berth_api::{
     Object,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
 };
-use berth_fieldsets::{Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Update, Writer, apply_as_kubectl, update};
+use berth_fieldsets::{
+    Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Update, Writer, apply_as_kubectl, update, update_entries,
+};
 use berth_store::env::Timestamp;
 use kinds::KindFields;
 use serde_json::Value;
@@ -49,10 +51,10 @@ impl Author<'_> {
     }
 }
 
-/// Whether the owners of a new object are recorded from the start. Controllers in this process make pods and events by the thousand: a
-/// record would cost them a third of their throughput and memory, and nobody applies to such objects.
-pub(crate) fn is_recorded(resource: &Resource, body: &Body) -> bool {
-    matches!(body, Body::Json(_)) || !matches!(resource.kind, "Pod" | "Event")
+/// Whether the owners of a new object are recorded from the start. Controllers in this process make theirs by the thousand: records would
+/// double the bytes of a pod and treble the time of each of its writes, and nobody applies to such objects.
+pub(crate) fn is_recorded(body: &Body) -> bool {
+    matches!(body, Body::Json(_))
 }
 
 /// What a request says about owners. Taken out before anything is defaulted, which would make an empty list an absent one.
@@ -69,7 +71,8 @@ pub(crate) fn record_create(
 ) {
     let kind = KindFields::of(resource);
     let mut managers = given.and_then(|given| Managers::decode(given).ok()).unwrap_or_default();
-    change(&mut managers, resource, &kind.empty, &document(kind, object), author);
+    let document = document(kind, object);
+    change(resource, &kind.empty, &document, author, |change| update(&mut managers, change));
     set(object, &managers);
 }
 
@@ -82,21 +85,30 @@ pub(crate) fn record_applied_create(object: &mut dyn Object, managers: &Managers
 /// one empty entry, forget them, but not through a subresource.
 pub(crate) fn record_update(
     resource: &'static Resource,
-    old: &dyn Object,
+    old: &mut dyn Object,
     new: &mut dyn Object,
-    given: Option<&[ManagedFieldsEntry]>,
+    given: Option<Vec<ManagedFieldsEntry>>,
     author: &Author<'_>,
 ) {
-    let mut managers = match given.filter(|_| author.subresource.is_none()) {
-        Some(given) if is_reset(given) => Managers::default(),
-        Some(given) => Some(Managers::decode(given).unwrap_or_default()).filter(|given| !given.is_empty()).unwrap_or_else(|| stored(old)),
-        None => stored(old),
+    // Out of the way while both are turned into documents.
+    let stored = old.meta_mut().managed_fields.take();
+    let entries = match given.filter(|_| author.subresource.is_none()) {
+        Some(given) if is_reset(&given) => Vec::new(),
+        Some(given) if stored.as_ref() != Some(&given) => read(&given).or_else(|| stored.clone()).unwrap_or_default(),
+        Some(_) | None => stored.clone().unwrap_or_default(),
     };
-    if !managers.is_empty() {
+    if !entries.is_empty() {
         let kind = KindFields::of(resource);
-        change(&mut managers, resource, &document(kind, old), &document(kind, new), author);
+        let (old, new_document) = (document(kind, old), document(kind, new));
+        let updated = change(resource, &old, &new_document, author, |change| update_entries(entries, change));
+        new.meta_mut().managed_fields = Some(updated).filter(|entries| !entries.is_empty());
     }
-    set(new, &managers);
+    old.meta_mut().managed_fields = stored;
+}
+
+/// Entries as a client rewrites them; `None`: it does not understand them.
+fn read(given: &[ManagedFieldsEntry]) -> Option<Vec<ManagedFieldsEntry>> {
+    Managers::decode(given).ok().map(|managers| managers.encode()).filter(|entries| !entries.is_empty())
 }
 
 fn is_reset(given: &[ManagedFieldsEntry]) -> bool {
@@ -116,11 +128,12 @@ fn set(object: &mut dyn Object, managers: &Managers) {
     object.meta_mut().managed_fields = (!managers.is_empty()).then(|| managers.encode());
 }
 
-fn change(managers: &mut Managers, resource: &'static Resource, old: &Value, new: &Value, author: &Author<'_>) {
+/// Describes a change and has it carried out.
+fn change<T>(resource: &'static Resource, old: &Value, new: &Value, author: &Author<'_>, carry_out: impl FnOnce(&Update<'_>) -> T) -> T {
     let kind = KindFields::of(resource);
     let (writer, now) = (author.writer(resource), author.time());
     let ignored = kind.ignored(author.subresource);
-    update(managers, &Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref() });
+    carry_out(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref() })
 }
 
 /// An object's fields as far as they can be owned.
