@@ -51,6 +51,32 @@ fn what_kubectl_creates_by_flags_is_there_as_asked() {
 }
 
 #[test]
+fn who_may_do_what_is_set_and_asked_by_flags() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    for (command, expected) in [
+        ("create role reader --verb=get,list --resource=pods,deployments.apps", "created"),
+        ("create clusterrole metrics --verb=get --non-resource-url=/metrics", "created"),
+        ("create rolebinding alice-reads --role=reader --user=alice", "created"),
+        ("create clusterrolebinding metrics --clusterrole=metrics --group=dev", "created"),
+        ("create serviceaccount robot", "created"),
+        ("create token robot --duration=10m", "ey"),
+        ("auth whoami --as=alice --as-group=dev", "alice"),
+        ("auth can-i list pods --as=alice", "yes"),
+        ("auth can-i get /metrics --as=bob --as-group=dev", "yes"),
+        ("auth can-i --list --as=alice", "deployments.apps"),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let text = berth.kubectl(&words);
+        assert!(text.contains(expected), "{command}: {text}");
+    }
+    let refused = berth.kubectl_with("", &["auth", "can-i", "delete", "pods", "--as=alice"]);
+    assert_eq!(String::from_utf8_lossy(&refused.stdout), "no\n");
+}
+
+#[test]
 fn a_deployment_made_by_flags_rolls_out_and_is_changed() {
     if !kubectl_is_here() {
         return;
