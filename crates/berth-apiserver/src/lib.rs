@@ -7,6 +7,7 @@
 //! Time and tasks are tokio's. Certificates are made by [`pki`], the file for kubectl by [`kubeconfig`].
 
 mod answer;
+pub mod audit;
 pub mod auth;
 mod body;
 mod handlers;

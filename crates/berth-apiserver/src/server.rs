@@ -1,6 +1,7 @@
 //! Sockets: accepting, TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
 use crate::{
+    audit::AuditLog,
     auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, User},
     handlers::{self, Documents, Shared},
     health::Readiness,
@@ -78,6 +79,8 @@ pub struct Access {
     pub tokens: Vec<(String, User)>,
     /// Whether requests without any credential are somebody.
     pub anonymous: Anonymous,
+    /// Where it is written who did what.
+    pub audit: Option<AuditLog>,
 }
 
 /// Who signs tokens of service accounts, and their audience unless another is asked for.
@@ -135,6 +138,9 @@ impl Server {
         let tls = Tls::new(&config.pki)?;
         let authenticator = authenticator(&config)?;
         let metrics = Metrics::register(&config.metrics, &config.gates)?;
+        if let Some(audit) = &config.access.audit {
+            audit.register(&config.metrics)?;
+        }
         let (listener, address) = listen(config.bind).await?;
         let (stop, stopping) = watch::channel(false);
         let shared = Shared {
@@ -144,6 +150,7 @@ impl Server {
             metrics,
             prometheus: config.metrics,
             readiness: config.readiness,
+            audit: config.access.audit.map(Arc::new),
             rng: config.rng,
             stopping,
         };
@@ -174,7 +181,7 @@ impl Server {
                 ((stream, from), permit) = accept => {
                     let (tls, shared) = (tls.clone(), shared.clone());
                     connections.spawn(async move {
-                        connection(stream, &tls, shared).await;
+                        connection(stream, from, &tls, shared).await;
                         tracing::debug!(%from, "connection closed");
                         drop(permit);
                     });
@@ -216,7 +223,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 }
 
 /// Serves one connection to its end, or until the server stops.
-async fn connection(stream: TcpStream, tls: &Tls, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<Shared>) {
     // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
     let _ = stream.set_nodelay(true);
     let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream));
@@ -228,7 +235,7 @@ async fn connection(stream: TcpStream, tls: &Tls, shared: Arc<Shared>) {
     };
     let service = service_fn(|request| {
         let (shared, peer) = (shared.clone(), peer.clone());
-        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, request).await) }
+        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, from, request).await) }
     });
     let protocol = protocol();
     let mut serving = pin!(protocol.serve_connection(TokioIo::new(stream), service));

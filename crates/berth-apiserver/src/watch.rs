@@ -3,7 +3,7 @@
 //! A line is encoded once and its bytes shared by all that watch in the plain form. Nothing is buffered for a slow reader here: lines are
 //! made when the connection takes them, and the store ends the stream of who falls behind what it keeps.
 
-use crate::{metrics::Inflight, status::Status};
+use crate::{audit::Watched, metrics::Inflight, status::Status};
 use berth_registry::{
     ApiError, Resource, WatchEvent, splice,
     table::{PartialObjectMetadata, Position, Printer},
@@ -43,6 +43,8 @@ pub(crate) struct WatchBody {
     pub(crate) counted: Inflight,
     /// Whether the last line has been sent.
     pub(crate) ended: bool,
+    /// Writes its end to the audit log.
+    pub(crate) audited: Option<Watched>,
 }
 
 impl WatchBody {

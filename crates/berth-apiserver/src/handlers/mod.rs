@@ -9,7 +9,9 @@ pub(crate) use documents::Documents;
 
 use crate::{
     answer::{self, Answer, Wishes},
+    audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
+    body::ResponseBody,
     health::{self, Readiness},
     metrics::{Labels, Metrics},
     negotiate,
@@ -19,19 +21,21 @@ use crate::{
     status::Refusal,
     warnings,
 };
-use berth_registry::{ApiError, Registry, resource, table::IncludeObject};
+use berth_rbac::Attributes;
+use berth_registry::{ApiError, Registry, authorization::forbidden, resource, table::IncludeObject};
 use berth_store::env::Rng;
 use futures::FutureExt as _;
 use hyper::{
     HeaderMap, Method, Request, StatusCode,
     body::Incoming,
-    header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, HeaderName, HeaderValue},
+    header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, HeaderName, HeaderValue, USER_AGENT},
     http::request::Parts,
 };
 use jiff::Timestamp;
 use std::{
+    net::SocketAddr,
     panic::AssertUnwindSafe,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -44,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) prometheus: prometheus::Registry,
     pub(crate) readiness: Readiness,
+    pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) rng: Arc<dyn Rng>,
     /// Turns true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -61,6 +66,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Query<'a>,
+    from: SocketAddr,
+    audit_id: HeaderValue,
+    /// What the audit log will say of it, if it is to say something.
+    audited: Mutex<Option<audit::Entry>>,
     /// Known before anything is answered but refusals.
     caller: OnceLock<Caller>,
 }
@@ -81,6 +90,14 @@ impl Exchange<'_> {
     /// The API, on behalf of the caller.
     pub(crate) fn registry(&self) -> &Registry {
         self.caller().registry.as_ref().unwrap_or(&self.shared.registry)
+    }
+
+    /// Adds to what the audit log will say.
+    pub(crate) fn audit(&self, add: impl FnOnce(&mut audit::Entry)) {
+        // Nothing panics while it is added to; if it did, the log would say less.
+        if let Some(entry) = self.audited.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            add(entry);
+        }
     }
 
     fn caller(&self) -> &Caller {
@@ -112,16 +129,25 @@ impl Exchange<'_> {
 }
 
 /// Answers a request, whatever it is and whatever happens.
-pub(crate) async fn serve(shared: &Shared, peer: &Peer, request: Request<Incoming>) -> Answer {
+pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, request: Request<Incoming>) -> Answer {
     let started = Instant::now();
     let (head, body) = request.into_parts();
     let route = path::parse(head.uri.path());
-    let exchange =
-        Exchange { shared, method: &head.method, headers: &head.headers, query: Query::parse(head.uri.query()), caller: OnceLock::new() };
+    let exchange = Exchange {
+        shared,
+        method: &head.method,
+        headers: &head.headers,
+        query: Query::parse(head.uri.query()),
+        from,
+        audit_id: audit_id(shared, &head.headers),
+        audited: Mutex::new(None),
+        caller: OnceLock::new(),
+    };
     let labels = labels(&exchange, &route);
     let _inflight = shared.metrics.begin(labels.verb);
     let mut answer = bounded(&head, answer(&exchange, peer, &head, &route, body)).await;
     add_common_headers(&exchange, &mut answer);
+    write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
     tracing::debug!(method = %head.method, uri = %head.uri, code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
     answer
@@ -176,7 +202,7 @@ fn metric_verb(method: &Method, verb: &'static str) -> &'static str {
 fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
     let code = answer.status();
     let headers = answer.headers_mut();
-    headers.insert(AUDIT_ID, audit_id(exchange));
+    headers.insert(AUDIT_ID, exchange.audit_id.clone());
     headers.entry(CACHE_CONTROL).or_insert(NO_CACHE);
     if code == StatusCode::FORBIDDEN {
         headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -184,10 +210,10 @@ fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
 }
 
 /// The client's own, or a new one.
-fn audit_id(exchange: &Exchange<'_>) -> HeaderValue {
-    exchange.headers.get(AUDIT_ID).cloned().unwrap_or_else(|| {
+fn audit_id(shared: &Shared, headers: &HeaderMap) -> HeaderValue {
+    headers.get(AUDIT_ID).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
-        exchange.shared.rng.fill(&mut bytes);
+        shared.rng.fill(&mut bytes);
         let mut buffer = uuid::Uuid::encode_buffer();
         let text = uuid::Builder::from_random_bytes(bytes).into_uuid().hyphenated().encode_lower(&mut buffer);
         HeaderValue::from_str(text).expect("a UUID is ASCII")
@@ -217,17 +243,58 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
 async fn identify(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>) -> Result<(), Refusal> {
     let registry = &exchange.shared.registry;
     let authenticated = exchange.shared.authenticator.authenticate(registry, peer, exchange.headers).await;
-    let mut user = authenticated.map_err(|Unauthorized| Refusal::Unauthorized)?;
     let asked = Asked::of(exchange.method, head.uri.path(), route, &exchange.query);
     let attributes = asked.attributes();
+    begin_audit(exchange, head, route, authenticated.as_deref().ok(), &attributes);
+    let mut user = authenticated.map_err(|Unauthorized| Refusal::Unauthorized)?;
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {
+        exchange.audit(|entry| entry.impersonates(&other));
         user = Arc::new(other);
     }
-    registry.authorize(&user, &attributes).await?;
+    let decision = registry.decide(&user, &attributes).await?;
+    exchange.audit(|entry| entry.decided(decision.as_deref()));
+    if decision.is_none() {
+        return Err(forbidden(&user, &attributes).into());
+    }
     let registry = (!user.is_master()).then(|| registry.on_behalf_of(user.clone()));
     // Set once: a request is identified once.
     let _ = exchange.caller.set(Caller { user, registry });
     Ok(())
+}
+
+fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: Option<&User>, asked: &Attributes<'_>) {
+    let Some(log) = &exchange.shared.audit else { return };
+    let received = Timestamp::now();
+    let head = audit::Head {
+        audit_id: exchange.audit_id.to_str().unwrap_or_default(),
+        uri: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+        user_agent: exchange.header(USER_AGENT).unwrap_or_default(),
+        from: exchange.from.ip(),
+        received,
+        version: if let Route::Resource(at) = route { &at.version } else { "" },
+    };
+    let nobody = User::default();
+    let entry = audit::Entry::begin(log, &head, user.unwrap_or(&nobody), asked);
+    *exchange.audited.lock().unwrap_or_else(PoisonError::into_inner) = entry;
+    exchange.audit(|entry| entry.write(Stage::RequestReceived, received));
+}
+
+/// Writes how a request was answered; of a watch that it has begun, and later its end.
+fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
+    let Some(mut entry) = exchange.audited.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let (code, is_compressed) = (answer.status(), answer.headers().contains_key(CONTENT_ENCODING));
+    match answer.body_mut() {
+        ResponseBody::Watch(watch) => {
+            entry.answered(code, None);
+            entry.write(Stage::ResponseStarted, Timestamp::now());
+            watch.audited = Some(Watched(entry));
+        }
+        body => {
+            let bytes = if let ResponseBody::Full(Some(bytes)) = body { Some(&bytes[..]) } else { None };
+            entry.answered(code, bytes.filter(|_| !is_compressed));
+            entry.write(Stage::ResponseComplete, Timestamp::now());
+        }
+    }
 }
 
 async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {

@@ -136,7 +136,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
-    let body = WatchBody { events, until, resource: at.resource, form, counted, ended: false };
+    let body = WatchBody { events, until, resource: at.resource, form, counted, ended: false, audited: None };
     Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
 }
 
@@ -179,6 +179,7 @@ async fn update(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Res
 async fn patch(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
     let patch_type = negotiate::patch_type(exchange.header(CONTENT_TYPE))?;
     let bytes = body::read(exchange.headers, body).await?;
+    exchange.audit(|entry| entry.request_body(&bytes));
     let patch = match patch_type {
         PatchType::Json => Patch::Json(bytes),
         PatchType::Merge => Patch::Merge(bytes),
@@ -236,8 +237,9 @@ async fn read_object(exchange: &Exchange<'_>, body: Incoming) -> Result<Body, Re
 /// The JSON of a body, whatever its syntax.
 pub(super) async fn read_json(exchange: &Exchange<'_>, body: Incoming) -> Result<Vec<u8>, Refusal> {
     let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
-    let bytes = body::read(exchange.headers, body).await?;
-    Ok(to_json(syntax, bytes)?)
+    let json = to_json(syntax, body::read(exchange.headers, body).await?)?;
+    exchange.audit(|entry| entry.request_body(&json));
+    Ok(json)
 }
 
 fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {

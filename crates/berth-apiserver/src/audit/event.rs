@@ -1,0 +1,296 @@
+//! One request in the log.
+
+use super::{AuditLog, Level, policy::Extent};
+use berth_rbac::{Attributes, User};
+use hyper::StatusCode;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+/// Larger bodies are left out.
+const BODY_BYTES_MAX: usize = 100 << 10;
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing has been done.
+    RequestReceived,
+    /// A watch has begun.
+    ResponseStarted,
+    /// All is done.
+    ResponseComplete,
+}
+
+impl Stage {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestReceived => "RequestReceived",
+            Self::ResponseStarted => "ResponseStarted",
+            Self::ResponseComplete => "ResponseComplete",
+        }
+    }
+}
+
+/// What is known of a request; grows while it is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    log: Arc<AuditLog>,
+    extent: Extent,
+    event: Event,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    kind: &'static str,
+    api_version: &'static str,
+    level: &'static str,
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: &'static str,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    user: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impersonated_user: Option<Value>,
+    #[serde(rename = "sourceIPs")]
+    source_ips: [IpAddr; 1],
+    #[serde(skip_serializing_if = "String::is_empty")]
+    user_agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_ref: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_status: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_object: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_object: Option<Value>,
+    request_received_timestamp: String,
+    stage_timestamp: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<&'static str, String>,
+}
+
+/// What a request's head and connection say.
+pub(crate) struct Head<'a> {
+    /// As in the answer's header.
+    pub(crate) audit_id: &'a str,
+    /// Path and query.
+    pub(crate) uri: String,
+    /// `User-Agent`.
+    pub(crate) user_agent: &'a str,
+    /// The other end of the connection.
+    pub(crate) from: IpAddr,
+    /// When the request came.
+    pub(crate) received: Timestamp,
+    /// `v1`; empty for other paths.
+    pub(crate) version: &'a str,
+}
+
+impl Entry {
+    /// `user` is empty where nobody proved who they are. `None`: the policy wants nothing of it.
+    pub(crate) fn begin(log: &Arc<AuditLog>, head: &Head<'_>, user: &User, attributes: &Attributes<'_>) -> Option<Self> {
+        let extent = log.policy().extent(user, attributes);
+        if extent.level == Level::None {
+            return None;
+        }
+        let event = Event {
+            kind: "Event",
+            api_version: "audit.k8s.io/v1",
+            level: extent.level.as_str(),
+            audit_id: head.audit_id.to_owned(),
+            stage: "",
+            request_uri: head.uri.clone(),
+            verb: attributes.verb().to_owned(),
+            user: user_value(user),
+            impersonated_user: None,
+            source_ips: [head.from],
+            user_agent: head.user_agent.to_owned(),
+            object_ref: object_ref(attributes, head.version),
+            response_status: None,
+            request_object: None,
+            response_object: None,
+            request_received_timestamp: micros(head.received),
+            stage_timestamp: String::new(),
+            annotations: BTreeMap::new(),
+        };
+        Some(Self { log: Arc::clone(log), extent, event })
+    }
+
+    /// The request is made on behalf of this user.
+    pub(crate) fn impersonates(&mut self, user: &User) {
+        self.event.impersonated_user = Some(user_value(user));
+    }
+
+    /// Why it is allowed, or `None`: it is not.
+    pub(crate) fn decided(&mut self, reason: Option<&str>) {
+        let decision = if reason.is_some() { "allow" } else { "forbid" };
+        self.event.annotations.insert("authorization.k8s.io/decision", decision.to_owned());
+        self.event.annotations.insert("authorization.k8s.io/reason", reason.unwrap_or_default().to_owned());
+    }
+
+    /// The request's body, as JSON.
+    pub(crate) fn request_body(&mut self, json: &[u8]) {
+        if Level::Request <= self.extent.level {
+            self.event.request_object = self.body(json);
+        }
+    }
+
+    /// How it was answered; `body` where it is there in one piece.
+    pub(crate) fn answered(&mut self, code: StatusCode, body: Option<&[u8]>) {
+        self.event.response_status = Some(response_status(code, body));
+        if Level::RequestResponse <= self.extent.level {
+            self.event.response_object = body.and_then(|body| self.body(body));
+        }
+    }
+
+    fn body(&mut self, json: &[u8]) -> Option<Value> {
+        if BODY_BYTES_MAX < json.len() {
+            self.event.annotations.insert("audit.k8s.io/truncated", "true".to_owned());
+            return None;
+        }
+        let mut value: Value = serde_json::from_slice(json).ok()?;
+        if self.extent.omit_managed_fields
+            && let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            meta.remove("managedFields");
+        }
+        Some(value)
+    }
+
+    /// Writes it as it stands now.
+    pub(crate) fn write(&mut self, stage: Stage, now: Timestamp) {
+        if self.extent.omit_stages.iter().any(|omitted| omitted == stage.as_str()) {
+            return;
+        }
+        self.event.stage = stage.as_str();
+        self.event.stage_timestamp = micros(now);
+        self.log.write(serde_json::to_vec(&self.event).expect("an event has string keys only"));
+    }
+}
+
+/// Writes the end of a watch when it is dropped with it.
+#[derive(Debug)]
+pub(crate) struct Watched(pub(crate) Entry);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.write(Stage::ResponseComplete, Timestamp::now());
+    }
+}
+
+fn micros(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+fn user_value(user: &User) -> Value {
+    let mut value = json!({});
+    if !user.name.is_empty() {
+        value["username"] = json!(user.name);
+    }
+    if !user.uid.is_empty() {
+        value["uid"] = json!(user.uid);
+    }
+    if !user.groups.is_empty() {
+        value["groups"] = json!(user.groups);
+    }
+    if !user.extra.is_empty() {
+        value["extra"] = json!(user.extra);
+    }
+    value
+}
+
+fn object_ref(attributes: &Attributes<'_>, version: &str) -> Option<Value> {
+    let Attributes::Resource(asked) = attributes else { return None };
+    let fields = [
+        ("resource", asked.resource),
+        ("namespace", asked.namespace),
+        ("name", asked.name),
+        ("apiGroup", asked.group),
+        ("apiVersion", version),
+        ("subresource", asked.subresource),
+    ];
+    Some(fields.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.to_owned(), json!(text))).collect())
+}
+
+/// The code, and of a refusal what its `Status` says.
+fn response_status(code: StatusCode, body: Option<&[u8]>) -> Value {
+    let mut status = json!({"metadata": {}, "code": code.as_u16()});
+    let refusal = body.filter(|_| code.is_client_error() || code.is_server_error());
+    if let Some(body) = refusal.and_then(|body| serde_json::from_slice::<Value>(body).ok()) {
+        for field in ["status", "message", "reason", "details"] {
+            if let Some(value) = body.get(field) {
+                status[field] = value.clone();
+            }
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Policy;
+    use berth_rbac::ResourceAttributes;
+    use std::{
+        io::{self, Write},
+        net::Ipv4Addr,
+        sync::Mutex,
+    };
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("nobody panics").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_tells_who_did_what_and_how_it_ended() {
+        let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitManagedFields: true\nrules: [{level: RequestResponse, omitStages: [RequestReceived]}]";
+        let lines = Lines::default();
+        let log = Arc::new(AuditLog::to(Policy::parse(policy).expect("a policy"), Box::new(lines.clone())).expect("a thread"));
+        let received: Timestamp = "2026-01-01T00:00:00.5Z".parse().expect("a time");
+        let head = Head {
+            audit_id: "id",
+            uri: "/api/v1/namespaces/n/pods/p?x=1".to_owned(),
+            user_agent: "kubectl/1",
+            from: Ipv4Addr::LOCALHOST.into(),
+            received,
+            version: "v1",
+        };
+        let attributes = ResourceAttributes { verb: "update", group: "", resource: "pods", subresource: "", namespace: "n", name: "p" };
+        let mut entry = Entry::begin(&log, &head, &User::authenticated("alice", &[]), &attributes.into()).expect("of interest");
+        entry.write(Stage::RequestReceived, received);
+        entry.impersonates(&User { name: "bob".to_owned(), ..User::default() });
+        entry.decided(Some("because"));
+        entry.request_body(br#"{"metadata":{"name":"p","managedFields":[{}]}}"#);
+        entry.answered(StatusCode::CONFLICT, Some(br#"{"kind":"Status","reason":"Conflict","message":"m","code":409}"#));
+        entry.write(Stage::ResponseComplete, received);
+        drop((entry, log));
+        let text = String::from_utf8(lines.0.lock().expect("nobody panics").clone()).expect("text");
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let expected = json!({
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "RequestResponse", "auditID": "id", "stage": "ResponseComplete",
+            "requestURI": "/api/v1/namespaces/n/pods/p?x=1", "verb": "update",
+            "user": {"username": "alice", "groups": ["system:authenticated"]}, "impersonatedUser": {"username": "bob"},
+            "sourceIPs": ["127.0.0.1"], "userAgent": "kubectl/1",
+            "objectRef": {"resource": "pods", "namespace": "n", "name": "p", "apiVersion": "v1"},
+            "responseStatus": {"metadata": {}, "code": 409, "reason": "Conflict", "message": "m"},
+            "requestObject": {"metadata": {"name": "p"}},
+            "responseObject": {"kind": "Status", "reason": "Conflict", "message": "m", "code": 409},
+            "requestReceivedTimestamp": "2026-01-01T00:00:00.500000Z", "stageTimestamp": "2026-01-01T00:00:00.500000Z",
+            "annotations": {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "because"},
+        });
+        assert_eq!(events, [expected]);
+    }
+}

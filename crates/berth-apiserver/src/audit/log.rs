@@ -1,0 +1,178 @@
+//! Where events go.
+
+use super::policy::Policy;
+use prometheus::{IntCounter, Registry};
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::JoinHandle,
+};
+
+/// How many events may wait to be written.
+const QUEUE_EVENTS_MAX: usize = 8192;
+/// How many bytes they may have together.
+const QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Why there is no audit log.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// Its file cannot be opened.
+    #[error("could not open the audit log {path}")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its thread cannot be started.
+    #[error("could not start the thread that writes the audit log")]
+    Thread(#[source] io::Error),
+}
+
+/// Writes events beside the requests. What waits is written before it is dropped.
+#[derive(Debug)]
+pub struct AuditLog {
+    policy: Policy,
+    queue: Option<SyncSender<Vec<u8>>>,
+    waiting_bytes: Arc<AtomicUsize>,
+    written: IntCounter,
+    dropped: IntCounter,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl AuditLog {
+    /// Appends to the file at `path`, made for its owner alone; `-` is standard output.
+    ///
+    /// # Errors
+    /// [`AuditError`].
+    pub fn open(policy: Policy, path: &Path) -> Result<Self, AuditError> {
+        let output: Box<dyn Write + Send> = if path == Path::new("-") {
+            Box::new(io::stdout())
+        } else {
+            let opened = private_file().open(path);
+            Box::new(opened.map_err(|source| AuditError::Open { path: path.to_owned(), source })?)
+        };
+        Self::to(policy, output).map_err(AuditError::Thread)
+    }
+
+    pub(super) fn to(policy: Policy, output: Box<dyn Write + Send>) -> io::Result<Self> {
+        let (queue, events) = sync_channel(QUEUE_EVENTS_MAX);
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::clone(&waiting_bytes);
+        let writer = std::thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(&events, output, &waiting))?;
+        let counter = |name: &str, help: &str| IntCounter::new(name, help).expect("the name of a metric");
+        Ok(Self {
+            policy,
+            queue: Some(queue),
+            waiting_bytes,
+            written: counter("apiserver_audit_event_total", "Audit events handed to the log."),
+            dropped: counter("apiserver_audit_error_total", "Audit events dropped because the log could not keep up."),
+            writer: Some(writer),
+        })
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Adds its counters to the server's.
+    ///
+    /// # Errors
+    /// A metric's name is taken.
+    pub(crate) fn register(&self, metrics: &Registry) -> Result<(), prometheus::Error> {
+        metrics.register(Box::new(self.written.clone()))?;
+        metrics.register(Box::new(self.dropped.clone()))
+    }
+
+    /// Hands an event on, if there is room for it. Never waits.
+    pub(crate) fn write(&self, event: Vec<u8>) {
+        let size = event.len();
+        let has_room = self.waiting_bytes.fetch_add(size, Ordering::Relaxed) + size <= QUEUE_BYTES_MAX;
+        if has_room && self.queue.as_ref().is_some_and(|queue| queue.try_send(event).is_ok()) {
+            self.written.inc();
+        } else {
+            self.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+            self.dropped.inc();
+        }
+    }
+}
+
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has written what it could.
+            let _ = writer.join();
+        }
+    }
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Writes what comes until nobody is left who could send. Lines reach the file when the queue is empty.
+fn write_all(events: &Receiver<Vec<u8>>, output: Box<dyn Write + Send>, waiting_bytes: &AtomicUsize) {
+    let mut output = io::BufWriter::new(output);
+    let mut next = events.recv().ok();
+    while let Some(event) = next {
+        waiting_bytes.fetch_sub(event.len(), Ordering::Relaxed);
+        if let Err(error) = output.write_all(&event).and_then(|()| output.write_all(b"\n")) {
+            tracing::error!(%error, "could not write to the audit log");
+        }
+        next = events.try_recv().ok().or_else(|| {
+            if let Err(error) = output.flush() {
+                tracing::error!(%error, "could not write to the audit log");
+            }
+            events.recv().ok()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, mpsc};
+
+    /// Keeps what is written once it is let.
+    struct Slow(Arc<Mutex<Vec<u8>>>, mpsc::Receiver<()>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.1.recv();
+            self.0.lock().expect("nobody panics").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_writer_that_hangs_holds_nobody_up_and_what_is_lost_is_counted() {
+        let (written, (go, wait)) = (Arc::new(Mutex::new(Vec::new())), mpsc::channel());
+        let log = AuditLog::to(Policy::default(), Box::new(Slow(Arc::clone(&written), wait))).expect("a thread");
+        let events = QUEUE_EVENTS_MAX + 100;
+        for _ in 0..events {
+            log.write(b"{}".to_vec());
+        }
+        let (kept, lost) = (log.written.get(), log.dropped.get());
+        assert_eq!(usize::try_from(kept + lost).expect("not many"), events);
+        assert!(0 < lost);
+        drop(go);
+        drop(log);
+        let lines = written.lock().expect("nobody panics").iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(lines, usize::try_from(kept).expect("not many"));
+    }
+}

@@ -1,0 +1,12 @@
+//! The audit log: who did what, as lines of JSON, without ever holding a request up.
+//!
+//! A [`Policy`] says how much of which requests is written. Events go through a bounded queue to a thread that writes them; what does not
+//! fit is dropped and counted.
+
+mod event;
+mod log;
+mod policy;
+
+pub(crate) use event::{Entry, Head, Stage, Watched};
+pub use log::{AuditError, AuditLog};
+pub use policy::{Level, Policy, PolicyError};
