@@ -1,0 +1,146 @@
+//! Claims and volumes of StatefulSets in hostile worlds: every claim gets one volume of its own, data stays as long as its claim, and nothing is
+//! left over.
+
+use berth_controllers::ResourceName;
+use berth_node::Latencies;
+use berth_sim::{
+    Options, Part, World,
+    executor::Order,
+    network::{Crash, Faults},
+    seeds::run,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
+
+/// Longer than anything here needs, once nothing goes wrong any more.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Claims go when their pods are scaled away.
+fn database(management: &str, class: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+        "spec": {
+            "serviceName": "db", "replicas": 5, "podManagementPolicy": management, "selector": {"matchLabels": {"app": "db"}},
+            "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": "Retain"},
+            "template": {
+                "metadata": {"labels": {"app": "db"}},
+                "spec": {"containers": [{"name": "main", "image": "db:1"}]},
+            },
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}},
+            }],
+        },
+    })
+}
+
+fn late_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "berth.dev/simulated",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    })
+}
+
+/// Leaves the world in peace until `replicas` pods of the newest template are available and nothing else is left.
+fn finish(world: &mut World, replicas: usize) {
+    world.set_faults(Faults::NONE);
+    world.run_until_seen("every pod runs, on a volume of its own, and nothing is left over", LONGEST, |world| is_at_rest(world, replicas));
+}
+
+fn is_at_rest(world: &World, replicas: usize) -> bool {
+    let set = world.object("statefulsets", "db");
+    let status = |count: &str| set["status"][count].as_u64().unwrap_or(0) == replicas as u64;
+    let is_observed = set["status"]["observedGeneration"] == set["metadata"]["generation"];
+    let counts = ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|plural| world.objects(plural).len());
+    is_observed && status("replicas") && status("updatedReplicas") && status("availableReplicas") && counts == [replicas; 3]
+}
+
+/// What each claim's volume holds, as its pod found it.
+fn contents(world: &World) -> BTreeMap<String, String> {
+    let volumes = world.objects("persistentvolumes");
+    let mut named = BTreeSet::new();
+    let content = |(claim, object): (String, Value)| {
+        let name = object["spec"]["volumeName"].as_str().expect("it is bound").to_owned();
+        let volume = &volumes[&name];
+        assert_eq!(volume["spec"]["claimRef"]["uid"], object["metadata"]["uid"], "{name}");
+        assert_eq!((&volume["status"]["phase"], &object["status"]["phase"]), (&json!("Bound"), &json!("Bound")), "{name}");
+        assert!(named.insert(name), "two claims have one volume");
+        let id = volume["metadata"]["annotations"]["berth.dev/content-id"].as_str().expect("a pod has mounted it").to_owned();
+        let pod = claim.strip_prefix("data-").expect("the claims are the set's");
+        let found = &world.object("pods", pod)["metadata"]["annotations"]["berth.dev/content-ids"];
+        assert_eq!(found, &json!(format!("data={id}")), "{pod}");
+        (claim, id)
+    };
+    world.objects("persistentvolumeclaims").into_iter().map(content).collect()
+}
+
+fn set(world: &mut World, spec: Value) {
+    world.patch(STATEFUL_SETS, "db", json!({ "spec": spec }));
+}
+
+fn crash(world: &mut World, part: Part) {
+    world.kill(part);
+    world.start(part);
+}
+
+#[test]
+fn data_stays_as_long_as_its_claim_in_a_hostile_world() {
+    run(0..4, |seed| {
+        let latencies = Latencies { start: Duration::from_secs(2), stop: Duration::from_secs(10) };
+        let mut world = World::new(seed, Options { faults: Faults::HOSTILE, latencies, ..Options::default() });
+        world.create(&late_class());
+        let (management, class) = (["OrderedReady", "Parallel"][(seed % 2) as usize], ["standard", "late"][(seed / 2 % 2) as usize]);
+        world.create(&database(management, class));
+        for part in [Part::Controllers, Part::Scheduler, Part::Nodes] {
+            world.run_for(Duration::from_secs(1 + seed % 7));
+            crash(&mut world, part);
+        }
+        finish(&mut world, 5);
+        let first = contents(&world);
+
+        world.set_faults(Faults::HOSTILE);
+        set(&mut world, json!({"template": {"spec": {"containers": [{"name": "main", "image": "db:2"}]}}}));
+        world.run_for(Duration::from_secs(20 + seed));
+        crash(&mut world, Part::Controllers);
+        finish(&mut world, 5);
+        assert_eq!(contents(&world), first, "after an update");
+
+        world.set_faults(Faults::HOSTILE);
+        set(&mut world, json!({"replicas": 2}));
+        world.run_for(Duration::from_secs(5 + 3 * seed));
+        crash(&mut world, Part::Controllers);
+        set(&mut world, json!({"replicas": 5}));
+        world.run_for(Duration::from_secs(10));
+        finish(&mut world, 5);
+        let kept = contents(&world).into_iter().filter(|(claim, content)| first[claim] == *content).count();
+        assert!(kept >= 2, "the claims of pods that were not scaled away stay");
+        set(&mut world, json!({"replicas": 0}));
+        finish(&mut world, 0);
+    });
+}
+
+#[test]
+fn a_binder_that_crashes_after_any_write_makes_no_volume_twice() {
+    let rolled_out = |crash: Crash| {
+        let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+        let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+        world.create(&late_class());
+        world.crash_controllers(crash);
+        let mut database = database("Parallel", "late");
+        database["spec"]["replicas"] = json!(2);
+        world.create(&database);
+        finish(&mut world, 2);
+        assert_eq!(contents(&world).len(), 2);
+        set(&mut world, json!({"replicas": 0}));
+        finish(&mut world, 0);
+        world.controller_writes()
+    };
+    let writes = rolled_out(Crash::Never);
+    assert!(writes > 20, "{writes}");
+    (1..=writes).map(Crash::After).chain([Crash::AfterEach]).for_each(|crash| _ = rolled_out(crash));
+}
