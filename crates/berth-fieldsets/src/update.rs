@@ -97,9 +97,12 @@ pub fn update_entries(entries: Vec<ManagedFieldsEntry>, change: &Update<'_>) -> 
     left
 }
 
-/// Whether the entry is of this writer, by whichever door.
+/// Whether it is the entry that this writer's changes go into.
 fn is_of(writer: &Writer, entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(writer.id(Operation::Update).name.as_str())
+    let id = writer.id(Operation::Update);
+    entry.operation.as_deref() == Some("Update")
+        && entry.manager.as_deref() == Some(id.name.as_str())
+        && entry.subresource.as_deref().unwrap_or_default() == id.subresource
 }
 
 fn carry_out(managers: &mut Managers, change: &Update<'_>, moved: Moved) {

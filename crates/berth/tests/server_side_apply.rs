@@ -1,4 +1,5 @@
 //! `kubectl apply --server-side` against a real `berth up`.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
