@@ -41,6 +41,7 @@ impl Registry {
     }
 
     async fn apply_new(&self, target: &Target, config: &Config, mode: Mode, author: &Author<'_>) -> Result<Written, ApiError> {
+        self.authorize_creation(target).await?;
         let uid = config.document.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         if !uid.is_empty() {
             let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");

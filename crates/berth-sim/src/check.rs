@@ -80,7 +80,9 @@ impl Checker {
             "apps/replicasets" => self.take_in_set(decode(changed), changed.presence, now),
             "apps/deployments" => self.take_in_deployment(decode(changed), changed.presence, now),
             "apps/statefulsets" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence)),
-            "core/persistentvolumeclaims" if changed.presence == Presence::Gone => violated("a claim is deleted, and every set retains its".to_owned()),
+            "core/persistentvolumeclaims" if changed.presence == Presence::Gone => {
+                violated("a claim is deleted, and every set retains its".to_owned())
+            }
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
     }

@@ -90,7 +90,9 @@ fn update(world: &mut World) {
 fn state(world: &World) -> String {
     let mut text = String::new();
     let status = &world.object("statefulsets", "db")["status"];
-    for field in ["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas", "currentRevision", "updateRevision"] {
+    for field in
+        ["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas", "currentRevision", "updateRevision"]
+    {
         write!(text, "{field}={} ", status[field]).expect("memory");
     }
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
@@ -130,20 +132,12 @@ fn a_partitioned_update() {
 
 #[test]
 fn a_broken_set_that_is_recreated() {
-    check(&Scenario {
-        name: "a_broken_set_that_is_recreated",
-        set: broken(set(3, "Parallel", &recreate())),
-        script: update,
-    });
+    check(&Scenario { name: "a_broken_set_that_is_recreated", set: broken(set(3, "Parallel", &recreate())), script: update });
 }
 
 #[test]
 fn an_ordered_recreation_with_claims() {
-    check(&Scenario {
-        name: "an_ordered_recreation_with_claims",
-        set: with_claims(set(2, "OrderedReady", &recreate())),
-        script: update,
-    });
+    check(&Scenario { name: "an_ordered_recreation_with_claims", set: with_claims(set(2, "OrderedReady", &recreate())), script: update });
 }
 
 #[test]

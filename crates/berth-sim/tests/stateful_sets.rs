@@ -276,5 +276,9 @@ fn every_recreation_is_complete_in_time_and_leaves_one_revision() {
         slowest.set(slowest.get().max(took.saturating_sub(storm.stop + start_up)));
         runs.set(runs.get() + 1);
     });
-    println!("{} recreations: each in time, none with two revisions left; at most {:?} besides termination and start-up", runs.get(), slowest.get());
+    println!(
+        "{} recreations: each in time, none with two revisions left; at most {:?} besides termination and start-up",
+        runs.get(),
+        slowest.get()
+    );
 }

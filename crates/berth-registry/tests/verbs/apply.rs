@@ -442,3 +442,17 @@ fn ports_are_told_apart_by_number_and_protocol() {
     let left = applied(&world, "services", service(json!([])), "a");
     assert_eq!(left["spec"]["ports"].as_array().map(Vec::len), Some(1));
 }
+
+#[test]
+fn who_may_not_create_makes_nothing_by_applying() {
+    let world = World::new();
+    let user = std::sync::Arc::new(berth_rbac::User::authenticated("ann", &[]));
+    let registry = world.registry.on_behalf_of(user);
+    let patch = || Patch::Apply(deployment("d").to_string().into_bytes());
+    let error = now(registry.patch(&target(D, "d"), patch(), &by("a"))).expect_err("forbidden");
+    assert!(matches!(error, ApiError::Forbidden { .. }), "{error}");
+    assert!(world.get(D, "d").is_err());
+    // That she may patch was found out at the door.
+    applied(&world, D, deployment("d"), "a");
+    now(registry.patch(&target(D, "d"), patch(), &by("a"))).expect("applied");
+}

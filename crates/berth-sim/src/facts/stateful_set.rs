@@ -85,7 +85,8 @@ impl StatefulSet {
 
 impl fmt::Display for StatefulSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StatefulSetStatus { observed_generation, replicas, ready_replicas, updated_replicas, current_revision, update_revision } = &self.status;
+        let StatefulSetStatus { observed_generation, replicas, ready_replicas, updated_replicas, current_revision, update_revision } =
+            &self.status;
         let StatefulSetSpec { pod_management_policy, update_strategy, .. } = &self.spec;
         write!(f, "generation={} wanted={:?} {pod_management_policy} ", self.metadata.generation, self.spec.wanted())?;
         write!(f, "{} from={:?} ", update_strategy.type_, self.spec.update_from())?;
