@@ -145,7 +145,7 @@ mod tests {
     use std::sync::{Mutex, mpsc};
 
     /// Keeps what is written once it is let.
-    struct Slow(Arc<Mutex<Vec<u8>>>, mpsc::Receiver<()>);
+    struct Slow(Arc<Mutex<Vec<u8>>>, Receiver<()>);
 
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
