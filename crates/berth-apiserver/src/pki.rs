@@ -145,7 +145,11 @@ pub(crate) fn client_verifier(ca_certificate: &str) -> Option<Arc<dyn ClientCert
 }
 
 fn unix_time(at: Timestamp) -> UnixTime {
-    UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(at.as_second()).unwrap_or(0)))
+    UnixTime::since_unix_epoch(unix_seconds(at))
+}
+
+fn unix_seconds(at: Timestamp) -> Duration {
+    Duration::from_secs(u64::try_from(at.as_second()).unwrap_or(0))
 }
 
 fn trust(ca: &Pair, options: &PkiOptions<'_>) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
@@ -205,16 +209,11 @@ fn params(common_name: &str, now: Timestamp, lifetime: SignedDuration) -> Certif
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
-    let [begin, end] = [now - CLOCK_SKEW, now + lifetime].map(date);
-    params.not_before = date_time_ymd(begin.0, begin.1, begin.2);
-    params.not_after = date_time_ymd(end.0, end.1, end.2);
+    // Counted in the type that rcgen takes.
+    let [begin, end] = [now - CLOCK_SKEW, now + lifetime].map(|at| date_time_ymd(1970, 1, 1) + unix_seconds(at));
+    params.not_before = begin;
+    params.not_after = end;
     params
-}
-
-/// Year, month and day, as rcgen takes them.
-fn date(at: Timestamp) -> (i32, u8, u8) {
-    let date = at.to_zoned(jiff::tz::TimeZone::UTC).date();
-    (date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
 }
 
 fn authority_params(now: Timestamp) -> CertificateParams {
@@ -239,11 +238,46 @@ fn issuer(ca: &Pair, options: &PkiOptions<'_>) -> Result<Issuer<'static, KeyPair
 }
 
 fn make_admin(issuer: &Issuer<'_, KeyPair>, now: Timestamp) -> Result<Pair, PkiError> {
-    let mut params = params("kubernetes-admin", now, ADMIN_LIFETIME);
-    params.distinguished_name.push(DnType::OrganizationName, crate::auth::MASTERS);
+    make_client(issuer, "kubernetes-admin", &[crate::auth::MASTERS.to_owned()], (now, ADMIN_LIFETIME))
+        .map_err(|source| PkiError::Make { subject: "the administrator", source })
+}
+
+fn make_client(
+    issuer: &Issuer<'_, KeyPair>,
+    user: &str,
+    groups: &[String],
+    (now, lifetime): (Timestamp, SignedDuration),
+) -> Result<Pair, rcgen::Error> {
+    let mut params = params(user, now, lifetime);
+    for group in groups {
+        params.distinguished_name.push(DnType::OrganizationName, group.as_str());
+    }
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    sign(&params, issuer).map_err(|source| PkiError::Make { subject: "the administrator", source })
+    sign(&params, issuer)
+}
+
+/// A certificate for a user, and that of the authority that signed it.
+pub struct Issued {
+    /// PEM of the authority's certificate.
+    pub ca_certificate: String,
+    /// The user's.
+    pub client: Pair,
+}
+
+/// Makes a client certificate for `user`, a member of `groups`, with the authority kept in `folder`. It cannot be taken back before it
+/// ends.
+///
+/// # Errors
+/// [`PkiError`]; a folder without an authority is one that cannot be read.
+pub fn issue(folder: &Path, user: &str, groups: &[String], (now, lifetime): (Timestamp, SignedDuration)) -> Result<Issued, PkiError> {
+    let path = folder.join("ca.pem");
+    let text = fs::read_to_string(&path).map_err(|source| PkiError::File { path: path.clone(), source })?;
+    let ca = Pair::parse(&text).ok_or(PkiError::Damaged { path })?;
+    let options = PkiOptions { folder, bind: IpAddr::from([127, 0, 0, 1]), extra_names: &[], now };
+    let made = make_client(&issuer(&ca, &options)?, user, groups, (now, lifetime));
+    let client = made.map_err(|source| PkiError::Make { subject: "the user", source })?;
+    Ok(Issued { ca_certificate: ca.certificate, client })
 }
 
 /// Names of the API server inside a cluster, and of this machine to itself.
@@ -340,6 +374,24 @@ mod tests {
         let subject = x509::subject(&pki.admin.der().expect("PEM")).expect("DER");
         assert_eq!(subject.common_name, "kubernetes-admin");
         assert_eq!(subject.organizations, [crate::auth::MASTERS]);
+    }
+
+    #[test]
+    fn others_get_certificates_of_the_kept_authority() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
+        let lifetime = SignedDuration::from_hours(1);
+        assert!(issue(folder.path(), "alice", &[], (now, lifetime)).is_err(), "there is no authority yet");
+        let pki = load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        let issued = issue(folder.path(), "alice", &["dev".to_owned(), "ops".to_owned()], (now, lifetime)).expect("made");
+        assert_eq!(issued.ca_certificate, pki.ca_certificate);
+        let der = issued.client.der().expect("PEM");
+        let subject = x509::subject(&der).expect("DER");
+        assert_eq!((subject.common_name.as_str(), subject.organizations.len()), ("alice", 2));
+        assert_eq!(x509::not_after(&der), Some(now + lifetime));
+        let judge = client_verifier(&pki.ca_certificate).expect("an authority");
+        assert!(judge.verify_client_cert(&der, &[], unix_time(now)).is_ok());
+        assert!(judge.verify_client_cert(&der, &[], unix_time(now + lifetime * 2)).is_err());
     }
 
     #[test]

@@ -308,12 +308,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever holds all that a set of rules gives is refused nothing that the set allows.
+        /// Whoever holds what a rule gives is refused nothing that it allows.
         #[test]
-        fn covered_rules_allow_nothing_more(held in vec(any_rule(), 0..4), wanted in vec(any_rule(), 1..3)) {
-            prop_assume!(uncovered(&held, &wanted).is_empty());
-            for request in all_requests().iter().filter(|request| wanted.iter().any(|rule| allows(rule, request))) {
-                prop_assert!(held.iter().any(|rule| allows(rule, request)), "{request:?}");
+        fn covered_rules_allow_nothing_more(held in vec(any_rule(), 0..4), wanted in any_rule()) {
+            for atom in break_down(&wanted).iter().filter(|atom| uncovered(&held, std::slice::from_ref(*atom)).is_empty()) {
+                for request in all_requests().iter().filter(|request| allows(atom, request)) {
+                    prop_assert!(held.iter().any(|rule| allows(rule, request)), "{request:?}");
+                }
             }
         }
 

@@ -39,6 +39,43 @@ pub(crate) enum Command {
     /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
+    /// Makes a kubeconfig for another user, with a client certificate of the control plane's own authority.
+    #[command(after_help = KUBECONFIG_EXAMPLES)]
+    Kubeconfig(IssueKubeconfig),
+}
+
+const KUBECONFIG_EXAMPLES: &str = "Examples:
+  berth kubeconfig --user alice --group dev > alice.kubeconfig
+  kubectl create rolebinding dev --clusterrole edit --group dev
+
+A certificate cannot be taken back before it ends: take the user's bindings away instead, or give it a short --duration.";
+
+/// Options of `berth kubeconfig`.
+#[derive(Args, Debug)]
+pub(crate) struct IssueKubeconfig {
+    /// The user's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: String,
+
+    /// A group of the user. Repeatable.
+    #[arg(long = "group", value_name = "GROUP")]
+    pub(crate) groups: Vec<String>,
+
+    /// How long the certificate holds.
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
+    pub(crate) duration: Duration,
+
+    /// The folder of the control plane [default: berth's folder under the XDG data folder].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// The server's address [default: that of the administrator's kubeconfig in the folder].
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+
+    /// The file to write, readable by its owner alone [default: standard output].
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 const ROLLOUT_EXAMPLES: &str = "Examples:
@@ -88,6 +125,22 @@ pub(crate) struct Up {
     /// Where the administrator's kubeconfig is written, readable by its owner alone [default: <data-dir>/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_file: Option<PathBuf>,
+
+    /// Bearer tokens and their users: a file of token,user,uid,"group1,group2", a line each.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_auth_file: Option<PathBuf>,
+
+    /// Whether requests without credentials are those of system:anonymous, who may read health and version; else they are refused.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) anonymous_auth: bool,
+
+    /// Which requests the audit log tells of, and how much: a Policy of audit.k8s.io/v1.
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    pub(crate) audit_policy_file: Option<PathBuf>,
+
+    /// Where the audit log is written, one JSON object a line; - is standard output.
+    #[arg(long, value_name = "FILE|-", requires = "audit_policy_file")]
+    pub(crate) audit_log_path: Option<PathBuf>,
 
     /// How many simulated nodes run pods.
     #[arg(long, value_name = "N", default_value_t = 3)]

@@ -4,6 +4,7 @@ mod apply;
 mod cli;
 mod data_dir;
 mod env;
+mod issue;
 mod logging;
 mod manifests;
 mod progress;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let result = match cli::parse(std::env::args_os()).command {
         Command::Up(options) => up::run(*options),
         Command::Rollout(options) => rollout::run(&options),
+        Command::Kubeconfig(options) => issue::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

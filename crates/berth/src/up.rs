@@ -9,7 +9,11 @@ use crate::{
     progress,
 };
 use berth_api::FeatureGates;
-use berth_apiserver::{Access, Config, Kubeconfig, Pki, PkiOptions, Readiness, Server};
+use berth_apiserver::{
+    Access, Config, Kubeconfig, Pki, PkiOptions, Readiness, Server,
+    audit::{self, AuditLog},
+    auth::{Anonymous, parse_token_file},
+};
 use berth_controllers::{
     Cluster, event_ttl,
     events::Recorder,
@@ -49,6 +53,7 @@ struct Settings {
     api_gates: Arc<FeatureGates>,
     controller_gates: Arc<FeatureGates>,
     controllers: Enabled,
+    access: Access,
 }
 
 impl Settings {
@@ -58,11 +63,29 @@ impl Settings {
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
         let controllers = Enabled::parse(&options.controllers)?;
-        Ok(Self { api_gates, controller_gates, controllers })
+        Ok(Self { api_gates, controller_gates, controllers, access: access(options)? })
     }
 }
 
-async fn serve(options: Up, settings: Settings, data_dir: &Path, documents: &[Document], started: Instant) -> Outcome<()> {
+/// Who else is known, and whether an audit log is written.
+fn access(options: &Up) -> Outcome<Access> {
+    let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+    let tokens = match &options.token_auth_file {
+        Some(path) => parse_token_file(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?,
+        None => Vec::new(),
+    };
+    let audit = match (&options.audit_policy_file, &options.audit_log_path) {
+        (Some(policy), Some(log)) => {
+            let parsed = audit::Policy::parse(&read(policy)?).map_err(|error| format!("{}: {error}", policy.display()))?;
+            Some(AuditLog::open(parsed, log)?)
+        }
+        _ => None,
+    };
+    let anonymous = if options.anonymous_auth { Anonymous::Allowed } else { Anonymous::Refused };
+    Ok(Access { tokens, anonymous, audit })
+}
+
+async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: &[Document], started: Instant) -> Outcome<()> {
     let env = env::real(tokio::runtime::Handle::current());
     let Opened { store, close } = open_store(&options, data_dir)?;
     let registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
@@ -79,7 +102,7 @@ async fn serve(options: Up, settings: Settings, data_dir: &Path, documents: &[Do
         bind: SocketAddr::new(options.bind_address, options.secure_port),
         registry: registry.clone(),
         pki: pki.clone(),
-        access: Access::default(),
+        access: std::mem::take(&mut settings.access),
         gates: Arc::clone(&settings.api_gates),
         metrics: metrics.clone(),
         readiness: readiness.clone(),

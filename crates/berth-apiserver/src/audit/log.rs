@@ -163,7 +163,9 @@ mod tests {
     fn a_writer_that_hangs_holds_nobody_up_and_what_is_lost_is_counted() {
         let (written, (go, wait)) = (Arc::new(Mutex::new(Vec::new())), mpsc::channel());
         let log = AuditLog::to(Policy::default(), Box::new(Slow(Arc::clone(&written), wait))).expect("a thread");
-        let events = QUEUE_EVENTS_MAX + 100;
+        // Dropped before the log, whatever happens: the log waits for its writer.
+        let go = go;
+        let events = 3 * QUEUE_EVENTS_MAX;
         for _ in 0..events {
             log.write(b"{}".to_vec());
         }

@@ -71,13 +71,17 @@ pub(crate) struct TestServer {
     pub(crate) readiness: Readiness,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
+        Self::start_with(Access::default()).await
+    }
+
+    pub(crate) async fn start_with(access: Access) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
+        let config = Config { access, ..config(folder.path(), ([127, 0, 0, 1], 0).into()).await };
         let (pki, readiness) = (config.pki.clone(), config.readiness.clone());
         let server = Server::bind(config).await.expect("a free port");
         let address = server.local_addr();
@@ -86,7 +90,7 @@ impl TestServer {
             let _ = stopped.await;
         }));
         readiness.set_ready();
-        Self { address, pki, readiness, stop: Some(stop), serving, _folder: folder }
+        Self { address, pki, readiness, stop: Some(stop), serving, folder }
     }
 
     /// Tells the server to stop; the handle ends when it has.
@@ -97,6 +101,14 @@ impl TestServer {
 
     pub(crate) async fn admin(&self) -> Client {
         Client::connect(self, Some(&self.pki.admin), Protocol::Http1).await
+    }
+
+    /// Somebody with a certificate.
+    pub(crate) async fn user(&self, name: &str, groups: &[&str]) -> Client {
+        let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
+        let validity = (Timestamp::now(), jiff::SignedDuration::from_hours(1));
+        let issued = berth_apiserver::pki::issue(self.folder.path(), name, &groups, validity).expect("a certificate");
+        Client::connect(self, Some(&issued.client), Protocol::Http1).await
     }
 
     pub(crate) async fn nobody(&self) -> Client {

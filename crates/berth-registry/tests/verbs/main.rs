@@ -1,6 +1,7 @@
 //! Every verb of the registry over a memory store: what a request does and what it answers.
 
 mod apply;
+mod authorization;
 mod create;
 mod delete;
 mod events;

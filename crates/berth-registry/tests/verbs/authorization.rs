@@ -1,0 +1,202 @@
+//! Who may do what, and what writes of roles, bindings, namespaces and accounts entail.
+
+use crate::world::{World, now, pod, target};
+use berth_rbac::{Attributes, ResourceAttributes, User};
+use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Registry, WriteOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const ROLES: &str = "roles.rbac.authorization.k8s.io";
+const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
+const BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
+const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
+
+/// A world with the roles that every server has.
+fn world() -> World {
+    let world = World::new();
+    now(world.registry.bootstrap_policy()).expect("the first roles are fine");
+    world
+}
+
+fn alice() -> User {
+    User::authenticated("alice", &["dev".to_owned()])
+}
+
+fn role(name: &str, group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"metadata": {"name": name}, "rules": [{"apiGroups": [group], "resources": resources, "verbs": verbs}]})
+}
+
+fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
+    json!({"metadata": {"name": name}, "roleRef": {"kind": kind, "name": role}, "subjects": [{"kind": "User", "name": user}]})
+}
+
+fn may(registry: &Registry, user: &User, verb: &str, resource: &str) -> bool {
+    let attributes = ResourceAttributes { verb, resource, namespace: "default", ..ResourceAttributes::default() };
+    now(registry.decide(user, &Attributes::from(attributes))).expect("the store answers").is_some()
+}
+
+/// Creates on behalf of alice.
+fn create(world: &World, what: &str, object: &Value) -> Result<(), ApiError> {
+    let registry = world.registry.on_behalf_of(Arc::new(alice()));
+    let body = Body::Json(object.to_string().into_bytes());
+    now(registry.create(&crate::world::collection(what), body, &WriteOptions::default())).map(drop)
+}
+
+/// Puts on behalf of alice.
+fn update(world: &World, what: &str, name: &str, object: &Value) -> Result<(), ApiError> {
+    let registry = world.registry.on_behalf_of(Arc::new(alice()));
+    let body = Body::Json(object.to_string().into_bytes());
+    now(registry.update(&target(what, name), body, &WriteOptions::default())).map(drop)
+}
+
+#[test]
+fn a_write_of_roles_and_bindings_counts_as_soon_as_it_is_answered() {
+    let world = world();
+    let registry = &world.registry;
+    assert!(!may(registry, &alice(), "get", "pods"));
+    world.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    assert!(!may(registry, &alice(), "get", "pods"));
+    world.made(ROLES, role("r", "", &["pods"], &["get"]));
+    assert!(may(registry, &alice(), "get", "pods") && !may(registry, &alice(), "list", "pods"));
+    world.merge(ROLES, "r", json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]})).expect("patched");
+    assert!(!may(registry, &alice(), "get", "pods") && may(registry, &alice(), "list", "pods"));
+    world.delete(BINDINGS, "b", &DeleteOptions::default()).expect("deleted");
+    assert!(!may(registry, &alice(), "list", "pods"));
+    world.made(CLUSTER_BINDINGS, binding("c", "ClusterRole", "view", "alice"));
+    assert!(may(registry, &alice(), "list", "pods") && !may(registry, &alice(), "list", "secrets"));
+}
+
+#[test]
+fn a_policy_that_lost_the_changes_is_read_anew() {
+    let world = world();
+    assert!(!may(&world.registry, &alice(), "get", "pods"));
+    world.made(ROLES, role("r", "", &["pods"], &["get"]));
+    world.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    let newest = berth_store::Store::revision(&*world.store);
+    now(berth_store::Store::compact(&*world.store, newest)).expect("compacted");
+    assert!(may(&world.registry, &alice(), "get", "pods"));
+}
+
+#[test]
+fn nobody_grants_what_they_do_not_have() {
+    let world = world();
+    world.made(ROLES, role("own", "", &["pods"], &["get", "list"]));
+    world.made(BINDINGS, binding("own", "Role", "own", "alice"));
+    let refused = create(&world, ROLES, &role("esc", "apps", &["deployments"], &["get", "list"])).expect_err("refused").to_string();
+    assert_eq!(
+        refused,
+        "roles.rbac.authorization.k8s.io \"esc\" is forbidden: user \"alice\" (groups=[\"dev\" \"system:authenticated\"]) is attempting to \
+         grant RBAC permissions not currently held:\n{APIGroups:[\"apps\"], Resources:[\"deployments\"], Verbs:[\"get\" \"list\"]}"
+    );
+    create(&world, ROLES, &role("fine", "", &["pods"], &["get"])).expect("alice has it");
+    let more = update(&world, ROLES, "fine", &role("fine", "", &["pods"], &["get", "delete"])).expect_err("refused").to_string();
+    assert!(more.ends_with("{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"delete\"]}"), "{more}");
+    let labelled = json!({"metadata": {"name": "own", "labels": {"a": "b"}}, "rules": [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]});
+    update(&world, ROLES, "own", &labelled).expect("the rules stay");
+    let refused = create(&world, CLUSTER_ROLES, &role("esc", "", &["pods"], &["get"])).expect_err("only held in a namespace");
+    assert!(matches!(refused, ApiError::Forbidden { .. }), "{refused}");
+    assert_eq!(world.get(ROLES, "fine").expect("there")["rules"][0]["verbs"], json!(["get"]));
+}
+
+#[test]
+fn a_role_is_bound_by_who_has_it_or_may_bind_it() {
+    let world = world();
+    world.made(ROLES, role("own", "", &["pods"], &["get"]));
+    world.made(ROLES, role("other", "", &["secrets"], &["get"]));
+    world.made(BINDINGS, binding("own", "Role", "own", "alice"));
+    create(&world, BINDINGS, &binding("x", "Role", "own", "bob")).expect("alice has it");
+    let refused = create(&world, BINDINGS, &binding("y", "Role", "other", "bob")).expect_err("refused").to_string();
+    assert!(refused.starts_with("rolebindings.rbac.authorization.k8s.io \"y\" is forbidden: user \"alice\""), "{refused}");
+    let missing = create(&world, BINDINGS, &binding("z", "Role", "nonexist", "bob")).expect_err("refused").to_string();
+    assert_eq!(missing, "rolebindings.rbac.authorization.k8s.io \"nonexist\" not found");
+    let binder = json!({"metadata": {"name": "binder"}, "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"],
+        "resourceNames": ["other"], "verbs": ["bind"]}]});
+    world.made(ROLES, binder);
+    world.made(BINDINGS, binding("binder", "Role", "binder", "alice"));
+    create(&world, BINDINGS, &binding("y", "Role", "other", "bob")).expect("alice may bind it");
+    let more = json!({"metadata": {"name": "y"}, "roleRef": {"kind": "Role", "name": "other"}, "subjects": [
+        {"kind": "User", "name": "bob"}, {"kind": "User", "name": "carol"}]});
+    update(&world, BINDINGS, "y", &more).expect("alice may bind it");
+    let escalator = role("escalator", "rbac.authorization.k8s.io", &["roles"], &["escalate"]);
+    world.made(ROLES, escalator);
+    world.made(BINDINGS, binding("escalator", "Role", "escalator", "alice"));
+    create(&world, ROLES, &role("all", "*", &["*"], &["*"])).expect("alice may escalate");
+}
+
+#[test]
+fn a_put_that_creates_needs_the_right_to_create() {
+    let world = world();
+    let refused = update(&world, "leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect_err("refused").to_string();
+    assert_eq!(
+        refused,
+        "leases.coordination.k8s.io \"l\" is forbidden: User \"alice\" cannot create resource \"leases\" in API group \
+         \"coordination.k8s.io\" in the namespace \"default\""
+    );
+    world.made(BINDINGS, binding("edit", "ClusterRole", "edit", "alice"));
+    update(&world, "leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect("alice may");
+}
+
+#[test]
+fn aggregated_roles_follow_their_parts() {
+    let world = world();
+    let part = json!({"metadata": {"name": "part", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"apiGroups": ["example.com"], "resources": ["things"], "verbs": ["get"]}]});
+    let has_things = |name: &str| {
+        let rules = world.get(CLUSTER_ROLES, name).expect("there")["rules"].clone();
+        rules.as_array().into_iter().flatten().any(|rule| rule["resources"] == json!(["things"]))
+    };
+    world.made(CLUSTER_ROLES, part);
+    assert!(has_things("view") && has_things("edit") && has_things("admin"));
+    world.delete(CLUSTER_ROLES, "part", &DeleteOptions::default()).expect("deleted");
+    assert!(!has_things("view") && !has_things("edit") && !has_things("admin"));
+    world.made(CLUSTER_BINDINGS, binding("a", "ClusterRole", "admin", "alice"));
+    let gathers = json!({"metadata": {"name": "g"}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"x": "y"}}]}});
+    let refused = create(&world, CLUSTER_ROLES, &gathers).expect_err("refused").to_string();
+    assert!(refused.ends_with("is forbidden: must have cluster-admin privileges to use the aggregationRule"), "{refused}");
+}
+
+#[test]
+fn the_first_roles_are_brought_up_to_date_and_changes_of_others_stay() {
+    let world = world();
+    let before = world.revision();
+    now(world.registry.bootstrap_policy()).expect("again");
+    assert_eq!(world.revision(), before);
+    world.merge(CLUSTER_ROLES, "system:basic-user", json!({"rules": []})).expect("patched");
+    world.delete(CLUSTER_BINDINGS, "system:discovery", &DeleteOptions::default()).expect("deleted");
+    let mut own = world.get(CLUSTER_BINDINGS, "system:basic-user").expect("there");
+    own["subjects"] = json!([{"kind": "User", "name": "bob"}]);
+    world.update(CLUSTER_BINDINGS, "system:basic-user", &own).expect("updated");
+    now(world.registry.bootstrap_policy()).expect("again");
+    assert_eq!(world.get(CLUSTER_ROLES, "system:basic-user").expect("there")["rules"].as_array().map(Vec::len), Some(3));
+    world.get(CLUSTER_BINDINGS, "system:discovery").expect("made again");
+    let subjects = world.get(CLUSTER_BINDINGS, "system:basic-user").expect("there")["subjects"].clone();
+    assert_eq!((&subjects[0]["name"], &subjects[1]["name"]), (&json!("bob"), &json!("system:authenticated")));
+}
+
+#[test]
+fn every_namespace_has_its_default_account() {
+    let world = world();
+    world.made("namespaces", json!({"metadata": {"name": "n"}}));
+    assert_eq!(world.names("serviceaccounts@n", &ListOptions::default()), ["default"]);
+    let first = world.get("serviceaccounts@n", "default").expect("there")["metadata"]["uid"].clone();
+    world.delete("serviceaccounts@n", "default", &DeleteOptions::default()).expect("deleted");
+    assert_ne!(world.get("serviceaccounts@n", "default").expect("made again")["metadata"]["uid"], first);
+    world.delete("namespaces", "n", &DeleteOptions::default()).expect("deleted");
+    world.delete("serviceaccounts@n", "default", &DeleteOptions::default()).expect("deleted");
+    assert!(world.names("serviceaccounts@n", &ListOptions::default()).is_empty());
+}
+
+#[test]
+fn a_pod_runs_as_an_account_that_is_there() {
+    let world = world();
+    let made = world.made("pods", pod("p"));
+    assert_eq!((&made["spec"]["serviceAccountName"], &made["spec"]["serviceAccount"]), (&json!("default"), &json!("default")));
+    let mut own = pod("q");
+    own["spec"]["serviceAccountName"] = json!("own");
+    let refused = world.create("pods", own.clone()).expect_err("refused").to_string();
+    let wanted = "pods \"q\" is forbidden: error looking up service account default/own: serviceaccount \"own\" not found";
+    assert_eq!(refused, wanted);
+    world.made("serviceaccounts", json!({"metadata": {"name": "own"}}));
+    assert_eq!(world.made("pods", own)["spec"]["serviceAccountName"], "own");
+}
