@@ -3,10 +3,10 @@
 mod deployment;
 mod stateful_set;
 
-use crate::facts::{Deployment, Pod, ReplicaSet, StatefulSet};
+use crate::facts::{Deployment, Metadata, Pod, ReplicaSet, StatefulSet};
 use berth_api::FeatureGates;
 use berth_store::env::Timestamp;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -69,6 +69,12 @@ pub enum Presence {
     Gone,
 }
 
+/// Whose an object is.
+#[derive(Deserialize)]
+struct Owned {
+    metadata: Metadata,
+}
+
 impl Checker {
     /// Takes a change in; gives what was most essential about the object, for the log.
     ///
@@ -80,8 +86,10 @@ impl Checker {
             "apps/replicasets" => self.take_in_set(decode(changed), changed.presence, now),
             "apps/deployments" => self.take_in_deployment(decode(changed), changed.presence, now),
             "apps/statefulsets" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence)),
-            "core/persistentvolumeclaims" if changed.presence == Presence::Gone => {
-                violated("a claim is deleted, and every set retains its".to_owned())
+            "core/persistentvolumeclaims"
+                if changed.presence == Presence::Gone && decode::<Owned>(changed).metadata.controller().is_empty() =>
+            {
+                violated("a claim is deleted that goes with neither a pod nor a set".to_owned())
             }
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
