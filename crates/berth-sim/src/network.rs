@@ -214,7 +214,7 @@ impl SimCluster {
 
     async fn stop_if_crashed(&self) {
         if self.crashed.load(Ordering::Relaxed) {
-            futures::future::pending().await
+            futures::future::pending::<()>().await;
         }
     }
 }

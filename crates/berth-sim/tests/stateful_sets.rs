@@ -108,7 +108,7 @@ impl Storm {
 
     /// One in four fails.
     fn failure(&self) -> Value {
-        let fails: &str = *self.rng.choose(&FAILURES);
+        let fails = *self.rng.choose(&FAILURES);
         if self.number(4) == 0 { json!(fails) } else { Value::Null }
     }
 

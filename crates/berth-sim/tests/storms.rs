@@ -120,7 +120,7 @@ impl Storm {
             0..=2 => self.patch(json!({"replicas": self.number(10)})),
             3 | 4 => self.change_template(None),
             5 => {
-                let fails: &str = *self.rng.choose(&FAILURES);
+                let fails = *self.rng.choose(&FAILURES);
                 self.change_template(Some(fails));
             }
             6 => self.world.undo("web"),

@@ -74,10 +74,9 @@ impl Checker {
             return violated(format!("pod {name} is created, and its number is not wanted"));
         }
         let Some(spec) = set.settled() else { return Ok(()) };
-        if spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy") {
-            if let Some(other) = self.members(pod).find(|other| other.revision() != pod.revision()) {
-                return violated(format!("pod {name} is created while {} of another revision is there", other.metadata.name));
-            }
+        let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy");
+        if let Some(other) = self.members(pod).filter(|_| recreates).find(|other| other.revision() != pod.revision()) {
+            return violated(format!("pod {name} is created while {} of another revision is there", other.metadata.name));
         }
         let status = &set.newest.status;
         let is_kept = spec.update_from().is_some_and(|from| ordinal < from) && spec.update_strategy.type_ == "RollingUpdate";
