@@ -399,6 +399,13 @@ impl World {
     }
 }
 
+impl Drop for World {
+    /// Tasks hold the executor that holds them: without this no world would ever give its memory back.
+    fn drop(&mut self) {
+        self.parts.values().chain([&self.user]).for_each(Process::kill);
+    }
+}
+
 fn shown_lines() -> usize {
     std::env::var(LINES_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(SHOWN_LINES)
 }
