@@ -101,6 +101,13 @@ impl Checker {
         self.deleted_by_others.extend(uid);
     }
 
+    /// The test is about to remove this pod at once, whatever still runs.
+    pub fn remove_by_hand(&mut self, pod: &str) {
+        self.delete_by_hand(pod);
+        let uid = self.all_pods().find(|known| known.metadata.name == pod).map(|known| known.metadata.uid.clone());
+        self.let_go.extend(uid);
+    }
+
     /// A node has stopped this pod, and is about to remove it.
     pub fn let_go(&mut self, pod: String) {
         self.let_go.insert(pod);

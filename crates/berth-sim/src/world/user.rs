@@ -95,7 +95,7 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn force_delete_pod(&mut self, name: &str) {
-        self.checker.delete_by_hand(name);
+        self.checker.remove_by_hand(name);
         self.let_pod_go(name, Some(0));
     }
 
