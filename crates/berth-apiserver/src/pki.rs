@@ -6,12 +6,15 @@
 //! the addresses of that start, signed by the kept authority, so that clients go on trusting it.
 
 use crate::{kubeconfig::write_private, x509};
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use berth_store::env::Rng;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    date_time_ymd,
+    SigningKey as _, date_time_ymd,
 };
 use rustls::{
     RootCertStore,
@@ -249,12 +252,20 @@ fn make_client(
     (now, lifetime): (Timestamp, SignedDuration),
 ) -> Result<Pair, rcgen::Error> {
     let mut params = params(user, now, lifetime);
-    for group in groups {
-        params.distinguished_name.push(DnType::OrganizationName, group.as_str());
-    }
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    sign(&params, issuer)
+    let key = KeyPair::generate()?;
+    let unnamed = params.signed_by(&key, issuer)?;
+    let subject = x509::Subject { common_name: user.to_owned(), organizations: groups.to_vec() };
+    let named = x509::with_subject(unnamed.der(), &subject, |body| issuer.key().sign(body)).expect("a new certificate is well formed")?;
+    Ok(Pair { certificate: pem(&named), key: key.serialize_pem() })
+}
+
+/// A certificate as text.
+fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> = (0..text.len()).step_by(64).map(|start| &text[start..text.len().min(start + 64)]).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
 /// A certificate for a user, and that of the authority that signed it.

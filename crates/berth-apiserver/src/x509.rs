@@ -1,4 +1,5 @@
-//! The two facts that are needed of a certificate and that the TLS library keeps to itself: who it names, and until when it holds.
+//! The two facts that are needed of a certificate and that the TLS library keeps to itself: who it names, and until when it holds. And
+//! certificates that name more than one organization, which the library that makes them cannot.
 //!
 //! Only certificates whose chain has been verified, or that were read from the server's own folder, come here; malformed ones give `None`.
 
@@ -13,6 +14,10 @@ pub(crate) struct Subject {
     pub(crate) organizations: Vec<String>,
 }
 
+const BIT_STRING: u8 = 0x03;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const UTF8_STRING: u8 = 0x0c;
+const SET: u8 = 0x31;
 const SEQUENCE: u8 = 0x30;
 const EXPLICIT_VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
@@ -52,6 +57,67 @@ pub(crate) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     };
     let at = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
     at.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp())
+}
+
+/// The certificate, with another subject and signed anew. `None`: it is malformed.
+///
+/// # Errors
+/// What `sign` says.
+pub(crate) fn with_subject<E>(
+    certificate: &[u8],
+    subject: &Subject,
+    sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
+) -> Option<Result<Vec<u8>, E>> {
+    let mut rest = certificate;
+    let (_, mut whole) = next(&mut rest)?;
+    let (_, mut body) = next(&mut whole)?;
+    let algorithm = next_whole(&mut whole)?;
+    let mut parts = Vec::new();
+    while let Some(part) = next_whole(&mut body) {
+        parts.push(part.to_vec());
+    }
+    // RFC 5280 §4.1: version?, serial, signature algorithm, issuer, validity, subject, …
+    let at = if parts.first()?.first() == Some(&EXPLICIT_VERSION) { 5 } else { 4 };
+    *parts.get_mut(at)? = encode_subject(subject);
+    let body = der(SEQUENCE, &parts.concat());
+    Some(sign(&body).map(|signature| {
+        // No bit of the last byte is unused.
+        let signature = der(BIT_STRING, &[&[0], signature.as_slice()].concat());
+        der(SEQUENCE, &[body.as_slice(), algorithm, &signature].concat())
+    }))
+}
+
+fn encode_subject(subject: &Subject) -> Vec<u8> {
+    let pair = |oid: &[u8], text: &str| {
+        let pair = [der(OBJECT_IDENTIFIER, oid), der(UTF8_STRING, text.as_bytes())].concat();
+        der(SET, &der(SEQUENCE, &pair))
+    };
+    let organizations = subject.organizations.iter().map(|organization| pair(OID_ORGANIZATION, organization));
+    let names: Vec<Vec<u8>> = organizations.chain([pair(OID_COMMON_NAME, &subject.common_name)]).collect();
+    der(SEQUENCE, &names.concat())
+}
+
+/// One DER value.
+fn der(tag: u8, contents: &[u8]) -> Vec<u8> {
+    let length = contents.len();
+    let digits: Vec<u8> = length.to_be_bytes().into_iter().skip_while(|digit| *digit == 0).collect();
+    let mut value = vec![tag];
+    match u8::try_from(length) {
+        Ok(short @ 0..=0x7f) => value.push(short),
+        _ => {
+            value.push(0x80 | u8::try_from(digits.len()).expect("a length has eight bytes at most"));
+            value.extend(digits);
+        }
+    }
+    value.extend_from_slice(contents);
+    value
+}
+
+/// Takes one DER value off the front, tag and length included.
+fn next_whole<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let before = *rest;
+    next(rest)?;
+    Some(&before[..before.len() - rest.len()])
 }
 
 struct Fields<'a> {
@@ -121,6 +187,18 @@ mod tests {
             let end = not_after(&certificate(year, &[])).expect("well formed");
             assert_eq!(end.to_string(), format!("{year}-03-04T00:00:00Z"));
         }
+    }
+
+    #[test]
+    fn another_subject_names_all_of_its_organizations_and_nothing_else_changes() {
+        let many: Vec<String> = (0..20).map(|index| format!("group-{index}")).collect();
+        let wanted = Subject { common_name: "alice".into(), organizations: many };
+        let before = certificate(2030, &["a"]);
+        let after = with_subject(&before, &wanted, |_| Ok::<_, ()>(vec![1, 2, 3])).expect("well formed").expect("signed");
+        assert_eq!(subject(&after), Some(wanted.clone()));
+        assert_eq!(not_after(&after), not_after(&before));
+        assert!(after.ends_with(&[3, 4, 0, 1, 2, 3]));
+        assert!(with_subject(&[], &wanted, |_| Ok::<_, ()>(Vec::new())).is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::world::{World, now, pod, target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
-use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Registry, WriteOptions};
+use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, WriteOptions};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -125,8 +125,17 @@ fn a_role_is_bound_by_who_has_it_or_may_bind_it() {
 }
 
 #[test]
-fn a_put_that_creates_needs_the_right_to_create() {
+fn a_put_or_an_apply_that_creates_needs_the_right_to_create() {
     let world = world();
+    let registry = world.registry.on_behalf_of(Arc::new(alice()));
+    let options = WriteOptions { field_manager: "m".to_owned(), ..WriteOptions::default() };
+    let document = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}).to_string().into_bytes();
+    let apply = || now(registry.patch(&target("configmaps", "c"), Patch::Apply(document.clone()), &options));
+    let refused = apply().expect_err("refused").to_string();
+    let wanted = "configmaps \"c\" is forbidden: User \"alice\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\"";
+    assert_eq!(refused, wanted);
+    world.made("configmaps", json!({"metadata": {"name": "c"}}));
+    apply().expect("it is there");
     let refused = update(&world, "leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect_err("refused").to_string();
     assert_eq!(
         refused,
