@@ -38,12 +38,13 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
 fn unfilled_roles() -> Vec<ClusterRole> {
     vec![
         role("cluster-admin", crate::everything()),
-        aggregate("admin", &[], "admin"),
-        aggregate("edit", &["admin"], "edit"),
-        aggregate("view", &["edit"], "view"),
-        part("admin", admin_rules()),
-        part("edit", edit_rules()),
+        // Parts before what gathers them: nothing is gathered twice while they are made.
         part("view", view_rules()),
+        part("edit", edit_rules()),
+        part("admin", admin_rules()),
+        aggregate("view", &["edit"], "view"),
+        aggregate("edit", &["admin"], "edit"),
+        aggregate("admin", &[], "admin"),
         role("system:basic-user", basic_user_rules()),
         role("system:discovery", vec![paths(DISCOVERY_PATHS)]),
         role("system:monitoring", vec![paths(MONITORING_PATHS)]),

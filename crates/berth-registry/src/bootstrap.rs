@@ -7,7 +7,7 @@ use berth_api::{
 };
 use berth_rbac::bootstrap::{BindingUpdate, cluster_role_bindings, cluster_roles, updated_binding, updated_role};
 use berth_store::RangeRequest;
-use futures::future::try_join_all;
+use futures::future::{try_join, try_join_all};
 use serde_json::{Value, json};
 
 impl Registry {
@@ -17,9 +17,8 @@ impl Registry {
     /// # Errors
     /// The store's.
     pub async fn bootstrap(&self) -> Result<(), ApiError> {
-        for object in first_objects() {
-            self.create_missing(&object).await?;
-        }
+        // Together: their writes share the store's commits.
+        try_join_all(first_objects().into_iter().map(|object| self.create_missing(object))).await?;
         self.make_missing_accounts().await
     }
 
@@ -43,9 +42,9 @@ impl Registry {
     /// # Errors
     /// The store's.
     pub async fn bootstrap_policy(&self) -> Result<(), ApiError> {
-        // Together: their writes share the store's commits.
-        try_join_all(cluster_roles().into_iter().map(|role| self.bring_up_role(role))).await?;
-        try_join_all(cluster_role_bindings().into_iter().map(|binding| self.bring_up_binding(binding))).await?;
+        let roles = try_join_all(cluster_roles().into_iter().map(|role| self.bring_up_role(role)));
+        let bindings = try_join_all(cluster_role_bindings().into_iter().map(|binding| self.bring_up_binding(binding)));
+        try_join(roles, bindings).await?;
         Ok(())
     }
 
@@ -94,7 +93,7 @@ impl Registry {
         self.update(&target, Body::Object(Box::new(object)), &WriteOptions::default()).await.map(drop)
     }
 
-    async fn create_missing(&self, object: &Value) -> Result<(), ApiError> {
+    async fn create_missing(&self, object: Value) -> Result<(), ApiError> {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
         let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the first objects are of kinds that are served");
         let at = Collection { resource, namespace: None };

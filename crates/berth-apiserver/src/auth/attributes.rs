@@ -20,7 +20,11 @@ impl<'a> Asked<'a> {
     #[must_use]
     pub fn of(method: &'a Method, path: &'a str, route: &'a Route<'a>, query: &Query<'_>) -> Self {
         let Route::Resource(at) = route else { return Self { method, path, route, verb: method_verb(method), selected: None } };
-        let verb = resource_verb(method, at.name.is_some(), at.legacy_watch || query.watch());
+        let verb = match resource_verb(method, at.name.is_some(), query.watch()) {
+            // The old paths follow also one object.
+            "get" | "list" if at.legacy_watch => "watch",
+            verb => verb,
+        };
         let selected = if at.name.is_none() { selected_name(verb, query) } else { None };
         Self { method, path, route, verb, selected }
     }
@@ -112,6 +116,8 @@ mod tests {
         check("GET /apis/apps/v1/deployments", "list apps deployments/  ");
         check("GET /api/v1/pods?watch=1", "watch  pods/  ");
         check("GET /api/v1/watch/namespaces/a/pods", "watch  pods/ a ");
+        check("GET /api/v1/watch/namespaces/a/pods/p", "watch  pods/ a p");
+        check("GET /api/v1/namespaces/a/pods/p?watch=true", "get  pods/ a p");
         check("POST /api/v1/namespaces/a/pods/p/eviction", "create  pods/eviction a p");
         check("DELETE /api/v1/namespaces/a/pods", "deletecollection  pods/ a ");
         check("PUT /apis/apps/v1/namespaces/a/deployments/d/scale", "update apps deployments/scale a d");
