@@ -28,7 +28,8 @@ impl Registry {
         for _ in 0..ATTEMPTS {
             let change = Change { mode: checked.mode, precondition: &options.precondition, author };
             match self.modify(target, change, |old| config.propose(target, old, &author)).await {
-                Err(ApiError::NotFound { .. }) if target.subresource.is_none() => (),
+                // Other things may be missing too: the role that a binding names.
+                Err(ApiError::NotFound { name, .. }) if target.subresource.is_none() && name == target.name => (),
                 done => return done,
             }
             match self.apply_new(target, &config, checked.mode, &author).await {

@@ -155,3 +155,76 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     (scheme.eq_ignore_ascii_case(b"Bearer ") && !token.trim_ascii().is_empty()).then(|| token.trim_ascii())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::FeatureGates;
+    use berth_registry::header_of;
+    use berth_store::{
+        MemoryStore,
+        env::{Clock, Rng},
+    };
+    use futures::{FutureExt, future::BoxFuture};
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        fn sleep_until(&self, _: Timestamp) -> BoxFuture<'static, ()> {
+            futures::future::pending().boxed()
+        }
+    }
+
+    impl Rng for Still {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(0);
+        }
+    }
+
+    fn certificate(name: &str, until: Timestamp) -> Peer {
+        Peer::Known { user: Arc::new(User::authenticated(name, &[])), until }
+    }
+
+    #[track_caller]
+    fn check(anonymous: Anonymous, peer: &Peer, authorization: Option<&str>, expected: Result<&str, Unauthorized>) {
+        let store = Arc::new(MemoryStore::new(header_of(), 1 << 20));
+        let registry = Registry::new(store, Arc::new(Still), Arc::new(Still), Arc::new(FeatureGates::default()));
+        let key = rcgen::KeyPair::generate().expect("a key").serialize_pem();
+        let account_tokens = AccountTokens::new(&key, "issuer").expect("a key on P-256");
+        let known = [("secret".to_owned(), User::authenticated("bob", &[]))];
+        let authenticator = Authenticator::new(known, account_tokens, anonymous);
+        let headers: HeaderMap =
+            authorization.map(|value| (AUTHORIZATION, HeaderValue::from_str(value).expect("a header"))).into_iter().collect();
+        let found = authenticator.authenticate(&registry, peer, &headers).now_or_never().expect("nothing here waits");
+        assert_eq!(found.map(|user| user.name.clone()), expected.map(str::to_owned), "{peer:?} {authorization:?}");
+    }
+
+    #[test]
+    fn a_good_certificate_counts_whatever_the_token() {
+        for token in [None, Some("Bearer wrong"), Some("Bearer secret")] {
+            check(Anonymous::Allowed, &certificate("alice", Timestamp::MAX), token, Ok("alice"));
+        }
+    }
+
+    #[test]
+    fn a_token_counts_where_no_certificate_does() {
+        for peer in [Peer::Nobody, Peer::Untrusted, certificate("alice", Timestamp::UNIX_EPOCH)] {
+            check(Anonymous::Allowed, &peer, Some("Bearer secret"), Ok("bob"));
+            check(Anonymous::Allowed, &peer, Some("bearer  secret "), Ok("bob"));
+            check(Anonymous::Allowed, &peer, Some("Bearer wrong"), Err(Unauthorized));
+        }
+    }
+
+    #[test]
+    fn only_who_pretends_nothing_is_anonymous() {
+        check(Anonymous::Allowed, &Peer::Nobody, None, Ok("system:anonymous"));
+        check(Anonymous::Allowed, &Peer::Nobody, Some("Basic eDp5"), Ok("system:anonymous"));
+        check(Anonymous::Refused, &Peer::Nobody, None, Err(Unauthorized));
+        check(Anonymous::Allowed, &Peer::Untrusted, None, Err(Unauthorized));
+        check(Anonymous::Allowed, &certificate("alice", Timestamp::UNIX_EPOCH), None, Err(Unauthorized));
+    }
+}
