@@ -93,6 +93,17 @@ fn uids(berth: &Berth) -> BTreeMap<String, String> {
     of_pods(berth, ".metadata.uid")
 }
 
+/// Deletes pods, and waits until others stand ready in their places. A pod that is replaced within milliseconds escapes kubectl's own waiting,
+/// which then goes on for ever.
+fn replace_by_hand(berth: &Berth, pods: &[&str]) {
+    let old = uids(berth);
+    berth.kubectl(&[&["delete", "pod", "--wait=false"], pods].concat());
+    let path = "jsonpath={range .items[*]}{.metadata.uid}={.status.conditions[?(@.type=='Ready')].status} {end}";
+    berth.kubectl_until(&["get", "pods", "-l", "app=db", "-o", path], |text| {
+        text.matches("=True").count() == old.len() && pods.iter().all(|pod| !text.contains(&old[*pod]))
+    });
+}
+
 fn until_event(berth: &Berth, reason: &str) -> String {
     let selector = format!("reason={reason},involvedObject.name=db");
     berth.kubectl_until(&["get", "events", "--field-selector", &selector, "-o", "jsonpath={.items[*].message}"], |text| !text.is_empty())
@@ -112,8 +123,7 @@ fn a_rolling_update_goes_from_the_last_pod_to_the_first_and_back_and_keeps_the_d
     berth.kubectl(&["set", "image", "sts/db", "main=db:2"]);
     assert!(berth.kubectl(&["rollout", "status", "sts/db"]).contains("partitioned roll out complete: 1 new pods"));
     assert_eq!(images(&berth), "db:1 db:1 db:2");
-    berth.kubectl(&["delete", "pod", "db-0", "db-2"]);
-    berth.kubectl(&["wait", "--for=jsonpath={.status.availableReplicas}=3", "sts/db", "--timeout=60s"]);
+    replace_by_hand(&berth, &["db-0", "db-2"]);
     assert_eq!(images(&berth), "db:1 db:1 db:2", "pods that come back keep their side of the partition");
 
     patch(&berth, &json!({"updateStrategy": {"rollingUpdate": {"partition": 0}}}));
@@ -171,11 +181,11 @@ fn on_delete_leaves_every_pod_to_its_owner() {
     berth.kubectl(&["set", "image", "sts/db", "main=db:2"]);
     assert!(until_event(&berth, "WaitingForPodDeletion").contains("3 pods of older templates to be deleted by hand"));
     assert_eq!(uids(&berth), old);
-    berth.kubectl(&["delete", "pod", "db-1"]);
+    replace_by_hand(&berth, &["db-1"]);
     berth.kubectl_until(&["get", "sts", "db", "-o", "jsonpath={.status.updatedReplicas}/{.status.readyReplicas}"], |text| text == "1/3");
     assert_eq!(images(&berth), "db:1 db:2 db:1");
     assert!(berth.kubectl_fails(&["rollout", "status", "sts/db"]).contains("only available for RollingUpdate strategy type"));
-    berth.kubectl(&["delete", "pod", "db-0", "db-2"]);
+    replace_by_hand(&berth, &["db-0", "db-2"]);
     settled(&berth);
     assert_eq!((images(&berth).as_str(), contents(&berth)), ("db:2 db:2 db:2", before));
 }
@@ -206,7 +216,7 @@ fn recreate_creates_nothing_before_the_last_old_pod_is_gone() {
     assert!(until_event(&berth, "RecreateStarted").contains("Deleting all pods for Recreate update"));
     until_event(&berth, "RecreateWaitingForTermination");
     for pod in ["db-0", "db-2"] {
-        berth.kubectl(&["delete", "pod", pod, "--force", "--grace-period=0"]);
+        berth.kubectl(&["delete", "--wait=false", "pod", pod, "--force", "--grace-period=0"]);
     }
     let progressing = r#"jsonpath={.status.conditions[?(@.type=="Progressing")].reason}"#;
     let phase =
@@ -216,7 +226,7 @@ fn recreate_creates_nothing_before_the_last_old_pod_is_gone() {
         (json!("WaitingTermination"), "RecreateInProgress")
     );
     assert_eq!(uids(&berth), [("db-1".to_owned(), old["db-1"].clone())].into());
-    berth.kubectl(&["delete", "pod", "db-1", "--force", "--grace-period=0"]);
+    berth.kubectl(&["delete", "--wait=false", "pod", "db-1", "--force", "--grace-period=0"]);
     settled(&berth);
     until_event(&berth, "RecreateCompleted");
     assert_eq!((images(&berth).as_str(), contents(&berth)), ("db:2 db:2 db:2", before));
@@ -342,7 +352,7 @@ fn a_claim_that_is_deleted_takes_the_data_with_it_once_its_pod_is_gone() {
     berth.kubectl(&["delete", "pvc", "data-db-1", "--wait=false"]);
     let claim = berth.kubectl(&["get", "pvc", "data-db-1"]);
     assert!(claim.contains("Terminating"), "{claim}");
-    berth.kubectl(&["delete", "pod", "db-1"]);
+    berth.kubectl(&["delete", "--wait=false", "pod", "db-1"]);
     berth.kubectl_until(&["get", "pod", "db-1", "-o", r"jsonpath={.metadata.annotations.berth\.dev/content-ids}"], |content| {
         content.starts_with("data=") && content != before["db-1"]
     });
