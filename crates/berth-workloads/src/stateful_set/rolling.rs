@@ -32,7 +32,7 @@ fn one_by_one(work: &mut Work<'_, '_>) {
     let outdated = roster.highest_outdated(&observed.history.update, from..observed.end());
     let unavailable = roster.highest_unavailable(from);
     match outdated.filter(|outdated| Some(*outdated) >= unavailable).and_then(|ordinal| roster.pod(ordinal)) {
-        Some(pod) => work.replace(&[pod]),
+        Some(pod) => work.replace(&[pod], &[]),
         None if outdated.is_some() => wait_for_available(work),
         None => keep(work),
     }
@@ -46,13 +46,13 @@ fn within_budget(work: &mut Work<'_, '_>, max: i64) {
     let outdated = roster.outdated(&observed.history.update, observed.update_from()..observed.end());
     let (available, broken): (Vec<i64>, Vec<i64>) = outdated.iter().partition(|ordinal| roster.is_available(**ordinal));
     let budget = usize::try_from((max - roster.unavailable_slots()).max(0)).unwrap_or(usize::MAX);
-    let chosen: Vec<i64> = match observed.management {
-        Management::OrderedReady => outdated.iter().copied().take(budget).collect(),
-        Management::Parallel => broken.into_iter().chain(available.into_iter().take(budget)).collect(),
+    let pods = |ordinals: &[i64]| ordinals.iter().filter_map(|ordinal| roster.pod(*ordinal)).collect::<Vec<&PodView>>();
+    let (chosen, broken) = match observed.management {
+        Management::OrderedReady => (&outdated[..budget.min(outdated.len())], &[][..]),
+        Management::Parallel => (&available[..budget.min(available.len())], &broken[..]),
     };
-    let pods: Vec<&PodView> = chosen.iter().filter_map(|ordinal| roster.pod(*ordinal)).collect();
-    if !pods.is_empty() {
-        work.replace(&pods);
+    if !chosen.is_empty() || !broken.is_empty() {
+        work.replace(&pods(chosen), &pods(broken));
     } else if outdated.is_empty() {
         keep(work);
     } else {

@@ -72,13 +72,19 @@ impl<'o, 'a> Work<'o, 'a> {
     }
 
     /// Deletes pods of older revisions for the update, once the status says so: a pod that is missing gets its revision by it.
-    pub(super) fn replace(&mut self, pods: &[&PodView]) {
+    ///
+    /// Those that are not available cost an update nothing only in this version: one that has become available meanwhile stays.
+    pub(super) fn replace(&mut self, pods: &[&PodView], broken: &[&PodView]) {
         let observed = self.observed;
         let current = |pod: &&&PodView| super::revision_of(pod) == observed.history.current;
-        self.leaving += i32::try_from(pods.iter().filter(current).count()).unwrap_or(i32::MAX);
+        self.leaving += i32::try_from(pods.iter().chain(broken).filter(current).count()).unwrap_or(i32::MAX);
         self.status_first();
-        let deletes = pods.iter().map(|pod| delete(observed, pod, "it is not of the update revision".to_owned())).collect();
-        self.then(deletes);
+        let reason = || "it is not of the update revision".to_owned();
+        let deletes = pods.iter().map(|pod| delete(observed, pod, reason()));
+        // What else was to be written to those would make them another version; nobody needs it any more.
+        self.beside.retain(|action| !broken.iter().any(|pod| is_about(action, pod)));
+        let guarded = broken.iter().map(|pod| delete_version(observed, pod, reason()));
+        self.then(guarded.chain(deletes).collect());
     }
 
     /// Deletes a pod that is not ready, in this version only, so that one that became ready meanwhile stays.
@@ -158,13 +164,22 @@ impl<'o, 'a> Work<'o, 'a> {
 
 /// Deletes a pod, whatever version of it there is: a change of its status must not save it.
 pub(super) fn delete(observed: &Observed<'_>, pod: &PodView, reason: String) -> Action {
-    Action::Delete {
-        target: crate::plan::ObjectRef { resource_version: None, ..pod.reference() },
-        propagation: None,
-        grace_period_seconds: None,
-        reason,
-        events: pod_outcome(observed.set(), Verb::Delete, &pod.meta.name),
-    }
+    delete_target(observed, crate::plan::ObjectRef { resource_version: None, ..pod.reference() }, reason)
+}
+
+/// Whether it writes to this object.
+fn is_about(action: &Action, pod: &PodView) -> bool {
+    matches!(action, Action::Patch { target, .. } | Action::Delete { target, .. } if target.uid == pod.meta.uid)
+}
+
+/// Deletes a pod, if it is still as the plan sees it.
+fn delete_version(observed: &Observed<'_>, pod: &PodView, reason: String) -> Action {
+    delete_target(observed, pod.reference(), reason)
+}
+
+fn delete_target(observed: &Observed<'_>, target: crate::plan::ObjectRef, reason: String) -> Action {
+    let events = pod_outcome(observed.set(), Verb::Delete, &target.name);
+    Action::Delete { target, propagation: None, grace_period_seconds: None, reason, events }
 }
 
 pub(super) fn count(number: usize) -> u32 {
