@@ -1,7 +1,10 @@
 //! Showing rollouts while they run: a live line each on a terminal, plain lines otherwise.
 
-use crate::rollout::state::{self, Rollout};
-use berth_workloads::view::DeploymentView;
+use crate::rollout::{
+    state::{self, Rollout},
+    stateful_set,
+};
+use berth_workloads::view::{DeploymentView, StatefulSetView};
 use futures::{Stream, StreamExt};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{
@@ -10,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Plain lines of one Deployment are at least so far apart, but for the first and the last: a thousand pods are no thousand lines.
+/// Plain lines of one workload are at least so far apart, but for the first and the last: a thousand pods are no thousand lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Prints one line, for people and for programs that read along.
@@ -26,67 +29,120 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Shows the Deployments of `names` (namespace, name) until each is rolled out or has failed. `versions` are versions of any Deployments, from the
-/// present ones on.
-pub(crate) async fn show(names: &[(String, String)], versions: impl Stream<Item = DeploymentView>) {
-    let mut screen = Screen::new(names);
-    let mut open: BTreeMap<(String, String), Option<Rollout>> = names.iter().map(|name| (name.clone(), None)).collect();
+/// A workload that is rolled out: `deployment.apps`, its namespace, its name.
+pub(crate) type Workload = (&'static str, String, String);
+
+/// What Deployments are called here.
+pub(crate) const DEPLOYMENT: &str = "deployment.apps";
+/// What StatefulSets are called here.
+pub(crate) const STATEFUL_SET: &str = "statefulset.apps";
+
+/// One version of a workload, as far as progress is concerned.
+pub(crate) struct Version {
+    workload: Workload,
+    wanted: i32,
+    available: i32,
+    /// Pods of the newest template that are available, or about that many.
+    settled: i32,
+    state: State,
+}
+
+/// How far a workload is.
+#[derive(PartialEq, Eq)]
+enum State {
+    /// What is left to do.
+    Waiting(String),
+    Done,
+    Failed(String),
+}
+
+impl Version {
+    pub(crate) fn of_deployment(deployment: &DeploymentView) -> Self {
+        let status = &deployment.status;
+        let state = match state::of(deployment, status.terminating_replicas.unwrap_or_default()) {
+            Rollout::Waiting(pending) => State::Waiting(pending.to_string()),
+            Rollout::Done => State::Done,
+            Rollout::Failed(message) => State::Failed(message),
+        };
+        Self {
+            workload: (DEPLOYMENT, deployment.meta.namespace.clone(), deployment.meta.name.clone()),
+            wanted: deployment.spec.replicas.unwrap_or(1),
+            available: status.available_replicas,
+            settled: status.available_replicas.min(status.updated_replicas),
+            state,
+        }
+    }
+
+    pub(crate) fn of_stateful_set(set: &StatefulSetView) -> Self {
+        Self {
+            workload: (STATEFUL_SET, set.meta.namespace.clone(), set.meta.name.clone()),
+            wanted: set.spec.replicas.unwrap_or(1),
+            available: set.status.available_replicas,
+            settled: set.status.available_replicas.min(set.status.updated_replicas),
+            state: stateful_set::pending(set).map_or(State::Done, State::Waiting),
+        }
+    }
+}
+
+/// Shows `workloads` until each is rolled out or has failed. `versions` are versions of any workloads, from the present ones on.
+pub(crate) async fn show(workloads: &[Workload], versions: impl Stream<Item = Version>) {
+    let mut screen = Screen::new(workloads);
+    let mut open: BTreeMap<Workload, Option<State>> = workloads.iter().map(|workload| (workload.clone(), None)).collect();
     let mut versions = std::pin::pin!(versions);
     while !open.is_empty() {
-        let Some(deployment) = versions.next().await else { return };
-        let name = (deployment.meta.namespace.clone(), deployment.meta.name.clone());
-        let Some(before) = open.get_mut(&name) else { continue };
-        let state = state::of(&deployment, deployment.status.terminating_replicas.unwrap_or_default());
-        if before.as_ref() == Some(&state) {
+        let Some(version) = versions.next().await else { return };
+        let Some(before) = open.get_mut(&version.workload) else { continue };
+        if before.as_ref() == Some(&version.state) {
             continue;
         }
-        screen.show(&name, &deployment, &state);
-        match state {
-            Rollout::Waiting(_) => *before = Some(state),
-            Rollout::Done | Rollout::Failed(_) => drop(open.remove(&name)),
+        screen.show(&version);
+        match version.state {
+            State::Waiting(_) => *before = Some(version.state),
+            State::Done | State::Failed(_) => drop(open.remove(&version.workload)),
         }
     }
 }
 
 /// Where progress is shown.
 enum Screen {
-    Live { bars: BTreeMap<(String, String), ProgressBar>, _all: MultiProgress },
-    Plain { printed: BTreeMap<(String, String), Instant> },
+    Live { bars: BTreeMap<Workload, ProgressBar>, _all: MultiProgress },
+    Plain { printed: BTreeMap<Workload, Instant> },
 }
 
 impl Screen {
-    fn new(names: &[(String, String)]) -> Self {
+    fn new(workloads: &[Workload]) -> Self {
         if !std::io::stdout().is_terminal() {
             return Self::Plain { printed: BTreeMap::new() };
         }
         let all = MultiProgress::new();
         let style = ProgressStyle::with_template("  {prefix:32} {bar:24} {msg}").expect("the template is a constant");
-        let bars = names.iter().map(|name| {
-            let bar = all.add(ProgressBar::new(1).with_style(style.clone()).with_prefix(format!("{}/{}", name.0, name.1)));
-            (name.clone(), bar)
+        let bars = workloads.iter().map(|workload| {
+            let bar = all.add(ProgressBar::new(1).with_style(style.clone()).with_prefix(format!("{}/{}", workload.1, workload.2)));
+            (workload.clone(), bar)
         });
         Self::Live { bars: bars.collect(), _all: all }
     }
 
-    fn show(&mut self, name: &(String, String), deployment: &DeploymentView, state: &Rollout) {
-        let (text, last) = match state {
-            Rollout::Waiting(pending) => (pending.to_string(), false),
-            Rollout::Done => (format!("rolled out, {} pods available", deployment.status.available_replicas), true),
-            Rollout::Failed(message) => (format!("failed: {message}"), true),
+    fn show(&mut self, version: &Version) {
+        let (text, last) = match &version.state {
+            State::Waiting(pending) => (pending.clone(), false),
+            State::Done => (format!("rolled out, {} pods available", version.available), true),
+            State::Failed(message) => (format!("failed: {message}"), true),
         };
         match self {
             Self::Live { bars, .. } => {
-                let Some(bar) = bars.get(name) else { return };
-                bar.set_length(u64::try_from(deployment.spec.replicas.unwrap_or(1)).unwrap_or(0).max(1));
-                bar.set_position(u64::try_from(deployment.status.available_replicas.min(deployment.status.updated_replicas)).unwrap_or(0));
+                let Some(bar) = bars.get(&version.workload) else { return };
+                bar.set_length(u64::try_from(version.wanted).unwrap_or(0).max(1));
+                bar.set_position(u64::try_from(version.settled).unwrap_or(0));
                 if last { bar.finish_with_message(text) } else { bar.set_message(text) }
             }
             Self::Plain { printed } => {
                 let now = Instant::now();
-                let due = printed.get(name).is_none_or(|at| now.duration_since(*at) >= PLAIN_INTERVAL);
+                let due = printed.get(&version.workload).is_none_or(|at| now.duration_since(*at) >= PLAIN_INTERVAL);
                 if last || due {
-                    printed.insert(name.clone(), now);
-                    line(&format!("deployment.apps/{} in {}: {text}", name.1, name.0));
+                    printed.insert(version.workload.clone(), now);
+                    let (kind, namespace, name) = &version.workload;
+                    line(&format!("{kind}/{name} in {namespace}: {text}"));
                 }
             }
         }

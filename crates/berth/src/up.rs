@@ -6,7 +6,7 @@ use crate::{
     data_dir::DataDir,
     env, logging,
     manifests::{self, Document},
-    progress,
+    progress::{self, Version, Workload},
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
@@ -24,8 +24,8 @@ use berth_controllers::{
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, header_of, resource};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
-use berth_workloads::view::{AppsGroup, DeploymentView};
-use futures::{FutureExt, Stream, StreamExt};
+use berth_workloads::view::{AppsGroup, DeploymentView, StatefulSetView};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use std::{
     error::Error,
     net::SocketAddr,
@@ -207,44 +207,63 @@ fn announce(options: &Up, data_dir: &Path, kubeconfig: &Path, address: SocketAdd
     progress::line(&format!("  export KUBECONFIG={}", kubeconfig.display()));
 }
 
-/// Applies the documents in order and shows their Deployments until they are rolled out.
+/// Applies the documents in order and shows their workloads until they are rolled out.
 async fn roll_out(registry: &Registry, documents: &[Document]) -> Outcome<()> {
     if documents.is_empty() {
         return Ok(());
     }
     let started = Instant::now();
-    let mut deployments = Vec::new();
+    let mut workloads = Vec::new();
     for document in documents {
         let applied = apply::apply(registry, document).await?;
         progress::line(&applied.to_string());
         applied.warnings.iter().for_each(|warning| progress::line(&format!("  warning: {warning}")));
-        deployments.extend(deployment(&applied));
+        workloads.extend(workload(&applied));
     }
-    if deployments.is_empty() {
+    if workloads.is_empty() {
         return Ok(());
     }
-    progress::show(&deployments, versions(registry).await?).await;
-    progress::line(&format!("{} Deployments rolled out after {:.1} s", deployments.len(), started.elapsed().as_secs_f64()));
+    let deployments = versions(registry, "Deployment", |bytes| Some(Version::of_deployment(&DeploymentView::decode(bytes, 0).ok()?)));
+    let sets = versions(registry, "StatefulSet", |bytes| Some(Version::of_stateful_set(&StatefulSetView::decode(bytes, 0).ok()?)));
+    let (deployments, sets) = (deployments.await?, sets.await?);
+    progress::show(&workloads, stream::select(deployments, sets)).await;
+    progress::line(&format!("{} rolled out after {:.1} s", count(&workloads), started.elapsed().as_secs_f64()));
     Ok(())
 }
 
-fn deployment(applied: &Applied) -> Option<(String, String)> {
-    let is_deployment = applied.resource.kind == "Deployment";
-    is_deployment.then(|| (applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
+fn workload(applied: &Applied) -> Option<Workload> {
+    let kind = match applied.resource.kind {
+        "Deployment" => progress::DEPLOYMENT,
+        "StatefulSet" => progress::STATEFUL_SET,
+        _ => return None,
+    };
+    Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
 }
 
-/// Every Deployment as it is now, then each new version.
-async fn versions(registry: &Registry) -> Outcome<impl Stream<Item = DeploymentView> + use<>> {
-    let deployments = resource::by_kind("apps/v1", "Deployment").ok_or("Deployments are not in the resource table")?;
-    let all = Collection { resource: deployments, namespace: None };
+/// `3 Deployments and 1 StatefulSet`
+fn count(workloads: &[Workload]) -> String {
+    let of = |kind: &str, name: &str| match workloads.iter().filter(|workload| workload.0 == kind).count() {
+        0 => None,
+        1 => Some(format!("1 {name}")),
+        some => Some(format!("{some} {name}s")),
+    };
+    let texts: Vec<String> =
+        [of(progress::DEPLOYMENT, "Deployment"), of(progress::STATEFUL_SET, "StatefulSet")].into_iter().flatten().collect();
+    texts.join(" and ")
+}
+
+/// Every object of an `apps/v1` kind as it is now, then each new version.
+async fn versions(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<impl Stream<Item = Version> + use<>> {
+    let resource = resource::by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
+    let all = Collection { resource, namespace: None };
     let events = registry.watch(&all, &WatchOptions::default()).await?;
-    Ok(events.filter_map(|event| async move {
+    Ok(events.filter_map(move |event| async move {
         let entry = match event {
             WatchEvent::Added(entry) => entry,
             WatchEvent::Modified(event) => Arc::clone(&event.entry),
             WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => return None,
         };
-        DeploymentView::decode(&entry.value, 0).ok()
+        read(&entry.value)
     }))
 }
 

@@ -35,9 +35,18 @@ fn a_manifest_is_rolled_out_and_told() {
     let folder = TempDir::new().unwrap();
     let manifest = folder.path().join("web.yaml");
     fs::write(&manifest, deployment("web", 3, "web:1")).unwrap();
-    let mut berth = up(&[FAST, &["-f", manifest.to_str().unwrap()]].concat());
+    let database = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/database.yaml");
+    let mut berth = up(&[FAST, &["-f", manifest.to_str().unwrap(), "-f", database]].concat());
     berth.line_with("deployment.apps/web created");
-    berth.line_with("rolled out");
+    berth.line_with("statefulset.apps/db created");
+    // Which of the two is first, nobody promises.
+    let (first, second) = (berth.line_with("rolled out, 3 pods available"), berth.line_with("rolled out, 3 pods available"));
+    let told = [first, second].map(|line| line.split(':').next().unwrap_or_default().to_owned());
+    assert_eq!(
+        std::collections::BTreeSet::from(told),
+        ["deployment.apps/web in default", "statefulset.apps/db in default"].map(String::from).into()
+    );
+    berth.line_with("1 Deployment and 1 StatefulSet rolled out after");
     assert_eq!(berth.terminate().0, Some(0));
 }
 

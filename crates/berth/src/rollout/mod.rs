@@ -9,7 +9,7 @@ pub(crate) mod options;
 mod report;
 mod revisions;
 pub(crate) mod state;
-mod stateful_set;
+pub(crate) mod stateful_set;
 mod status;
 mod target;
 mod undo;

@@ -77,6 +77,12 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, now: Timestamp) -> Lo
     }
 }
 
+/// What is left to do, in kubectl's words where it has any; `None` if nothing is.
+pub(crate) fn pending(set: &StatefulSetView) -> Option<String> {
+    let standing = standing(set);
+    (standing.state != Stage::Complete).then_some(standing.message)
+}
+
 fn wanted(set: &StatefulSetView) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
