@@ -1,7 +1,9 @@
 //! The pods that a set no longer wants.
 
 use super::{
-    PodFate, is_ready, volumes,
+    PodFate, is_ready,
+    observe::Repair,
+    revision_of, volumes,
     work::{Work, delete},
 };
 use crate::{plan::Wait, view::PodView};
@@ -20,11 +22,21 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
         work.wait(Wait::PodTerminating { pod: name, last, then });
     } else if roster.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
         remove(work, &[(ordinal, pod)]);
+    } else if is_to_be_repaired(work, pod) {
+        references(work, &[(ordinal, pod)]);
+        work.repair(pod);
     } else {
         let then = Some(crate::plan::Next::Delete(name.clone()));
         work.wait(if is_ready(pod) { Wait::PodNotAvailable { pod: name, then } } else { Wait::PodNotReady { pod: name, then } });
     }
     ControlFlow::Break(())
+}
+
+/// Two pods out of range that are not ready would keep each other for ever: the higher goes first, but only the lowest may go unready. Where
+/// the annotation asks for repair, one of an older revision goes too; no partition keeps what is not wanted at all.
+fn is_to_be_repaired(work: &Work<'_, '_>, pod: &PodView) -> bool {
+    let observed = work.observed;
+    observed.repair != Repair::Never && !is_ready(pod) && revision_of(pod) != observed.history.update
 }
 
 /// All at once. They go before missing pods are created: those may need the room that these take up.
@@ -36,6 +48,13 @@ pub(super) fn parallel(work: &mut Work<'_, '_>) {
 /// Deletes pods, after their claims know with whom they go.
 pub(super) fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
     let observed = work.observed;
+    references(work, pods);
+    work.then(pods.iter().map(|(ordinal, pod)| delete(observed, pod, reason(observed.ordinals.contains(*ordinal)))).collect());
+}
+
+/// Tells the claims of pods that are not wanted with whom they go.
+fn references(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
+    let observed = work.observed;
     let mut writes = Vec::new();
     for (ordinal, pod) in pods.iter().filter(|(ordinal, _)| !observed.ordinals.contains(*ordinal)) {
         let references = volumes::references(&observed.claims, *ordinal, pod, PodFate::Condemned);
@@ -43,7 +62,6 @@ pub(super) fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
         references.events.into_iter().for_each(|event| work.event(event));
     }
     work.then(writes);
-    work.then(pods.iter().map(|(ordinal, pod)| delete(observed, pod, reason(observed.ordinals.contains(*ordinal)))).collect());
 }
 
 fn reason(is_wanted: bool) -> String {

@@ -250,6 +250,22 @@ fn repair_deletes_one_at_a_time_and_nothing_below_the_partition() {
     assert_eq!(world.short(), "web-0=1! web-1=2 web-2=2");
 }
 
+/// Without repair two such pods keep each other for ever, as upstream's do.
+#[test]
+fn repair_lets_broken_pods_go_that_are_no_longer_wanted() {
+    for (repair, end) in [(json!("Revision"), "web-0=3"), (Value::Null, "web-0=1 web-1=1! web-2=1!")] {
+        let mut world = World::new(&json!({"replicas": 3}));
+        world.settle();
+        for name in ["web-1", "web-2"] {
+            world.edit_pod(name, &json!({"spec": {"containers": [{"name": "web", "image": "1!"}]}}));
+        }
+        world.pass();
+        world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": repair}}, "spec": {"replicas": 1, "template": template(3)}}));
+        world.settle();
+        assert_eq!(world.short(), end);
+    }
+}
+
 #[test]
 fn repair_is_of_rolling_updates_and_misspelt_it_is_told_of() {
     let mut world = with_repair(&json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "template": broken(1)}));
