@@ -86,10 +86,9 @@ impl FieldError {
         Self { field: field.clone(), reason: FieldErrorReason::Invalid(value.into()), detail: detail.into() }
     }
 
-    /// A value outside an enumeration. Upstream sorts `supported`; so does this.
+    /// A value outside an enumeration. Upstream sorts most of them, and not all: `supported` is printed as it is given.
     pub fn not_supported(field: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
-        let mut supported: Vec<String> = supported.iter().map(|s| (*s).to_owned()).collect();
-        supported.sort();
+        let supported = supported.iter().map(|s| (*s).to_owned()).collect();
         Self { field: field.clone(), reason: FieldErrorReason::NotSupported(value.into(), supported), detail: String::new() }
     }
 

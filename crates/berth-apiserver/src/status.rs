@@ -211,6 +211,7 @@ impl From<&ApiError> for Status {
             ApiError::TooLarge { .. } => Self::failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text),
             ApiError::UnsupportedMediaType { .. } => Self::failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", text),
             ApiError::Unavailable { .. } => Self::failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", text),
+            ApiError::NotSupported { .. } => Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", text),
             ApiError::Internal { .. } => internal(text),
         }
     }

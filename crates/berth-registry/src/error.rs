@@ -146,6 +146,12 @@ pub enum ApiError {
         /// Complete.
         message: String,
     },
+    /// What this API does not do, answered as upstream does: 500, without a reason.
+    #[error("{message}")]
+    NotSupported {
+        /// Complete.
+        message: String,
+    },
     /// A fault of the server's own.
     #[error("{message}")]
     Internal {

@@ -53,7 +53,7 @@ impl Registry {
     /// Takes the eviction from the pod's budget; `false` where the pod goes without a condition because nobody counts on it.
     ///
     /// # Errors
-    /// [`ApiError::TooManyRequests`] where the budget has nothing left, [`ApiError::Internal`] for a pod with two budgets.
+    /// [`ApiError::TooManyRequests`] where the budget has nothing left, [`ApiError::NotSupported`] for a pod with two budgets.
     async fn ask_budget(&self, pod: &Target, old: &Stored, mode: Mode) -> Result<bool, ApiError> {
         let object: &Pod = old.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         if needs_no_budget(object) {
@@ -62,7 +62,7 @@ impl Registry {
         let budgets = self.budgets_of(pod, object).await?;
         let [budget] = budgets.as_slice() else {
             let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.".to_owned();
-            return if budgets.is_empty() { Ok(true) } else { Err(ApiError::Internal { message }) };
+            return if budgets.is_empty() { Ok(true) } else { Err(ApiError::NotSupported { message }) };
         };
         let now = whole_seconds(self.clock.now());
         let is_ready = is_ready(object);

@@ -1,4 +1,4 @@
-//! Requests recorded against a real server, replayed against berth without controllers.
+//! Requests and what their answers must hold, sent to berth without controllers.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
@@ -7,11 +7,23 @@ use std::{path::Path, process::Command};
 
 #[test]
 fn recorded_requests_get_the_recorded_answers() {
+    replay("wire");
+}
+
+/// One case for each part of the contract that clients rely on, written from its description rather than recorded.
+#[test]
+fn requests_of_every_kind_get_the_answers_that_clients_rely_on() {
+    replay("wire-more");
+}
+
+fn replay(cases: &str) {
     let berth = common::up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
-    let runner = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire/run.py");
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     let pki = berth.data_dir.join("pki");
     let output = Command::new("python3")
-        .arg(runner)
+        .arg(testdata.join("wire/run.py"))
+        .arg("--cases")
+        .arg(testdata.join(cases))
         .args(["--server", &server(&berth)])
         .arg("--cacert")
         .arg(pki.join("ca.pem"))

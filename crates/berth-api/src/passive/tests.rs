@@ -261,7 +261,7 @@ fn limits_are_validated() {
 fn cluster_kinds_are_validated() {
     check_create::<Node>(
         &named(&json!({"spec": {"taints": [{"key": "a", "effect": "X"}, {"key": "a", "effect": "NoSchedule"}]}})),
-        &["spec.taints[0].effect: Unsupported value: \"X\": supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\""],
+        &["spec.taints[0].effect: Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\""],
     );
     check_create::<PriorityClass>(
         &json!({"metadata": {"name": "system-x"}, "value": 1}),

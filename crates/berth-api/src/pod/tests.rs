@@ -349,8 +349,8 @@ fn fields_of_the_pod_are_validated() {
         (
             json!({"restartPolicy": "X", "dnsPolicy": "Y"}),
             vec![
-                "spec.restartPolicy: Unsupported value: \"X\": supported values: \"Always\", \"Never\", \"OnFailure\"",
-                "spec.dnsPolicy: Unsupported value: \"Y\": supported values: \"ClusterFirst\", \"ClusterFirstWithHostNet\", \"Default\", \"None\"",
+                "spec.restartPolicy: Unsupported value: \"X\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+                "spec.dnsPolicy: Unsupported value: \"Y\": supported values: \"ClusterFirstWithHostNet\", \"ClusterFirst\", \"Default\", \"None\"",
             ],
         ),
         (
@@ -364,7 +364,7 @@ fn fields_of_the_pod_are_validated() {
             vec![
                 "spec.tolerations[0].effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute' when `tolerationSeconds` is set",
                 "spec.tolerations[1].operator: Invalid value: \"\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
-                "spec.tolerations[1].effect: Unsupported value: \"X\": supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\"",
+                "spec.tolerations[1].effect: Unsupported value: \"X\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
             ],
         ),
         (

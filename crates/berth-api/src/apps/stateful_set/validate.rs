@@ -5,7 +5,7 @@ use super::{
     StatefulSetStatus, StatefulSetUpdateStrategy,
 };
 use crate::{
-    FeatureGates, FieldError, FieldErrorReason, Path,
+    FeatureGates, FieldError, Path,
     apps::{
         NO_STATUS_REPLICAS, NotGreater, TemplateRules, collision_count_kept, not_greater, not_negative, template_path,
         validate_selector_and_template, without_old_deletion_cost,
@@ -117,10 +117,8 @@ fn validate_rolling(rolling: &RollingUpdateStatefulSet, path: &Path) -> Vec<Fiel
 fn validate_retention(policy: &StatefulSetPersistentVolumeClaimRetentionPolicy, path: &Path) -> Vec<FieldError> {
     let check = |(field, value): (&str, &Option<String>)| {
         let value = value.as_deref().unwrap_or_default();
-        // Not sorted, unlike most lists.
-        let reason = FieldErrorReason::NotSupported(value.into(), vec!["Retain".to_owned(), "Delete".to_owned()]);
-        let known = matches!(value, "Retain" | "Delete");
-        (!known).then(|| FieldError { field: path.child(field), reason, detail: String::new() })
+        let known = ["Retain", "Delete"];
+        (!known.contains(&value)).then(|| FieldError::not_supported(&path.child(field), value, &known))
     };
     [("whenDeleted", &policy.when_deleted), ("whenScaled", &policy.when_scaled)].into_iter().filter_map(check).collect()
 }

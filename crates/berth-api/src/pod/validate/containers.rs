@@ -112,7 +112,7 @@ fn validate_ports(ports: &[ContainerPort], path: &Path, faults: &mut Faults) {
         if let Some(number) = port.host_port.filter(|number| *number != 0) {
             faults.port(&path.child("hostPort"), number);
         }
-        faults.one_of(&path.child("protocol"), text(&port.protocol), &["TCP", "UDP", "SCTP"]);
+        faults.one_of(&path.child("protocol"), text(&port.protocol), &["SCTP", "TCP", "UDP"]);
         faults.optional_form(&path.child("hostIP"), &port.host_ip, names::check_ip);
     }
 }
