@@ -6,7 +6,7 @@ use crate::{
     plan::ObjectRef,
     selector::{Labels, Selector},
 };
-use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus};
+use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 mod stateful_set;
 mod wire;
 
-pub use stateful_set::{ClaimView, RevisionView, StatefulSetView};
+pub use stateful_set::{ClaimView, RevisionView};
 
 /// Metadata that every plan reads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -279,9 +279,44 @@ impl ReplicaSetView {
     }
 }
 
+/// What is wanted of a workload that replaces its pods when its template changes.
+pub trait WorkloadSpec: Default + DeserializeOwned {
+    /// What is observed of it.
+    type Status: Default + DeserializeOwned;
+    /// The plural that its paths have.
+    const RESOURCE: &'static str;
+
+    /// `selector`.
+    fn selector(&self) -> Option<&LabelSelector>;
+}
+
+impl WorkloadSpec for DeploymentSpec {
+    type Status = DeploymentStatus;
+    const RESOURCE: &'static str = "deployments";
+
+    fn selector(&self) -> Option<&LabelSelector> {
+        self.selector.as_ref()
+    }
+}
+
+impl WorkloadSpec for StatefulSetSpec {
+    type Status = StatefulSetStatus;
+    const RESOURCE: &'static str = "statefulsets";
+
+    fn selector(&self) -> Option<&LabelSelector> {
+        self.selector.as_ref()
+    }
+}
+
 /// What plans read of a Deployment.
+pub type DeploymentView = WorkloadView<DeploymentSpec>;
+
+/// What plans read of a StatefulSet.
+pub type StatefulSetView = WorkloadView<StatefulSetSpec>;
+
+/// What plans read of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DeploymentView {
+pub struct WorkloadView<S: WorkloadSpec> {
     /// The group it lives in.
     pub group: AppsGroup,
     /// Its metadata.
@@ -289,36 +324,36 @@ pub struct DeploymentView {
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
     /// What is wanted. Shared: a template may be large.
-    pub spec: Arc<DeploymentSpec>,
+    pub spec: Arc<S>,
     /// `spec.selector`, parsed; `None` if it is missing or not valid.
     pub selector: Option<Selector>,
     /// What was last observed.
-    pub status: DeploymentStatus,
+    pub status: S::Status,
 }
 
-impl DeploymentView {
-    /// Reads a Deployment's JSON.
+impl<S: WorkloadSpec> WorkloadView<S> {
+    /// Reads a workload's JSON.
     ///
     /// # Errors
-    /// The text is no JSON, or a field has another type than a Deployment's.
+    /// The text is no JSON, or a field has another type than the workload's.
     pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<DeploymentSpec, DeploymentStatus> = serde_json::from_slice(json)?;
+        let wire: wire::Object<S, S::Status> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
         Ok(Self {
             group: AppsGroup::from_api_version(&wire.api_version),
             annotations: metadata.annotations.take().unwrap_or_default(),
             meta: metadata.into_meta(revision),
-            selector: spec.selector.as_ref().and_then(Selector::parse),
+            selector: spec.selector().and_then(Selector::parse),
             spec: Arc::new(spec),
             status: wire.status.unwrap_or_default(),
         })
     }
 
-    /// The Deployment, in the version of this view.
+    /// The workload, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(self.group.group(), "deployments")
+        self.meta.reference(self.group.group(), S::RESOURCE)
     }
 }
 

@@ -1,54 +1,10 @@
-//! Views of a StatefulSet and of what belongs to it besides pods.
+//! Views of what belongs to a StatefulSet besides pods.
 
-use super::{AppsGroup, Meta, wire};
-use crate::{plan::ObjectRef, selector::Selector};
-use berth_api::apps::{StatefulSetSpec, StatefulSetStatus};
+use super::{Meta, wire};
+use crate::plan::ObjectRef;
 use serde::Deserialize;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
-
-/// What plans read of a StatefulSet.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct StatefulSetView {
-    /// The group it lives in.
-    pub group: AppsGroup,
-    /// Its metadata.
-    pub meta: Meta,
-    /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
-    /// What is wanted. Shared: a template may be large.
-    pub spec: Arc<StatefulSetSpec>,
-    /// `spec.selector`, parsed; `None` if it is missing or not valid.
-    pub selector: Option<Selector>,
-    /// What was last observed.
-    pub status: StatefulSetStatus,
-}
-
-impl StatefulSetView {
-    /// Reads a StatefulSet's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a StatefulSet's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<StatefulSetSpec, StatefulSetStatus> = serde_json::from_slice(json)?;
-        let spec = wire.spec.unwrap_or_default();
-        let mut metadata = wire.metadata;
-        Ok(Self {
-            group: AppsGroup::from_api_version(&wire.api_version),
-            annotations: metadata.annotations.take().unwrap_or_default(),
-            meta: metadata.into_meta(revision),
-            selector: spec.selector.as_ref().and_then(Selector::parse),
-            spec: Arc::new(spec),
-            status: wire.status.unwrap_or_default(),
-        })
-    }
-
-    /// The set, in the version of this view.
-    #[must_use]
-    pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(self.group.group(), "statefulsets")
-    }
-}
+use std::sync::Arc;
 
 /// What plans read of a ControllerRevision.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,6 +77,7 @@ impl ClaimView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::StatefulSetView;
     use serde_json::json;
 
     #[test]
