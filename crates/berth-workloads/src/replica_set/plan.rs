@@ -140,7 +140,7 @@ fn victims<'a>(state: &State<'a>, active: Vec<&'a PodView>, count: usize) -> Vec
 fn ranking(state: &State<'_>) -> Ranking {
     let cost = if state.gates.enabled("PodDeletionCost") { DeletionCost::Counts } else { DeletionCost::Ignored };
     let ages = if state.gates.enabled("LogarithmicScaleDown") { Ages::Logarithmic } else { Ages::Exact };
-    Ranking { now: state.now, cost, ages }
+    Ranking { now: state.now, cost, ages, min_ready_seconds: state.set.min_ready_seconds }
 }
 
 fn write_status(state: &State<'_>, error: Option<&str>) -> Option<Action> {

@@ -2,7 +2,10 @@
 
 use crate::view::{PodPhase, PodView};
 use jiff::Timestamp;
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BTreeMap,
+};
 
 /// A pod that may be deleted, with what the comparison needs besides the pod itself.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,8 @@ pub struct Ranking {
     pub cost: DeletionCost,
     /// How ages are compared.
     pub ages: Ages,
+    /// `minReadySeconds`: how long a pod is ready before it is available.
+    pub min_ready_seconds: i32,
 }
 
 /// Gate `PodDeletionCost`.
@@ -67,7 +72,10 @@ impl Ranking {
         sorted
     }
 
-    /// Node, phase, readiness, cost and crowd: the criteria before any age.
+    /// Node, phase, readiness, cost, availability and crowd: the criteria before any age.
+    ///
+    /// Upstream has no criterion of availability. Without it a Deployment that lets the pods go that are not available yet
+    /// (`minReadySeconds`) loses available ones in their place, and has fewer than it promises.
     fn by_state(&self, a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
         let cost = |candidate: &Candidate<'_>| match self.cost {
             DeletionCost::Counts => candidate.pod.deletion_cost,
@@ -75,7 +83,8 @@ impl Ranking {
         };
         let key = |candidate: &Candidate<'_>| {
             let pod = candidate.pod;
-            (!pod.node_name.is_empty(), phase_order(pod.phase), pod.ready, cost(candidate), std::cmp::Reverse(candidate.related))
+            let is_available = pod.available_at(self.min_ready_seconds).is_some_and(|since| since <= self.now);
+            (!pod.node_name.is_empty(), phase_order(pod.phase), pod.ready, cost(candidate), is_available, Reverse(candidate.related))
         };
         key(a).cmp(&key(b))
     }
@@ -167,12 +176,27 @@ mod tests {
     fn pods_that_form_a_ring_are_all_kept_and_sorted_without_panic() {
         let mut pods: Vec<_> = (0..40).flat_map(|_| [ready("a", 1_000, 0), ready("c", 1_001, 0), ready("d", 1_000, 5)]).collect();
         pods.reverse();
-        let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, ages: Ages::Logarithmic };
+        let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, ages: Ages::Logarithmic, min_ready_seconds: 0 };
         let candidates: Vec<_> = pods.iter().map(|pod| Candidate { pod, related: 1 }).collect();
         assert_eq!(ranking.compare(&candidates[0], &candidates[2]), Ordering::Less, "d before a");
         assert_eq!(ranking.compare(&candidates[2], &candidates[1]), Ordering::Less, "a before c");
         assert_eq!(ranking.compare(&candidates[1], &candidates[0]), Ordering::Less, "c before d");
         assert_eq!(ranking.first(candidates, usize::MAX).len(), pods.len());
+    }
+
+    #[test]
+    fn pods_that_are_not_available_yet_go_first_unless_a_cost_says_otherwise() {
+        let second = 1_000_000_000;
+        let (available, new) = (ready("a", 0, 0), ready("b", 8 * second, 0));
+        let dear = PodView { deletion_cost: 1, ..new.clone() };
+        let first = |pod: &PodView, min_ready_seconds| {
+            let ranking = Ranking { now: at(10 * second), cost: DeletionCost::Counts, ages: Ages::Exact, min_ready_seconds };
+            let crowded = Candidate { pod: &available, related: 3 };
+            ranking.compare(&Candidate { pod, related: 1 }, &crowded)
+        };
+        assert_eq!(first(&new, 5), Ordering::Less);
+        assert_eq!(first(&new, 0), Ordering::Greater, "both are available: the crowd decides");
+        assert_eq!(first(&dear, 5), Ordering::Greater);
     }
 
     #[test]

@@ -111,6 +111,7 @@ fn rank_by_node(text: &str) -> Vec<String> {
 
 fn ranking(now: i64, gates: &Gates) -> Ranking {
     Ranking {
+        min_ready_seconds: 0,
         now: at(now),
         cost: if gates.pod_deletion_cost { DeletionCost::Counts } else { DeletionCost::Ignored },
         ages: if gates.logarithmic_scale_down { Ages::Logarithmic } else { Ages::Exact },
