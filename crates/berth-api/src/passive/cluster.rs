@@ -6,6 +6,7 @@ use crate::{
     faults::Faults,
     names::check_qualified_name,
     object::NameRule,
+    pod_security,
     unset::{default_to, list, text},
 };
 use k8s_openapi::api::{
@@ -63,7 +64,12 @@ impl Kind for Namespace {
                 faults.invalid(&path, finalizer.as_str(), "name is neither a standard finalizer name nor is it fully qualified");
             }
         }
+        faults.add(pod_security::validate_labels(self.metadata.labels.as_ref(), None));
         faults.into_vec()
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        pod_security::validate_labels(self.metadata.labels.as_ref(), old.metadata.labels.as_ref())
     }
 
     fn validate_status_update(&self, _old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {

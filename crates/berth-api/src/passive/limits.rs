@@ -4,15 +4,19 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
+    limit_range::ratio,
     names::check_qualified_name,
     pod::{
         quantities::{ResourceList, parse, round_up},
-        validate::resources::validate_amount,
+        validate::resources::{may_be_overcommitted, validate_amount, validate_entry},
     },
     quantity::Quantity,
     unset::list,
 };
-use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
+use k8s_openapi::{
+    api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopedResourceSelectorRequirement},
+    apimachinery::pkg::api::resource::Quantity as WireQuantity,
+};
 use std::collections::BTreeSet;
 
 /// Things that a quota counts without a domain in front.
@@ -41,6 +45,9 @@ const MEASURED: &[&str] = &[
     "requests.memory",
     "requests.storage",
 ];
+
+/// What a limit range bounds without a domain in front.
+const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
 
 const SCOPES: &[&str] = &[
     "BestEffort",
@@ -125,6 +132,35 @@ fn validate_scopes(spec: &ResourceQuotaSpec, faults: &mut Faults) {
     if (has("BestEffort") && has("NotBestEffort")) || (has("Terminating") && has("NotTerminating")) {
         faults.invalid(&Path::new("spec.scopes"), scopes.to_vec(), "conflicting scopes");
     }
+    for wanted in spec.scope_selector.iter().flat_map(|selector| list(&selector.match_expressions)) {
+        validate_requirement(wanted, &Path::new("spec.scopeSelector.matchExpressions"), faults);
+    }
+}
+
+/// Only priority classes and volume attributes have names to choose from.
+fn validate_requirement(wanted: &ScopedResourceSelectorRequirement, path: &Path, faults: &mut Faults) {
+    let scope = wanted.scope_name.as_str();
+    if !SCOPES.contains(&scope) {
+        faults.invalid(&path.child("scopeName"), scope, "unsupported scope");
+    }
+    let has_names = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+    if SCOPES.contains(&scope) && !has_names && wanted.operator != "Exists" {
+        let detail = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                      ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+        faults.invalid(&path.child("operator"), wanted.operator.as_str(), detail);
+    }
+    let values = list(&wanted.values);
+    match wanted.operator.as_str() {
+        "In" | "NotIn" if values.is_empty() => {
+            faults.required(&path.child("values"), "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            faults.invalid(&path.child("values"), values.to_vec(), detail);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => (),
+        other => faults.invalid(&path.child("operator"), other, "not a valid selector operator"),
+    }
 }
 
 impl Kind for LimitRange {
@@ -137,7 +173,7 @@ impl Kind for LimitRange {
         let mut types = BTreeSet::new();
         for (index, item) in self.spec.iter().flat_map(|spec| &spec.limits).enumerate() {
             let path = Path::new("spec.limits").index(index);
-            faults.set_form(&path.child("type"), &item.type_, check_qualified_name);
+            validate_type(&item.type_, &path.child("type"), &mut faults);
             faults.unique(&path.child("type"), &item.type_, &mut types);
             validate_item(item, &path, &mut faults);
         }
@@ -176,15 +212,20 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
     let max = Bound { field: "max", words: "max value", amounts: &item.max };
     let limit = Bound { field: "default", words: "default value", amounts: &item.default };
     let request = Bound { field: "defaultRequest", words: "default request value", amounts: &item.default_request };
+    let is_of_pods = item.type_ == "Pod" || item.type_ == "Container";
     for bound in [&max, &min, &limit, &request] {
         for (name, quantity) in bound.amounts.iter().flatten() {
-            validate_amount(name, quantity, &path.child(bound.field).key(name), faults);
+            let path = path.child(bound.field).key(name);
+            if is_of_pods { validate_entry(name, quantity, &path, faults) } else { validate_amount(name, quantity, &path, faults) }
         }
     }
     if item.type_ == "Pod" {
         for bound in [&limit, &request].into_iter().filter(|bound| bound.amounts.as_ref().is_some_and(|list| !list.is_empty())) {
             faults.forbidden(&path.child(bound.field), "may not be specified when `type` is 'Pod'");
         }
+    }
+    if item.type_ == "PersistentVolumeClaim" && ![&min, &max].into_iter().any(|bound| bound.amount("storage").is_some()) {
+        faults.required(&path.child("limits"), "either minimum or maximum storage value is required, but neither was provided");
     }
     validate_order((&min, &max), &min, path, faults);
     validate_order((&min, &request), &request, path, faults);
@@ -194,10 +235,40 @@ fn validate_item(item: &LimitRangeItem, path: &Path, faults: &mut Faults) {
     validate_order((&min, &limit), &limit, path, faults);
     validate_order((&limit, &max), &limit, path, faults);
     for (name, ratio) in item.max_limit_request_ratio.iter().flatten() {
-        if parse(ratio).is_some_and(|ratio| ratio < Quantity::from_integer(1)) {
-            let detail = format!("ratio {} is less than 1", ratio.0);
-            faults.invalid(&path.child("maxLimitRequestRatio").key(name), ratio.0.as_str(), detail);
+        validate_ratio(ratio, min.amount(name).zip(max.amount(name)), &path.child("maxLimitRequestRatio").key(name), faults);
+    }
+    for (name, asked) in item.default_request.iter().flatten().filter(|(name, _)| !may_be_overcommitted(name)) {
+        if let Some(given) = item.default.as_ref().and_then(|list| list.get(name)).filter(|given| parse(given) != parse(asked)) {
+            let detail = format!("default value {} must equal to defaultRequest value {} in {name}", given.0, asked.0);
+            faults.invalid(&path.child("defaultRequest").key(name), asked.0.as_str(), detail);
         }
+    }
+}
+
+/// One of upstream's, or somebody else's with their domain in front.
+fn validate_type(kind: &str, path: &Path, faults: &mut Faults) {
+    let before = faults.len();
+    faults.set_form(path, kind, check_qualified_name);
+    if faults.len() == before && !kind.contains('/') && !LIMITED.contains(&kind) {
+        faults.invalid(path, kind, "must be a standard limit type or fully qualified");
+    }
+}
+
+/// A ratio is at least 1, and not more than the bounds leave room for.
+fn validate_ratio(wire: &WireQuantity, bounds: Option<(Quantity, Quantity)>, path: &Path, faults: &mut Faults) {
+    let Some(most) = parse(wire) else { return validate_amount("", wire, path, faults) };
+    if most < Quantity::from_integer(1) {
+        faults.invalid(path, wire.0.as_str(), format!("ratio {} is less than 1", wire.0));
+    }
+    let room = bounds.filter(|(min, _)| !min.is_zero()).map(|(min, max)| ratio(max, min));
+    if let Some(room) = room.filter(|room| ratio(most, Quantity::from_integer(1)) > *room) {
+        faults.invalid(path, wire.0.as_str(), format!("ratio {} is greater than max/min = {room:.6}", wire.0));
+    }
+}
+
+impl Bound<'_> {
+    fn amount(&self, name: &str) -> Option<Quantity> {
+        self.amounts.as_ref()?.get(name).and_then(parse)
     }
 }
 

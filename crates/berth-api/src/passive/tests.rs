@@ -255,6 +255,73 @@ fn limits_are_validated() {
             "spec.limits[0].default[cpu]: Invalid value: \"3\": default value 3 is greater than max value 1",
         ],
     );
+    let limits = |items: Value| named(&json!({"spec": {"limits": items}}));
+    check_create::<LimitRange>(
+        &limits(json!([{"type": "Node"}, {"type": "a.b/Disk"}, {"type": "PersistentVolumeClaim"}, {"type": "Pod"}, {"type": "Pod"}])),
+        &[
+            "spec.limits[0].type: Invalid value: \"Node\": must be a standard limit type or fully qualified",
+            "spec.limits[2].limits: Required value: either minimum or maximum storage value is required, but neither was provided",
+            "spec.limits[4].type: Duplicate value: \"Pod\"",
+        ],
+    );
+    check_create::<LimitRange>(
+        &limits(json!([{"type": "Pod", "default": {"cpu": "1"}, "max": {"storage": "1"}, "maxLimitRequestRatio": {"cpu": "500m"}}])),
+        &[
+            "spec.limits[0].max[storage]: Invalid value: \"storage\": must be a standard resource for containers",
+            "spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'",
+            "spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"500m\": ratio 500m is less than 1",
+        ],
+    );
+    let item = json!({"type": "Container", "min": {"memory": "512Mi"}, "max": {"memory": "2Gi"}, "maxLimitRequestRatio": {"memory": "10"},
+        "default": {"hugepages-2Mi": "4Mi"}, "defaultRequest": {"hugepages-2Mi": "2Mi"}});
+    check_create::<LimitRange>(
+        &limits(json!([item])),
+        &[
+            "spec.limits[0].maxLimitRequestRatio[memory]: Invalid value: \"10\": ratio 10 is greater than max/min = 4.000000",
+            "spec.limits[0].defaultRequest[hugepages-2Mi]: Invalid value: \"2Mi\": default value 4Mi must equal to defaultRequest value 2Mi in \
+             hugepages-2Mi",
+        ],
+    );
+}
+
+#[test]
+fn scope_selectors_are_validated() {
+    let selecting = |expressions: Value| named(&json!({"spec": {"scopeSelector": {"matchExpressions": expressions}}}));
+    let scope = |name: &str, operator: &str, values: Value| json!({"scopeName": name, "operator": operator, "values": values});
+    let good = json!([scope("PriorityClass", "In", json!(["a"])), scope("BestEffort", "Exists", json!([]))]);
+    check_create::<ResourceQuota>(&selecting(good), &[]);
+    let at = "spec.scopeSelector.matchExpressions";
+    let bad = json!([
+        scope("Other", "Exists", json!([])),
+        scope("Terminating", "In", json!(["a"])),
+        scope("PriorityClass", "NotIn", json!([])),
+        scope("PriorityClass", "DoesNotExist", json!(["a"])),
+        scope("PriorityClass", "Near", json!([])),
+    ]);
+    let wanted = [
+        format!("{at}.scopeName: Invalid value: \"Other\": unsupported scope"),
+        format!("{at}.operator: Invalid value: \"In\": must be 'Exist' when scope is any of …"),
+        format!("{at}.values: Required value: must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"),
+        format!("{at}.values: Invalid value: [\"a\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"),
+        format!("{at}.operator: Invalid value: \"Near\": not a valid selector operator"),
+    ];
+    check_create::<ResourceQuota>(&selecting(bad), &wanted.each_ref().map(String::as_str));
+}
+
+#[test]
+fn labels_of_pod_security_are_validated_when_they_change() {
+    let labelled = |labels: Value| named(&json!({"metadata": {"labels": labels}}));
+    let good = labelled(json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/warn-version": "v1.30"}));
+    check_create::<Namespace>(&good, &[]);
+    let bad = labelled(json!({"pod-security.kubernetes.io/enforce": "strict", "pod-security.kubernetes.io/audit-version": "v1.030"}));
+    let faults = [
+        "metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one of privileged, baseline, restricted",
+        "metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: \"v1.030\": must be \"latest\" or \"v1.x\"",
+    ];
+    check_create::<Namespace>(&bad, &faults);
+    check_update::<Namespace>(&good, &bad, &faults);
+    check_update::<Namespace>(&bad, &bad, &[]);
+    check_update::<Namespace>(&bad, &good, &[]);
 }
 
 #[test]

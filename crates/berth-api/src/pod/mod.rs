@@ -10,7 +10,7 @@ mod state;
 mod tests;
 mod update;
 pub(crate) mod validate;
-mod volume_sources;
+pub(crate) mod volume_sources;
 mod warnings;
 
 pub use defaults::set_template_defaults;

@@ -47,9 +47,7 @@ pub(super) fn is_fractional_bytes(quantity: &WireQuantity) -> bool {
 /// them. Requests of the pod as a whole stand in for those of its containers. Malformed quantities count as nothing.
 #[must_use]
 pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
-    let mut total = containers_total(spec, |resources| resources.requests.as_ref());
-    let whole = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    total.extend(whole.into_iter().flat_map(amounts));
+    let mut total = requests_of_spec(spec);
     for (name, overhead) in spec.overhead.iter().flat_map(amounts) {
         add(&mut total, name, overhead);
     }
@@ -59,14 +57,29 @@ pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
 /// As [`total_requests`], of the limits. Overhead counts only where there is a limit that it adds to.
 #[must_use]
 pub fn total_limits(spec: &PodSpec) -> BTreeMap<String, Quantity> {
-    let mut total = containers_total(spec, |resources| resources.limits.as_ref());
-    let whole = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-    total.extend(whole.into_iter().flat_map(amounts));
+    let mut total = limits_of_spec(spec);
     for (name, overhead) in spec.overhead.iter().flat_map(amounts) {
         if let Some(limit) = total.get_mut(&name).filter(|limit| !limit.is_zero()) {
             *limit = limit.plus(overhead);
         }
     }
+    total
+}
+
+/// [`total_requests`] without the overhead: what the pod's own manifest asks for.
+pub(crate) fn requests_of_spec(spec: &PodSpec) -> Amounts {
+    part_of_spec(spec, |resources| resources.requests.as_ref())
+}
+
+/// As [`requests_of_spec`], of the limits.
+pub(crate) fn limits_of_spec(spec: &PodSpec) -> Amounts {
+    part_of_spec(spec, |resources| resources.limits.as_ref())
+}
+
+fn part_of_spec(spec: &PodSpec, part: Part) -> Amounts {
+    let mut total = containers_total(spec, part);
+    let whole = spec.resources.as_ref().and_then(part);
+    total.extend(whole.into_iter().flat_map(amounts));
     total
 }
 

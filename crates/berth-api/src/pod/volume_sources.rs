@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Volume;
 macro_rules! sources {
     ($($field:ident $wire:literal,)*) => {
         /// Names of the sources that a volume sets, as on the wire, in alphabetical order. Valid volumes have one.
-        pub(super) fn names(volume: &Volume) -> Vec<&'static str> {
+        pub(crate) fn names(volume: &Volume) -> Vec<&'static str> {
             let mut names = Vec::new();
             $(if volume.$field.is_some() { names.push($wire); })*
             names

@@ -32,7 +32,8 @@ pub(super) fn validate_list(list: Option<&ResourceList>, path: &Path, faults: &m
     }
 }
 
-fn validate_entry(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
+/// The name and the amount of a resource that containers can ask for.
+pub(crate) fn validate_entry(name: &str, quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
     faults.form(path, name, check_qualified_name);
     let known = name.contains('/') || CONTAINER_RESOURCES.contains(&name) || name.starts_with(HUGE_PAGES);
     if !known {
@@ -56,7 +57,7 @@ pub(crate) fn validate_amount(name: &str, quantity: &WireQuantity, path: &Path, 
 }
 
 fn validate_against_limit(name: &str, request: &WireQuantity, limit: Option<&WireQuantity>, path: &Path, faults: &mut Faults) {
-    let whole = is_extended(name) || name.starts_with(HUGE_PAGES);
+    let whole = !may_be_overcommitted(name);
     let Some(limit) = limit else {
         if whole {
             faults.required(&path.child("limits"), "Limit must be set for non overcommitable resources");
@@ -70,6 +71,11 @@ fn validate_against_limit(name: &str, request: &WireQuantity, limit: Option<&Wir
     } else if request_number > limit_number {
         faults.invalid(&path, request.0.as_str(), format!("must be less than or equal to {name} limit of {}", limit.0));
     }
+}
+
+/// Whether containers may together be promised more of it than there is.
+pub(crate) fn may_be_overcommitted(name: &str) -> bool {
+    !is_extended(name) && !name.starts_with(HUGE_PAGES)
 }
 
 /// Resources that others than Kubernetes define, such as devices: whole, and never lent twice.

@@ -1,0 +1,41 @@
+//! The Pod Security Standards: which pods a namespace takes, by its labels.
+//!
+//! Source: upstream `k8s.io/pod-security-admission`; <https://kubernetes.io/docs/concepts/security/pod-security-standards/>.
+
+mod baseline;
+mod checks;
+mod policy;
+mod restricted;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+pub use checks::Violations;
+pub use policy::{Level, LevelVersion, Policy, Version, validate_labels};
+
+use k8s_openapi::{
+    api::core::v1::{Container, EphemeralContainer, PodSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use crate::unset::list;
+
+/// What a pod, or a template, does that the level does not allow.
+#[must_use]
+pub fn violations(allowed: LevelVersion, meta: &ObjectMeta, spec: &PodSpec) -> Violations {
+    checks::evaluate(allowed, meta, spec)
+}
+
+/// Whether an update of a pod changes what a level may look at. Of what an update can change that is the images, and which containers
+/// there are.
+#[must_use]
+pub fn is_significant_update(new: &PodSpec, old: &PodSpec) -> bool {
+    let same = |new: &[Container], old: &[Container]| {
+        new.len() == old.len() && new.iter().zip(old).all(|(container, before)| container.image == before.image)
+    };
+    let was_there =
+        |new: &EphemeralContainer| list(&old.ephemeral_containers).iter().any(|old| old.name == new.name && old.image == new.image);
+    !same(&new.containers, &old.containers)
+        || !same(list(&new.init_containers), list(&old.init_containers))
+        || !list(&new.ephemeral_containers).iter().all(was_there)
+}
