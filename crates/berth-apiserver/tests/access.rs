@@ -316,6 +316,11 @@ async fn the_audit_log_tells_who_did_what_and_no_secrets() {
     let made = token(&mut admin, "default", json!({})).await.json()["status"]["token"].as_str().expect("a token").to_owned();
     let account = json!({"metadata": {"name": "robot"}});
     let created = admin.post("/api/v1/namespaces/default/serviceaccounts", &account).await;
+    let labels = json!({"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "baseline"});
+    let strict = json!({"metadata": {"name": "strict", "labels": labels}});
+    assert_eq!(admin.post("/api/v1/namespaces", &strict).await.code, 201);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(admin.post("/api/v1/namespaces/strict/pods", &pod).await.code, 201);
     let mut alice = server.user("alice", &[]).await;
     assert_eq!(alice.get("/api/v1/nodes").await.code, 403);
     let bad = [("authorization", "Bearer bad-token")];
@@ -336,6 +341,9 @@ async fn the_audit_log_tells_who_did_what_and_no_secrets() {
         (&whole["user"]["username"], &whole["verb"], &whole["responseStatus"]["code"]),
         (&json!("kubernetes-admin"), &json!("create"), &json!(201))
     );
+    let annotation = |name: &str| of("pods")["annotations"][format!("pod-security.kubernetes.io/{name}")].clone();
+    assert_eq!(annotation("enforce-policy"), "privileged:latest");
+    assert_eq!(annotation("audit-violations"), "would violate PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)");
     let refused = of("nodes");
     assert_eq!(
         (&refused["user"]["username"], &refused["annotations"]["authorization.k8s.io/decision"]),

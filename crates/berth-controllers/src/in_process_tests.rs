@@ -314,6 +314,46 @@ fn a_set_that_a_quota_refused_takes_the_place_of_a_pod_that_went() {
     assert_eq!((running.count(PODS), &running.list(QUOTAS)[0]["status"]["used"]), (2, &json!({"pods": "2"})));
 }
 
+/// A Deployment whose pods admission refuses, and what its set says about it.
+fn refused(prepare: impl FnOnce(&Running), patch: Value) -> (Running, String) {
+    let running = Running::start("*");
+    prepare(&running);
+    let mut refused = deployment("web", 2);
+    refused["spec"]["template"]["spec"]["containers"][0]
+        .as_object_mut()
+        .expect("a container")
+        .extend(patch.as_object().expect("an object").clone());
+    running.create(Some("default"), &refused);
+    running.settle();
+    let failure = running.list(SETS)[0]["status"]["conditions"][0].clone();
+    assert_eq!((running.count(PODS), &failure["type"], &failure["reason"]), (0, &json!("ReplicaFailure"), &json!("FailedCreate")));
+    let message = failure["message"].as_str().unwrap_or_default().to_owned();
+    let events = running.events();
+    let told = events.iter().any(|(reason, text)| reason == "FailedCreate" && text == &format!("Error creating: {message}"));
+    assert!(told, "{message}: {events:?}");
+    (running, message)
+}
+
+#[test]
+fn a_set_says_which_security_level_its_pods_violate_and_goes_on_when_it_is_relaxed() {
+    let level = |level: &str| json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
+    let enforce = |running: &Running| running.patch(NAMESPACES, "default", level("baseline"));
+    let (running, message) = refused(enforce, json!({"securityContext": {"privileged": true}}));
+    assert!(message.contains("is forbidden: violates PodSecurity \"baseline:latest\": privileged (container "), "{message}");
+    running.patch(NAMESPACES, "default", level("privileged"));
+    running.settle();
+    assert_eq!(running.count(PODS), 2);
+}
+
+#[test]
+fn a_set_says_which_limit_range_its_pods_pass() {
+    let limits = json!([{"type": "Container", "max": {"memory": "1Gi"}}]);
+    let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}});
+    let bound = |running: &Running| running.create(Some("default"), &range);
+    let (_, message) = refused(bound, json!({"resources": {"limits": {"memory": "2Gi"}}}));
+    assert!(message.ends_with("is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi"), "{message}");
+}
+
 #[test]
 fn a_quota_counts_objects_and_amounts_that_were_there_before() {
     let running = Running::start("*");

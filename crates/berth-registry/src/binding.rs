@@ -43,7 +43,7 @@ impl Registry {
         };
         self.bind_with(target, &node, &precondition, &meta.annotations.unwrap_or_default(), checked.mode).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
-        Ok(Written { object, created: true, warnings: Vec::new() })
+        Ok(Written { object, created: true, warnings: Vec::new(), audit: Vec::new() })
     }
 
     async fn bind_with(

@@ -22,7 +22,7 @@ impl Registry {
         self.make_missing_accounts().await
     }
 
-    /// Namespaces of a store that an older berth wrote have no accounts yet.
+    /// Namespaces of a store that an older berth wrote have no accounts yet, and the server's authority may have been renewed.
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
         let [namespaces, accounts] =
             ["namespaces", "serviceaccounts"].map(|plural| resource::by_name("", plural).expect("both are served"));
@@ -33,6 +33,7 @@ impl Registry {
                 // One of a namespace that is on its way out is not made.
                 drop(self.make_default_account(&namespace).await);
             }
+            drop(self.publish_root_ca(&namespace).await);
         }
         Ok(())
     }

@@ -4,7 +4,10 @@ use crate::{ApiError, Body, Collection, Patch, Registry, Resource, Target, Write
 use berth_api::{
     Object,
     k8s_openapi::{
-        api::{core::v1::ServiceAccount, rbac::v1::ClusterRole},
+        api::{
+            core::v1::{ConfigMap, ServiceAccount},
+            rbac::v1::ClusterRole,
+        },
         apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
 };
@@ -15,10 +18,14 @@ use serde_json::json;
 
 /// The service account that every namespace has.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
+/// The config map that every namespace has, with the certificate by which clients know the server.
+pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
 /// Who fills aggregated roles.
 const AGGREGATOR: &str = "clusterrole-aggregation-controller";
 /// Who makes default service accounts.
 const ACCOUNTANT: &str = "service-account-controller";
+/// Who makes the config maps with the server's authority.
+const PUBLISHER: &str = "root-ca-cert-publisher";
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +52,13 @@ impl Registry {
     ) -> Result<(), ApiError> {
         match (resource.group, resource.plural, happened) {
             // An account that cannot be made now is made for the first pod that needs it; a namespace that goes takes its account along.
-            ("", "namespaces", Happened::Created) => drop(self.make_default_account(name).await),
+            ("", "namespaces", Happened::Created) => {
+                drop(self.make_default_account(name).await);
+                drop(self.publish_root_ca(name).await);
+            }
+            ("", "configmaps", Happened::Changed | Happened::Deleted) if name == ROOT_CA => {
+                drop(self.publish_root_ca(namespace.unwrap_or_default()).await);
+            }
             ("", "serviceaccounts", Happened::Deleted) if name == DEFAULT_ACCOUNT => {
                 drop(self.make_default_account(namespace.unwrap_or_default()).await);
             }
@@ -73,6 +86,36 @@ impl Registry {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes the config map with the server's authority in a namespace what it should be, where there is an authority.
+    ///
+    /// # Errors
+    /// A namespace that is missing or terminating; the store's.
+    pub(crate) fn publish_root_ca<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.put_root_ca(namespace))
+    }
+
+    async fn put_root_ca(&self, namespace: &str) -> Result<(), ApiError> {
+        let Some(certificate) = self.root_ca.as_deref() else { return Ok(()) };
+        let resource = resource::by_name("", "configmaps").expect("config maps are served");
+        let at = Collection { resource, namespace: Some(namespace.to_owned()) };
+        let metadata = ObjectMeta { name: Some(ROOT_CA.to_owned()), ..ObjectMeta::default() };
+        let data = Some([("ca.crt".to_owned(), certificate.to_owned())].into());
+        let wanted = ConfigMap { metadata, data, ..ConfigMap::default() };
+        let options = WriteOptions { field_manager: PUBLISHER.to_owned(), ..WriteOptions::default() };
+        let Some(entry) = self.store.get(&key::key_of(resource, Some(namespace), ROOT_CA)).await? else {
+            return match self.trusted().create(&at, Body::Object(Box::new(wanted)), &options).await {
+                Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
+                Err(error) => Err(error),
+            };
+        };
+        let stored = stored::load(resource, &entry)?;
+        if stored.downcast_ref::<ConfigMap>().is_some_and(|stored| stored.data == wanted.data) {
+            return Ok(());
+        }
+        let target = Target { resource, namespace: Some(namespace.to_owned()), name: ROOT_CA.to_owned(), subresource: None };
+        self.trusted().update(&target, Body::Object(Box::new(wanted)), &options).await.map(drop)
     }
 
     /// Fills the rules of aggregated roles that do not show what their parts have.

@@ -2,6 +2,7 @@
 
 use crate::{
     ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
+    admission::{limits, pod_security},
     checks::{self, Mode, Verb},
     consequences::Happened,
     decoding::{self, Incoming},
@@ -77,7 +78,7 @@ impl Registry {
         let New { mut object, mut warnings, owners } = new;
         let given = ownership::take_given(&mut *object);
         check_namespace(at.namespace.as_deref(), &mut *object)?;
-        self.admit_namespace(at, &*object).await?;
+        let namespace = self.admit_namespace(at, &*object).await?;
         if object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty()) {
             return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
         }
@@ -85,18 +86,22 @@ impl Registry {
         let is_generated = generate_name(object.meta_mut(), &*self.rng);
         object.set_defaults();
         self.check_escalation(at.resource, at.namespace.as_deref(), None, &*object).await?;
-        self.admit_new(&mut *object).await?;
+        let ranges = self.limit_ranges(at.namespace.as_deref(), &*object).await?;
+        self.admit_new(&mut *object, &ranges).await?;
         object.prepare_create(&self.gates);
         if object.generation_rule() != GenerationRule::None {
             object.meta_mut().generation = Some(1);
         }
         self.check_new(at, &*object)?;
+        limits::check(at.resource, &ranges, &*object)?;
+        let remarks = pod_security::judge(at.resource, namespace.as_deref(), &*object)?;
         match &owners {
             Owners::Follow => ownership::record_create(at.resource, &mut *object, given.as_deref(), author),
             Owners::Decided(managers) => ownership::record_applied_create(&mut *object, managers),
             Owners::Unchanged => (),
         }
         warnings.extend(object.warnings(None));
+        warnings.extend(remarks.warnings);
         let charge = self.charge_quotas(at, &*object, mode).await?;
         let stored = self.store_new(at, object, mode, if is_generated { NAME_ATTEMPTS } else { 1 }).await;
         if let Err(error) = &stored {
@@ -106,7 +111,7 @@ impl Registry {
         if let Some(target) = created_target(at, &object) {
             self.follow_up(Happened::Created, at.resource, target.namespace.as_deref(), &target.name).await?;
         }
-        Ok(Written { object, created: true, warnings })
+        Ok(Written { object, created: true, warnings, audit: remarks.audit })
     }
 
     /// Sets what the server alone says, whatever the client sent.
@@ -184,10 +189,13 @@ fn generate_name(meta: &mut ObjectMeta, rng: &dyn Rng) -> bool {
     let is_named = meta.name.as_ref().is_some_and(|name| !name.is_empty());
     let Some(base) = meta.generate_name.as_deref().filter(|base| !is_named && !base.is_empty()) else { return false };
     let end = (0..=NAME_BASE_MAX.min(base.len())).rev().find(|&end| base.is_char_boundary(end)).unwrap_or(0);
-    let mut name = base[..end].to_owned();
-    name.extend((0..NAME_SUFFIX_LENGTH).map(|_| random_character(rng)));
-    meta.name = Some(name);
+    meta.name = Some(format!("{}{}", &base[..end], random_suffix(rng)));
     true
+}
+
+/// The random end of a generated name.
+pub(crate) fn random_suffix(rng: &dyn Rng) -> String {
+    (0..NAME_SUFFIX_LENGTH).map(|_| random_character(rng)).collect()
 }
 
 fn random_character(rng: &dyn Rng) -> char {

@@ -47,7 +47,7 @@ impl Registry {
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
         self.delete(&pod, &DeleteOptions { dry_run, precondition, ..options }).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
-        Ok(Written { object, created: true, warnings: Vec::new() })
+        Ok(Written { object, created: true, warnings: Vec::new(), audit: Vec::new() })
     }
 
     /// Takes the eviction from the pod's budget; `false` where the pod goes without a condition because nobody counts on it.

@@ -60,13 +60,21 @@ pub struct Registry {
     pub(crate) policy: Arc<authorization::PolicyCache>,
     /// On whose behalf; none for the process itself.
     pub(crate) caller: Option<Arc<User>>,
+    /// PEM of the authority that every namespace has in a config map.
+    pub(crate) root_ca: Option<Arc<str>>,
 }
 
 impl Registry {
     /// The API over `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, gates: Arc<FeatureGates>) -> Self {
-        Self { store, clock, rng, gates, turns: Arc::default(), policy: Arc::default(), caller: None }
+        Self { store, clock, rng, gates, turns: Arc::default(), policy: Arc::default(), caller: None, root_ca: None }
+    }
+
+    /// The same API, where each namespace has a config map `kube-root-ca.crt` with the certificate (PEM) by which clients know the server.
+    #[must_use]
+    pub fn with_root_ca(self, certificate: &str) -> Self {
+        Self { root_ca: Some(certificate.into()), ..self }
     }
 }
 
@@ -101,6 +109,8 @@ pub struct Written {
     pub created: bool,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
+    /// Annotations for the audit log: names and values.
+    pub audit: Vec<(&'static str, String)>,
 }
 
 /// An object to answer with.

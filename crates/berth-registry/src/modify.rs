@@ -2,6 +2,7 @@
 
 use crate::{
     ApiError, BoxObject, Current, Registry, Subresource, Target, Written,
+    admission::{pod_security::Remarks, quota::Charge},
     checks::Mode,
     consequences::Happened,
     options::{Precondition, parse_revision},
@@ -103,17 +104,30 @@ impl Registry {
         check_identity(target, &old, &mut *new.object)?;
         self.check_escalation(target.resource, target.namespace.as_deref(), Some(&*old.object), &*new.object).await?;
         self.settle(target, &*old.object, &mut *new.object)?;
+        let mut remarks = Remarks::default();
         if target.subresource.is_none() {
             self.assign_late(target, &*old.object, &mut *new.object).await?;
             new.warnings.extend(new.object.warnings(Some(&*old.object)));
+            remarks = self.admit_changed(target, &*old.object, &*new.object).await?;
+            new.warnings.append(&mut remarks.warnings);
         }
         match &new.owners {
             Owners::Follow => ownership::record_update(target.resource, &mut *old.object, &mut *new.object, given, &by.author),
             Owners::Decided(managers) => ownership::record_apply(&*old.object, &mut *new.object, managers),
             Owners::Unchanged => new.object.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
         }
-        let object = self.commit(target, by.mode, &old, &*new.object).await?;
-        Ok(Written { object, created: false, warnings: new.warnings })
+        let charge = match target.subresource {
+            None => self.charge_growth(target, &*old.object, &*new.object, by.mode).await?,
+            Some(_) => Charge::default(),
+        };
+        let committed = self.commit(target, by.mode, &old, &*new.object).await;
+        match &committed {
+            Err(Failure::Raced) => self.give_back(charge).await,
+            Err(Failure::Refused(error)) => self.give_back_unless_unknown(charge, error).await,
+            Ok(_) => (),
+        }
+        let object = committed?;
+        Ok(Written { object, created: false, warnings: new.warnings, audit: remarks.audit })
     }
 
     /// Applies the rules of an update to what is proposed.

@@ -88,16 +88,17 @@ fn access(options: &Up) -> Outcome<Access> {
 async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: &[Document], started: Instant) -> Outcome<()> {
     let env = env::real(tokio::runtime::Handle::current());
     let Opened { store, close } = open_store(&options, data_dir)?;
-    let registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
+    let pki = Pki::load_or_create(
+        &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &[], now: env.clock.now() },
+        env.rng.as_ref(),
+    )?;
+    let registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
+        .with_root_ca(&pki.ca_certificate);
     registry.bootstrap().await?;
     registry.bootstrap_policy().await?;
 
     let metrics = prometheus::Registry::new();
     let readiness = Readiness::default();
-    let pki = Pki::load_or_create(
-        &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &[], now: env.clock.now() },
-        env.rng.as_ref(),
-    )?;
     let config = Config {
         bind: SocketAddr::new(options.bind_address, options.secure_port),
         registry: registry.clone(),

@@ -131,6 +131,11 @@ impl Entry {
         self.event.annotations.insert("authorization.k8s.io/reason", reason.unwrap_or_default().to_owned());
     }
 
+    /// What admission adds.
+    pub(crate) fn annotate(&mut self, annotations: &[(&'static str, String)]) {
+        self.event.annotations.extend(annotations.iter().cloned());
+    }
+
     /// The request's body, as JSON.
     pub(crate) fn request_body(&mut self, json: &[u8]) {
         if Level::Request <= self.extent.level {

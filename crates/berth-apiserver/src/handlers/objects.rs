@@ -157,7 +157,7 @@ async fn create(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Res
     let body = read_object(exchange, body).await?;
     let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
     let answer = wishes.object(StatusCode::CREATED, at.resource, None, &written.object)?;
-    Ok(with_warnings(answer, &written.warnings))
+    Ok(with_remarks(exchange, answer, &written))
 }
 
 /// What is answered is a `Status`, which has no other form.
@@ -195,7 +195,13 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Resu
 fn written_answer(exchange: &Exchange<'_>, target: &Target, written: &Written) -> Result<Answer, Refusal> {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let answer = exchange.wishes()?.object(code, target.resource, target.subresource, &written.object)?;
-    Ok(with_warnings(answer, &written.warnings))
+    Ok(with_remarks(exchange, answer, written))
+}
+
+/// Tells the client and the audit log what admission said about a write.
+fn with_remarks(exchange: &Exchange<'_>, answer: Answer, written: &Written) -> Answer {
+    exchange.audit(|entry| entry.annotate(&written.audit));
+    with_warnings(answer, &written.warnings)
 }
 
 async fn delete(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {

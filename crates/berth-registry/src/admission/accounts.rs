@@ -1,11 +1,26 @@
 //! The service account of new pods.
 
-use crate::{ApiError, Registry, consequences::DEFAULT_ACCOUNT, key, resource};
-use berth_api::k8s_openapi::api::core::v1::PodSpec;
+use super::classes::{decoded, holds};
+use crate::{ApiError, Registry, consequences::DEFAULT_ACCOUNT, consequences::ROOT_CA, create::random_suffix, key, resource};
+use berth_api::k8s_openapi::api::core::v1::{
+    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, ObjectFieldSelector, PodSpec,
+    ProjectedVolumeSource, ServiceAccount, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+};
+use berth_store::{Entry, env::Rng};
+
+/// What an account says that its pods take over. Hardly any account says so.
+const MARKS: [&str; 2] = ["\"imagePullSecrets\"", "\"automountServiceAccountToken\""];
+/// How the volume of a token is called, before the random part, and where containers find it.
+const TOKEN_VOLUME: &str = "kube-api-access-";
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// An hour, and the seconds by which upstream tells these tokens from those that somebody asked for.
+const TOKEN_SECONDS: i64 = 3607;
+/// 0644.
+const FILE_MODE: i32 = 420;
 
 impl Registry {
     /// A pod runs as the account that it names, else as the namespace's default one, which is made where it is missing: a pod must never
-    /// wait for it.
+    /// wait for it. It takes the account's pull secrets over if it has none, and gets a token where it or its account says so.
     ///
     /// # Errors
     /// An account that does not exist.
@@ -14,14 +29,71 @@ impl Registry {
         spec.service_account = Some(name.clone());
         let name = spec.service_account_name.insert(name);
         let accounts = resource::by_name("", "serviceaccounts").expect("service accounts are served");
-        if self.store.get(&key::key_of(accounts, Some(namespace), name)).await?.is_some() {
-            return Ok(());
+        let account = match self.store.get(&key::key_of(accounts, Some(namespace), name)).await? {
+            Some(entry) => account_of(&entry)?,
+            None if name == DEFAULT_ACCOUNT => {
+                self.make_default_account(namespace).await?;
+                ServiceAccount::default()
+            }
+            None => {
+                let pods = resource::by_name("", "pods").expect("pods are served");
+                let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
+                return Err(ApiError::forbidden(pods, pod, &why, Vec::new()));
+            }
+        };
+        if spec.image_pull_secrets.as_ref().is_none_or(Vec::is_empty) {
+            spec.image_pull_secrets = account.image_pull_secrets.filter(|secrets| !secrets.is_empty());
         }
-        if name == DEFAULT_ACCOUNT {
-            return self.make_default_account(namespace).await;
+        if spec.automount_service_account_token.or(account.automount_service_account_token) == Some(true) {
+            mount_token(spec, &*self.rng);
         }
-        let pods = resource::by_name("", "pods").expect("pods are served");
-        let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
-        Err(ApiError::forbidden(pods, pod, &why, Vec::new()))
+        Ok(())
     }
+}
+
+fn account_of(entry: &Entry) -> Result<ServiceAccount, ApiError> {
+    if MARKS.iter().any(|mark| holds(&entry.value, mark)) { decoded(entry) } else { Ok(ServiceAccount::default()) }
+}
+
+/// Shows a token, the cluster's authority and the namespace to each container that has nothing in their place.
+fn mount_token(spec: &mut PodSpec, rng: &dyn Rng) {
+    let present = spec.volumes.iter().flatten().find(|volume| volume.name.starts_with(TOKEN_VOLUME)).map(|volume| volume.name.clone());
+    let name = present.clone().unwrap_or_else(|| format!("{TOKEN_VOLUME}{}", random_suffix(rng)));
+    let mut is_mounted = false;
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        is_mounted |= mount(container, &name);
+    }
+    if is_mounted && present.is_none() {
+        spec.volumes.get_or_insert_default().push(token_volume(name));
+    }
+}
+
+/// Whether the volume was mounted.
+fn mount(container: &mut Container, volume: &str) -> bool {
+    let mounts = container.volume_mounts.get_or_insert_default();
+    let is_free = !mounts.iter().any(|mount| mount.mount_path == TOKEN_PATH);
+    if is_free {
+        let (name, mount_path) = (volume.to_owned(), TOKEN_PATH.to_owned());
+        mounts.push(VolumeMount { name, mount_path, read_only: Some(true), ..VolumeMount::default() });
+    }
+    is_free
+}
+
+fn token_volume(name: String) -> Volume {
+    let token = ServiceAccountTokenProjection {
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: "token".to_owned(),
+        ..ServiceAccountTokenProjection::default()
+    };
+    let item = KeyToPath { key: "ca.crt".to_owned(), path: "ca.crt".to_owned(), ..KeyToPath::default() };
+    let authority = ConfigMapProjection { name: ROOT_CA.to_owned(), items: Some(vec![item]), optional: None };
+    let field = ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path: "metadata.namespace".to_owned() };
+    let file = DownwardAPIVolumeFile { path: "namespace".to_owned(), field_ref: Some(field), ..DownwardAPIVolumeFile::default() };
+    let sources = vec![
+        VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() },
+        VolumeProjection { config_map: Some(authority), ..VolumeProjection::default() },
+        VolumeProjection { downward_api: Some(DownwardAPIProjection { items: Some(vec![file]) }), ..VolumeProjection::default() },
+    ];
+    let projected = ProjectedVolumeSource { default_mode: Some(FILE_MODE), sources: Some(sources), ..ProjectedVolumeSource::default() };
+    Volume { name, projected: Some(projected), ..Volume::default() }
 }

@@ -56,11 +56,13 @@ impl Registry {
     }
 }
 
-fn holds(value: &[u8], mark: &str) -> bool {
+/// Whether the text is somewhere in the JSON: cheaper than to decode what nearly never has it.
+pub(super) fn holds(value: &[u8], mark: &str) -> bool {
     value.windows(mark.len()).any(|window| window == mark.as_bytes())
 }
 
-fn decoded<K: Kind>(entry: &Entry) -> Result<K, ApiError> {
+/// The object of an entry, without defaults.
+pub(super) fn decoded<K: Kind>(entry: &Entry) -> Result<K, ApiError> {
     berth_api::decode::decode_bytes(&entry.value)
         .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }

@@ -1,8 +1,11 @@
-//! What the server itself says about new objects, beyond their kind's own rules: namespaces, priorities, default classes, addresses.
+//! What the server itself says about objects, beyond their kind's own rules: namespaces, accounts, priorities, default classes, addresses,
+//! limit ranges, security levels, quotas.
 
 mod accounts;
 mod classes;
+pub(crate) mod limits;
 mod pod;
+pub(crate) mod pod_security;
 pub(crate) mod quota;
 mod service;
 
@@ -10,10 +13,13 @@ use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource}
 use berth_api::{
     Object, Scope,
     k8s_openapi::{
-        api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+        api::core::v1::{LimitRange, PersistentVolume, PersistentVolumeClaim, Pod},
         apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
+    limit_range,
 };
+use berth_store::Entry;
+use std::sync::Arc;
 
 /// Holds a claim back while pods use it (upstream: admission plugin StorageObjectInUseProtection).
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -21,14 +27,14 @@ const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 impl Registry {
-    /// A new object's namespace must exist and not be terminating.
-    pub(crate) async fn admit_namespace(&self, at: &Collection, object: &dyn Object) -> Result<(), ApiError> {
-        let Some(namespace) = at.namespace.as_deref().filter(|_| at.resource.scope == Scope::Namespaced) else { return Ok(()) };
+    /// A new object's namespace, which must exist and not be terminating; `None`: it is not in one.
+    pub(crate) async fn admit_namespace(&self, at: &Collection, object: &dyn Object) -> Result<Option<Arc<Entry>>, ApiError> {
+        let Some(namespace) = at.namespace.as_deref().filter(|_| at.resource.scope == Scope::Namespaced) else { return Ok(None) };
         let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
         let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
         let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
         if header::field(&entry.header, "status.phase") != "Terminating" {
-            return Ok(());
+            return Ok(Some(entry));
         }
         let name = object.meta().name.as_deref().unwrap_or_default();
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -41,8 +47,9 @@ impl Registry {
     }
 
     /// Fills in what the server adds to new objects. Defaults have been set, nothing has been validated.
-    pub(crate) async fn admit_new(&self, object: &mut dyn Object) -> Result<(), ApiError> {
+    pub(crate) async fn admit_new(&self, object: &mut dyn Object, ranges: &[LimitRange]) -> Result<(), ApiError> {
         if let Some(pod) = object.downcast_mut::<Pod>() {
+            ranges.iter().for_each(|range| limit_range::set_defaults(range, pod));
             return self.admit_pod(pod).await;
         }
         if let Some(claim) = object.downcast_mut::<PersistentVolumeClaim>() {

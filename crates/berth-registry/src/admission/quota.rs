@@ -1,10 +1,11 @@
 //! `ResourceQuota`: a new object is charged to the quotas of its namespace before it is made, by compare-and-set, so that any number of
 //! creates at once never get more than there is. What goes away is given back by the quota controller.
 
-use crate::{ApiError, Collection, Registry, checks::Mode, key, resource, stored};
+use crate::{ApiError, Collection, Registry, Target, checks::Mode, key, resource, stored};
 use berth_api::{
     Object,
-    k8s_openapi::api::core::v1::ResourceQuota,
+    k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota, Service},
+    quantity::Quantity,
     quota::{self, Amounts, Taken},
 };
 use berth_store::{Entry, Expected, Key, RangeRequest, WriteError};
@@ -51,11 +52,34 @@ impl Registry {
             return Ok(Charge::default());
         }
         let taken = quota::taken(at.resource.group, at.resource.plural, object);
+        self.charge(at, namespace, object, &taken, mode).await
+    }
+
+    /// Charges what an object takes more than it took. Only services and claims can; what an object takes less is given back by the quota
+    /// controller.
+    ///
+    /// # Errors
+    /// As [`Registry::charge_quotas`].
+    pub(crate) async fn charge_growth(&self, target: &Target, old: &dyn Object, new: &dyn Object, mode: Mode) -> Result<Charge, ApiError> {
+        let can_grow = new.as_any().is::<Service>() || new.as_any().is::<PersistentVolumeClaim>();
+        let Some(namespace) = target.namespace.as_deref().filter(|_| can_grow) else { return Ok(Charge::default()) };
+        let [before, mut taken] = [old, new].map(|object| quota::taken(target.resource.group, target.resource.plural, object));
+        for (name, amount) in &mut taken.amounts {
+            *amount = amount.minus(before.amounts.get(name).copied().unwrap_or(Quantity::ZERO));
+        }
+        taken.amounts.retain(|_, amount| *amount > Quantity::ZERO);
+        if taken.amounts.is_empty() || self.quotas(namespace).await?.is_empty() {
+            return Ok(Charge::default());
+        }
+        self.charge(&target.collection(), namespace, new, &taken, mode).await
+    }
+
+    async fn charge(&self, at: &Collection, namespace: &str, object: &dyn Object, taken: &Taken, mode: Mode) -> Result<Charge, ApiError> {
         let _turn = self.turns.of(namespace).lock().await;
         let mut charge = Charge { quotas: Vec::new(), amounts: taken.amounts.clone() };
         for entry in self.quotas(namespace).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
-            match self.charge_quota(at, object, &taken, entry, mode).await {
+            match self.charge_quota(at, object, taken, entry, mode).await {
                 Ok(Charged::Yes) => charge.quotas.push((key, uid)),
                 Ok(Charged::No) => (),
                 Err(error) => {
@@ -110,7 +134,7 @@ impl Registry {
     }
 
     /// Gives a charge back. Where that fails, the quota controller will: it counts what is there.
-    async fn give_back(&self, charge: Charge) {
+    pub(crate) async fn give_back(&self, charge: Charge) {
         for (key, uid) in charge.quotas {
             for _ in 0..ATTEMPTS {
                 let Ok(Some(entry)) = self.store.get(&key).await else { break };

@@ -1,5 +1,6 @@
 //! Every verb of the registry over a memory store: what a request does and what it answers.
 
+mod admission;
 mod apply;
 mod authorization;
 mod create;

@@ -1,0 +1,161 @@
+//! Pod security levels: what the labels of a namespace say about pods, and about what makes pods.
+
+use super::classes::decoded;
+use crate::{ApiError, Collection, Registry, Resource, Target, header, key, resource};
+use berth_api::{
+    Object,
+    apps::{Deployment, ReplicaSet, StatefulSet},
+    k8s_openapi::{
+        api::core::v1::{Namespace, PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec},
+        apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    },
+    pod_security::{Level, LevelVersion, Policy, is_significant_update, violations},
+};
+use berth_store::{Entry, RangeRequest};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// At most so many pods are looked at when a namespace gets another level.
+const PODS_MAX: usize = 3000;
+/// Annotations of the audit log.
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
+const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
+
+/// What admission has to say about a write that it lets pass.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks {
+    /// For the client.
+    pub(crate) warnings: Vec<String>,
+    /// For the audit log: annotations.
+    pub(crate) audit: Vec<(&'static str, String)>,
+}
+
+/// Holds a pod, or the template of a workload, against the levels of its namespace.
+///
+/// # Errors
+/// [`ApiError::Forbidden`] for a pod that violates the level that is enforced.
+pub(crate) fn judge(resource: &Resource, namespace: Option<&Entry>, object: &dyn Object) -> Result<Remarks, ApiError> {
+    let (Some(namespace), Some(subject)) = (namespace, Subject::of(object)) else { return Ok(Remarks::default()) };
+    let policy = Policy::of(|name| header::label(&namespace.header, name));
+    if policy == Policy::default() {
+        return Ok(Remarks::default());
+    }
+    let mut remarks = Remarks::default();
+    if subject.is_pod {
+        if let Some(text) = subject.violations(policy.enforce) {
+            let name = object.meta().name.as_deref().unwrap_or_default();
+            return Err(ApiError::forbidden(resource, name, &format!("violates {text}"), Vec::new()));
+        }
+        remarks.audit.push((ENFORCED, policy.enforce.to_string()));
+    }
+    remarks.audit.extend(subject.violations(policy.audit).map(|text| (VIOLATIONS, format!("would violate {text}"))));
+    remarks.warnings.extend(subject.violations(policy.warn).map(|text| format!("would violate {text}")));
+    Ok(remarks)
+}
+
+/// The part of an object that says what its pods do.
+struct Subject<'a> {
+    meta: &'a ObjectMeta,
+    spec: &'a PodSpec,
+    is_pod: bool,
+}
+
+impl<'a> Subject<'a> {
+    fn of(object: &'a dyn Object) -> Option<Self> {
+        if let Some(pod) = object.downcast_ref::<Pod>() {
+            return Some(Self { meta: &pod.metadata, spec: pod.spec.as_ref()?, is_pod: true });
+        }
+        let template = template_of(object)?;
+        Some(Self { meta: template.metadata.as_ref()?, spec: template.spec.as_ref()?, is_pod: false })
+    }
+
+    /// `PodSecurity "restricted:latest": …`, if it does what the level does not allow.
+    fn violations(&self, allowed: LevelVersion) -> Option<String> {
+        let found = violations(allowed, self.meta, self.spec);
+        (!found.is_empty()).then(|| format!("PodSecurity \"{allowed}\": {found}"))
+    }
+}
+
+fn template_of(object: &dyn Object) -> Option<&PodTemplateSpec> {
+    let deployment = object.downcast_ref::<Deployment>().map(|deployment| &deployment.spec.template);
+    let set = || object.downcast_ref::<ReplicaSet>().map(|set| &set.spec.template);
+    deployment.or_else(set).or_else(|| object.downcast_ref::<StatefulSet>().map(|set| &set.spec.template))
+}
+
+impl Registry {
+    /// What admission says about a change of an object itself, which has been found valid.
+    ///
+    /// # Errors
+    /// [`ApiError::Forbidden`] for a pod or claim that must not become so.
+    pub(crate) async fn admit_changed(&self, target: &Target, old: &dyn Object, new: &dyn Object) -> Result<Remarks, ApiError> {
+        if let (Some(old), Some(new)) = (old.downcast_ref::<PersistentVolumeClaim>(), new.downcast_ref::<PersistentVolumeClaim>()) {
+            self.admit_resized(target.resource, old, new).await?;
+        }
+        if let (Some(old), Some(new)) = (old.downcast_ref::<Namespace>(), new.downcast_ref::<Namespace>()) {
+            return self.warn_of_pods(old, new).await;
+        }
+        let is_same_pod = |old: &Pod, new: &Pod| match (&old.spec, &new.spec) {
+            (Some(old), Some(new)) => !is_significant_update(new, old),
+            _ => true,
+        };
+        let pods = old.downcast_ref::<Pod>().zip(new.downcast_ref::<Pod>());
+        if pods.is_some_and(|(old, new)| is_same_pod(old, new)) || Subject::of(new).is_none() {
+            return Ok(Remarks::default());
+        }
+        let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
+        let key = key::key_of(namespaces, None, target.namespace.as_deref().unwrap_or_default());
+        judge(target.resource, self.store.get(&key).await?.as_deref(), new)
+    }
+
+    /// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
+    async fn warn_of_pods(&self, old: &Namespace, new: &Namespace) -> Result<Remarks, ApiError> {
+        let [before, now] = [old, new].map(|namespace| {
+            let labels = namespace.metadata.labels.as_ref();
+            Policy::of(|name| labels?.get(name).map(String::as_str)).enforce
+        });
+        let is_relaxed = before.version == now.version && now.level <= before.level;
+        if now.level == Level::Privileged || is_relaxed {
+            return Ok(Remarks::default());
+        }
+        let name = new.metadata.name.as_deref().unwrap_or_default();
+        let pods = resource::find("", "v1", "pods").expect("pods are served");
+        let at = Collection { resource: pods, namespace: Some(name.to_owned()) };
+        let request = RangeRequest { prefix: key::prefix(&at), start_after: None, at: None, limit: None };
+        let pods = self.store.range(request).await?.entries;
+        Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
+    }
+}
+
+/// The warnings about pods that violate `allowed`: pods that do so in the same way share a line, which names the first.
+fn told(namespace: &str, allowed: LevelVersion, pods: &[Arc<Entry>]) -> Result<Vec<String>, ApiError> {
+    let mut alike = BTreeMap::<String, (String, usize)>::new();
+    for entry in pods.iter().take(PODS_MAX) {
+        let pod: Pod = decoded(entry)?;
+        let found = Subject::of(&pod).map(|subject| violations(allowed, subject.meta, subject.spec));
+        if let Some(found) = found.filter(|found| !found.is_empty()) {
+            // They come in order of names, so the first is first.
+            let first = || (pod.metadata.name.clone().unwrap_or_default(), 0);
+            alike.entry(found.reasons()).or_insert_with(first).1 += 1;
+        }
+    }
+    let mut lines: Vec<String> = alike.iter().map(|(reasons, (first, count))| format!("{first}{}: {reasons}", others(*count))).collect();
+    lines.sort();
+    let mut warnings = Vec::new();
+    if PODS_MAX < pods.len() {
+        let all = pods.len();
+        warnings.push(format!("new PodSecurity enforce level only checked against the first {PODS_MAX} of {all} existing pods"));
+    }
+    if !lines.is_empty() {
+        warnings.push(format!("existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{allowed}\""));
+    }
+    warnings.extend(lines);
+    Ok(warnings)
+}
+
+/// ` (and 2 other pods)`.
+fn others(count: usize) -> String {
+    match count.saturating_sub(1) {
+        0 => String::new(),
+        1 => " (and 1 other pod)".to_owned(),
+        more => format!(" (and {more} other pods)"),
+    }
+}

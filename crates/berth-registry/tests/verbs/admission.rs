@@ -1,0 +1,263 @@
+//! Limit ranges, pod security levels, and what pods take over from their service accounts.
+#![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
+
+use crate::world::{World, deployment, now, pod, target};
+use berth_registry::{ApiError, DeleteOptions, Patch, WriteOptions};
+use serde_json::{Value, json};
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
+    match result.expect_err("refused") {
+        ApiError::Forbidden { message, .. } => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn limit(world: &World, name: &str, limits: Value) {
+    world.made("limitranges", json!({"metadata": {"name": name}, "spec": {"limits": limits}}));
+}
+
+fn asking(name: &str, resources: Value) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["containers"][0]["resources"] = resources;
+    pod
+}
+
+#[test]
+fn new_pods_get_what_limit_ranges_say_and_keep_to_them() {
+    let world = World::new();
+    limit(&world, "l", json!([{"type": "Container", "max": {"memory": "1Gi"}, "min": {"cpu": "100m"}}]));
+    let made = world.made("pods", pod("a"));
+    let wanted = json!({"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "1Gi"}});
+    assert_eq!(made["spec"]["containers"][0]["resources"], wanted);
+    let text = "LimitRanger plugin set: cpu, memory request for container c; memory limit for container c";
+    assert_eq!(made["metadata"]["annotations"]["kubernetes.io/limit-ranger"], text);
+    assert_eq!(made["status"]["qosClass"], "Burstable");
+    let wrong = asking("b", json!({"requests": {"cpu": "50m"}, "limits": {"memory": "2Gi"}}));
+    let wanted = "pods \"b\" is forbidden: [minimum cpu usage per Container is 100m, but request is 50m, maximum memory usage per Container \
+                  is 1Gi, but limit is 2Gi]";
+    assert_eq!(refusal(world.create("pods", wrong.clone())), wanted);
+    assert!(matches!(world.get("pods", "b"), Err(ApiError::NotFound { .. })));
+    let mut invalid = wrong;
+    invalid["spec"]["containers"][0]["name"] = "C".into();
+    assert!(matches!(world.create("pods", invalid), Err(ApiError::Invalid { .. })), "faults of the object come first");
+    world.merge("pods", "a", json!({"metadata": {"labels": {"x": "y"}}})).expect("what is there already may stay");
+    world.made("namespaces", json!({"metadata": {"name": "other"}}));
+    assert_eq!(world.made("pods@other", pod("a"))["spec"]["containers"][0]["resources"], json!({}));
+}
+
+#[test]
+fn each_limit_range_fills_in_and_bounds() {
+    let world = World::new();
+    limit(&world, "a", json!([{"type": "Container", "default": {"cpu": "1"}}]));
+    limit(&world, "b", json!([{"type": "Pod", "max": {"cpu": "500m"}}]));
+    assert_eq!(refusal(world.create("pods", pod("p"))), "pods \"p\" is forbidden: maximum cpu usage per Pod is 500m, but limit is 1");
+}
+
+fn claim(name: &str, storage: &str) -> Value {
+    let requests = json!({"requests": {"storage": storage}});
+    json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": requests}})
+}
+
+#[test]
+fn claims_keep_to_limit_ranges_also_when_they_grow() {
+    let world = World::new();
+    world.made("persistentvolumeclaims", claim("old", "5Gi"));
+    limit(&world, "l", json!([{"type": "PersistentVolumeClaim", "max": {"storage": "2Gi"}}]));
+    let text = |name: &str, storage: &str| {
+        format!(
+            "persistentvolumeclaims \"{name}\" is forbidden: maximum storage usage per PersistentVolumeClaim is 2Gi, but request is {storage}"
+        )
+    };
+    assert_eq!(refusal(world.create("persistentvolumeclaims", claim("c", "3Gi"))), text("c", "3Gi"));
+    world.made("persistentvolumeclaims", claim("c", "1Gi"));
+    let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+    world.merge("persistentvolumeclaims/status", "c", bound).expect("bound");
+    world.merge("persistentvolumeclaims", "old", json!({"metadata": {"labels": {"a": "b"}}})).expect("its size stays");
+    let grown = |storage: &str| json!({"spec": {"resources": {"requests": {"storage": storage}}}});
+    assert_eq!(refusal(world.merge("persistentvolumeclaims", "c", grown("4Gi"))), text("c", "4Gi"));
+    world.merge("persistentvolumeclaims", "c", grown("2Gi")).expect("within bounds");
+}
+
+/// A namespace `team` with pod security labels: `enforce=restricted warn=baseline`.
+fn team(world: &World, labels: &str) {
+    let labels: serde_json::Map<String, Value> = labels
+        .split_whitespace()
+        .map(|label| label.split_once('=').expect("a label"))
+        .map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.into()))
+        .collect();
+    world.made("namespaces", json!({"metadata": {"name": "team", "labels": labels}}));
+}
+
+fn privileged(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    pod
+}
+
+const PRIVILEGED: &str = "PodSecurity \"baseline:latest\": privileged (container \"c\" must not set securityContext.privileged=true)";
+
+#[test]
+fn pods_that_violate_the_level_of_their_namespace_are_refused() {
+    let world = World::new();
+    team(&world, "enforce=baseline");
+    assert_eq!(refusal(world.create("pods@team", privileged("p"))), format!("pods \"p\" is forbidden: violates {PRIVILEGED}"));
+    assert!(matches!(world.get("pods@team", "p"), Err(ApiError::NotFound { .. })));
+    world.made("pods@team", pod("p"));
+    world.made("pods", privileged("p"));
+}
+
+#[test]
+fn updates_are_judged_only_where_images_change() {
+    let world = World::new();
+    team(&world, "enforce=privileged");
+    world.made("pods@team", privileged("p"));
+    let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
+    world.merge("namespaces", "team", label).expect("labelled");
+    world.merge("pods@team", "p", json!({"metadata": {"labels": {"x": "y"}}})).expect("nothing that a level looks at");
+    world.merge("pods/status@team", "p", json!({"status": {"phase": "Running"}})).expect("a status");
+    let image = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "i:2"}]).to_string().into_bytes();
+    let changed = world.patch("pods@team", "p", Patch::Json(image), &WriteOptions::default());
+    assert_eq!(refusal(changed), format!("pods \"p\" is forbidden: violates {PRIVILEGED}"));
+}
+
+#[test]
+fn workloads_are_warned_about_and_audited_never_refused() {
+    let world = World::new();
+    team(&world, "enforce=baseline warn=baseline audit=restricted audit-version=v1.7");
+    let mut bad = deployment("d");
+    bad["spec"]["template"]["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    let written = world.create_with("deployments.apps@team", bad, &WriteOptions::default()).expect("only warned");
+    assert_eq!(written.warnings, [format!("would violate {PRIVILEGED}")]);
+    let audit = "would violate PodSecurity \"restricted:v1.7\": privileged (container \"c\" must not set securityContext.privileged=true), \
+                 runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
+    assert_eq!(written.audit, [("pod-security.kubernetes.io/audit-violations", audit.to_owned())]);
+    let patch = Patch::Merge(json!({"spec": {"replicas": 1}}).to_string().into_bytes());
+    let changed = now(world.registry.patch(&target("deployments.apps@team", "d"), patch, &WriteOptions::default()));
+    assert_eq!(changed.expect("only warned").warnings, [format!("would violate {PRIVILEGED}")]);
+    let written = world.create_with("pods@team", pod("p"), &WriteOptions::default()).expect("allowed");
+    assert_eq!(written.audit[0], ("pod-security.kubernetes.io/enforce-policy", "baseline:latest".to_owned()));
+}
+
+#[test]
+fn a_stricter_level_tells_of_pods_that_would_be_refused() {
+    let world = World::new();
+    team(&world, "");
+    for name in ["b", "a", "c"] {
+        world.made("pods@team", privileged(name));
+    }
+    let mut shared = pod("z");
+    shared["spec"]["hostNetwork"] = true.into();
+    world.made("pods@team", shared);
+    let label = |level: &str| {
+        let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
+        let patch = Patch::Merge(labels.to_string().into_bytes());
+        now(world.registry.patch(&target("namespaces", "team"), patch, &WriteOptions::default()))
+    };
+    let wanted = [
+        "existing pods in namespace \"team\" violate the new PodSecurity enforce level \"baseline:latest\"",
+        "a (and 2 other pods): privileged",
+        "z: host namespaces",
+    ];
+    assert_eq!(label("baseline").expect("labelled").warnings, wanted);
+    assert_eq!(label("baseline").expect("labelled").warnings, Vec::<String>::new(), "it is not stricter");
+    let stricter = label("restricted").expect("labelled").warnings;
+    assert!(stricter[1].starts_with("a (and 2 other pods): privileged, allowPrivilegeEscalation != false, "), "{stricter:?}");
+    assert_eq!(label("baseline").expect("relaxed").warnings, Vec::<String>::new());
+    let refused = label("strict").expect_err("no level").to_string();
+    let wanted = "Namespace \"team\" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one \
+                  of privileged, baseline, restricted";
+    assert_eq!(refused, wanted);
+}
+
+fn account(world: &World, extra: Value) {
+    let mut account = json!({"metadata": {"name": "robot"}});
+    account.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+    world.made("serviceaccounts", account);
+}
+
+fn of_robot(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["serviceAccountName"] = "robot".into();
+    pod
+}
+
+#[test]
+fn pods_take_pull_secrets_over_from_their_account() {
+    let world = World::new();
+    account(&world, json!({"imagePullSecrets": [{"name": "registry"}]}));
+    assert_eq!(world.made("pods", of_robot("a"))["spec"]["imagePullSecrets"], json!([{"name": "registry"}]));
+    let mut own = of_robot("b");
+    own["spec"]["imagePullSecrets"] = json!([{"name": "own"}]);
+    assert_eq!(world.made("pods", own)["spec"]["imagePullSecrets"], json!([{"name": "own"}]));
+    assert_eq!(world.made("pods", pod("c"))["spec"].get("imagePullSecrets"), None);
+}
+
+#[test]
+fn pods_get_a_token_where_they_or_their_account_ask_for_one() {
+    let world = World::new();
+    account(&world, json!({"automountServiceAccountToken": true}));
+    let made = world.made("pods", of_robot("a"));
+    let volume = &made["spec"]["volumes"][0];
+    let name = volume["name"].as_str().expect("a name");
+    assert!(name.starts_with("kube-api-access-") && name.len() == "kube-api-access-".len() + 5, "{name}");
+    let sources = json!([
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+    ]);
+    assert_eq!(volume["projected"], json!({"defaultMode": 420, "sources": sources}));
+    let mount = json!({"name": name, "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"});
+    assert_eq!(made["spec"]["containers"][0]["volumeMounts"], json!([mount]));
+
+    let mut unwilling = of_robot("b");
+    unwilling["spec"]["automountServiceAccountToken"] = false.into();
+    assert_eq!(world.made("pods", unwilling)["spec"].get("volumes"), None);
+    let mut asking = pod("c");
+    asking["spec"]["automountServiceAccountToken"] = true.into();
+    assert_eq!(world.made("pods", asking)["spec"]["volumes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(world.made("pods", pod("d"))["spec"].get("volumes"), None);
+    let mut again = made;
+    let meta = json!({"name": "e", "labels": {"app": "a"}});
+    again["metadata"] = meta;
+    let copied = world.made("pods", again.clone());
+    assert_eq!(copied["spec"]["volumes"], again["spec"]["volumes"], "what is there already is not added twice");
+}
+
+#[test]
+fn explicit_token_volumes_are_accepted() {
+    let world = World::new();
+    let mut own = pod("a");
+    own["spec"]["volumes"] =
+        json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "vault-token", "audience": "vault"}}]}}]);
+    let made = world.made("pods", own);
+    let wanted = json!({"path": "vault-token", "audience": "vault", "expirationSeconds": 3600});
+    assert_eq!(made["spec"]["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"], wanted);
+}
+
+#[test]
+fn every_namespace_keeps_the_servers_certificate() {
+    let mut world = World::new();
+    world.made("namespaces", json!({"metadata": {"name": "old"}}));
+    assert!(world.get("configmaps@old", "kube-root-ca.crt").is_err());
+    world.registry = world.registry.clone().with_root_ca("PEM");
+    now(world.registry.bootstrap()).expect("published");
+    world.made("namespaces", json!({"metadata": {"name": "new"}}));
+    let data = |namespace: &str| {
+        let what = format!("configmaps@{namespace}");
+        world.get(&what, "kube-root-ca.crt").expect("there")["data"].clone()
+    };
+    for namespace in ["default", "old", "new"] {
+        assert_eq!(data(namespace), json!({"ca.crt": "PEM"}), "{namespace}");
+    }
+    world.merge("configmaps@old", "kube-root-ca.crt", json!({"data": {"ca.crt": "mine", "x": "y"}})).expect("patched");
+    world.delete("configmaps@new", "kube-root-ca.crt", &DeleteOptions::default()).expect("deleted");
+    assert_eq!((data("old"), data("new")), (json!({"ca.crt": "PEM"}), json!({"ca.crt": "PEM"})));
+}
+
+#[test]
+fn a_dry_run_is_judged_too() {
+    let world = World::new();
+    team(&world, "enforce=baseline");
+    let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
+    assert!(refusal(world.create_with("pods@team", privileged("p"), &dry)).contains("violates PodSecurity"));
+}
