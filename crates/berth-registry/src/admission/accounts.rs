@@ -1,15 +1,18 @@
 //! The service account of new pods.
 
-use super::classes::{decoded, holds};
-use crate::{ApiError, Registry, consequences::DEFAULT_ACCOUNT, consequences::ROOT_CA, create::random_suffix, key, resource};
+use crate::{
+    ApiError, Registry,
+    consequences::{DEFAULT_ACCOUNT, ROOT_CA},
+    create::random_suffix,
+    key, resource,
+};
 use berth_api::k8s_openapi::api::core::v1::{
-    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, ObjectFieldSelector, PodSpec,
-    ProjectedVolumeSource, ServiceAccount, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference, ObjectFieldSelector,
+    PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
 use berth_store::{Entry, env::Rng};
+use serde::Deserialize;
 
-/// What an account says that its pods take over. Hardly any account says so.
-const MARKS: [&str; 2] = ["\"imagePullSecrets\"", "\"automountServiceAccountToken\""];
 /// How the volume of a token is called, before the random part, and where containers find it.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -33,7 +36,7 @@ impl Registry {
             Some(entry) => account_of(&entry)?,
             None if name == DEFAULT_ACCOUNT => {
                 self.make_default_account(namespace).await?;
-                ServiceAccount::default()
+                Account::default()
             }
             None => {
                 let pods = resource::by_name("", "pods").expect("pods are served");
@@ -51,8 +54,16 @@ impl Registry {
     }
 }
 
-fn account_of(entry: &Entry) -> Result<ServiceAccount, ApiError> {
-    if MARKS.iter().any(|mark| holds(&entry.value, mark)) { decoded(entry) } else { Ok(ServiceAccount::default()) }
+/// What an account says that its pods take over. This is read for every new pod, and the rest of an account is much larger.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Account {
+    image_pull_secrets: Option<Vec<LocalObjectReference>>,
+    automount_service_account_token: Option<bool>,
+}
+
+fn account_of(entry: &Entry) -> Result<Account, ApiError> {
+    serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }
 
 /// Shows a token, the cluster's authority and the namespace to each container that has nothing in their place.

@@ -56,8 +56,7 @@ impl Registry {
     }
 }
 
-/// Whether the text is somewhere in the JSON: cheaper than to decode what nearly never has it.
-pub(super) fn holds(value: &[u8], mark: &str) -> bool {
+fn holds(value: &[u8], mark: &str) -> bool {
     value.windows(mark.len()).any(|window| window == mark.as_bytes())
 }
 

@@ -67,6 +67,29 @@ fn a_refusal_by_one_quota_is_given_back_to_the_others() {
 }
 
 #[test]
+fn what_grows_is_charged_and_refused_when_nothing_is_left() {
+    let world = World::new();
+    quota(&world, "q", json!({"requests.storage": "5Gi", "services.nodeports": "1"}));
+    let requests = |storage: &str| json!({"spec": {"resources": {"requests": {"storage": storage}}}});
+    let mut claim = requests("1Gi");
+    claim["metadata"]["name"] = "c".into();
+    claim["spec"]["accessModes"] = json!(["ReadWriteOnce"]);
+    world.made("persistentvolumeclaims", claim);
+    let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+    world.merge("persistentvolumeclaims/status", "c", bound).expect("bound");
+    world.merge("persistentvolumeclaims", "c", requests("4Gi")).expect("it fits");
+    assert_eq!(used(&world, "q"), json!({"requests.storage": "4Gi", "services.nodeports": "0"}));
+    let text = "persistentvolumeclaims \"c\" is forbidden: exceeded quota: q, requested: requests.storage=2Gi, used: requests.storage=4Gi, \
+                limited: requests.storage=5Gi";
+    assert_eq!(refusal(world.merge("persistentvolumeclaims", "c", requests("6Gi"))), text);
+    world.made("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 1, "name": "a"}, {"port": 2, "name": "b"}]}}));
+    let text = "services \"s\" is forbidden: exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=0, limited: \
+                services.nodeports=1";
+    assert_eq!(refusal(world.merge("services", "s", json!({"spec": {"type": "NodePort"}}))), text);
+    assert_eq!(used(&world, "q"), json!({"requests.storage": "4Gi", "services.nodeports": "0"}));
+}
+
+#[test]
 fn a_dry_run_is_refused_but_never_charged() {
     let world = World::new();
     quota(&world, "q", json!({"pods": "1"}));
