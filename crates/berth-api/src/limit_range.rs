@@ -280,7 +280,8 @@ mod tests {
         let item = |max: &str| json!({"type": "Pod", "max": {"cpu": max}});
         check_pod(item("1500m"), two(), "maximum cpu usage per Pod is 1500m, but limit is 2");
         check_pod(item("2"), two(), "");
-        let worst = pod(json!([container("a", json!({}), json!({"cpu": "1"}))]), json!([container("i", json!({}), json!({"cpu": "3"}))]));
+        let asking = |name: &str, request: &str, limit: &str| container(name, json!({"cpu": request}), json!({"cpu": limit}));
+        let worst = pod(json!([asking("a", "500m", "1")]), json!([asking("i", "1", "3")]));
         check_pod(item("2"), worst, "maximum cpu usage per Pod is 2, but limit is 3");
     }
 

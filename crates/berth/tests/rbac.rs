@@ -128,3 +128,39 @@ fn a_token_file_and_an_audit_log_are_taken_at_the_start() {
         assert!(!text.contains("secret"), "{text}");
     }
 }
+
+#[test]
+fn kubectl_shows_what_security_levels_and_limit_ranges_say() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    berth.kubectl(&["create", "namespace", "strict"]);
+    berth.kubectl(&["run", "old", "--image=i", "--namespace=strict", "--overrides={\"spec\":{\"hostNetwork\":true}}"]);
+    let warned = |arguments: &[&str]| {
+        let output = berth.kubectl_with("", arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let label = "pod-security.kubernetes.io/enforce=baseline";
+    let told = warned(&["label", "namespace", "strict", label, "pod-security.kubernetes.io/warn=restricted"]);
+    let wanted = "Warning: existing pods in namespace \"strict\" violate the new PodSecurity enforce level \"baseline:latest\"\nWarning: old: \
+                  host namespaces\n";
+    assert_eq!(told, wanted);
+    let refused = berth.kubectl_fails(&["run", "new", "--image=i", "--namespace=strict", "--privileged"]);
+    let wanted = "Error from server (Forbidden): pods \"new\" is forbidden: violates PodSecurity \"baseline:latest\": privileged (container \
+                  \"new\" must not set securityContext.privileged=true)\n";
+    assert_eq!(refused, wanted);
+    let told = warned(&["create", "deployment", "d", "--image=i", "--namespace=strict"]);
+    assert!(told.starts_with("Warning: would violate PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false "), "{told}");
+    let refused = berth.kubectl_fails(&["label", "namespace", "strict", "--overwrite", "pod-security.kubernetes.io/enforce=none"]);
+    assert!(refused.contains("metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"none\""), "{refused}");
+
+    let range = "{apiVersion: v1, kind: LimitRange, metadata: {name: l}, spec: {limits: [{type: Container, max: {memory: 1Gi}}]}}";
+    let made = berth.kubectl_with(range, &["apply", "--filename=-"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    berth.kubectl(&["run", "small", "--image=i"]);
+    assert_eq!(berth.kubectl(&["get", "pod", "small", "--output=jsonpath={.spec.containers[0].resources.limits.memory}"]), "1Gi");
+    let authority = berth.kubectl(&["get", "configmap", "kube-root-ca.crt", "--output=jsonpath={.data.ca\\.crt}"]);
+    assert!(authority.starts_with("-----BEGIN CERTIFICATE-----"), "{authority}");
+}
