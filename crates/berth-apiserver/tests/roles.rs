@@ -155,9 +155,9 @@ async fn questions(entry: &Entry, namespace: &str, name: &str, admin: &mut Clien
     };
     let mut put = current.clone();
     if is_scale {
-        put["spec"]["replicas"] = 2.into()
+        put["spec"]["replicas"] = 2.into();
     } else {
-        put["metadata"]["labels"]["l"] = "1".into()
+        put["metadata"]["labels"]["l"] = "1".into();
     }
     let (kind, version) = if is_scale { ("Scale", "autoscaling/v1") } else { (entry.kind.as_str(), entry.api_version.as_str()) };
     let mut applied = named(changed.clone(), name);
