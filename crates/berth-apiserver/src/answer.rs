@@ -3,7 +3,7 @@
 use crate::{
     body::{self, GZIP_ABOVE_BYTES, ResponseBody},
     negotiate::{Accepted, Form, Syntax},
-    status::{Refusal, Status},
+    status::{RETRY_AFTER_SECONDS, Refusal, Status},
 };
 use berth_registry::{
     ApiError, Current, List, Resource, Subresource, splice,
@@ -209,6 +209,11 @@ pub(crate) fn status(status: &Status) -> Answer {
 pub(crate) fn refusal(refusal: &Refusal) -> Answer {
     match refusal {
         Refusal::PageNotFound => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        Refusal::Overloaded => {
+            let mut answer = text(StatusCode::TOO_MANY_REQUESTS, format!("{refusal}\n"));
+            answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+            answer
+        }
         Refusal::Api(_) | Refusal::Unauthorized | Refusal::NotAcceptable(_) | Refusal::Timeout(_) => status(&Status::from(refusal)),
     }
 }

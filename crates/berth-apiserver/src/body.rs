@@ -7,32 +7,36 @@ use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures::future::poll_fn;
 use hyper::{
-    body::{Body, Frame, Incoming, SizeHint},
+    body::{Body, Frame, Incoming},
     header::{CONTENT_LENGTH, HeaderMap, HeaderValue},
 };
-use std::{
-    convert::Infallible,
-    io::Write as _,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{io::Write as _, pin::Pin, sync::Arc};
 
 /// The largest request body, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 20;
 /// A list is sent in pieces of about so many bytes.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Longer answers are sent in pieces too.
+const FULL_BYTES_MAX: usize = 2 * CHUNK_BYTES;
 /// Answers larger than this are compressed for clients that take it.
 pub(crate) const GZIP_ABOVE_BYTES: usize = 128 << 10;
 
-/// The body of an answer.
+/// What an answer says, before it is sent.
 pub(crate) enum ResponseBody {
-    /// In one piece; `None` once sent.
-    Full(Option<Bytes>),
-    /// A list.
-    List(Box<ListBody>),
+    /// In one piece.
+    Full(Bytes),
+    /// In several, so that little of it is with the connection at a time.
+    Large(LargeBody),
     /// A watch.
     Watch(Box<WatchBody>),
+}
+
+/// A long answer.
+pub(crate) enum LargeBody {
+    /// A list.
+    List(Box<ListBody>),
+    /// Anything else, made already.
+    Bytes(Bytes),
 }
 
 impl From<Vec<u8>> for ResponseBody {
@@ -43,31 +47,16 @@ impl From<Vec<u8>> for ResponseBody {
 
 impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
-        Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
+        if bytes.len() <= FULL_BYTES_MAX { Self::Full(bytes) } else { Self::Large(LargeBody::Bytes(bytes)) }
     }
 }
 
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match self.get_mut() {
-            Self::Full(bytes) => Poll::Ready(bytes.take()),
-            Self::List(list) => Poll::Ready(list.next_chunk()),
-            Self::Watch(watch) => watch.poll_line(cx),
-        };
-        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Full(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
+impl LargeBody {
+    /// What comes next; `None` behind the end.
+    pub(crate) fn next_piece(&mut self) -> Option<Bytes> {
         match self {
-            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::List(_) | Self::Watch(_) => SizeHint::default(),
+            Self::List(list) => list.next_chunk(),
+            Self::Bytes(rest) => Some(rest.split_to(rest.len().min(CHUNK_BYTES))).filter(|piece| !piece.is_empty()),
         }
     }
 }
@@ -90,7 +79,11 @@ pub(crate) fn list(head: Vec<u8>, items: Vec<Arc<Entry>>, takes_gzip: bool) -> (
     let gzip = (takes_gzip && GZIP_ABOVE_BYTES < size).then(|| GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()));
     let compressed = gzip.is_some();
     let mut list = ListBody { pending: head, items: items.into_iter(), separate: false, done: false, gzip };
-    let body = if size <= CHUNK_BYTES { list.next_chunk().unwrap_or_default().into() } else { ResponseBody::List(Box::new(list)) };
+    let body = if size <= CHUNK_BYTES {
+        list.next_chunk().unwrap_or_default().into()
+    } else {
+        ResponseBody::Large(LargeBody::List(Box::new(list)))
+    };
     (body, compressed)
 }
 
@@ -214,8 +207,8 @@ mod tests {
         let (body, compressed) = list(HEAD.into(), entries(count), takes_gzip);
         let mut chunks = Vec::new();
         match body {
-            ResponseBody::Full(bytes) => chunks.extend(bytes),
-            ResponseBody::List(mut list) => chunks.extend(std::iter::from_fn(|| list.next_chunk())),
+            ResponseBody::Full(bytes) => chunks.push(bytes),
+            ResponseBody::Large(mut large) => chunks.extend(std::iter::from_fn(|| large.next_piece())),
             ResponseBody::Watch(_) => unreachable!("a list is no watch"),
         }
         (chunks.len(), compressed, chunks.concat())
@@ -239,6 +232,21 @@ mod tests {
             let (chunks, compressed, json) = collect(count, false);
             assert_eq!((1 < chunks, compressed), (several, false), "{count}");
             check_items(&json, count);
+        }
+    }
+
+    #[test]
+    fn long_answers_are_sent_in_pieces_and_whole() {
+        for (length, pieces) in [(FULL_BYTES_MAX, None), (FULL_BYTES_MAX + 1, Some(3)), (4 * CHUNK_BYTES, Some(4))] {
+            let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).expect("small")).collect();
+            match bytes.clone().into() {
+                ResponseBody::Large(mut large) => {
+                    let sent: Vec<Bytes> = std::iter::from_fn(|| large.next_piece()).collect();
+                    assert_eq!((Some(sent.len()), sent.concat()), (pieces, bytes));
+                }
+                ResponseBody::Full(_) => assert_eq!(pieces, None),
+                ResponseBody::Watch(_) => unreachable!("bytes are no watch"),
+            }
         }
     }
 

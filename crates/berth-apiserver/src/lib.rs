@@ -6,18 +6,22 @@
 //!
 //! Time and tasks are tokio's. Certificates are made by [`pki`], the file for kubectl by [`kubeconfig`].
 
+mod activity;
 mod answer;
 pub mod audit;
 pub mod auth;
 mod body;
+mod flow;
 mod handlers;
 mod health;
 pub mod kubeconfig;
+mod limits;
 mod metrics;
 pub mod negotiate;
 pub mod path;
 pub mod pki;
 pub mod query;
+mod sending;
 mod server;
 mod stall;
 mod state_metrics;
@@ -29,6 +33,7 @@ mod x509;
 
 pub use health::Readiness;
 pub use kubeconfig::Kubeconfig;
+pub use limits::Limits;
 pub use pki::{Pki, PkiOptions};
 pub use server::{Access, BindError, Config, Server};
 pub use tls::TlsError;

@@ -1,6 +1,9 @@
 //! The server's own metrics, under upstream's names.
 
-use crate::path::{ResourcePath, Route};
+use crate::{
+    flow::FlowCollectors,
+    path::{ResourcePath, Route},
+};
 use berth_api::gates::{FeatureGates, GATES, Stage};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector};
 use std::time::Duration;
@@ -17,6 +20,8 @@ pub(crate) struct Metrics {
     long_running: IntGaugeVec,
     inflight_reading: IntGauge,
     inflight_mutating: IntGauge,
+    /// Those of fair queues.
+    pub(crate) flow: FlowCollectors,
 }
 
 /// What requests are counted by.
@@ -108,8 +113,10 @@ impl Metrics {
         for collector in collectors {
             registry.register(collector)?;
         }
+        let flow = FlowCollectors::new()?;
+        flow.register(registry)?;
         let [inflight_reading, inflight_mutating] = ["readOnly", "mutating"].map(|kind| inflight.with_label_values(&[kind]));
-        Ok(Self { requests, durations, long_running, inflight_reading, inflight_mutating })
+        Ok(Self { requests, durations, long_running, inflight_reading, inflight_mutating, flow })
     }
 
     pub(crate) fn begin(&self, verb: &str) -> Inflight {

@@ -1,10 +1,13 @@
 //! Sockets: accepting, TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
 use crate::{
+    activity::Activity,
     audit::AuditLog,
-    auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, User},
+    auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, Peer, User},
+    flow::Flow,
     handlers::{self, Documents, Shared},
     health::Readiness,
+    limits::{Limits, Quota, Share, client_network},
     metrics::Metrics,
     pki::Pki,
     stall::StallGuard,
@@ -27,16 +30,10 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// More connections wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 16 * 1024;
-/// A client that takes longer to say hello is sent away.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// As the handshake, for the head of a request on HTTP/1.1.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest head of a request, in bytes. Selectors stand in it.
 const HEAD_BYTES_MAX: u32 = 256 << 10;
-/// Requests at once on one HTTP/2 connection; client libraries put all their watches on one.
-const STREAMS_MAX: u32 = 1000;
+/// Requests at once on one HTTP/2 connection, watches included: as Go's servers have it. Clients that need more open another connection.
+const STREAMS_MAX: u32 = 250;
 /// Streams that a client may open and reset before its connection is closed ("rapid reset").
 const RESET_STREAMS_MAX: usize = 100;
 /// Idle HTTP/2 connections are asked for a sign of life this often, and closed if none comes.
@@ -46,9 +43,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const STREAM_BUFFER_BYTES: usize = 256 << 10;
 /// How much of a request body an HTTP/2 client may send ahead: a stream's share, and a connection's.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// How long requests may go on once the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an idle client may take to answer that its connection is closed.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A pause after a failed accept, so that a lack of file descriptors does not become a busy loop.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
@@ -62,6 +61,8 @@ pub struct Config {
     pub pki: Pki,
     /// Who else is known.
     pub access: Access,
+    /// How much is held at a time, and by whom.
+    pub limits: Limits,
     /// Shown as metrics.
     pub gates: Arc<FeatureGates>,
     /// What `/metrics` shows; the server adds its own.
@@ -137,6 +138,7 @@ impl Server {
     pub async fn bind(config: Config) -> Result<Self, BindError> {
         let tls = Tls::new(&config.pki)?;
         let authenticator = authenticator(&config)?;
+        let limits = config.limits;
         let metrics = Metrics::register(&config.metrics, &config.gates)?;
         if let Some(audit) = &config.access.audit {
             audit.register(&config.metrics)?;
@@ -147,6 +149,9 @@ impl Server {
             registry: config.registry,
             authenticator,
             documents: Documents::new(address),
+            flow: Flow::new(limits.mutating_requests_inflight, limits.requests_inflight, limits.queue_wait, &metrics.flow),
+            watches: Quota::new(limits.watches_per_user),
+            limits,
             metrics,
             prometheus: config.metrics,
             readiness: config.readiness,
@@ -168,7 +173,9 @@ impl Server {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, tls, shared, stop, .. } = self;
         let mut connections = JoinSet::new();
-        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        // Those that are too many for all wait in the kernel's queue.
+        let permits = Arc::new(Semaphore::new(shared.limits.connections));
+        let (addresses, users) = (Quota::new(shared.limits.connections_per_address), Quota::new(shared.limits.connections_per_user));
         let mut shutdown = pin!(shutdown);
         loop {
             let accept = async {
@@ -179,11 +186,12 @@ impl Server {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
                 ((stream, from), permit) = accept => {
-                    let (tls, shared) = (tls.clone(), shared.clone());
+                    let Some(share) = addresses.take(client_network(from.ip())) else { continue };
+                    let (tls, shared, users) = (tls.clone(), shared.clone(), users.clone());
                     connections.spawn(async move {
-                        connection(stream, from, &tls, shared).await;
+                        connection(stream, from, &tls, shared, &users).await;
                         tracing::debug!(%from, "connection closed");
-                        drop(permit);
+                        drop((share, permit));
                     });
                 }
             }
@@ -222,28 +230,38 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// Serves one connection to its end, or until the server stops.
-async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<Shared>) {
+/// Serves one connection to its end, until nobody uses it any more, or until the server stops.
+async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<Shared>, users: &Arc<Quota<String>>) {
     // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
     let _ = stream.set_nodelay(true);
-    let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream));
-    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
-    let peer = tls.peer(stream.get_ref().1);
+    let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream, shared.limits.stall_timeout));
+    let Ok(Ok(stream)) = timeout(shared.limits.handshake_timeout, handshake).await else { return };
+    let session = stream.get_ref().1;
+    let (peer, is_http2) = (tls.peer(session), session.alpn_protocol() == Some(b"h2"));
+    let Ok(_share) = share_of(&peer, users) else {
+        tracing::debug!(%from, "closed: its user has too many connections");
+        return;
+    };
     let mut stopping = shared.stopping.clone();
-    let stopped = async move {
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+    let activity = Activity::new();
+    let unwanted = async {
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => DRAIN_TIMEOUT,
+            () = activity.idle_for(shared.limits.idle_timeout) => GOODBYE_TIMEOUT,
+        }
     };
     let service = service_fn(|request| {
-        let (shared, peer) = (shared.clone(), peer.clone());
-        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, from, request).await) }
+        let (shared, peer, open) = (shared.clone(), peer.clone(), activity.begin());
+        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, from, request, open).await) }
     });
-    let protocol = protocol();
+    let protocol = protocol(is_http2, shared.limits.head_timeout);
     let mut serving = pin!(protocol.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = stopped => {
+        grace = unwanted => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            let Ok(ended) = timeout(grace, serving).await else { return };
+            ended
         }
     };
     if let Err(error) = ended {
@@ -251,9 +269,22 @@ async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<
     }
 }
 
-fn protocol() -> auto::Builder<TokioExecutor> {
-    let mut protocol = auto::Builder::new(TokioExecutor::new());
-    protocol.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX as usize);
+/// A user has too many connections.
+struct TooMany;
+
+/// The connection's place among its user's; none for those whose connections are not counted.
+fn share_of(peer: &Peer, users: &Arc<Quota<String>>) -> Result<Option<Share<String>>, TooMany> {
+    match peer {
+        Peer::Known { user, .. } if !user.is_master() => users.take(user.name.clone()).map(Some).ok_or(TooMany),
+        Peer::Known { .. } | Peer::Nobody | Peer::Untrusted => Ok(None),
+    }
+}
+
+/// Which protocol it is was said in the TLS handshake: a client that then says nothing is one that has no request.
+fn protocol(is_http2: bool, head_timeout: Duration) -> auto::Builder<TokioExecutor> {
+    let protocol = auto::Builder::new(TokioExecutor::new());
+    let mut protocol = if is_http2 { protocol.http2_only() } else { protocol.http1_only() };
+    protocol.http1().timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(HEAD_BYTES_MAX as usize);
     protocol
         .http2()
         .timer(TokioTimer::new())

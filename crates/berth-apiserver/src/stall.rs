@@ -12,19 +12,18 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// How long a client may take nothing while something is to be sent.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A socket on which a write that makes no progress for a minute fails.
+/// A socket on which a write that makes no progress for a while fails.
 pub(crate) struct StallGuard {
     stream: TcpStream,
+    /// How long a client may take nothing while something is to be sent.
+    stall: Duration,
     /// There while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl StallGuard {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, deadline: None }
+    pub(crate) fn new(stream: TcpStream, stall: Duration) -> Self {
+        Self { stream, stall, deadline: None }
     }
 
     fn guard<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -32,7 +31,7 @@ impl StallGuard {
             self.deadline = None;
             return outcome;
         }
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + STALL_TIMEOUT)));
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + self.stall)));
         ready!(deadline.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading")))
     }

@@ -6,6 +6,9 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
 
+/// When whoever was turned away may come again.
+pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
+
 /// Why a request is not answered as asked, in the words of HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -24,6 +27,9 @@ pub enum Refusal {
     /// It took too long.
     #[error("Timeout: request did not complete within the allotted timeout of {} seconds", .0.as_secs())]
     Timeout(Duration),
+    /// Too many ask at once; answered as text, with the advice to come again.
+    #[error("Too many requests, please try again later.")]
+    Overloaded,
 }
 
 /// The wire form of a refusal, and of the success of a delete.
@@ -167,6 +173,10 @@ impl From<&Refusal> for Status {
             Refusal::NotAcceptable(message) => Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message.clone()),
             Refusal::PageNotFound => Self::failure(StatusCode::NOT_FOUND, "NotFound", refusal.to_string()),
             Refusal::Timeout(_) => Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", refusal.to_string()).with(Details::default()),
+            Refusal::Overloaded => {
+                let details = Details { retry_after_seconds: RETRY_AFTER_SECONDS, ..Details::default() };
+                Self::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", refusal.to_string()).with(details)
+            }
         }
     }
 }

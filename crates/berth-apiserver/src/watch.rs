@@ -3,7 +3,7 @@
 //! A line is encoded once and its bytes shared by all that watch in the plain form. Nothing is buffered for a slow reader here: lines are
 //! made when the connection takes them, and the store ends the stream of who falls behind what it keeps.
 
-use crate::{audit::Watched, metrics::Inflight, status::Status};
+use crate::{audit::Watched, limits::Share, metrics::Inflight, status::Status};
 use berth_registry::{
     ApiError, Resource, WatchEvent, splice,
     table::{PartialObjectMetadata, Position, Printer},
@@ -41,6 +41,8 @@ pub(crate) struct WatchBody {
     pub(crate) form: WatchForm,
     /// Counts it as open.
     pub(crate) counted: Inflight,
+    /// Its place among its user's watches; none for those whose watches are not counted.
+    pub(crate) share: Option<Share<String>>,
     /// Whether the last line has been sent.
     pub(crate) ended: bool,
     /// Writes its end to the audit log.
@@ -74,7 +76,7 @@ impl WatchBody {
 
 impl Drop for WatchBody {
     fn drop(&mut self) {
-        tracing::debug!(resource = self.resource.plural, counted = ?self.counted, "watch closed");
+        tracing::debug!(resource = self.resource.plural, counted = ?self.counted, share = ?self.share, "watch closed");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Lists: a page of a collection as of one revision.
 
 use crate::{
-    ApiError, Collection, List, ListOptions, Registry, checks, continuing::Token, filter::Filter, get::wanted_revision, key, stored,
+    ApiError, Collection, List, ListOptions, Registry, Resource, checks, continuing::Token, filter::Filter, get::wanted_revision, key,
+    stored,
 };
 use berth_store::{Entry, Key, RangeRequest, ReadError, Revision};
 use std::sync::Arc;
@@ -40,6 +41,12 @@ impl Registry {
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
         self.page(at, &filter, Page { prefix, start_after: None, at: revision, limit }).await
+    }
+
+    /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
+    pub async fn count(&self, resource: &Resource) -> usize {
+        let request = RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: None, limit: Some(0) };
+        self.store.range(request).await.map_or(0, |range| range.remaining)
     }
 
     async fn continue_list(&self, at: &Collection, options: &ListOptions, filter: &Filter, page: Page) -> Result<List, ApiError> {

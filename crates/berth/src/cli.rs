@@ -142,6 +142,19 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE|-", requires = "audit_policy_file")]
     pub(crate) audit_log_path: Option<PathBuf>,
 
+    /// How many requests that only read are answered at once; more wait in a queue for each user, then get 429. Administrators
+    /// (system:masters) and health checks are not counted. 0: no bound.
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub(crate) max_requests_inflight: usize,
+
+    /// The same for requests that change something.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) max_mutating_requests_inflight: usize,
+
+    /// How long a request that is no watch may take before it is answered with 504.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    pub(crate) request_timeout: Duration,
+
     /// How many simulated nodes run pods.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) nodes: u32,

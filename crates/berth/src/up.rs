@@ -10,7 +10,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Kubeconfig, Pki, PkiOptions, Readiness, Server,
+    Access, Config, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
 };
@@ -85,6 +85,16 @@ fn access(options: &Up) -> Outcome<Access> {
     Ok(Access { tokens, anonymous, audit })
 }
 
+/// How much the API server takes at a time.
+fn limits(options: &Up) -> Limits {
+    Limits {
+        requests_inflight: options.max_requests_inflight,
+        mutating_requests_inflight: options.max_mutating_requests_inflight,
+        request_timeout: options.request_timeout,
+        ..Limits::default()
+    }
+}
+
 async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: &[Document], started: Instant) -> Outcome<()> {
     let env = env::real(tokio::runtime::Handle::current());
     let Opened { store, close } = open_store(&options, data_dir)?;
@@ -104,6 +114,7 @@ async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: 
         registry: registry.clone(),
         pki: pki.clone(),
         access: std::mem::take(&mut settings.access),
+        limits: limits(&options),
         gates: Arc::clone(&settings.api_gates),
         metrics: metrics.clone(),
         readiness: readiness.clone(),

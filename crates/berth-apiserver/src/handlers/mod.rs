@@ -1,5 +1,6 @@
 //! From a request to its answer.
 
+mod admission;
 mod documents;
 mod objects;
 mod reviews;
@@ -8,15 +9,19 @@ mod tokens;
 pub(crate) use documents::Documents;
 
 use crate::{
+    activity::Open,
     answer::{self, Answer, Wishes},
     audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
-    body::ResponseBody,
+    body::{LargeBody, ResponseBody},
+    flow::{Flow, Level, Seat},
     health::{self, Readiness},
+    limits::{Limits, Quota},
     metrics::{Labels, Metrics},
     negotiate,
     path::{self, Route},
     query::Query,
+    sending::Sending,
     state_metrics,
     status::Refusal,
     warnings,
@@ -26,7 +31,7 @@ use berth_registry::{ApiError, Registry, authorization::forbidden, resource, tab
 use berth_store::env::Rng;
 use futures::FutureExt as _;
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
+    HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, HeaderName, HeaderValue, USER_AGENT},
     http::request::Parts,
@@ -50,12 +55,14 @@ pub(crate) struct Shared {
     pub(crate) readiness: Readiness,
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) rng: Arc<dyn Rng>,
+    pub(crate) limits: Limits,
+    pub(crate) flow: Flow,
+    /// By user name.
+    pub(crate) watches: Arc<Quota<String>>,
     /// Turns true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// How long a request that is no watch may take.
-const DEADLINE: Duration = Duration::from_secs(60);
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
@@ -72,6 +79,10 @@ pub(crate) struct Exchange<'a> {
     audited: Mutex<Option<audit::Entry>>,
     /// Known before anything is answered but refusals.
     caller: OnceLock<Caller>,
+    /// Known as soon as it is known who asks.
+    level: OnceLock<Level>,
+    /// Held until it is answered; long answers keep it until they are sent.
+    seat: Mutex<Option<Seat>>,
 }
 
 /// Who asks, and the API as they see it.
@@ -128,8 +139,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Answers a request, whatever it is and whatever happens.
-pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, request: Request<Incoming>) -> Answer {
+/// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
+pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, request: Request<Incoming>, open: Open) -> Response<Sending> {
     let started = Instant::now();
     let (head, body) = request.into_parts();
     let route = path::parse(head.uri.path());
@@ -142,27 +153,30 @@ pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, reques
         audit_id: audit_id(shared, &head.headers),
         audited: Mutex::new(None),
         caller: OnceLock::new(),
+        level: OnceLock::new(),
+        seat: Mutex::new(None),
     };
     let labels = labels(&exchange, &route);
     let _inflight = shared.metrics.begin(labels.verb);
-    let mut answer = bounded(&head, answer(&exchange, peer, &head, &route, body)).await;
+    let mut answer = bounded(&head, shared.limits.request_timeout, answer(&exchange, peer, &head, &route, body)).await;
     add_common_headers(&exchange, &mut answer);
     write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
     tracing::debug!(method = %head.method, uri = %head.uri, code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
-    answer
+    let seat = exchange.seat.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answer.map(|body| Sending::begin(body, seat, open, shared.limits.stall_timeout))
 }
 
 /// Makes an answer of whatever becomes of a handler: refusals, a panic and the deadline included.
-async fn bounded(head: &Parts, handler: impl Future<Output = Result<Answer, Refusal>>) -> Answer {
-    match tokio::time::timeout(DEADLINE, AssertUnwindSafe(handler).catch_unwind()).await {
+async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output = Result<Answer, Refusal>>) -> Answer {
+    match tokio::time::timeout(deadline, AssertUnwindSafe(handler).catch_unwind()).await {
         Ok(Ok(Ok(answer))) => answer,
         Ok(Ok(Err(refusal))) => refused(head, &refusal),
         Ok(Err(_panic)) => {
             tracing::error!(method = %head.method, uri = %head.uri, "a handler panicked");
             answer::internal_error()
         }
-        Err(_elapsed) => refused(head, &Refusal::Timeout(DEADLINE)),
+        Err(_elapsed) => refused(head, &Refusal::Timeout(deadline)),
     }
 }
 
@@ -204,6 +218,9 @@ fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
     let headers = answer.headers_mut();
     headers.insert(AUDIT_ID, exchange.audit_id.clone());
     headers.entry(CACHE_CONTROL).or_insert(NO_CACHE);
+    if let Some(level) = exchange.level.get() {
+        level.add_to(headers);
+    }
     if code == StatusCode::FORBIDDEN {
         headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
@@ -251,6 +268,7 @@ async fn identify(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Ro
         exchange.audit(|entry| entry.impersonates(&other));
         user = Arc::new(other);
     }
+    admission::admit(exchange, &user, route).await?;
     let decision = registry.decide(&user, &attributes).await?;
     exchange.audit(|entry| entry.decided(decision.as_deref()));
     if decision.is_none() {
@@ -290,7 +308,10 @@ fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
             watch.audited = Some(Watched(entry));
         }
         body => {
-            let bytes = if let ResponseBody::Full(Some(bytes)) = body { Some(&bytes[..]) } else { None };
+            let bytes = match body {
+                ResponseBody::Full(bytes) | ResponseBody::Large(LargeBody::Bytes(bytes)) => Some(&bytes[..]),
+                ResponseBody::Large(LargeBody::List(_)) | ResponseBody::Watch(_) => None,
+            };
             entry.answered(code, bytes.filter(|_| !is_compressed));
             entry.write(Stage::ResponseComplete, Timestamp::now());
         }

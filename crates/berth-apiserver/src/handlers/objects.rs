@@ -4,6 +4,7 @@ use super::{Exchange, reviews, tokens, with_warnings};
 use crate::{
     answer::{self, Answer},
     body::{self, ResponseBody},
+    limits::Share,
     metrics::Labels,
     negotiate::{self, BodySyntax, Form, PatchType, Syntax},
     path::{ResourcePath, Route},
@@ -132,12 +133,22 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     if let Some(name) = name {
         options.field_selector = format!("metadata.name={name}");
     }
+    let share = share_of_watches(exchange)?;
     let events = exchange.registry().watch(&at, &options).await?;
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
-    let body = WatchBody { events, until, resource: at.resource, form, counted, ended: false, audited: None };
+    let body = WatchBody { events, until, resource: at.resource, form, counted, share, ended: false, audited: None };
     Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
+}
+
+/// A place for one more watch of the caller.
+fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<String>>, Refusal> {
+    let user = exchange.user();
+    if user.is_master() {
+        return Ok(None);
+    }
+    exchange.shared.watches.take(user.name.clone()).map(Some).ok_or(Refusal::Overloaded)
 }
 
 fn default_timeout(exchange: &Exchange<'_>) -> Duration {

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every user takes a part")]
 
 use berth_api::FeatureGates;
-use berth_apiserver::{Access, Config, Pki, PkiOptions, Readiness, Server, pki::Pair};
+use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, pki::Pair};
 use berth_registry::{Registry, header_of};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
@@ -61,7 +61,7 @@ pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     registry.bootstrap().await.expect("an empty store takes the first objects");
     registry.bootstrap_policy().await.expect("an empty store takes the first roles");
     let (metrics, readiness, access) = (prometheus::Registry::new(), Readiness::default(), Access::default());
-    Config { bind, registry, pki, access, gates, metrics, readiness, rng }
+    Config { bind, registry, pki, access, limits: Limits::default(), gates, metrics, readiness, rng }
 }
 
 /// A running server.
@@ -80,8 +80,17 @@ impl TestServer {
     }
 
     pub(crate) async fn start_with(access: Access) -> Self {
+        Self::start_changed(|config| config.access = access).await
+    }
+
+    pub(crate) async fn start_limited(limits: Limits) -> Self {
+        Self::start_changed(|config| config.limits = limits).await
+    }
+
+    pub(crate) async fn start_changed(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let config = Config { access, ..config(folder.path(), ([127, 0, 0, 1], 0).into()).await };
+        let mut config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
+        change(&mut config);
         let (pki, readiness) = (config.pki.clone(), config.readiness.clone());
         let server = Server::bind(config).await.expect("a free port");
         let address = server.local_addr();
@@ -105,10 +114,23 @@ impl TestServer {
 
     /// Somebody with a certificate.
     pub(crate) async fn user(&self, name: &str, groups: &[&str]) -> Client {
+        Client::connect(self, Some(&self.certificate(name, groups)), Protocol::Http1).await
+    }
+
+    /// A certificate for an hour.
+    pub(crate) fn certificate(&self, name: &str, groups: &[&str]) -> Pair {
         let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
         let validity = (Timestamp::now(), jiff::SignedDuration::from_hours(1));
-        let issued = berth_apiserver::pki::issue(self.folder.path(), name, &groups, validity).expect("a certificate");
-        Client::connect(self, Some(&issued.client), Protocol::Http1).await
+        berth_apiserver::pki::issue(self.folder.path(), name, &groups, validity).expect("a certificate").client
+    }
+
+    /// Lets a group edit everything in the namespace `default`.
+    pub(crate) async fn let_edit(&self, group: &str) {
+        let binding = serde_json::json!({"metadata": {"name": group}, "roleRef": {"kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"kind": "Group", "name": group}]});
+        let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+        let answer = self.admin().await.post(path, &binding).await;
+        assert_eq!(answer.code, 201, "{}", answer.text());
     }
 
     pub(crate) async fn nobody(&self) -> Client {
@@ -153,7 +175,7 @@ impl Answer {
     }
 }
 
-async fn connect(server: &TestServer, certificate: Option<&Pair>, protocol: Protocol) -> TlsStream<TcpStream> {
+pub(crate) async fn connect(server: &TestServer, certificate: Option<&Pair>, protocol: Protocol) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(server.pki.ca_certificate.as_bytes()).expect("PEM")).expect("a certificate");
     let provider = Arc::new(rustls::crypto::ring::default_provider());

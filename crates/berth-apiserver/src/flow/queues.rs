@@ -1,0 +1,386 @@
+//! Who gets a seat next. Pure: it is told who arrives, who leaves and who gives up, and says who may begin.
+//!
+//! A request takes as many seats as it is worth. Free seats go to the waiting user that holds the fewest, and among equals to whose turn
+//! is longest ago, so that a user with ten thousand requests and one with a single request get the same. No user holds more than three
+//! quarters of the seats: requests that never end cannot shut the others out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+/// Users that hold and want nothing are remembered up to this number, so that who comes back costs no allocation.
+const USERS_KEPT: usize = 1024;
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Requests of one user.
+    pub(super) per_user: usize,
+    /// Of all users together.
+    pub(super) total: usize,
+}
+
+/// Seats that a user holds. Given back by [`Queues::leave`], and by nothing else.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) struct Seats {
+    user: Arc<str>,
+    count: usize,
+}
+
+/// A place in a user's queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    user: Arc<str>,
+    number: u64,
+}
+
+/// What becomes of a request that arrives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It may begin.
+    Seated(Seats),
+    /// It waits. Those that may begin now stand beside it: it may itself be among them.
+    Waits(Ticket),
+    /// Its user has too many waiting already, or all users have.
+    Refused,
+}
+
+/// Those that may begin now, each with what wakes it.
+pub(super) type Woken<W> = Vec<(W, Seats)>;
+
+#[derive(Debug)]
+struct Waiter<W> {
+    number: u64,
+    seats: usize,
+    wake: W,
+}
+
+/// One user's part.
+#[derive(Debug)]
+struct Line<W> {
+    held: usize,
+    /// When it last got a seat, or began to wait.
+    turn: u64,
+    waiting: VecDeque<Waiter<W>>,
+}
+
+/// Seats, and those who wait for one.
+#[derive(Debug)]
+pub(super) struct Queues<W> {
+    seats: usize,
+    seats_per_user: usize,
+    taken: usize,
+    room: Room,
+    waiting: usize,
+    users: BTreeMap<Arc<str>, Line<W>>,
+    /// Users that wait and may hold what their first request needs, who is next first: seats held, turn, user.
+    next: BTreeSet<(usize, u64, Arc<str>)>,
+    clock: u64,
+}
+
+impl<W> Queues<W> {
+    /// So many seats, at least one, all of them free.
+    pub(super) fn new(seats: usize, room: Room) -> Self {
+        let seats = seats.max(1);
+        let seats_per_user = (seats - seats / 4).max(1);
+        Self { seats, seats_per_user, taken: 0, room, waiting: 0, users: BTreeMap::new(), next: BTreeSet::new(), clock: 0 }
+    }
+
+    /// A request of `user` arrives. `wake` is called if it has to wait.
+    pub(super) fn arrive(&mut self, user: &str, seats: usize, wake: impl FnOnce() -> W) -> (Arrival, Woken<W>) {
+        let seats = seats.clamp(1, self.seats_per_user);
+        let user = self.known(user);
+        let line = &self.users[&user];
+        let fits = self.taken + seats <= self.seats && line.held + seats <= self.seats_per_user;
+        if fits && line.waiting.is_empty() && self.next.is_empty() {
+            return (Arrival::Seated(self.seat(&user, seats)), Vec::new());
+        }
+        if self.room.per_user <= line.waiting.len() || self.room.total <= self.waiting {
+            self.forget(&user);
+            return (Arrival::Refused, Vec::new());
+        }
+        self.clock += 1;
+        let number = self.clock;
+        let waiter = Waiter { number, seats, wake: wake() };
+        self.change(&user, |line| {
+            if line.waiting.is_empty() {
+                line.turn = number;
+            }
+            line.waiting.push_back(waiter);
+        });
+        self.waiting += 1;
+        (Arrival::Waits(Ticket { user, number }), self.fill())
+    }
+
+    /// Seats become free.
+    pub(super) fn leave(&mut self, seats: Seats) -> Woken<W> {
+        let Seats { user, count } = seats;
+        self.taken -= count;
+        self.change(&user, |line| line.held -= count);
+        self.forget(&user);
+        self.fill()
+    }
+
+    /// Who waited waits no more; whether it still did. Those behind it may move up.
+    pub(super) fn give_up(&mut self, ticket: &Ticket) -> (bool, Woken<W>) {
+        if !self.users.contains_key(&ticket.user) {
+            return (false, Vec::new());
+        }
+        let gone = self.change(&ticket.user, |line| {
+            let before = line.waiting.len();
+            line.waiting.retain(|waiter| waiter.number != ticket.number);
+            before - line.waiting.len()
+        });
+        self.waiting -= gone;
+        self.forget(&ticket.user);
+        (gone != 0, self.fill())
+    }
+
+    /// The user's place, made if there is none.
+    fn known(&mut self, user: &str) -> Arc<str> {
+        if let Some((known, _)) = self.users.get_key_value(user) {
+            return known.clone();
+        }
+        let user: Arc<str> = user.into();
+        self.users.insert(user.clone(), Line { held: 0, turn: 0, waiting: VecDeque::new() });
+        user
+    }
+
+    /// Drops a user that holds and wants nothing, if many are kept.
+    fn forget(&mut self, user: &Arc<str>) {
+        if USERS_KEPT < self.users.len() && self.users.get(user).is_some_and(|line| line.held == 0 && line.waiting.is_empty()) {
+            self.users.remove(user);
+        }
+    }
+
+    fn seat(&mut self, user: &Arc<str>, count: usize) -> Seats {
+        self.clock += 1;
+        let turn = self.clock;
+        self.taken += count;
+        self.change(user, |line| {
+            line.held += count;
+            line.turn = turn;
+        });
+        Seats { user: user.clone(), count }
+    }
+
+    /// Gives free seats to who is next, until nobody is or they do not suffice: those behind do not overtake a request that needs many.
+    fn fill(&mut self) -> Woken<W> {
+        let mut woken = Vec::new();
+        while let Some((_, _, user)) = self.next.first() {
+            let user = user.clone();
+            let needed = self.users[&user].waiting.front().map_or(0, |waiter| waiter.seats);
+            if self.seats < self.taken + needed {
+                break;
+            }
+            let waiter = self.change(&user, |line| line.waiting.pop_front()).expect("who is next waits");
+            self.waiting -= 1;
+            woken.push((waiter.wake, self.seat(&user, waiter.seats)));
+        }
+        woken
+    }
+
+    /// Changes a user's part, and its place among those that are next.
+    fn change<T>(&mut self, user: &Arc<str>, change: impl FnOnce(&mut Line<W>) -> T) -> T {
+        let most = self.seats_per_user;
+        let is_next = |line: &Line<W>| line.waiting.front().is_some_and(|waiter| line.held + waiter.seats <= most);
+        let line = self.users.get_mut(user).expect("whoever holds or wants a seat is known");
+        let before = is_next(line).then_some((line.held, line.turn));
+        let result = change(line);
+        let after = is_next(line).then_some((line.held, line.turn));
+        if before != after {
+            before.map(|(held, turn)| self.next.remove(&(held, turn, user.clone())));
+            after.map(|(held, turn)| self.next.insert((held, turn, user.clone())));
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROOM: Room = Room { per_user: 20, total: 50 };
+
+    /// Queues, with what is held and waited for as seen from outside.
+    struct World {
+        queues: Queues<usize>,
+        seated: BTreeMap<usize, Seats>,
+        waiting: BTreeMap<usize, Ticket>,
+        arrived: usize,
+    }
+
+    impl World {
+        fn new(seats: usize) -> Self {
+            Self { queues: Queues::new(seats, ROOM), seated: BTreeMap::new(), waiting: BTreeMap::new(), arrived: 0 }
+        }
+
+        /// The request's number, if it was not refused.
+        fn arrive(&mut self, user: &str, seats: usize) -> Option<usize> {
+            self.arrived += 1;
+            let number = self.arrived;
+            let (arrival, woken) = self.queues.arrive(user, seats, || number);
+            match arrival {
+                Arrival::Seated(seats) => drop(self.seated.insert(number, seats)),
+                Arrival::Waits(ticket) => drop(self.waiting.insert(number, ticket)),
+                Arrival::Refused => return None,
+            }
+            self.wake(woken);
+            Some(number)
+        }
+
+        fn leave(&mut self, number: usize) {
+            let seats = self.seated.remove(&number).expect("it holds seats");
+            let woken = self.queues.leave(seats);
+            self.wake(woken);
+        }
+
+        fn give_up(&mut self, number: usize) {
+            let ticket = self.waiting.remove(&number).expect("it waits");
+            let (waited, woken) = self.queues.give_up(&ticket);
+            assert!(waited, "nobody else took its place");
+            self.wake(woken);
+        }
+
+        fn wake(&mut self, woken: Woken<usize>) {
+            for (number, seats) in woken {
+                assert!(self.waiting.remove(&number).is_some(), "only who waits is woken, and once");
+                self.seated.insert(number, seats);
+            }
+        }
+
+        fn check(&self) {
+            let held: usize = self.seated.values().map(|seats| seats.count).sum();
+            assert_eq!((self.queues.taken, self.queues.waiting), (held, self.waiting.len()));
+            assert!(held <= self.queues.seats);
+            for user in ["a", "b", "c", "d"] {
+                let held: usize = self.seated.values().filter(|seats| &*seats.user == user).map(|seats| seats.count).sum();
+                let waiting = self.waiting.values().filter(|ticket| &*ticket.user == user).count();
+                assert!(held <= self.queues.seats_per_user && waiting <= ROOM.per_user, "{user}: {held} {waiting}");
+            }
+        }
+
+        /// Nobody waits who could be seated: first in its user's line, within the user's share, and the seats suffice.
+        fn check_nobody_forgotten(&self) {
+            let Some((_, _, user)) = self.queues.next.first() else {
+                for line in self.queues.users.values() {
+                    let first = line.waiting.front().map(|waiter| line.held + waiter.seats);
+                    assert!(first.is_none_or(|wanted| self.queues.seats_per_user < wanted));
+                }
+                return;
+            };
+            assert!(self.queues.seats < self.queues.taken + self.queues.users[user].waiting[0].seats);
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Arrive(usize, usize),
+        Leave(usize),
+        GiveUp(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            3 => (0..4_usize, 0..12_usize).prop_map(|(user, seats)| Step::Arrive(user, seats)),
+            2 => (0..1000_usize).prop_map(Step::Leave),
+            1 => (0..1000_usize).prop_map(Step::GiveUp),
+        ];
+        proptest::collection::vec(step, 1..300)
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_seats_and_nobody_is_lost(seats in 1..30_usize, steps in steps()) {
+            let mut world = World::new(seats);
+            for step in steps {
+                match step {
+                    Step::Arrive(user, seats) => drop(world.arrive(["a", "b", "c", "d"][user], seats)),
+                    Step::Leave(which) => {
+                        let seated: Vec<usize> = world.seated.keys().copied().collect();
+                        if !seated.is_empty() {
+                            world.leave(seated[which % seated.len()]);
+                        }
+                    }
+                    Step::GiveUp(which) => {
+                        let waiting: Vec<usize> = world.waiting.keys().copied().collect();
+                        if !waiting.is_empty() {
+                            world.give_up(waiting[which % waiting.len()]);
+                        }
+                    }
+                }
+                world.check();
+                world.check_nobody_forgotten();
+            }
+            while let Some(number) = world.seated.keys().next().copied() {
+                world.leave(number);
+                world.check();
+            }
+            prop_assert_eq!((world.queues.taken, world.waiting.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_flood_leaves_the_next_free_seat_to_the_others() {
+        let mut world = World::new(8);
+        let flood: Vec<usize> = (0..100).filter_map(|_| world.arrive("a", 1)).collect();
+        assert_eq!((world.seated.len(), world.waiting.len(), flood.len()), (6, 20, 26));
+        let first = world.arrive("b", 1).expect("there is room");
+        assert!(world.seated.contains_key(&first), "a quarter of the seats is not for one user");
+        world.arrive("c", 1).expect("there is room");
+        let last = world.arrive("d", 1).expect("there is room");
+        assert!(world.waiting.contains_key(&last));
+        world.leave(flood[0]);
+        assert!(world.seated.contains_key(&last), "before the twenty that waited longer");
+    }
+
+    #[test]
+    fn users_take_turns() {
+        let mut world = World::new(1);
+        let holder = world.arrive("d", 1).expect("there is room");
+        let of = |world: &mut World, user| (0..3).map(|_| world.arrive(user, 1).expect("there is room")).collect::<Vec<_>>();
+        let (a, b) = (of(&mut world, "a"), of(&mut world, "b"));
+        let mut order = Vec::new();
+        let mut seated = holder;
+        for _ in 0..6 {
+            world.leave(seated);
+            seated = *world.seated.keys().next().expect("somebody is next");
+            order.push(seated);
+        }
+        assert_eq!(order, [a[0], b[0], a[1], b[1], a[2], b[2]]);
+    }
+
+    #[test]
+    fn a_request_for_many_seats_is_not_overtaken() {
+        let mut world = World::new(8);
+        let held: Vec<usize> = ["a", "a", "a", "b", "b", "b"].iter().filter_map(|user| world.arrive(user, 1)).collect();
+        let large = world.arrive("c", 6).expect("there is room");
+        let small = world.arrive("d", 1).expect("there is room");
+        for number in &held[..4] {
+            assert!(world.waiting.contains_key(&large) && world.waiting.contains_key(&small));
+            world.leave(*number);
+        }
+        assert!(world.seated.contains_key(&large) && world.waiting.contains_key(&small));
+    }
+
+    #[test]
+    fn who_asks_for_more_than_there_is_gets_all_that_one_may_hold() {
+        let mut world = World::new(4);
+        let greedy = world.arrive("a", 1000).expect("there is room");
+        assert_eq!(world.seated[&greedy].count, 3);
+        assert_eq!(World::new(1).arrive("a", 10), Some(1));
+    }
+
+    #[test]
+    fn users_that_want_nothing_are_not_kept_for_ever() {
+        let mut world = World::new(4);
+        for number in 0..3 * USERS_KEPT {
+            let request = world.arrive(&number.to_string(), 1).expect("there is room");
+            world.leave(request);
+        }
+        assert!(world.queues.users.len() <= USERS_KEPT + 1);
+    }
+}

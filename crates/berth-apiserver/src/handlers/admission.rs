@@ -1,0 +1,91 @@
+//! What a request is worth: its level, and how many seats it takes.
+
+use super::Exchange;
+use crate::{
+    auth::User,
+    flow::{Level, SEATS_MAX},
+    path::{ResourcePath, Route},
+    query::Query,
+    status::Refusal,
+};
+use berth_registry::resource;
+use hyper::{Method, header::CONTENT_LENGTH};
+use std::sync::PoisonError;
+
+/// Listing so many objects is worth a seat.
+const OBJECTS_PER_SEAT: usize = 100;
+/// A body of so many bytes is worth a seat, so that seats also bound what all bodies together take.
+const BODY_BYTES_PER_SEAT: usize = 512 << 10;
+
+/// Waits for the seats that the request is worth.
+pub(super) async fn admit(exchange: &Exchange<'_>, user: &User, route: &Route<'_>) -> Result<(), Refusal> {
+    let level = level(exchange.method, user, route);
+    // Set once: a request is admitted once.
+    let _ = exchange.level.set(level);
+    if level == Level::Exempt {
+        return Ok(());
+    }
+    let seats = seats(exchange, route).await;
+    *exchange.seat.lock().unwrap_or_else(PoisonError::into_inner) = exchange.shared.flow.admit(level, user, seats).await?;
+    Ok(())
+}
+
+fn level(method: &Method, user: &User, route: &Route<'_>) -> Level {
+    if user.is_master() || matches!(route, Route::Health { .. }) {
+        return Level::Exempt;
+    }
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) { Level::ReadOnly } else { Level::Mutating }
+}
+
+async fn seats(exchange: &Exchange<'_>, route: &Route<'_>) -> usize {
+    let body = seats_of_body(exchange);
+    match route {
+        Route::Resource(at) if at.name.is_none() && *exchange.method != Method::POST => body.max(seats_of_collection(exchange, at).await),
+        _ => body,
+    }
+}
+
+/// By what it announces. Where it announces nothing it may become as large as a body can be.
+fn seats_of_body(exchange: &Exchange<'_>) -> usize {
+    if *exchange.method == Method::GET {
+        return 1;
+    }
+    let announced = exchange.header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    announced.map_or(crate::body::REQUEST_BYTES_MAX / BODY_BYTES_PER_SEAT, |length: usize| length.div_ceil(BODY_BYTES_PER_SEAT))
+}
+
+/// By the objects that are read, in all namespaces: selectors look at every one.
+async fn seats_of_collection(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> usize {
+    let Some(resource) = resource::find(&at.group, &at.version, &at.resource) else { return 1 };
+    let objects = exchange.shared.registry.count(resource).await;
+    limited(&exchange.query, objects).div_ceil(OBJECTS_PER_SEAT).min(SEATS_MAX)
+}
+
+/// A page of a plain list at the newest revision costs its own length; others look further.
+fn limited(query: &Query<'_>, objects: usize) -> usize {
+    let is_page = query.first("resourceVersion").is_none_or(str::is_empty) && !query.has("labelSelector") && !query.has("fieldSelector");
+    let limit = query.first("limit").and_then(|limit| limit.parse::<usize>().ok()).filter(|limit| *limit != 0);
+    limit.filter(|_| is_page).map_or(objects, |limit| limit.min(objects))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_costs_its_length_and_everything_else_all_objects() {
+        for (query, cost) in [
+            ("", 1000),
+            ("limit=50", 50),
+            ("limit=5000", 1000),
+            ("limit=0", 1000),
+            ("limit=-1", 1000),
+            ("limit=50&continue=x", 50),
+            ("limit=50&resourceVersion=0", 1000),
+            ("limit=50&labelSelector=a%3Db", 1000),
+            ("limit=50&fieldSelector=spec.nodeName%3Da", 1000),
+        ] {
+            assert_eq!(limited(&Query::parse(Some(query)), 1000), cost, "{query}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How much one server holds at a time, and how much of it one user or one address may have.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// The bounds that a server can be given. Those that no client feels in ordinary use are constants where they are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests that only read, answered at once; 0: no bound. Those of `system:masters`, and for health, are not counted.
+    pub requests_inflight: usize,
+    /// The same of requests that change something.
+    pub mutating_requests_inflight: usize,
+    /// How long a client may take to say hello in TLS.
+    pub handshake_timeout: Duration,
+    /// How long a client may take to send the head of a request on HTTP/1.1, or to begin one.
+    pub head_timeout: Duration,
+    /// How long a request may wait for its turn before it is told to come again.
+    pub queue_wait: Duration,
+    /// How long a request that is no watch may take, its body included.
+    pub request_timeout: Duration,
+    /// How long a client may take nothing of an answer that has more for it.
+    pub stall_timeout: Duration,
+    /// How long a connection may be open without a request.
+    pub idle_timeout: Duration,
+    /// Connections of all clients.
+    pub connections: usize,
+    /// Connections of one address; of IPv6, of one /64 network.
+    pub connections_per_address: usize,
+    /// Connections of one user, as far as its certificate says who it is. `system:masters` are not counted.
+    pub connections_per_user: usize,
+    /// Watches of one user, on all its connections. `system:masters` are not counted.
+    pub watches_per_user: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests_inflight: 400,
+            mutating_requests_inflight: 200,
+            handshake_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(30),
+            queue_wait: Duration::from_secs(15),
+            request_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(90),
+            connections: 16 * 1024,
+            connections_per_address: 8 * 1024,
+            connections_per_user: 1024,
+            watches_per_user: 10_000,
+        }
+    }
+}
+
+/// Counts what each holds, and lets none hold more than its share.
+#[derive(Debug)]
+pub(crate) struct Quota<K: Ord> {
+    max: usize,
+    held: Mutex<BTreeMap<K, usize>>,
+}
+
+/// One thing held; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share<K: Ord> {
+    quota: Arc<Quota<K>>,
+    key: K,
+}
+
+impl<K: Ord + Clone> Quota<K> {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, held: Mutex::default() })
+    }
+
+    /// One more for `key`; `None` if it holds all that it may.
+    pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<Share<K>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.get(&key).copied().unwrap_or(0);
+        if self.max <= count {
+            return None;
+        }
+        held.insert(key.clone(), count + 1);
+        drop(held);
+        Some(Share { quota: self.clone(), key })
+    }
+}
+
+impl<K: Ord> Drop for Share<K> {
+    fn drop(&mut self) {
+        let mut held = self.quota.held.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.get_mut(&self.key) {
+            Some(count) if 1 < *count => *count -= 1,
+            _ => drop(held.remove(&self.key)),
+        }
+    }
+}
+
+/// Who counts as one client by address: whoever has an IPv6 address has a network of them.
+pub(crate) fn client_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_bounded_and_comes_back() {
+        let quota = Quota::new(2);
+        let first = quota.take("a").expect("free");
+        let _second = quota.take("a").expect("free");
+        assert!(quota.take("a").is_none());
+        let other = quota.take("b").expect("its own share");
+        drop((first, other));
+        assert!(quota.take("a").is_some());
+        assert_eq!(quota.held.lock().expect("not poisoned").keys().copied().collect::<Vec<_>>(), ["a"], "who holds nothing is forgotten");
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_client() {
+        for (address, network) in [
+            ("10.1.2.3", "10.1.2.3"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
+        ] {
+            let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
+            assert_eq!(client_network(parse(address)), parse(network), "{address}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Answers that are sent for a while: a client that stops taking one does not keep it for ever.
+//!
+//! A socket that takes nothing is noticed by [`crate::stall`]. This is for HTTP/2, where a client can take other answers, answer pings,
+//! and leave the window of one stream shut.
+
+use crate::{
+    activity::Open,
+    body::{LargeBody, ResponseBody},
+    flow::Seat,
+    watch::WatchBody,
+};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{task::AbortHandle, time::Instant};
+
+/// The body of an answer on its way. Its request counts as open until it is sent.
+pub(crate) struct Sending {
+    what: What,
+    _open: Open,
+}
+
+enum What {
+    /// In one piece; `None` once sent.
+    Whole(Option<Bytes>),
+    Pieces(Pieces),
+}
+
+impl Sending {
+    /// Begins to send. An answer in pieces keeps its seat until it is sent, and is given up when the client takes nothing for `stall`.
+    pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration) -> Self {
+        let what = match body {
+            ResponseBody::Full(bytes) => What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            ResponseBody::Large(large) => What::Pieces(Pieces::begin(Source::Large(large, seat), stall)),
+            ResponseBody::Watch(watch) => What::Pieces(Pieces::begin(Source::Watch(watch), stall)),
+        };
+        Self { what, _open: open }
+    }
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let next = match &mut self.get_mut().what {
+            What::Whole(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            What::Pieces(pieces) => pieces.poll_next(cx),
+        };
+        next.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.what {
+            What::Whole(bytes) => bytes.is_none(),
+            What::Pieces(pieces) => pieces.ended,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.what {
+            What::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            What::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// What is sent in pieces.
+enum Source {
+    /// A long answer, and the seats that it keeps.
+    Large(LargeBody, #[expect(dead_code, reason = "kept until it is dropped")] Option<Seat>),
+    /// A watch.
+    Watch(Box<WatchBody>),
+}
+
+struct State {
+    /// Absent once all is sent, or the client took nothing for too long.
+    source: Option<Source>,
+    /// Since when a piece is with the connection and nobody has come for the next.
+    handed_over: Option<Instant>,
+}
+
+/// An answer in pieces.
+struct Pieces {
+    state: Arc<Mutex<State>>,
+    ended: bool,
+    guard: AbortHandle,
+}
+
+impl Pieces {
+    fn begin(source: Source, stall: Duration) -> Self {
+        let state = Arc::new(Mutex::new(State { source: Some(source), handed_over: None }));
+        let guard = tokio::spawn(guard(state.clone(), stall)).abort_handle();
+        Self { state, ended: false, guard }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut state = lock(&self.state);
+        state.handed_over = None;
+        let piece = match &mut state.source {
+            None => Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading")))),
+            Some(Source::Large(large, _)) => Poll::Ready(large.next_piece().map(Ok)),
+            Some(Source::Watch(watch)) => watch.poll_line(cx).map(|line| line.map(Ok)),
+        };
+        match &piece {
+            Poll::Pending => (),
+            Poll::Ready(Some(Ok(_))) => state.handed_over = Some(Instant::now()),
+            Poll::Ready(None | Some(Err(_))) => {
+                state.source = None;
+                self.ended = true;
+            }
+        }
+        piece
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        self.guard.abort();
+    }
+}
+
+/// Nothing panics while it is locked but what is sent: then that is broken off.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Drops what is sent once a piece has been with the connection for `stall`.
+async fn guard(state: Arc<Mutex<State>>, stall: Duration) {
+    let mut look_at = Instant::now() + stall;
+    loop {
+        tokio::time::sleep_until(look_at).await;
+        let mut state = lock(&state);
+        let due = state.handed_over.map_or(Instant::now(), |since| since) + stall;
+        if state.source.is_none() || due <= Instant::now() {
+            state.source = None;
+            return;
+        }
+        look_at = due;
+    }
+}
