@@ -14,18 +14,26 @@ pub(crate) struct Token {
     /// The last key of the page before, without the collection's prefix.
     #[serde(rename = "after")]
     start_after: String,
+    /// How many keys stood behind that key, so that the next page need not count them again. Whoever forges it is told a wrong number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<usize>,
 }
 
 impl Token {
-    /// A token behind `last`, whose collection's keys start with `prefix`.
-    pub(crate) fn behind(last: &Key, prefix: &str, revision: Option<Revision>) -> Self {
+    /// A token behind `last`, whose collection's keys start with `prefix`; `left` of them stand behind it.
+    pub(crate) fn behind(last: &Key, prefix: &str, revision: Revision, left: usize) -> Self {
         let start_after = last.as_str().strip_prefix(prefix).unwrap_or_default().to_owned();
-        Self { revision: revision.map(|revision| revision.0), start_after }
+        Self { revision: Some(revision.0), start_after, left: Some(left) }
     }
 
     /// The key to start after.
     pub(crate) fn start_after(&self, prefix: &str) -> Key {
         Key::new(&format!("{prefix}{}", self.start_after))
+    }
+
+    /// How many keys stand behind that.
+    pub(crate) fn left(&self) -> Option<usize> {
+        self.left
     }
 
     /// The revision to read at.
@@ -35,7 +43,7 @@ impl Token {
 
     /// The same place at the newest revision.
     pub(crate) fn at_newest(self) -> Self {
-        Self { revision: None, ..self }
+        Self { revision: None, left: None, ..self }
     }
 
     /// As clients carry it.
@@ -60,10 +68,12 @@ mod tests {
 
     #[test]
     fn a_token_is_read_back_and_garbage_is_refused() {
-        let token = Token::behind(&Key::new("/registry/core/pods/a/b"), "/registry/core/pods/", Some(Revision(7)));
+        let token = Token::behind(&Key::new("/registry/core/pods/a/b"), "/registry/core/pods/", Revision(7), 3);
         assert_eq!(Token::decode(&token.encode()).expect("our own"), token);
         assert_eq!(token.start_after("/registry/core/pods/").as_str(), "/registry/core/pods/a/b");
-        assert_eq!(token.revision(), Some(Revision(7)));
+        assert_eq!((token.revision(), token.left()), (Some(Revision(7)), Some(3)));
+        let newest = token.at_newest();
+        assert_eq!((newest.revision(), newest.left()), (None, None));
         for garbage in ["%", "abc", "e30"] {
             let text = Token::decode(garbage).expect_err("refused").to_string();
             assert!(text.starts_with("invalid continue token: "), "{text}");

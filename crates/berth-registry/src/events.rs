@@ -94,7 +94,8 @@ impl Registry {
     pub async fn expire_events(&self) -> Result<usize, ApiError> {
         let events = resource::find("", "v1", "events").expect("events are served");
         let oldest = self.clock.now().as_second() - TTL_SECONDS;
-        let mut request = RangeRequest { prefix: key::resource_prefix(events), start_after: None, at: None, limit: Some(PAGE) };
+        let mut request =
+            RangeRequest { prefix: key::resource_prefix(events), start_after: None, at: None, limit: Some(PAGE), behind: None };
         let mut expired = 0;
         loop {
             let page = self.store.range(request.clone()).await?;

@@ -22,6 +22,8 @@ struct Page {
     start_after: Option<Key>,
     at: Option<Revision>,
     limit: Option<usize>,
+    /// How many keys stand behind `start_after`, if known.
+    behind: Option<usize>,
 }
 
 impl Registry {
@@ -35,17 +37,17 @@ impl Registry {
         let prefix = key::prefix(at);
         let limit = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit);
         if !options.continue_token.is_empty() {
-            return self.continue_list(at, options, &filter, Page { prefix, start_after: None, at: None, limit }).await;
+            return self.continue_list(at, options, &filter, Page { prefix, start_after: None, at: None, limit, behind: None }).await;
         }
         let revision = self.revision_to_list_at(options, limit).await?;
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
-        self.page(at, &filter, Page { prefix, start_after: None, at: revision, limit }).await
+        self.page(at, &filter, Page { prefix, start_after: None, at: revision, limit, behind: None }).await
     }
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
     pub async fn count(&self, resource: &Resource) -> usize {
-        let request = RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: None, limit: Some(0) };
+        let request = RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: None, limit: Some(0), behind: None };
         self.store.range(request).await.map_or(0, |range| range.remaining)
     }
 
@@ -55,7 +57,7 @@ impl Registry {
         }
         let token = Token::decode(&options.continue_token)?;
         let start_after = Some(token.start_after(&page.prefix));
-        match self.page(at, filter, Page { start_after, at: token.revision(), ..page }).await {
+        match self.page(at, filter, Page { start_after, at: token.revision(), behind: token.left(), ..page }).await {
             Err(ApiError::Expired { .. }) => {
                 let continue_token = Some(token.at_newest().encode());
                 Err(ApiError::Expired { message: TOKEN_EXPIRED.to_owned(), continue_token })
@@ -74,24 +76,25 @@ impl Registry {
     }
 
     async fn page(&self, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
-        let Page { prefix, start_after, at: revision, limit } = page;
+        let Page { prefix, start_after, at: revision, limit, behind } = page;
         let scan = if filter.is_everything() { limit } else { limit.map(|limit| limit.max(SCAN_PAGE)) };
-        let mut request = RangeRequest { prefix, start_after, at: revision, limit: scan };
+        let mut request = RangeRequest { prefix, start_after, at: revision, limit: scan, behind };
         let mut items = Vec::new();
         loop {
             let range = self.store.range(request.clone()).await.map_err(expired)?;
             request.at = Some(range.revision);
             let taken = take(at, filter, &range.entries, limit, &mut items);
-            let more = range.remaining + range.entries.len() - taken;
+            let more = range.remaining.saturating_add(range.entries.len() - taken);
             let last = taken.checked_sub(1).map(|last| range.entries[last].key.clone());
             let full = limit.is_some_and(|limit| items.len() == limit);
             let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };
             if full {
-                let continue_token = Token::behind(&last, &request.prefix, Some(range.revision)).encode();
+                let continue_token = Token::behind(&last, &request.prefix, range.revision, more).encode();
                 let remaining = filter.is_everything().then_some(more);
                 return Ok(List { items, revision: range.revision, continue_token, remaining });
             }
             request.start_after = Some(last);
+            request.behind = Some(range.remaining);
         }
     }
 }

@@ -108,7 +108,7 @@ async fn create(store: &dyn Store, group: &str, index: usize) {
 fn first_page(store: &dyn Store) {
     for limit in [Some(PAGE), None] {
         let started = Instant::now();
-        let request = RangeRequest { prefix: PODS.into(), start_after: None, at: None, limit };
+        let request = RangeRequest { prefix: PODS.into(), start_after: None, at: None, limit, behind: None };
         let range = block_on(store.range(request)).unwrap();
         println!("embedded: a range of {} entries in {:?}", range.entries.len(), started.elapsed());
     }

@@ -148,6 +148,9 @@ pub struct RangeRequest {
     pub at: Option<Revision>,
     /// At most so many.
     pub limit: Option<usize>,
+    /// How many keys stand behind `start_after`, where the page before said so: then they are not counted again. What is said is taken as
+    /// it is, but for a page that ends early.
+    pub behind: Option<usize>,
 }
 
 /// The answer to a [`RangeRequest`].

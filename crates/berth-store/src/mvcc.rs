@@ -49,6 +49,12 @@ pub(crate) fn resource_of(text: &str) -> Option<&str> {
     Some(&text[..=end])
 }
 
+/// All of a key up to its last part.
+fn folder_of(key: &Key) -> &str {
+    let text = key.as_str();
+    text.rfind('/').map_or(text, |end| &text[..=end])
+}
+
 /// The versions of one key that can still be read.
 #[derive(Debug)]
 struct Versions {
@@ -100,8 +106,34 @@ struct Resource {
     log: VecDeque<Arc<Event>>,
     /// The revision of the last change that the log has lost.
     dropped: Revision,
-    /// Keys that are not deleted.
-    live: usize,
+    /// Keys that are not deleted, by [`folder_of`] them: of a resource in namespaces, by namespace.
+    live: BTreeMap<Box<str>, usize>,
+    /// All of them.
+    live_total: usize,
+}
+
+/// Whether a key came to be or went.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Came,
+    Went,
+}
+
+impl Resource {
+    fn count(&mut self, key: &Key, change: Change) {
+        let folder = folder_of(key);
+        let live = self.live.get_mut(folder);
+        match (live, change) {
+            (Some(live), Change::Came) => *live += 1,
+            (Some(live), Change::Went) if 1 < *live => *live -= 1,
+            (None, Change::Came) => drop(self.live.insert(folder.into(), 1)),
+            (_, Change::Went) => drop(self.live.remove(folder)),
+        }
+        match change {
+            Change::Came => self.live_total += 1,
+            Change::Went => self.live_total -= 1,
+        }
+    }
 }
 
 /// The next thing that a watcher sees.
@@ -138,7 +170,7 @@ impl Mvcc {
     pub(crate) fn recovered(revision: Revision, entries: Vec<Arc<Entry>>, history_bytes_max: usize) -> Self {
         let mut resources: BTreeMap<Box<str>, Resource> = BTreeMap::new();
         for entry in &entries {
-            resource_mut(&mut resources, &entry.key).live += 1;
+            resource_mut(&mut resources, &entry.key).count(&entry.key, Change::Came);
         }
         let versions = |entry: Arc<Entry>| Versions { since: entry.mod_revision, newest: Some(entry), older: VecDeque::new() };
         let keys = entries.into_iter().map(|entry| (entry.key.clone(), versions(entry))).collect();
@@ -153,8 +185,8 @@ impl Mvcc {
         self.keys.get(key)?.newest.as_ref()
     }
 
-    /// A page. Costs one look per key of the page, and, except for the first page of a whole resource at the newest revision, one per key
-    /// behind it.
+    /// A page. Costs one look per key of the page; and one per key behind it where their number is neither kept (whole resources and whole
+    /// namespaces at the newest revision) nor told by the request.
     pub(crate) fn range(&self, request: &RangeRequest) -> Result<Range, ReadError> {
         let revision = request.at.unwrap_or(self.revision);
         self.check_readable(revision)?;
@@ -163,10 +195,9 @@ impl Mvcc {
             Some(limit) => found.by_ref().take(limit).cloned().collect(),
             None => found.by_ref().cloned().collect(),
         };
-        let remaining = match self.live_of(request, revision) {
-            Some(live) => live - entries.len(),
-            None => found.count(),
-        };
+        let is_cut = request.limit.is_some_and(|limit| entries.len() == limit);
+        let all = request.behind.or_else(|| self.live_of(request, revision)).filter(|_| is_cut);
+        let remaining = all.map_or_else(|| found.count(), |all| all.saturating_sub(entries.len()));
         Ok(Range { entries, revision, remaining })
     }
 
@@ -181,8 +212,16 @@ impl Mvcc {
 
     /// The count of all keys that `request` is about, where it is known without looking at them.
     fn live_of(&self, request: &RangeRequest, revision: Revision) -> Option<usize> {
-        let is_whole = request.start_after.is_none() && resource_of(&request.prefix) == Some(&request.prefix);
-        if is_whole && revision == self.revision { self.resources.get(request.prefix.as_str()).map(|found| found.live) } else { None }
+        if request.start_after.is_some() || revision != self.revision || !request.prefix.ends_with('/') {
+            return None;
+        }
+        let resource = resource_of(&request.prefix)?;
+        let Some(found) = self.resources.get(resource) else { return Some(0) };
+        if resource == request.prefix {
+            return Some(found.live_total);
+        }
+        // A folder that holds folders has no count of its own.
+        found.live.get(request.prefix.as_str()).copied()
     }
 
     fn check_readable(&self, revision: Revision) -> Result<(), ReadError> {
@@ -227,7 +266,11 @@ impl Mvcc {
         self.revision = revision;
         let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
         let resource = resource_mut(&mut self.resources, &event.entry.key);
-        resource.live = resource.live + usize::from(newest.is_some()) - usize::from(event.previous.is_some());
+        match (&event.previous, &newest) {
+            (None, Some(_)) => resource.count(&event.entry.key, Change::Came),
+            (Some(_), None) => resource.count(&event.entry.key, Change::Went),
+            (None, None) | (Some(_), Some(_)) => (),
+        }
         match self.keys.entry(event.entry.key.clone()) {
             btree_map::Entry::Occupied(versions) => versions.into_mut().replace(newest, revision),
             btree_map::Entry::Vacant(place) => {

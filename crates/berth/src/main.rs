@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "berth: {}", chain(error.as_ref()));
+            let _ = writeln!(std::io::stderr(), "berth: {}", progress::printable(&chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }

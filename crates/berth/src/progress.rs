@@ -8,6 +8,7 @@ use berth_workloads::view::{DeploymentView, StatefulSetView};
 use futures::{Stream, StreamExt};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     io::{IsTerminal, Write},
     time::{Duration, Instant},
@@ -20,13 +21,31 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     // Nobody reads any more: the server runs on.
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{}", printable(text)).and_then(|()| out.flush());
 }
 
 /// Prints one line beside the output: for people, not for programs that read along.
 pub(crate) fn warn(text: &str) {
     // Nobody reads it: what was asked for is done all the same.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// The text as a terminal may get it: what came from objects must not move the cursor, change colours or hide what stands beside it.
+///
+/// Line ends and tabs stay. Other control characters, and those that turn the direction of writing, are shown by their code.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let is_harmful = |char: char| {
+        (char.is_control() && !matches!(char, '\n' | '\t'))
+            || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_harmful(char) { shown.extend(char.escape_unicode()) } else { shown.push(char) }
+    }
+    Cow::Owned(shown)
 }
 
 /// A workload that is rolled out: `deployment.apps`, its namespace, its name.
@@ -134,6 +153,7 @@ impl Screen {
                 let Some(bar) = bars.get(&version.workload) else { return };
                 bar.set_length(u64::try_from(version.wanted).unwrap_or(0).max(1));
                 bar.set_position(u64::try_from(version.settled).unwrap_or(0));
+                let text = printable(&text).into_owned();
                 if last { bar.finish_with_message(text) } else { bar.set_message(text) }
             }
             Self::Plain { printed } => {
@@ -145,6 +165,24 @@ impl Screen {
                     line(&format!("{kind}/{name} in {namespace}: {text}"));
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_objects_say_cannot_steer_the_terminal() {
+        for (text, shown) in [
+            ("deployment.apps/web: 3 of 5\n\tpods é", "deployment.apps/web: 3 of 5\n\tpods é"),
+            ("\u{1b}[2J\u{1b}]0;title\u{7}", "\\u{1b}[2J\\u{1b}]0;title\\u{7}"),
+            ("failed\rrolled out", "failed\\u{d}rolled out"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+        ] {
+            assert_eq!(printable(text), shown);
         }
     }
 }

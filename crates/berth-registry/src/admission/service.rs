@@ -63,7 +63,8 @@ impl Registry {
     }
 
     async fn services(&self, target: &Target) -> Result<Vec<Arc<Entry>>, ApiError> {
-        let request = RangeRequest { prefix: key::resource_prefix(target.resource), start_after: None, at: None, limit: None };
+        let request =
+            RangeRequest { prefix: key::resource_prefix(target.resource), start_after: None, at: None, limit: None, behind: None };
         Ok(self.store.range(request).await?.entries)
     }
 

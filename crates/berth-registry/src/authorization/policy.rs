@@ -50,7 +50,8 @@ impl Registry {
         let revision = self.store.revision();
         let mut policy = Policy::default();
         for resource in resources() {
-            let request = RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: Some(revision), limit: None };
+            let request =
+                RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: Some(revision), limit: None, behind: None };
             for entry in self.store.range(request).await?.entries {
                 put(&mut policy, resource, &entry);
             }

@@ -136,19 +136,22 @@ fn check_range(mvcc: &Mvcc, model: &Model, at: u64, request: &RangeRequest) {
     let wanted = all[..page].iter().map(|(key, version)| ((**key).to_owned(), **version)).collect::<Vec<_>>();
     assert_eq!(range.entries.iter().map(found).collect::<Vec<_>>(), wanted, "{request:?}");
     assert_eq!((range.remaining, range.revision), (all.len() - page, Revision(at)), "{request:?}");
+    let told = mvcc.range(&RangeRequest { behind: Some(all.len()), ..request.clone() }).expect("kept");
+    assert_eq!(told.remaining, range.remaining, "{request:?}");
 }
 
 fn check_ranges(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
         for limit in [None, Some(0), Some(2)] {
             for start_after in [None, Some(Key::new(KEYS[0])), Some(Key::new("/r/core/pods/b/"))] {
-                let request = |at| RangeRequest { prefix: prefix.into(), start_after: start_after.clone(), at, limit };
+                let request = |at| RangeRequest { prefix: prefix.into(), start_after: start_after.clone(), at, limit, behind: None };
                 check_range(mvcc, model, model.newest(), &request(None));
                 (model.oldest..=model.newest()).for_each(|at| check_range(mvcc, model, at, &request(Some(Revision(at)))));
             }
         }
     }
-    let at = |at: u64| mvcc.range(&RangeRequest { prefix: String::new(), start_after: None, at: Some(Revision(at)), limit: None });
+    let at =
+        |at: u64| mvcc.range(&RangeRequest { prefix: String::new(), start_after: None, at: Some(Revision(at)), limit: None, behind: None });
     assert!((0..model.oldest).all(|revision| matches!(at(revision), Err(ReadError::Compacted { .. }))));
     assert!(matches!(at(model.newest() + 1), Err(ReadError::Future { .. })));
 }
