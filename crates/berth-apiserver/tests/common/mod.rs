@@ -119,8 +119,12 @@ impl TestServer {
 
     /// A certificate for an hour.
     pub(crate) fn certificate(&self, name: &str, groups: &[&str]) -> Pair {
+        self.certificate_of(name, groups, (Timestamp::now(), jiff::SignedDuration::from_hours(1)))
+    }
+
+    /// A certificate that holds from then on, for so long.
+    pub(crate) fn certificate_of(&self, name: &str, groups: &[&str], validity: (Timestamp, jiff::SignedDuration)) -> Pair {
         let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
-        let validity = (Timestamp::now(), jiff::SignedDuration::from_hours(1));
         berth_apiserver::pki::issue(self.folder.path(), name, &groups, validity).expect("a certificate").client
     }
 

@@ -1,0 +1,313 @@
+//! Hostile HTTP/2, frame by frame: each connection is bounded or closed, and another client is served at once.
+
+mod common;
+
+use berth_apiserver::Limits;
+use common::{Protocol, TestServer, connect};
+use hyper::Method;
+use serde_json::json;
+use std::{io, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::client::TlsStream;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// Longer than anything here takes, so that a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// More of anything than a server that counts would take.
+const MANY: u32 = 20_000;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const CANCEL: u32 = 8;
+
+#[derive(Clone, Debug)]
+struct Frame {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    payload: Vec<u8>,
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend_from_slice(&stream.to_be_bytes());
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A header in HPACK, neither indexed nor compressed.
+fn header(name: &str, value: &str) -> Vec<u8> {
+    let mut bytes = vec![0];
+    for text in [name, value] {
+        integer(&mut bytes, text.len());
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    bytes
+}
+
+/// A length in HPACK: seven bits, then seven at a time.
+fn integer(bytes: &mut Vec<u8>, mut value: usize) {
+    let byte = |value: usize| u8::try_from(value).expect("seven bits");
+    if value < 127 {
+        return bytes.push(byte(value));
+    }
+    bytes.push(127);
+    value -= 127;
+    while 127 < value {
+        bytes.push(0x80 | byte(value & 0x7f));
+        value >>= 7;
+    }
+    bytes.push(byte(value));
+}
+
+fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    let pseudo = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+    pseudo.iter().chain(headers).flat_map(|(name, value)| header(name, value)).collect()
+}
+
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, &request("GET", path, &[]))
+}
+
+fn setting(id: u16, value: u32) -> Vec<u8> {
+    [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
+}
+
+fn reset(stream: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
+}
+
+/// A connection that says what it likes.
+struct Attacker {
+    reader: ReadHalf<TlsStream<TcpStream>>,
+    writer: WriteHalf<TlsStream<TcpStream>>,
+}
+
+impl Attacker {
+    /// Greets with these settings.
+    async fn connect(server: &TestServer, settings: &[u8]) -> Self {
+        let (reader, mut writer) = split(connect(server, Some(&server.pki.admin), Protocol::Http2).await);
+        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, settings)[..]].concat();
+        writer.write_all(&greeting).await.expect("sent");
+        Self { reader, writer }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        self.writer.write_all(bytes).await.expect("sent");
+    }
+
+    async fn next(&mut self) -> io::Result<Frame> {
+        let mut head = [0; 9];
+        self.reader.read_exact(&mut head).await?;
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let mut payload = vec![0; length];
+        self.reader.read_exact(&mut payload).await?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Ok(Frame { kind: head[3], flags: head[4], stream, payload })
+    }
+
+    /// The next frame of this kind.
+    async fn wait_for(&mut self, kind: u8) -> Frame {
+        let found = async {
+            loop {
+                let frame = self.next().await.expect("the connection is open");
+                if frame.kind == kind {
+                    return frame;
+                }
+            }
+        };
+        timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no frame of kind {kind}"))
+    }
+
+    /// Sends one flood after the other without reading any answer, until the server has enough; whether it ever had.
+    async fn is_cut_off(mut self, mut flood: impl FnMut(u32) -> Vec<u8>) -> bool {
+        let write = async {
+            for number in 0..MANY {
+                if self.writer.write_all(&flood(number)).await.is_err() {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        let read = async {
+            let mut bytes = vec![0; 1 << 16];
+            while self.reader.read(&mut bytes).await.is_ok_and(|count| count != 0) {}
+        };
+        timeout(PATIENCE, async { futures::future::select(Box::pin(write), Box::pin(read)).await }).await.is_ok()
+    }
+}
+
+/// Somebody else is answered, at once.
+async fn check_served(server: &TestServer) {
+    let asked = async { server.admin().await.get(CONFIG_MAPS).await.code };
+    assert_eq!(timeout(Duration::from_secs(5), asked).await.expect("at once"), 200);
+}
+
+async fn check_cut_off(settings: &[u8], flood: impl FnMut(u32) -> Vec<u8>) {
+    let server = TestServer::start().await;
+    let attacker = Attacker::connect(&server, settings).await;
+    let (cut_off, ()) = futures::join!(attacker.is_cut_off(flood), check_served(&server));
+    assert!(cut_off);
+    check_served(&server).await;
+}
+
+/// Streams of a client: 1, 3, 5, …
+fn stream(number: u32) -> u32 {
+    2 * number + 1
+}
+
+#[tokio::test]
+async fn rapid_resets_close_the_connection() {
+    check_cut_off(&[], |number| [get(stream(number), CONFIG_MAPS), reset(stream(number))].concat()).await;
+}
+
+#[tokio::test]
+async fn resets_that_the_server_is_made_to_send_close_the_connection() {
+    // A window that grows by nothing is a fault of the stream, which the server must reset.
+    let no_growth = |stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]);
+    check_cut_off(&[], |number| [get(stream(number), CONFIG_MAPS), no_growth(stream(number))].concat()).await;
+}
+
+#[tokio::test]
+async fn data_behind_the_end_of_a_request_closes_the_connection() {
+    check_cut_off(&[], |number| [get(stream(number), CONFIG_MAPS), frame(DATA, 0, stream(number), b"x")].concat()).await;
+}
+
+#[tokio::test]
+async fn headers_that_never_end_close_the_connection() {
+    let part = header("x", &"y".repeat(1000));
+    check_cut_off(&[], |number| match number {
+        0 => frame(HEADERS, END_STREAM, 1, &request("GET", "/version", &[])),
+        _ => frame(CONTINUATION, 0, 1, &part),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn empty_continuations_close_the_connection() {
+    check_cut_off(&[], |number| match number {
+        0 => frame(HEADERS, END_STREAM, 1, &request("GET", "/version", &[])),
+        _ => frame(CONTINUATION, 0, 1, &[]),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_small_block_that_unfolds_to_huge_headers_closes_the_connection() {
+    // One header into the table of headers, then named by one byte each.
+    let mut block = request("GET", "/version", &[]);
+    block.push(0x40);
+    block.extend_from_slice(&header("x-bomb", &"y".repeat(4000))[1..]);
+    block.extend(std::iter::repeat_n(0x80 | 62, 10_000));
+    check_cut_off(&[], |number| match number {
+        0 => frame(HEADERS, END_STREAM | END_HEADERS, 1, &block),
+        _ => frame(PING, 0, 0, &[0; 8]),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn floods_of_pings_and_settings_do_not_pile_up_answers() {
+    for flood in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1 << 16))] {
+        let server = TestServer::start_limited(Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() }).await;
+        let mut attacker = Attacker::connect(&server, &[]).await;
+        // Nothing is read: answers fill the socket, then the server stops to read, then it gives the connection up.
+        let flooding = async {
+            let many = flood.repeat(1000);
+            for _ in 0..MANY {
+                if attacker.writer.write_all(&many).await.is_err() {
+                    return;
+                }
+            }
+            panic!("the server took {} frames without an answer being read", MANY * 1000);
+        };
+        let ((), ()) =
+            futures::join!(async { timeout(PATIENCE, flooding).await.expect("the connection is closed") }, check_served(&server));
+    }
+}
+
+#[tokio::test]
+async fn empty_data_frames_without_end_close_the_connection() {
+    let head = [("content-type", "application/json")];
+    check_cut_off(&[], |number| match number {
+        0 => frame(HEADERS, END_HEADERS, 1, &request("POST", CONFIG_MAPS, &head)),
+        _ => frame(DATA, 0, 1, &[]).repeat(100),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_more_streams_are_open_at_once_than_are_allowed() {
+    let server = TestServer::start().await;
+    let mut attacker = Attacker::connect(&server, &[]).await;
+    let settings = attacker.wait_for(SETTINGS).await.payload;
+    let allowed = settings.chunks_exact(6).find(|setting| setting[..2] == 3_u16.to_be_bytes()).expect("a bound on streams is announced");
+    assert_eq!(allowed[2..], 250_u32.to_be_bytes());
+    let watch = format!("{CONFIG_MAPS}?watch=true");
+    let watches: Vec<u8> = (0..260).flat_map(|number| get(stream(number), &watch)).collect();
+    attacker.send(&watches).await;
+    let refused = attacker.wait_for(RST_STREAM).await;
+    assert_eq!((refused.stream, refused.payload), (stream(250), 7_u32.to_be_bytes().to_vec()), "REFUSED_STREAM");
+    check_served(&server).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
+    let limits = Limits { requests_inflight: 1, stall_timeout: Duration::from_millis(200), ..Limits::default() };
+    let server = TestServer::start_limited(limits).await;
+    server.let_edit("editors").await;
+    let mut admin = server.admin().await;
+    for number in 0..4 {
+        let object = json!({"metadata": {"name": number.to_string()}, "data": {"a": "x".repeat(100_000)}});
+        assert_eq!(admin.post(CONFIG_MAPS, &object).await.code, 201);
+    }
+    let alice = server.certificate("alice", &["editors"]);
+    let (reader, writer) = split(connect(&server, Some(&alice), Protocol::Http2).await);
+    let mut attacker = Attacker { reader, writer };
+    // A window of one byte: enough to begin.
+    let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
+    attacker.send(&[greeting, get(1, CONFIG_MAPS)].concat()).await;
+    attacker.wait_for(DATA).await;
+    // Pings are answered all the time, and alice's seat is free again once her list is given up.
+    let executing = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="readonly"} "#;
+    let freed = async {
+        while !server.admin().await.get("/metrics").await.text().contains(&format!("{executing}0\n")) {
+            attacker.send(&frame(PING, 0, 0, &[0; 8])).await;
+            while attacker.wait_for(PING).await.flags != ACK {}
+        }
+    };
+    timeout(PATIENCE, freed).await.expect("the list is given up");
+    assert_eq!(server.user("bob", &["editors"]).await.send(Method::GET, CONFIG_MAPS, &[], "").await.code, 200);
+    // Who takes the rest after all is told that there is none.
+    for stream in [0, 1] {
+        attacker.send(&frame(WINDOW_UPDATE, 0, stream, &(1_u32 << 20).to_be_bytes())).await;
+    }
+    assert_eq!(attacker.wait_for(RST_STREAM).await.stream, 1);
+}
+
+#[tokio::test]
+async fn what_is_no_http2_at_all_is_told_so_and_closed() {
+    let server = TestServer::start().await;
+    let mut attacker = Attacker::connect(&server, &[]).await;
+    attacker.send(&frame(DATA, 0, 0, b"no stream has number 0")).await;
+    let goodbye = attacker.wait_for(GOAWAY).await;
+    assert_eq!(goodbye.payload[4..8], 1_u32.to_be_bytes(), "PROTOCOL_ERROR");
+    check_served(&server).await;
+}
