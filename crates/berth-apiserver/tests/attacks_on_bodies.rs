@@ -22,7 +22,6 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 async fn send(server: &TestServer, method: Method, path: &str, content_type: &str, body: impl Into<bytes::Bytes>) -> Answer {
     let started = Instant::now();
     let answer = server.admin().await.send(method, path, &[("content-type", content_type)], body).await;
-    eprintln!("{path} {} {:?}", answer.code, started.elapsed());
     assert!(started.elapsed() < AT_ONCE, "{path} took {:?}", started.elapsed());
     answer
 }
@@ -48,7 +47,7 @@ async fn yaml_that_unfolds_to_billions_is_refused() {
     }
     let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
     let many = format!("{head}data: {{x: &x {}}}\nrest: [{}]\n", "y".repeat(1000), vec!["*x"; 100_000].join(","));
-    let merged = format!("{head}x: &x {{{}}}\n{}", (0..1000).map(|at| format!("k{at}: v,")).collect::<String>(), "y: {<<: *x}\n".repeat(1));
+    let merged = format!("{head}x: &x {{{}}}\n{}", (0..1000).map(|at| format!("k{at}: v,")).collect::<String>(), "y: {<<: *x}\n");
     for body in [format!("{head}{laughs}"), many] {
         for (method, path, content_type) in [
             (Method::POST, CONFIG_MAPS.to_owned(), YAML),
@@ -230,6 +229,19 @@ async fn selectors_and_tokens_that_are_forged_or_huge_are_refused_or_harmless() 
             list["items"].as_array().expect("a list").iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
         assert_eq!(found, names, "{shown}");
     }
+}
+
+#[tokio::test]
+async fn clients_cannot_make_up_metric_series() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    for path in ["/apis/made-up/v1/things", "/apis/apps/made-up/things", "/api/v1/made-ups", "/api/v1/pods/p/made-up", "/made-up"] {
+        assert!(admin.get(path).await.code.is_client_error(), "{path}");
+    }
+    let method = Method::from_bytes(b"MADEUP").expect("a method");
+    admin.send(method, &format!("{CONFIG_MAPS}/made-up"), &[("user-agent", "made-up")], "").await;
+    let metrics = admin.get("/metrics").await.text().to_lowercase();
+    assert!(metrics.contains("apiserver_request_total") && !metrics.contains("made-up") && !metrics.contains("madeup"), "{metrics}");
 }
 
 #[tokio::test]

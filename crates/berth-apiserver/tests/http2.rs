@@ -137,14 +137,14 @@ impl Attacker {
     }
 
     /// Sends one flood after the other without reading any answer, until the server has enough; whether it ever had.
-    async fn is_cut_off(mut self, mut flood: impl FnMut(u32) -> Vec<u8>) -> bool {
+    async fn cuts_off(mut self, mut flood: impl FnMut(u32) -> Vec<u8>) -> bool {
         let write = async {
             for number in 0..MANY {
                 if self.writer.write_all(&flood(number)).await.is_err() {
                     return;
                 }
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         let read = async {
             let mut bytes = vec![0; 1 << 16];
@@ -163,7 +163,7 @@ async fn check_served(server: &TestServer) {
 async fn check_cut_off(settings: &[u8], flood: impl FnMut(u32) -> Vec<u8>) {
     let server = TestServer::start().await;
     let attacker = Attacker::connect(&server, settings).await;
-    let (cut_off, ()) = futures::join!(attacker.is_cut_off(flood), check_served(&server));
+    let (cut_off, ()) = futures::join!(attacker.cuts_off(flood), check_served(&server));
     assert!(cut_off);
     check_served(&server).await;
 }
