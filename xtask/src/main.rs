@@ -2,6 +2,7 @@
 
 mod bench;
 mod deny;
+mod fuzz;
 mod run;
 mod test;
 mod tidy;
@@ -36,6 +37,9 @@ enum Command {
         #[arg(long, default_value = "../shared/vectors")]
         shared: PathBuf,
     },
+    /// Fuzzes for long, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus). `cargo xtask test` does so shortly.
+    #[command(after_help = "Example: cargo xtask fuzz json_body --seconds 300")]
+    Fuzz(fuzz::Options),
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Deny => deny::run(),
         Command::Vectors { shared } => vectors::compare(&shared),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Bench(options) => bench::run(&options),
     };
     match result {

@@ -1,7 +1,7 @@
 //! Every test, and what they need.
 
 use crate::{
-    deny,
+    deny, fuzz,
     run::{Outcome, command, exists, output, program, root, say},
     vectors,
 };
@@ -13,13 +13,15 @@ pub(crate) fn run() -> Outcome {
     promtool();
     old_kubectl();
     program("cargo", &["fmt", "--all", "--check"])?;
+    program("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
     program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     deny::run()?;
     vectors::compare(Path::new("../shared/vectors"))?;
     if !exists("kubectl") {
         say("kubectl is not on this machine: its journeys will say that they are skipped");
     }
-    program("cargo", &["test", "--workspace", "--no-fail-fast"])
+    program("cargo", &["test", "--workspace", "--no-fail-fast"])?;
+    fuzz::short()
 }
 
 /// The Kubernetes client of PyPI, in a virtual environment of its own.

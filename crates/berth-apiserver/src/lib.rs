@@ -12,6 +12,8 @@ pub mod audit;
 pub mod auth;
 mod body;
 mod flow;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handlers;
 mod health;
 pub mod kubeconfig;

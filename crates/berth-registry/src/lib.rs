@@ -38,6 +38,8 @@ pub mod table;
 mod update;
 mod watch;
 
+#[cfg(fuzzing)]
+pub use continuing::round_trips as continue_token_round_trips;
 pub use error::ApiError;
 pub use header::header_of;
 pub use key::{KeyParts, parts as key_parts};

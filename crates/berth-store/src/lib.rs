@@ -12,6 +12,9 @@ mod shared;
 pub use backend::embedded::{EmbeddedStore, OpenError};
 pub use backend::memory::MemoryStore;
 
+#[cfg(all(fuzzing, feature = "embedded"))]
+pub use backend::embedded::fuzzing;
+
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use std::{

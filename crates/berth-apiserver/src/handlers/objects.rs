@@ -259,7 +259,7 @@ pub(super) async fn read_json(exchange: &Exchange<'_>, body: Incoming) -> Result
     Ok(json)
 }
 
-fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+pub(crate) fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     match syntax {
         BodySyntax::Json => Ok(bytes),
         BodySyntax::Protobuf => berth_protobuf::to_json(&bytes, body::REQUEST_BYTES_MAX).map_err(refused_protobuf),
@@ -280,7 +280,7 @@ fn refused_protobuf(error: DecodeError) -> ApiError {
 }
 
 /// The body of an apply is YAML. JSON is that too, but is read as JSON, which is quicker and sees members that stand twice.
-fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+pub(crate) fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     if bytes.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok() {
         return Ok(bytes);
     }
@@ -318,7 +318,7 @@ async fn delete_options(exchange: &Exchange<'_>, body: Incoming) -> Result<Delet
     Ok(parse_delete_options(&to_json(syntax, bytes)?)?)
 }
 
-fn parse_delete_options(json: &[u8]) -> Result<DeleteOptions, ApiError> {
+pub(crate) fn parse_delete_options(json: &[u8]) -> Result<DeleteOptions, ApiError> {
     let wire: WireDeleteOptions =
         serde_json::from_slice(json).map_err(|error| ApiError::BadRequest { message: format!("the body is no DeleteOptions: {error}") })?;
     if let Some(kind) = wire.kind.filter(|kind| !kind.is_empty() && kind != "DeleteOptions") {

@@ -56,7 +56,7 @@ impl Acknowledged {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<Mark> {
+pub(super) fn decode(bytes: &[u8]) -> Option<Mark> {
     let (before, rest) = split_u64(unseal(NAME.as_bytes(), bytes)?)?;
     let (last, _) = split_u64(rest)?;
     Some(Mark { before: Revision(before), last: Revision(last) })

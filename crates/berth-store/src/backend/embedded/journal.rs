@@ -36,7 +36,7 @@ pub(super) fn check(engine_dir: &Path, acknowledged: Mark) -> Result<(), OpenErr
     let mut revision = Revision(0);
     for (index, path) in journals.iter().enumerate() {
         let is_last = index + 1 == journals.len();
-        let scan = scan(path).map_err(|source| OpenError::io("read", path, source))?;
+        let scan = open(path).and_then(scan).map_err(|source| OpenError::io("read", path, source))?;
         revision = revision.max(scan.revision);
         let may_be_torn = is_last && (scan.behind.trailers == 0 || (scan.behind.trailers == 1 && acknowledged.last <= revision));
         if scan.behind.is_empty() {
@@ -67,21 +67,21 @@ fn journals(engine_dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// What one journal holds.
-struct Scan {
+pub(super) struct Scan {
     /// Where the last of its leading good batches ends.
-    end: u64,
+    pub(super) end: u64,
     /// Of the last state in those.
     revision: Revision,
-    behind: Behind,
+    pub(super) behind: Behind,
 }
 
 /// What stands behind the good batches.
 #[derive(Default)]
-struct Behind {
+pub(super) struct Behind {
     /// Bytes that are not zero.
     used: bool,
     /// Ends of batches.
-    trailers: usize,
+    pub(super) trailers: usize,
 }
 
 impl Behind {
@@ -90,8 +90,11 @@ impl Behind {
     }
 }
 
-fn scan(path: &Path) -> io::Result<Scan> {
-    let mut reader = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+fn open(path: &Path) -> io::Result<BufReader<File>> {
+    File::open(path).map(|file| BufReader::with_capacity(BUFFER_BYTES, file))
+}
+
+pub(super) fn scan(mut reader: impl BufRead + Seek) -> io::Result<Scan> {
     let (mut end, mut revision, mut sequence_number) = (0, Revision(0), None);
     while let Some(batch) = read_batch(&mut reader)? {
         // The checksum leaves this out, and a batch with a low one would count as overwritten.

@@ -10,6 +10,8 @@
 mod acknowledged;
 mod committer;
 mod engine;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod journal;
 mod record;
 
