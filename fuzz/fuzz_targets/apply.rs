@@ -110,7 +110,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         assert!(world.apply("m", &second, Force::No), "one's own fields are no conflict");
         assert_eq!(world.object, once.object);
         assert!(world.managers.same_owners(&once.managers));
-        assert!(root.fields(&second).difference(&root.fields(&world.object)).is_empty(), "what is applied is there");
+        let missing = root.fields(&second).difference(&root.fields(&world.object));
+        assert!(missing.is_empty(), "{missing:?} of {second} is not in {}", world.object);
     }
 
     if share_nothing(&root.fields(&first), &root.fields(&other)) {
@@ -126,6 +127,6 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: berth_fuzz::warm_up(), |data: &[u8]| {
     let _ = run(&mut Unstructured::new(data));
 });

@@ -110,6 +110,6 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: berth_fuzz::warm_up(), |data: &[u8]| {
     let _ = run(&mut Unstructured::new(data));
 });

@@ -112,6 +112,12 @@ const WORDS: &[&str] = &[
 /// Integers at the edges of what fields take.
 const INTEGERS: &[i64] = &[0, 1, -1, 2, 3, 10, 80, 127, 128, 443, 65535, 65536, 1000, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN];
 
+/// Makes what is made once, so that it does not count as slowness of the first input.
+pub fn warm_up() {
+    let _ = schemas("v1");
+    let _ = berth_registry::header_of();
+}
+
 /// A resource of the table.
 pub fn any_resource(u: &mut Unstructured<'_>) -> Result<&'static Resource> {
     let all = resource::all();

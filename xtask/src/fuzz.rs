@@ -158,6 +158,7 @@ fn fuzzer(programs: &Path, target: &str, corpus: &Path) -> Result<Command, Strin
         format!("-timeout={INPUT_SECONDS_MAX}"),
         format!("-rss_limit_mb={MEMORY_MIB_MAX}"),
         format!("-max_len={INPUT_BYTES_MAX}"),
+        "-dict=fuzz/words.dict".to_owned(),
         format!("-artifact_prefix={}/{target}-", found.display()),
     ]);
     Ok(fuzzer)
