@@ -5,11 +5,12 @@ use crate::{
     run::{Outcome, command, exists, output, program, root, say},
     vectors,
 };
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 /// Installs what is missing, then checks format, lints, dependencies and vectors, then runs every test.
 pub(crate) fn run() -> Outcome {
-    python_client()?;
+    python_packages()?;
+    npm_packages();
     promtool();
     old_kubectl();
     program("cargo", &["fmt", "--all", "--check"])?;
@@ -24,15 +25,57 @@ pub(crate) fn run() -> Outcome {
     fuzz::short()
 }
 
-/// The Kubernetes client of PyPI, in a virtual environment of its own.
-fn python_client() -> Outcome {
+/// The Kubernetes client of PyPI and, where its library exists for this machine, Helm 4, in a virtual environment of their own.
+fn python_packages() -> Outcome {
     let folder = root().join("target/tools/python");
-    if folder.join("installed").exists() {
+    let (client, helm) = ("kubernetes==37.*", "helm-python-sdk==0.2.2");
+    let wanted = format!("{client} {helm}\n");
+    if is_installed(&folder, &wanted) {
         return Ok(());
     }
+    let install = |package: &str| {
+        let pip = ["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package];
+        command(Command::new(folder.join("bin/pip")).args(pip))
+    };
     command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    command(Command::new(folder.join("bin/pip")).args(["install", "--quiet", "--disable-pip-version-check", "kubernetes==37.*"]))?;
-    std::fs::write(folder.join("installed"), "").map_err(|error| format!("{}: {error}", folder.display()))
+    install(client)?;
+    if install(helm).is_err() {
+        say("Helm 4 cannot be had for this machine: its journey will say that it is skipped");
+    }
+    mark_installed(&folder, &wanted)
+}
+
+/// What `tests/javascript/package.json` names: the JavaScript client, a Node that it runs on, Helm 3. Their tests are skipped where not.
+fn npm_packages() {
+    let folder = root().join("target/tools/javascript");
+    let from = root().join("tests/javascript");
+    let files = ["package.json", "package-lock.json", ".npmrc"];
+    let install = || {
+        let wanted = fs::read_to_string(from.join("package-lock.json")).map_err(|error| error.to_string())?;
+        if is_installed(&folder, &wanted) {
+            return Ok(());
+        }
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        for file in files {
+            fs::copy(from.join(file), folder.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        }
+        command(Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--prefix"]).arg(&folder))?;
+        mark_installed(&folder, &wanted)
+    };
+    if let Err(error) = install() {
+        say(&format!(
+            "packages of npm cannot be had: the journeys of the JavaScript client and Helm 3 will say that they are skipped ({error})"
+        ));
+    }
+}
+
+/// Whether just this was installed into the folder.
+fn is_installed(folder: &Path, wanted: &str) -> bool {
+    fs::read_to_string(folder.join("installed")).is_ok_and(|installed| installed == wanted)
+}
+
+fn mark_installed(folder: &Path, wanted: &str) -> Outcome {
+    fs::write(folder.join("installed"), wanted).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// Debian's kubectl 1.20, from before OpenAPI v3 and protobuf bodies, unpacked beside the one of the machine; its test is skipped where not.

@@ -1,9 +1,8 @@
 //! kubectl 1.20, Debian's, against a real `berth up`: it knows OpenAPI v2 only. `cargo xtask test` unpacks it.
-#![expect(clippy::print_stdout, reason = "a skipped test prints why")]
 
 mod common;
 
-use common::{Berth, deployment, up};
+use common::{Berth, deployment, tool, up};
 use std::path::PathBuf;
 
 const FAST: &[&str] = &["--store", "memory", "--nodes", "1", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
@@ -16,12 +15,7 @@ struct Old {
 
 impl Old {
     fn start() -> Option<Self> {
-        let kubectl = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/old-kubectl/usr/bin/kubectl");
-        if !kubectl.exists() {
-            println!("skipped: no kubectl under target/tools/old-kubectl; `cargo xtask test` unpacks it");
-            return None;
-        }
-        Some(Self { kubectl, berth: up(FAST) })
+        Some(Self { kubectl: tool("old-kubectl/usr/bin/kubectl")?, berth: up(FAST) })
     }
 
     /// Runs it; gives whether it succeeded, and all that it printed.

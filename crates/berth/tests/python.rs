@@ -1,5 +1,5 @@
 //! The Python client against a real `berth up`; `cargo xtask test` installs it.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -7,13 +7,12 @@ use std::{path::Path, process::Command};
 
 #[test]
 fn the_python_client_goes_its_journey() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = root.join("target/tools/python/bin/python");
-    if !python.exists() {
-        println!("skipped: no Python client under target/tools/python; `cargo xtask test` installs it");
-        return;
-    }
+    let Some(python) = common::tool("python/bin/python") else { return };
     let berth = common::up(&["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
-    let output = Command::new(python).arg(root.join("tests/python/journey.py")).arg(berth.kubeconfig()).output().unwrap();
+    let output = Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/journey.py"))
+        .arg(berth.kubeconfig())
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
 }

@@ -210,6 +210,16 @@ pub(crate) fn kubectl_is_here() -> bool {
     true
 }
 
+/// What `cargo xtask test` installed at this path below `target/tools`; prints that it is not there.
+pub(crate) fn tool(path: &str) -> Option<PathBuf> {
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(path);
+    if found.exists() {
+        return Some(found);
+    }
+    println!("skipped: no target/tools/{path}; `cargo xtask test` installs it");
+    None
+}
+
 /// A Deployment as YAML.
 pub(crate) fn deployment(name: &str, replicas: u32, image: &str) -> String {
     format!(
