@@ -34,8 +34,8 @@ fn python_packages() -> Outcome {
         return Ok(());
     }
     let install = |package: &str| {
-        let pip = ["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package];
-        command(Command::new(folder.join("bin/pip")).args(pip))
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package];
+        command(Command::new(folder.join("bin/python")).args(pip))
     };
     command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     install(client)?;
