@@ -9,20 +9,13 @@ use k8s_openapi::api::{
     core::v1::Pod,
 };
 use kube::{
-    Api, Client, Config, Error, ResourceExt,
+    Api, Error, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy},
-    config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, reflector, wait::await_condition, watcher},
 };
 use serde_json::json;
 
 const FAST: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
-
-async fn client(berth: &common::Berth) -> Client {
-    let kubeconfig = Kubeconfig::read_from(berth.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
-}
 
 fn web(replicas: i32) -> Deployment {
     serde_json::from_value(json!({
@@ -66,7 +59,7 @@ where
 #[tokio::test]
 async fn a_deployment_lives_and_dies() {
     let berth = common::up(FAST);
-    let client = client(&berth).await;
+    let client = berth.kube_client().await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let sets: Api<ReplicaSet> = Api::default_namespaced(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
@@ -118,7 +111,7 @@ async fn a_deployment_lives_and_dies() {
 #[tokio::test]
 async fn two_controllers_apply_to_one_object() {
     let berth = common::up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
-    let deployments: Api<Deployment> = Api::default_namespaced(client(&berth).await);
+    let deployments: Api<Deployment> = Api::default_namespaced(berth.kube_client().await);
     let config = |spec: serde_json::Value| {
         let metadata = json!({"name": "web"});
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
@@ -148,7 +141,7 @@ async fn two_controllers_apply_to_one_object() {
 #[tokio::test]
 async fn a_reflector_sees_every_pod_come_and_go() {
     let berth = common::up(FAST);
-    let client = client(&berth).await;
+    let client = berth.kube_client().await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
 

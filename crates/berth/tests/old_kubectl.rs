@@ -75,3 +75,16 @@ fn nodes_are_drained_and_objects_made_by_flags() {
     old.check("", "create configmap c --from-literal=a=b", "created");
     old.check("", "drain node-0 --timeout=30s", "node/node-0 evicted");
 }
+
+#[test]
+fn manifests_are_applied_on_the_server_side() {
+    let Some(old) = Old::start() else { return };
+    let manifest = deployment("web", 2, "web:1");
+    let apply = "apply --server-side --filename -";
+    old.check(&manifest, apply, "deployment.apps/web serverside-applied");
+    old.check("", "set image deployment/web main=web:2 --field-manager=ci", "image updated");
+    let conflict = "Apply failed with 1 conflict: conflict with \"ci\" using apps/v1: .spec.template.spec.containers[name=\"main\"].image";
+    old.check_refused(&manifest, apply, conflict);
+    old.check(&manifest, "apply --server-side --force-conflicts --filename -", "serverside-applied");
+    old.check("", "get deployment web --output=jsonpath={.spec.template.spec.containers[0].image}", "web:1");
+}

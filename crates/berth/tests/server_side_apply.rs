@@ -104,3 +104,84 @@ fn mistakes_are_told() {
     assert!(shown.lines().any(|line| line.starts_with('+') && line.contains("image: web:2")), "{shown}");
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn conflicts_are_told_in_full() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
+    let web = deployment("web", 2, "web:1");
+    assert_eq!(apply(&berth, &web, &[]).as_deref(), Ok(APPLIED));
+    berth.kubectl(&["set", "image", "deployment/web", "main=web:2", "--field-manager=ci"]);
+    let one = "Apply failed with 1 conflict: conflict with \"ci\" using apps/v1: .spec.template.spec.containers[name=\"main\"].image\n";
+    let refused = apply(&berth, &web, &[]).unwrap_err();
+    assert!(refused.contains(&format!("error: {one}")) && refused.contains("--force-conflicts"), "{refused}");
+    let diff = |arguments: &[&str]| berth.kubectl_with(&web, &[&["diff", "--server-side", "--filename", "-"], arguments].concat());
+    let refused = diff(&[]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() > Some(1) && text.contains(&format!("Error from server (Conflict): {one}")), "{text}");
+    let shown = diff(&["--force-conflicts"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("\n-      - image: web:2\n+      - image: web:1\n"));
+
+    berth.kubectl(&["patch", "deployment", "web", "--field-manager=ci", "--patch", r#"{"spec":{"replicas":5}}"#]);
+    let two = "Apply failed with 2 conflicts: conflicts with \"ci\" using apps/v1:\n- .spec.replicas\n- .spec.template.spec.containers[name=\"main\"].image\n";
+    let refused = apply(&berth, &web, &[]).unwrap_err();
+    assert!(refused.contains(two), "{refused}");
+    assert_eq!(apply(&berth, &web, &["--force-conflicts"]).as_deref(), Ok(APPLIED));
+    assert_eq!(owners(&berth), ["kubectl/Apply/"]);
+}
+
+#[test]
+fn a_scaler_works_beside_an_applier_who_gave_replicas_up() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    assert_eq!(apply(&berth, &deployment("web", 2, "web:1"), &[]).as_deref(), Ok(APPLIED));
+    berth.kubectl(&["scale", "deployment/web", "--replicas", "4"]);
+    for image in ["web:1", "web:2"] {
+        let silent = deployment("web", 2, image).replace("  replicas: 2\n", "");
+        assert_eq!(apply(&berth, &silent, &[]).as_deref(), Ok(APPLIED));
+        assert_eq!(field(&berth, ".spec.replicas"), "4");
+    }
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    assert_eq!(field(&berth, ".spec.template.spec.containers[0].image"), "web:2");
+}
+
+#[test]
+fn the_last_applied_manifest_is_kept_for_those_who_look() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
+    let view = ["apply", "view-last-applied", "deployment/web"];
+    let created = berth.kubectl_with(&deployment("web", 2, "web:1"), &["create", "--save-config", "--filename", "-"]);
+    assert!(created.status.success());
+    assert!(berth.kubectl(&view).contains("image: web:1"));
+    assert_eq!(berth.apply(&deployment("web", 2, "web:2")), "deployment.apps/web configured\n");
+    // Whoever applied on the client side before keeps the annotation, so that the way back is open.
+    assert_eq!(apply(&berth, &deployment("web", 2, "web:3"), &[]).as_deref(), Ok(APPLIED));
+    assert!(berth.kubectl(&view).contains("image: web:3"));
+    assert_eq!(berth.apply(&deployment("web", 2, "web:3")), "deployment.apps/web configured\n");
+}
+
+#[test]
+fn what_left_an_apply_set_is_pruned() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(&["--store", "memory", "--nodes", "0"]);
+    let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n---\n");
+    let whole = [map("one"), map("two"), deployment("web", 1, "web:1")].concat();
+    for parent in ["configmap/set", "secret/set"] {
+        let set = ["--namespace", "default", "--prune", "--applyset", parent];
+        assert!(apply(&berth, &whole, &set).unwrap().contains("configmap/two serverside-applied"));
+        let told = apply(&berth, &map("one"), &set).unwrap();
+        assert!(told.contains("configmap/two pruned") && told.contains("deployment.apps/web pruned"), "{told}");
+        let kinds = r"jsonpath={.metadata.annotations.applyset\.kubernetes\.io/contains-group-kinds}";
+        assert_eq!(berth.kubectl(&["get", parent, "-o", kinds]), "ConfigMap");
+        berth.kubectl(&["delete", parent]);
+        berth.kubectl(&["delete", "configmap", "one"]);
+    }
+}

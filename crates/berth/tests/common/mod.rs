@@ -87,6 +87,17 @@ impl Berth {
         self.data_dir.join("kubeconfig")
     }
 
+    /// How Rust's `kube` reaches it.
+    pub(crate) async fn kube_config(&self) -> kube::Config {
+        let kubeconfig = kube::config::Kubeconfig::read_from(self.kubeconfig()).unwrap();
+        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await.unwrap()
+    }
+
+    /// Rust's `kube` client for it.
+    pub(crate) async fn kube_client(&self) -> kube::Client {
+        kube::Client::try_from(self.kube_config().await).unwrap()
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -105,6 +116,7 @@ impl Berth {
             .env("KUBECACHEDIR", self.data_dir.join("kube-cache"))
             .env("HOME", &self.data_dir)
             .env("EDITOR", "true")
+            .env("KUBECTL_APPLYSET", "true")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
