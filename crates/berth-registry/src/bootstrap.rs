@@ -26,7 +26,7 @@ impl Registry {
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
         let [namespaces, accounts] =
             ["namespaces", "serviceaccounts"].map(|plural| resource::by_name("", plural).expect("both are served"));
-        let request = RangeRequest { prefix: key::resource_prefix(namespaces), start_after: None, at: None, limit: None, behind: None };
+        let request = RangeRequest::all(key::resource_prefix(namespaces));
         for entry in self.store.range(request).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
             if self.store.get(&key::key_of(accounts, Some(&namespace), consequences::DEFAULT_ACCOUNT)).await?.is_none() {

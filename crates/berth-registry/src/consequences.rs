@@ -125,7 +125,7 @@ impl Registry {
 
     async fn fill_aggregates(&self) -> Result<(), ApiError> {
         let roles = resource::by_name(berth_rbac::GROUP, "clusterroles").expect("cluster roles are served");
-        let request = RangeRequest { prefix: key::resource_prefix(roles), start_after: None, at: None, limit: None, behind: None };
+        let request = RangeRequest::all(key::resource_prefix(roles));
         let mut all = Vec::new();
         for entry in self.store.range(request).await?.entries {
             all.extend(stored::load(roles, &entry)?.downcast_ref::<ClusterRole>().cloned());

@@ -84,7 +84,7 @@ impl Registry {
     async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
         let budgets = resource::find("policy", "v1", "poddisruptionbudgets").expect("budgets are served");
         let prefix = key::prefix(&crate::Collection { resource: budgets, namespace: target.namespace.clone() });
-        let range = self.store.range(RangeRequest { prefix, start_after: None, at: None, limit: None, behind: None }).await?;
+        let range = self.store.range(RangeRequest::all(prefix)).await?;
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let mut found = Vec::new();
         for entry in &range.entries {

@@ -69,7 +69,7 @@ impl Registry {
         if let Some(revision) = not_before {
             self.wait_for(revision).await?;
         }
-        let request = RangeRequest { prefix: prefix.to_owned(), start_after: None, at: None, limit: None, behind: None };
+        let request = RangeRequest::all(prefix.to_owned());
         let range = self.store.range(request).await?;
         let shown = range.entries.into_iter().map(|entry| stored::shown(at.resource, entry));
         let mut events: Vec<WatchEvent> = shown.filter(|entry| filter.matches(entry)).map(WatchEvent::Added).collect();

@@ -156,6 +156,14 @@ pub struct RangeRequest {
     pub behind: Option<usize>,
 }
 
+impl RangeRequest {
+    /// All keys that start so, as of now.
+    #[must_use]
+    pub fn all(prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into(), start_after: None, at: None, limit: None, behind: None }
+    }
+}
+
 /// The answer to a [`RangeRequest`].
 #[derive(Clone, Debug)]
 pub struct Range {

@@ -50,7 +50,7 @@ impl Registry {
 
     /// Classes whose JSON holds `mark`: this runs for every new pod, and hardly any class is a default.
     async fn classes<K: Kind>(&self, classes: &Resource, mark: &str) -> Result<Vec<K>, ApiError> {
-        let request = RangeRequest { prefix: key::resource_prefix(classes), start_after: None, at: None, limit: None, behind: None };
+        let request = RangeRequest::all(key::resource_prefix(classes));
         let range = self.store.range(request).await?;
         range.entries.iter().filter(|entry| holds(&entry.value, mark)).map(|entry| decoded(entry)).collect()
     }

@@ -19,7 +19,7 @@ impl Registry {
         let Some(namespace) = namespace.filter(|_| is_limited) else { return Ok(Vec::new()) };
         let ranges = resource::by_name("", "limitranges").expect("limit ranges are served");
         let at = Collection { resource: ranges, namespace: Some(namespace.to_owned()) };
-        let request = RangeRequest { prefix: key::prefix(&at), start_after: None, at: None, limit: None };
+        let request = RangeRequest::all(key::prefix(&at));
         self.store.range(request).await?.entries.iter().map(|entry| decoded(entry)).collect()
     }
 

@@ -119,7 +119,7 @@ impl Registry {
         let name = new.metadata.name.as_deref().unwrap_or_default();
         let pods = resource::find("", "v1", "pods").expect("pods are served");
         let at = Collection { resource: pods, namespace: Some(name.to_owned()) };
-        let request = RangeRequest { prefix: key::prefix(&at), start_after: None, at: None, limit: None };
+        let request = RangeRequest::all(key::prefix(&at));
         let pods = self.store.range(request).await?.entries;
         Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
     }

@@ -93,7 +93,7 @@ impl Registry {
 
     async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Entry>>, ApiError> {
         let at = Collection { resource: quota_resource(), namespace: Some(namespace.to_owned()) };
-        let request = RangeRequest { prefix: key::prefix(&at), start_after: None, at: None, limit: None, behind: None };
+        let request = RangeRequest::all(key::prefix(&at));
         Ok(self.store.range(request).await?.entries)
     }
 

@@ -63,8 +63,7 @@ impl Registry {
     }
 
     async fn services(&self, target: &Target) -> Result<Vec<Arc<Entry>>, ApiError> {
-        let request =
-            RangeRequest { prefix: key::resource_prefix(target.resource), start_after: None, at: None, limit: None, behind: None };
+        let request = RangeRequest::all(key::resource_prefix(target.resource));
         Ok(self.store.range(request).await?.entries)
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn range(store: &dyn Store, request: RangeRequest) -> Result<Range, R
 }
 
 pub(crate) fn all(prefix: &str) -> RangeRequest {
-    RangeRequest { prefix: prefix.into(), start_after: None, at: None, limit: None, behind: None }
+    RangeRequest::all(prefix)
 }
 
 /// `name=value@revision` of each entry, by the last part of its key.
