@@ -31,7 +31,8 @@ use std::{
     time::Duration,
 };
 
-/// Names that `--controllers` knows. `node` and `scheduler` are started by others; their names are only read here.
+/// Names that `--controllers` knows. `node` and `scheduler` are started by others, and the API server does itself
+/// what `root-ca-cert-publisher` is for; these names are only read here.
 pub const CONTROLLERS: &[&str] = &[
     "deployment",
     "disruption",
@@ -43,6 +44,7 @@ pub const CONTROLLERS: &[&str] = &[
     "podgc",
     "replicaset",
     "resourcequota",
+    "root-ca-cert-publisher",
     "scheduler",
     "statefulset",
 ];
@@ -343,7 +345,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "deployment,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota,statefulset",
+                "deployment,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota,root-ca-cert-publisher,statefulset",
             ),
             ("-podgc", ""),
         ] {

@@ -102,8 +102,10 @@ async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: 
         &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &[], now: env.clock.now() },
         env.rng.as_ref(),
     )?;
-    let registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
-        .with_root_ca(&pki.ca_certificate);
+    let mut registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
+    if settings.controllers.contains("root-ca-cert-publisher") {
+        registry = registry.with_root_ca(&pki.ca_certificate);
+    }
     registry.bootstrap().await?;
     registry.bootstrap_policy().await?;
 

@@ -156,7 +156,7 @@ fn kubectl_shows_what_security_levels_and_limit_ranges_say() {
     let refused = berth.kubectl_fails(&["label", "namespace", "strict", "--overwrite", "pod-security.kubernetes.io/enforce=none"]);
     assert!(refused.contains("metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"none\""), "{refused}");
 
-    let range = "{apiVersion: v1, kind: LimitRange, metadata: {name: l}, spec: {limits: [{type: Container, max: {memory: 1Gi}}]}}";
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: l}\nspec: {limits: [{type: Container, max: {memory: 1Gi}}]}\n";
     let made = berth.kubectl_with(range, &["apply", "--filename=-"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     berth.kubectl(&["run", "small", "--image=i"]);
