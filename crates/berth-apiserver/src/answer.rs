@@ -17,6 +17,10 @@ use hyper::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
 
 pub(crate) type Answer = Response<ResponseBody>;
 
@@ -24,6 +28,19 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+
+/// Longer lists are made aside of other requests' work.
+const LONG_LIST_ITEMS: usize = 1000;
+/// The longest list as YAML or indented, in bytes of its objects.
+const READABLE_BYTES_MAX: usize = 16 << 20;
+
+/// Work that takes long: other requests go on on another thread meanwhile, where the runtime has one.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
+        _ => work(),
+    }
+}
 
 /// How a client wants its answer.
 #[derive(Clone, Copy, Debug)]
@@ -69,15 +86,36 @@ impl Wishes {
 
     /// A page of a list.
     pub(crate) fn list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
+        if self.accepted.form == Form::Object && self.is_plain() {
+            return Ok(self.plain_list(resource, list));
+        }
+        if list.items.len() <= LONG_LIST_ITEMS { self.made_list(resource, list) } else { aside(|| self.made_list(resource, list)) }
+    }
+
+    /// A list of which every item is looked at.
+    fn made_list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
         match self.accepted.form {
-            Form::Object if self.is_plain() => Ok(self.plain_list(resource, list)),
-            Form::Object => Ok(self.bytes(StatusCode::OK, whole_list(resource, &list))),
+            Form::Object => self.readable_list(resource, list),
             Form::Table => Ok(self.value(StatusCode::OK, &self.printer(resource).list(&list)?)),
             Form::MetadataList => Ok(self.value(StatusCode::OK, &PartialObjectMetadataList::of_list(&list)?)),
             Form::Metadata => Err(Refusal::NotAcceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
                 resource.kind
             ))),
+        }
+    }
+
+    /// A list as YAML or indented. Both need all of it as a tree, several times its size: long ones are refused as YAML and not indented.
+    fn readable_list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
+        let size: usize = list.items.iter().map(|entry| entry.value.len()).sum();
+        match self.accepted.syntax {
+            _ if size <= READABLE_BYTES_MAX => Ok(self.bytes(StatusCode::OK, whole_list(resource, &list))),
+            Syntax::Json => Ok(self.plain_list(resource, list)),
+            Syntax::Yaml => {
+                let message =
+                    format!("the list is too large for YAML: the limit is {READABLE_BYTES_MAX}; ask for JSON, or for pages by `limit`");
+                Err(ApiError::TooLarge { message }.into())
+            }
         }
     }
 
@@ -231,4 +269,38 @@ pub(crate) fn stream(body: ResponseBody) -> Answer {
 /// The fault of a server whose handler panicked.
 pub(crate) fn internal_error() -> Answer {
     status(&Status::from(&ApiError::Internal { message: "the request could not be served; the server's log has more".to_owned() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::LargeBody;
+    use berth_registry::resource;
+    use berth_store::{Entry, Header, Key, Revision};
+    use std::sync::Arc;
+
+    const LEAD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#;
+
+    fn list(items: usize) -> List {
+        let header = Header { metadata_at: u32::try_from(LEAD.len()).expect("short"), ..Header::default() };
+        let value = format!(r#"{LEAD}"name":"c"}},"data":{{"a":"{}"}}}}"#, "x".repeat(1 << 20)).into();
+        let key = Key::new("/registry/core/configmaps/a/c");
+        let entry = Arc::new(Entry { key, value, header, create_revision: Revision(1), mod_revision: Revision(1) });
+        List { items: vec![entry; items], revision: Revision(1), continue_token: String::new(), remaining: None }
+    }
+
+    fn ask(syntax: Syntax, items: usize) -> Result<Answer, Refusal> {
+        let accepted = Accepted { form: Form::Object, syntax };
+        let wishes = Wishes { accepted, include: IncludeObject::default(), gzip: false, pretty: true, now: Timestamp::UNIX_EPOCH };
+        wishes.list(resource::find("", "v1", "configmaps").expect("served"), list(items))
+    }
+
+    #[test]
+    fn lists_too_large_to_be_made_readable_are_refused_or_sent_as_they_are() {
+        let indented = ask(Syntax::Json, 1).expect("short").into_body();
+        assert!(matches!(indented, ResponseBody::Large(LargeBody::Bytes(bytes)) if bytes.starts_with(b"{\n")));
+        assert!(matches!(ask(Syntax::Json, 17).expect("sent").into_body(), ResponseBody::Large(LargeBody::List(_))));
+        assert!(ask(Syntax::Yaml, 1).is_ok());
+        assert!(matches!(ask(Syntax::Yaml, 17), Err(Refusal::Api(ApiError::TooLarge { .. }))));
+    }
 }

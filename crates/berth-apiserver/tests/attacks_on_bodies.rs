@@ -16,8 +16,8 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
-/// What is refused is refused before it costs anything.
-const AT_ONCE: Duration = Duration::from_secs(5);
+/// Far longer than an answer takes on a busy machine, far shorter than doing what is asked would.
+const AT_ONCE: Duration = Duration::from_secs(30);
 
 async fn send(server: &TestServer, method: Method, path: &str, content_type: &str, body: impl Into<bytes::Bytes>) -> Answer {
     let started = Instant::now();
@@ -163,17 +163,14 @@ async fn names_and_texts_longer_than_allowed_are_refused() {
         (with("labels", json!({"l": "v".repeat(64)})), 422),
         (with("labels", json!({format!("{}/l", "p".repeat(254)): "v"})), 422),
         (with("annotations", json!({"a": "v".repeat(262_144)})), 422),
-        (with("finalizers", json!((0..100_000).map(|at| format!("f{at}.example.com/x")).collect::<Vec<_>>())), 413),
+        (with("finalizers", json!((0..70_000).map(|at| format!("f{at}.example.com/x")).collect::<Vec<_>>())), 413),
         (with("ownerReferences", json!((0..12_000).map(owner).collect::<Vec<_>>())), 413),
         (json!({"metadata": {"name": "c"}, "data": {"a": "x".repeat((1 << 20) + 1)}}), 422),
         (json!({"metadata": {"name": "c"}, "binaryData": {"a": "AAAA".repeat(400_000)}}), 422),
     ] {
-        let answer = send(&server, Method::POST, &format!("{CONFIG_MAPS}?dryRun=All"), JSON, object.to_string()).await;
-        let answer = if answer.code == code || code != 413 {
-            answer
-        } else {
-            send(&server, Method::POST, CONFIG_MAPS, JSON, object.to_string()).await
-        };
+        // How large an object is counts when it is stored.
+        let dry_run = if code == 413 { "" } else { "?dryRun=All" };
+        let answer = send(&server, Method::POST, &format!("{CONFIG_MAPS}{dry_run}"), JSON, object.to_string()).await;
         assert_eq!(answer.code, code, "{} for {}", &answer.text()[..200.min(answer.body.len())], &object.to_string()[..60]);
     }
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "x".repeat((1 << 20) + 1)}});

@@ -303,6 +303,28 @@ async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
 }
 
 #[tokio::test]
+async fn a_watch_that_nobody_reads_is_given_up() {
+    let limits = Limits { watches_per_user: 1, stall_timeout: Duration::from_millis(200), ..Limits::default() };
+    let server = TestServer::start_limited(limits).await;
+    server.let_edit("editors").await;
+    let alice = server.certificate("alice", &["editors"]);
+    let (reader, writer) = split(connect(&server, Some(&alice), Protocol::Http2).await);
+    let mut attacker = Attacker { reader, writer };
+    let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
+    let path = format!("{CONFIG_MAPS}?watch=true");
+    attacker.send(&[greeting, get(1, &path)].concat()).await;
+    attacker.wait_for(HEADERS).await;
+    let mut admin = server.admin().await;
+    for number in 0..3 {
+        let object = json!({"metadata": {"name": number.to_string()}, "data": {"a": "x".repeat(300_000)}});
+        assert_eq!(admin.post(CONFIG_MAPS, &object).await.code, 201);
+    }
+    let again = async { while server.user("alice", &["editors"]).await.open(Method::GET, &path, &[], "").await.status() != 200 {} };
+    timeout(PATIENCE, again).await.expect("the watch is given up");
+    check_served(&server).await;
+}
+
+#[tokio::test]
 async fn what_is_no_http2_at_all_is_told_so_and_closed() {
     let server = TestServer::start().await;
     let mut attacker = Attacker::connect(&server, &[]).await;
