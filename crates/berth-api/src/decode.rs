@@ -1,6 +1,7 @@
 //! From bytes to objects: JSON with its duplicate keys, typed objects with their unknown fields, and where a wrong type stands.
 
 mod parse;
+mod time;
 mod typed;
 
 pub use parse::{DEPTH_MAX, ParseError, Parsed, parse_json};

@@ -1,7 +1,7 @@
 //! A JSON tree to a typed object. Our own deserializer over the tree, because it must do three things at once that serde's do singly or not:
 //! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
 
-use super::{Path, report};
+use super::{Path, report, time};
 use crate::Kind;
 use serde::{
     Deserializer,
@@ -108,7 +108,11 @@ impl<'de> Deserializer<'de> for Node<'_> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(mut self, name: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+        if let (Some(form), Value::String(text)) = (time::form_of(name), &self.value) {
+            let wrong = || DecodeError::invalid_value(Unexpected::Str(text), &"a time as in RFC 3339").at(self.path);
+            self.value = time::canonical(text, form).ok_or_else(wrong)?.into();
+        }
         visitor.visit_newtype_struct(self)
     }
 
