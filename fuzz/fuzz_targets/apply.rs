@@ -78,6 +78,17 @@ fn share_nothing(a: &Set, b: &Set) -> bool {
     !a.iter().any(|a| b.iter().any(|b| leads(a, b)))
 }
 
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let kept = members.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        Value::Array(items) => items.into_iter().filter(|item| !item.is_null()).map(without_nulls).collect(),
+        other => other,
+    }
+}
+
 fn sort_lists(value: &mut Value) {
     match value {
         Value::Array(items) => {
@@ -94,7 +105,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let kind = format!(".{}", resource.kind);
     let name = schemas(&resource.api_version()).keys().find(|name| name.ends_with(&kind)).expect("every kind has a schema");
     let root = schema(&resource.api_version()).root(name).expect("it was added");
-    let (first, second, other) = (object(u, resource)?, object(u, resource)?, object(u, resource)?);
+    // A null claims a field and sets nothing, as upstream.
+    let [first, second, other] = [object(u, resource)?, object(u, resource)?, object(u, resource)?].map(without_nulls);
 
     let mut world = World::new(root);
     if u.arbitrary()? {

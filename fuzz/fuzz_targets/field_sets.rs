@@ -3,6 +3,7 @@
 
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use berth_fieldsets::{Managers, PathElement, Set};
+use berth_fuzz::has_floats;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -20,19 +21,37 @@ fn laws(a: &Set, b: &Set) {
     assert_eq!(Set::from_value(&a.to_value()).as_ref(), Ok(a));
 }
 
+/// See [`has_floats`].
+fn is_exact(element: &PathElement) -> bool {
+    match element {
+        PathElement::Key(keys) => !keys.iter().any(|(_, value)| has_floats(&value.0)),
+        PathElement::Value(value) => !has_floats(&value.0),
+        PathElement::Field(_) | PathElement::Index(_) => true,
+    }
+}
+
+fn has_floats_in_keys(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            has_floats_in_keys(value) || PathElement::decode(key).is_ok_and(|element| element.is_some_and(|e| !is_exact(&e)))
+        }),
+        Value::Array(items) => items.iter().any(has_floats_in_keys),
+        _ => false,
+    }
+}
+
 // Lines: two sets, then a list of managers' entries, each as JSON; or elements of paths.
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    // serde_json reads some fractions one unit in the last place off. No field of the API that tells elements apart holds one.
-    if text.contains(['.', 'e', 'E']) && text.contains(|c: char| c.is_ascii_digit()) {
-        return;
-    }
     let mut sets = Vec::new();
     for line in text.lines() {
         if let Ok(Some(element)) = PathElement::decode(line) {
-            assert_eq!(PathElement::decode(&element.encode()), Ok(Some(element)));
+            assert!(!is_exact(&element) || PathElement::decode(&element.encode()) == Ok(Some(element.clone())), "{element:?}");
         }
         let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
+        if has_floats_in_keys(&value) {
+            continue;
+        }
         sets.extend(Set::from_value(&value));
         let Ok(entries) = serde_json::from_value::<Vec<ManagedFieldsEntry>>(value) else { continue };
         if let Ok(managers) = Managers::decode(&entries) {

@@ -1,12 +1,20 @@
 //! Licences, sources and duplicate versions of dependencies, by cargo-deny.
 
 use crate::run::{Outcome, command, exists, root, say};
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 /// Runs cargo-deny if the machine has it, else builds it once under `target/tools`.
 pub(crate) fn run() -> Outcome {
+    let program = program()?;
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        command(Command::new(&program).args(["--manifest-path", manifest]).args(CHECK))?;
+    }
+    Ok(())
+}
+
+fn program() -> Result<PathBuf, String> {
     if exists("cargo-deny") {
-        return command(Command::new("cargo-deny").args(CHECK));
+        return Ok("cargo-deny".into());
     }
     let tools = root().join("target/tools");
     let program = tools.join("bin/cargo-deny");
@@ -16,8 +24,8 @@ pub(crate) fn run() -> Outcome {
         let build = ["install", "cargo-deny", "--quiet", "--locked", "--debug", "--no-default-features", "--root"];
         command(Command::new("cargo").args(build).arg(&tools))?;
     }
-    command(Command::new(program).args(CHECK))
+    Ok(program)
 }
 
 // The advisory database is a git repository, which machines without the internet cannot fetch: advisories are checked by hand before a release.
-const CHECK: &[&str] = &["--all-features", "check", "bans", "licenses", "sources"];
+const CHECK: &[&str] = &["--all-features", "--config", "deny.toml", "check", "bans", "licenses", "sources"];

@@ -11,6 +11,7 @@ use std::{fs, path::Path, process::Command};
 pub(crate) fn run() -> Outcome {
     python_packages()?;
     npm_packages();
+    schemathesis()?;
     promtool();
     old_kubectl();
     program("cargo", &["fmt", "--all", "--check"])?;
@@ -25,6 +26,23 @@ pub(crate) fn run() -> Outcome {
     fuzz::short()
 }
 
+/// What asks a server all that its OpenAPI documents allow, from PyPI, in a virtual environment of its own.
+fn schemathesis() -> Outcome {
+    let folder = root().join("target/tools/schemathesis");
+    let wanted = "schemathesis==4.32.*";
+    if is_installed(&folder, wanted) {
+        return Ok(());
+    }
+    command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    pip_install(&folder, wanted)?;
+    mark_installed(&folder, wanted)
+}
+
+fn pip_install(environment: &Path, package: &str) -> Outcome {
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package];
+    command(Command::new(environment.join("bin/python")).args(pip))
+}
+
 /// The Kubernetes client of PyPI and, where its library exists for this machine, Helm 4, in a virtual environment of their own.
 fn python_packages() -> Outcome {
     let folder = root().join("target/tools/python");
@@ -33,13 +51,9 @@ fn python_packages() -> Outcome {
     if is_installed(&folder, &wanted) {
         return Ok(());
     }
-    let install = |package: &str| {
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", package];
-        command(Command::new(folder.join("bin/python")).args(pip))
-    };
     command(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    install(client)?;
-    if install(helm).is_err() {
+    pip_install(&folder, client)?;
+    if pip_install(&folder, helm).is_err() {
         say("Helm 4 cannot be had for this machine: its journey will say that it is skipped");
     }
     mark_installed(&folder, &wanted)

@@ -10,10 +10,12 @@ use hyper::{
     body::{Body, Frame, Incoming},
     header::{CONTENT_LENGTH, HeaderMap, HeaderValue},
 };
-use std::{io::Write as _, pin::Pin, sync::Arc};
+use std::{io::Write as _, pin::Pin, sync::Arc, time::Duration};
 
 /// The largest request body, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 20;
+/// How long a body is read on that nobody needs.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 /// A list is sent in pieces of about so many bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Longer answers are sent in pieces too.
@@ -139,18 +141,16 @@ fn too_large() -> Refusal {
 ///
 /// # Errors
 /// It is larger than [`REQUEST_BYTES_MAX`], or the client went away.
-pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming) -> Result<Vec<u8>, Refusal> {
+pub(crate) async fn read(headers: &HeaderMap, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| HeaderValue::to_str(length).ok()?.parse::<usize>().ok()).unwrap_or(0);
     if REQUEST_BYTES_MAX < announced {
-        drain(body).await;
         return Err(too_large());
     }
     let mut whole = BytesMut::new();
-    while let Some(frame) = next_frame(&mut body).await {
+    while let Some(frame) = next_frame(body).await {
         let frame = frame.map_err(|error| ApiError::BadRequest { message: format!("the body could not be read: {error}") })?;
         let Ok(data) = frame.into_data() else { continue };
         if REQUEST_BYTES_MAX < whole.len() + data.len() {
-            drain(body).await;
             return Err(too_large());
         }
         if whole.is_empty() {
@@ -166,10 +166,18 @@ async fn next_frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::E
     poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
 }
 
-/// Reads on for a while: a client that is still sending would not see the answer, only that the connection is cut.
-async fn drain(mut body: Incoming) {
+/// Reads on what is left after a refusal, within limits: a client that is still sending would not see the answer, only that the connection
+/// is cut.
+pub(crate) async fn discard(body: &mut Incoming) {
+    if !body.is_end_stream() {
+        // Whoever sends more slowly, or more, is cut off.
+        let _ = tokio::time::timeout(DISCARD_TIME_MAX, drain(body)).await;
+    }
+}
+
+async fn drain(body: &mut Incoming) {
     let mut left = REQUEST_BYTES_MAX;
-    while let Some(Ok(frame)) = next_frame(&mut body).await {
+    while let Some(Ok(frame)) = next_frame(body).await {
         left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
         if left == 0 {
             return;

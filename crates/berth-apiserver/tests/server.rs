@@ -77,6 +77,23 @@ async fn objects_are_written_read_and_deleted_over_both_protocols() {
 }
 
 #[tokio::test]
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let body = "x".repeat(1 << 20);
+    for (path, media_type, code) in [
+        (CONFIG_MAPS, "image/jpeg", 415),
+        ("/api/v1/namespaces/default/configmaps/c", "application/json", 405),
+        ("/api/v1/namespaces/default/ships", "application/json", 404),
+        ("/version", "application/json", 405),
+    ] {
+        // The next one goes over the same connection, which would be cut if the body were left unread.
+        let answer = client.send(Method::POST, path, &[("content-type", media_type)], body.clone()).await;
+        assert_eq!(answer.code.as_u16(), code, "{path} {}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn watches_yield_a_line_an_event_until_their_time_is_up() {
     let server = TestServer::start().await;
     let mut client = server.admin().await;

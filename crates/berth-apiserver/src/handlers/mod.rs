@@ -15,7 +15,7 @@ use crate::{
     answer::{self, Answer, Wishes},
     audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
-    body::{LargeBody, ResponseBody},
+    body::{self, LargeBody, ResponseBody},
     flow::{Flow, Level, Seat},
     health::{self, Readiness},
     limits::{Limits, Quota},
@@ -144,7 +144,7 @@ impl Exchange<'_> {
 /// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
 pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, request: Request<Incoming>, open: Open) -> Response<Sending> {
     let started = Instant::now();
-    let (head, body) = request.into_parts();
+    let (head, mut body) = request.into_parts();
     let route = path::parse(head.uri.path());
     let exchange = Exchange {
         shared,
@@ -160,7 +160,8 @@ pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, reques
     };
     let labels = labels(&exchange, &route);
     let _inflight = shared.metrics.begin(labels.verb);
-    let mut answer = bounded(&head, shared.limits.request_timeout, answer(&exchange, peer, &head, &route, body)).await;
+    let mut answer = bounded(&head, shared.limits.request_timeout, answer(&exchange, peer, &head, &route, &mut body)).await;
+    body::discard(&mut body).await;
     add_common_headers(&exchange, &mut answer);
     write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
@@ -239,7 +240,7 @@ fn audit_id(shared: &Shared, headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>, body: Incoming) -> Result<Answer, Refusal> {
+async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
     let shared = exchange.shared;
     identify(exchange, peer, head, route).await?;
     if let Route::Resource(at) = route {

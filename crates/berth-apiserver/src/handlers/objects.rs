@@ -33,7 +33,7 @@ const WATCH_SECONDS_MIN: u64 = 30 * 60;
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Answers a request for objects.
-pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: Incoming) -> Result<Answer, Refusal> {
+pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
     if let Some(review) = resource::find_review(&at.group, &at.version, &at.resource) {
         return reviews::answer(exchange, at, review, body).await;
     }
@@ -55,7 +55,7 @@ async fn collection(
     exchange: &Exchange<'_>,
     at: &ResourcePath<'_>,
     resource: &'static Resource,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if resource.scope == Scope::Cluster && at.namespace.is_some() {
         return Err(ApiError::UnknownResource.into());
@@ -77,7 +77,7 @@ async fn object(
     at: &ResourcePath<'_>,
     resource: &'static Resource,
     name: &str,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if (resource.scope == Scope::Namespaced) != at.namespace.is_some() {
         return Err(ApiError::UnknownResource.into());
@@ -163,7 +163,7 @@ fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFuture<'static
     })
 }
 
-async fn create(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Result<Answer, Refusal> {
+async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let body = read_object(exchange, body).await?;
     let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
@@ -172,7 +172,7 @@ async fn create(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Res
 }
 
 /// What is answered is a `Status`, which has no other form.
-async fn act(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+async fn act(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let mut wishes = exchange.wishes()?;
     wishes.accepted.form = Form::Object;
     let body = read_object(exchange, body).await?;
@@ -181,13 +181,13 @@ async fn act(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result
     Ok(with_warnings(answer, &written.warnings))
 }
 
-async fn update(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+async fn update(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let body = read_object(exchange, body).await?;
     let written = exchange.registry().update(target, body, &write_options(exchange)).await?;
     written_answer(exchange, target, &written)
 }
 
-async fn patch(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let patch_type = negotiate::patch_type(exchange.header(CONTENT_TYPE))?;
     let bytes = body::read(exchange.headers, body).await?;
     exchange.audit(|entry| entry.request_body(&bytes));
@@ -215,7 +215,7 @@ fn with_remarks(exchange: &Exchange<'_>, answer: Answer, written: &Written) -> A
     with_warnings(answer, &written.warnings)
 }
 
-async fn delete(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
     let resource = target.resource;
@@ -225,7 +225,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Res
     }
 }
 
-async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: Incoming) -> Result<Answer, Refusal> {
+async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
     let deleted = exchange.registry().delete_collection(at, &exchange.query.list_options()?, &options).await?;
@@ -247,12 +247,12 @@ fn default_field_manager(user_agent: &str) -> &str {
     if end == 0 { "unknown" } else { &program[..end] }
 }
 
-async fn read_object(exchange: &Exchange<'_>, body: Incoming) -> Result<Body, Refusal> {
+async fn read_object(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Body, Refusal> {
     Ok(Body::Json(read_json(exchange, body).await?))
 }
 
 /// The JSON of a body, whatever its syntax.
-pub(super) async fn read_json(exchange: &Exchange<'_>, body: Incoming) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn read_json(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
     let json = to_json(syntax, body::read(exchange.headers, body).await?)?;
     exchange.audit(|entry| entry.request_body(&json));
@@ -309,7 +309,7 @@ struct WirePreconditions {
 }
 
 /// The options of a delete: the body's if there is one, else the query's.
-async fn delete_options(exchange: &Exchange<'_>, body: Incoming) -> Result<DeleteOptions, Refusal> {
+async fn delete_options(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<DeleteOptions, Refusal> {
     let bytes = body::read(exchange.headers, body).await?;
     if bytes.trim_ascii().is_empty() {
         return Ok(exchange.query.delete_options()?);

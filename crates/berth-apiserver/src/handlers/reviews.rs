@@ -28,7 +28,7 @@ pub(super) async fn answer(
     exchange: &Exchange<'_>,
     at: &ResourcePath<'_>,
     resource: &'static Resource,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if (resource.scope == berth_api::Scope::Namespaced) != at.namespace.is_some() || at.name.is_some() {
         return Err(ApiError::UnknownResource.into());

@@ -32,7 +32,7 @@ const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
 /// Makes a token for the target's account.
-pub(super) async fn request(exchange: &Exchange<'_>, target: &Target, body: Incoming) -> Result<Answer, Refusal> {
+pub(super) async fn request(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let json = read_json(exchange, body).await?;
     let mut request: TokenRequest = serde_json::from_slice(&json).map_err(|error| ApiError::BadRequest {
         message: format!("TokenRequest in version \"v1\" cannot be handled as a TokenRequest: {error}"),
