@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// How long, for each target.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
+    /// All targets for some seconds each, always in the same way, as `cargo xtask test` does it.
+    #[arg(long, conflicts_with_all = ["target", "seconds"])]
+    short: bool,
 }
 
 /// Counters for edges and for what comparisons compare, as cargo-fuzz sets them.
@@ -53,6 +56,9 @@ enum Build {
 
 /// Fuzzes until the time is over or something is found.
 pub(crate) fn run(options: &Options) -> Outcome {
+    if options.short {
+        return short();
+    }
     let all = targets()?;
     let chosen: Vec<String> = match &options.target {
         None => all,
