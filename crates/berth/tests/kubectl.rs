@@ -170,3 +170,115 @@ fn writing_works_in_every_form() {
     berth.kubectl(&["delete", "deployment", "web", "--wait"]);
     berth.kubectl_fails(&["get", "deployment", "web"]);
 }
+
+#[test]
+fn what_simulated_pods_cannot_do_is_refused() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    berth.apply(&deployment("web", 1, "web:1"));
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    let pod = berth.kubectl(&["get", "pods", "-o", "name"]);
+    let pod = pod.trim();
+    for command in [
+        &["logs", pod][..],
+        &["logs", "deployment/web"],
+        &["exec", pod, "--", "ls"],
+        &["attach", pod],
+        &["port-forward", pod, ":80"],
+        &["debug", pod, "--image=busybox"],
+    ] {
+        let told = berth.kubectl_fails(command);
+        assert!(told.contains("the server could not find the requested resource"), "{command:?}: {told}");
+    }
+    assert!(berth.kubectl_fails(&["logs", "nobody"]).contains("pods \"nobody\" not found"));
+    assert!(berth.kubectl_fails(&["top", "pods"]).contains("Metrics API not available"));
+    assert!(berth.kubectl_fails(&["autoscale", "deployment/web", "--max=3"]).contains("horizontalpodautoscalers.autoscaling"));
+}
+
+#[test]
+fn every_kind_is_described_and_explained() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    for example in ["shop", "database"] {
+        let manifest = format!("{}/../../examples/{example}.yaml", env!("CARGO_MANIFEST_DIR"));
+        berth.kubectl(&["apply", "--filename", &manifest]);
+    }
+    berth.kubectl(&["rollout", "status", "statefulset/db"]);
+    for (kind, shown) in [
+        ("deployments", "MinReadySeconds:"),
+        ("replicasets", "Controlled By: Deployment/"),
+        ("statefulsets", "Volume Claims:"),
+        ("pods", "QoS Class:"),
+        ("services", "Session Affinity:"),
+        ("poddisruptionbudgets", "Allowed disruptions:"),
+        ("configmaps", "gift-cards: true"),
+        ("secrets", "password:"),
+        ("persistentvolumeclaims", "Used By: db-0"),
+        ("persistentvolumes", "Claim: default/data-db-0"),
+        ("storageclasses", "berth.dev/simulated"),
+        ("nodes", "Allocated resources:"),
+        ("namespaces", "Active"),
+        ("serviceaccounts", "Tokens:"),
+        ("leases", "Holder Identity:"),
+        ("clusterroles", "PolicyRule:"),
+        ("controllerrevisions", "Revision:"),
+        ("events", "Reason:"),
+    ] {
+        let scope = if kind == "clusterroles" { &[][..] } else { &["--all-namespaces"] };
+        let text = berth.kubectl(&[&["describe", kind], scope].concat());
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(shown), "{kind}: {text}");
+        assert!(berth.kubectl(&["explain", kind, "--recursive"]).contains("metadata\t<ObjectMeta>"), "{kind}");
+    }
+    let old_form = berth.kubectl(&["explain", "deployments", "--output=plaintext-openapiv2"]);
+    assert!(old_form.contains("metadata\t<Object>"), "{old_form}");
+}
+
+#[test]
+fn a_node_is_drained_under_a_budget() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    berth.apply(&deployment("web", 3, "web:1"));
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    let node = berth.kubectl(&["get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}"]);
+    berth.kubectl(&["create", "poddisruptionbudget", "web", "--selector=app=web", "--min-available=3"]);
+    berth.kubectl(&["wait", "--for=jsonpath={.status.expectedPods}=3", "poddisruptionbudget/web", "--timeout=60s"]);
+    let told = berth.kubectl_fails(&["drain", &node, "--timeout=1s"]);
+    assert!(told.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{told}");
+    berth.kubectl(&["patch", "poddisruptionbudget", "web", "--type=merge", "--patch", r#"{"spec":{"minAvailable":2}}"#]);
+    assert!(berth.kubectl(&["drain", &node, "--timeout=60s"]).ends_with(&format!("node/{node} drained\n")));
+    let on_it = format!("spec.nodeName={node}");
+    assert_eq!(berth.kubectl(&["get", "pods", "--field-selector", &on_it, "-o", "name"]), "");
+    assert!(berth.kubectl(&["get", "nodes"]).contains("Ready,SchedulingDisabled"));
+    berth.kubectl(&["uncordon", &node]);
+    berth.kubectl(&["taint", "node", &node, "team=a:NoSchedule"]);
+}
+
+#[test]
+fn an_object_is_edited_replaced_compared_and_waited_for() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    let web = deployment("web", 2, "web:1");
+    berth.apply(&web);
+    assert!(berth.kubectl(&["edit", "deployment", "web"]).contains("deployment.apps/web edited"));
+    assert_eq!(berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}"]), "web:edited");
+    let diff = berth.kubectl_with(&web, &["diff", "--filename", "-"]);
+    assert!(String::from_utf8_lossy(&diff.stdout).contains("\n-      - image: web:edited\n+      - image: web:1\n"));
+    assert_eq!(diff.status.code(), Some(1));
+    let uid = berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.metadata.uid}"]);
+    let replaced = berth.kubectl_with(&web, &["replace", "--force", "--filename", "-"]);
+    assert!(String::from_utf8_lossy(&replaced.stdout).contains("deployment.apps/web replaced"));
+    assert_ne!(berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.metadata.uid}"]), uid);
+    berth.kubectl(&["wait", "--for=condition=Available", "deployment/web", "--timeout=60s"]);
+    assert!(berth.kubectl(&["events", "--for", "deployment/web"]).contains("Scaled up replica set"));
+    berth.kubectl(&["delete", "deployment", "web", "--wait=false", "--cascade=foreground"]);
+    berth.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=60s"]);
+}

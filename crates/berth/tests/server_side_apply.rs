@@ -179,8 +179,8 @@ fn what_left_an_apply_set_is_pruned() {
         assert!(apply(&berth, &whole, &set).unwrap().contains("configmap/two serverside-applied"));
         let told = apply(&berth, &map("one"), &set).unwrap();
         assert!(told.contains("configmap/two pruned") && told.contains("deployment.apps/web pruned"), "{told}");
-        let kinds = r"jsonpath={.metadata.annotations.applyset\.kubernetes\.io/contains-group-kinds}";
-        assert_eq!(berth.kubectl(&["get", parent, "-o", kinds]), "ConfigMap");
+        let id = r"jsonpath={.metadata.labels.applyset\.kubernetes\.io/id}";
+        assert!(berth.kubectl(&["get", parent, "-o", id]).starts_with("applyset-"));
         berth.kubectl(&["delete", parent]);
         berth.kubectl(&["delete", "configmap", "one"]);
     }

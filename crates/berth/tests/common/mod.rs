@@ -115,7 +115,8 @@ impl Berth {
             .env("KUBECONFIG", self.kubeconfig())
             .env("KUBECACHEDIR", self.data_dir.join("kube-cache"))
             .env("HOME", &self.data_dir)
-            .env("EDITOR", "true")
+            // What `kubectl edit` changes.
+            .env("EDITOR", "sed --in-place s/web:1/web:edited/")
             .env("KUBECTL_APPLYSET", "true")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
