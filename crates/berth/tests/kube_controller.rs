@@ -412,7 +412,7 @@ async fn the_helpers_of_the_client_work() {
     nodes.uncordon("node-0").await.unwrap();
     let pod = pods.list(&ListParams::default()).await.unwrap().items.remove(0);
     let text = check_refused(pods.logs(&pod.name_any(), &LogParams::default()).await, 404, "NotFound");
-    assert!(text.contains("is simulated: it runs no container"), "{text}");
+    assert_eq!(text, "the server could not find the requested resource");
     pods.evict(&pod.name_any(), &EvictParams::default()).await.unwrap();
     in_time(await_condition(pods.clone(), &pod.name_any(), conditions::is_deleted(&pod.uid().unwrap()))).await.unwrap();
 
