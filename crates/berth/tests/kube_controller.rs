@@ -330,8 +330,10 @@ async fn a_reflector_goes_on_after_its_connection_broke() {
     let (line, client) = over_a_line(&berth).await;
     let (reader, writer) = reflector::store();
     let mut lists = 0;
-    let mut events =
-        watcher(Api::<ConfigMap>::default_namespaced(client), watcher::Config::default()).default_backoff().reflect(writer).boxed();
+    let mut events = watcher(Api::<ConfigMap>::default_namespaced(client), watcher::Config::default().labels("kind=site"))
+        .default_backoff()
+        .reflect(writer)
+        .boxed();
     for (number, name) in ["before", "while", "after"].into_iter().enumerate() {
         direct.create(&PostParams::default(), &config_map(name, &json!({}))).await.unwrap();
         let seen = async {
@@ -410,7 +412,8 @@ async fn the_helpers_of_the_client_work() {
     let nodes: Api<Node> = Api::all(client.clone());
     assert_eq!(nodes.cordon("node-0").await.unwrap().spec.unwrap().unschedulable, Some(true));
     nodes.uncordon("node-0").await.unwrap();
-    let pod = pods.list(&ListParams::default()).await.unwrap().items.remove(0);
+    let mut found = pods.list(&ListParams::default()).await.unwrap().items.into_iter();
+    let pod = found.find(|pod| pod.metadata.deletion_timestamp.is_none()).unwrap();
     let text = check_refused(pods.logs(&pod.name_any(), &LogParams::default()).await, 404, "NotFound");
     assert_eq!(text, "the server could not find the requested resource");
     pods.evict(&pod.name_any(), &EvictParams::default()).await.unwrap();
