@@ -13,7 +13,9 @@ view: get list watch: : configmaps endpoints persistentvolumeclaims persistentvo
 view: get list watch: : bindings events limitranges namespaces/status pods/log pods/status resourcequotas resourcequotas/status namespaces
 view: get list watch: apps: controllerrevisions statefulsets statefulsets/status statefulsets/scale
 view: get list watch: apps: deployments deployments/status deployments/scale replicasets replicasets/status replicasets/scale
+view: get list watch: autoscaling: horizontalpodautoscalers horizontalpodautoscalers/status
 view: get list watch: discovery.k8s.io: endpointslices
+view: get list watch: networking.k8s.io: ingresses ingresses/status networkpolicies
 view: get list watch: events.k8s.io: events
 view: get list watch: policy: poddisruptionbudgets poddisruptionbudgets/status
 edit: get list watch: : secrets
@@ -22,6 +24,8 @@ edit: create: : pods/eviction serviceaccounts/token
 edit: create delete deletecollection patch update: apps: statefulsets statefulsets/scale deployments deployments/scale
 edit: create delete deletecollection patch update: apps: replicasets replicasets/scale
 edit: create delete deletecollection get list patch update watch: coordination.k8s.io: leases
+edit: create delete deletecollection patch update: autoscaling: horizontalpodautoscalers
+edit: create delete deletecollection patch update: networking.k8s.io: ingresses networkpolicies
 edit: create delete deletecollection patch update: policy: poddisruptionbudgets
 ";
 
@@ -119,6 +123,9 @@ fn body(entry: &Entry, namespace: &str) -> Value {
         (_, "ClusterRole" | "Role") => json!({"rules": []}),
         (_, "StorageClass") => json!({"provisioner": "a.b/c"}),
         (_, "PriorityClass") => json!({"value": 1}),
+        (_, "HorizontalPodAutoscaler") => json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}}),
+        (_, "Ingress") => json!({"spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}}}),
+        (_, "IngressClass") => json!({"spec": {"controller": "a.b/c"}}),
         (_, "EndpointSlice") => json!({"addressType": "IPv4", "endpoints": []}),
         (_, "SelfSubjectAccessReview") => json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}),
         (_, "SelfSubjectRulesReview") => json!({"spec": {"namespace": namespace}}),

@@ -100,8 +100,10 @@ fn view_rules() -> Vec<PolicyRule> {
     vec![
         rule("", &core, READ),
         rule("apps", &apps, READ),
+        rule("autoscaling", &["horizontalpodautoscalers", "horizontalpodautoscalers/status"], READ),
         rule("discovery.k8s.io", &["endpointslices"], READ),
         rule("events.k8s.io", &["events"], READ),
+        rule("networking.k8s.io", &["ingresses", "ingresses/status", "networkpolicies"], READ),
         rule("policy", &["poddisruptionbudgets", "poddisruptionbudgets/status"], READ),
     ]
 }
@@ -115,7 +117,9 @@ fn edit_rules() -> Vec<PolicyRule> {
         rule("", &core, WRITE),
         rule("", &["pods/eviction", "serviceaccounts/token"], CREATE),
         rule("apps", &apps, WRITE),
+        rule("autoscaling", &["horizontalpodautoscalers"], WRITE),
         rule("coordination.k8s.io", &["leases"], ALL),
+        rule("networking.k8s.io", &["ingresses", "networkpolicies"], WRITE),
         rule("policy", &["poddisruptionbudgets"], WRITE),
     ]
 }

@@ -254,6 +254,8 @@ mod tests {
             [
                 "apps",
                 "events.k8s.io",
+                "autoscaling",
+                "networking.k8s.io",
                 "policy",
                 "rbac.authorization.k8s.io",
                 "storage.k8s.io",

@@ -194,7 +194,6 @@ fn what_simulated_pods_cannot_do_is_refused() {
     }
     assert!(berth.kubectl_fails(&["logs", "nobody"]).contains("pods \"nobody\" not found"));
     assert!(berth.kubectl_fails(&["top", "pods"]).contains("Metrics API not available"));
-    assert!(berth.kubectl_fails(&["autoscale", "deployment/web", "--max=3"]).contains("horizontalpodautoscalers.autoscaling"));
 }
 
 #[test]
@@ -281,4 +280,43 @@ fn an_object_is_edited_replaced_compared_and_waited_for() {
     assert!(berth.kubectl(&["events", "--for", "deployment/web"]).contains("Scaled up replica set"));
     berth.kubectl(&["delete", "deployment", "web", "--wait=false", "--cascade=foreground"]);
     berth.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=60s"]);
+}
+
+/// What charts bring along. Nobody acts on it, but it is kept, checked and shown.
+#[test]
+fn autoscalers_ingresses_and_policies_are_kept_and_shown() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    berth.apply(
+        "apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {maxReplicas: 4, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+---
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: nginx}
+spec: {controller: k8s.io/ingress-nginx}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: web}
+spec: {podSelector: {matchLabels: {app: web}}}
+",
+    );
+    berth.kubectl(&["create", "ingress", "web", "--class=nginx", "--rule=shop.example.com/=web:80,tls=cert"]);
+    let shown = berth.kubectl(&["get", "hpa,ingresses,ingressclasses,netpol"]);
+    let shown: Vec<String> = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "horizontalpodautoscaler.autoscaling/web Deployment/web cpu: <unknown>/80% 1 4 0 ",
+        "ingress.networking.k8s.io/web nginx shop.example.com 80, 443 ",
+        "ingressclass.networking.k8s.io/nginx k8s.io/ingress-nginx <none> ",
+        "networkpolicy.networking.k8s.io/web app=web ",
+    ] {
+        assert!(shown.iter().any(|shown| shown.starts_with(line)), "{line} in {shown:#?}");
+    }
+    let refused = berth.kubectl_fails(&["patch", "hpa", "web", "--type=merge", "--patch", r#"{"spec":{"minReplicas":5}}"#]);
+    assert!(refused.contains("spec.maxReplicas: Invalid value: 4: must be greater than or equal to `minReplicas`"), "{refused}");
 }

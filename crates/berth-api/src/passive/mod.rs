@@ -1,5 +1,6 @@
 //! Kinds that are stored and served, with upstream's types: the rules that clients rely on.
 
+mod autoscaling;
 mod budget;
 mod cluster;
 mod config;
@@ -9,6 +10,7 @@ mod network;
 mod node;
 mod rbac;
 mod reviews;
+mod routing;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,14 @@ use crate::{
     check::{check_create, check_update, created, decoded, merged},
 };
 use k8s_openapi::api::{
+    autoscaling::v2::HorizontalPodAutoscaler,
     coordination::v1::Lease,
     core::v1::{
         ConfigMap, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota, Secret, Service,
     },
     discovery::v1::EndpointSlice,
     events::v1::Event,
+    networking::v1::{Ingress, IngressClass, NetworkPolicy},
     policy::v1::PodDisruptionBudget,
     scheduling::v1::PriorityClass,
     storage::v1::StorageClass,
@@ -371,5 +373,97 @@ fn events_stand_in_the_namespace_of_their_object() {
     check_create::<Event>(
         &merged(new_form.clone(), &json!({"eventTime": null, "action": null, "type": "X"})),
         &["eventTime: Required value", "action: Required value", "type: Invalid value: \"\": has invalid value: X"],
+    );
+}
+
+#[test]
+fn what_directs_traffic_is_defaulted_and_validated() {
+    check_stored::<NetworkPolicy>(
+        &json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}}),
+        &json!({"spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "egress": [{"ports": [{"port": 53, "protocol": "TCP"}]}]}}),
+    );
+    let ingress = |spec: Value| named(&json!({"spec": spec}));
+    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+    check_create::<Ingress>(&ingress(json!({"defaultBackend": backend, "tls": [{"hosts": ["*.a.b"], "secretName": "s"}]})), &[]);
+    let path = json!({"pathType": "Prefix", "path": "/", "backend": backend});
+    check_create::<Ingress>(&ingress(json!({"rules": [{"host": "a.b", "http": {"paths": [path]}}]})), &[]);
+    check_create::<Ingress>(&ingress(json!({})), &["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"]);
+    let broken = json!([{"pathType": "X", "path": "a", "backend": {}}, {"backend": {"service": {"name": "web"}}, "path": "/"}]);
+    check_create::<Ingress>(
+        &ingress(json!({"rules": [{"host": "10.0.0.1", "http": {"paths": broken}}, {"http": {"paths": []}}]})),
+        &[
+            "spec.rules[0].host: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address",
+            "spec.rules[0].http.paths[0].pathType: Unsupported value: \"X\": supported values: \"Exact\", \"ImplementationSpecific\", \"Prefix\"",
+            "spec.rules[0].http.paths[0].path: Invalid value: \"a\": must be an absolute path",
+            "spec.rules[0].http.paths[0].backend: Required value: resource or service backend is required",
+            "spec.rules[0].http.paths[1].pathType: Required value: pathType must be specified",
+            "spec.rules[0].http.paths[1].backend.service: Required value: port name or number is required",
+            "spec.rules[1].http.paths: Required value",
+        ],
+    );
+    let class = |controller: &str| named(&json!({"spec": {"controller": controller}}));
+    check_create::<IngressClass>(&class("a.b/c"), &[]);
+    check_create::<IngressClass>(&class(""), &["spec.controller: Required value"]);
+    check_update::<IngressClass>(&class("a.b/c"), &class("a.b/d"), &["spec.controller: Invalid value: \"a.b/d\": field is immutable"]);
+    let block = json!({"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/16", "10.0.0.0/8", "x"]});
+    check_create::<NetworkPolicy>(
+        &named(&json!({"spec": {"policyTypes": ["X"], "ingress": [{
+            "from": [{"ipBlock": block}, {}, {"ipBlock": {"cidr": "y"}, "podSelector": {}}],
+            "ports": [{"port": 5, "endPort": 3}, {"port": "web", "endPort": 3}, {"endPort": 3}],
+        }]}})),
+        &[
+            "spec.ingress[0].ports[0].endPort: Invalid value: 3: must be greater than or equal to `port`",
+            "spec.ingress[0].ports[1].endPort: Invalid value: 3: may not be specified when `port` is non-numeric",
+            "spec.ingress[0].ports[2].endPort: Invalid value: 3: may not be specified when `port` is not specified",
+            "spec.ingress[0].from[0].ipBlock.except[1]: Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr` \"10.0.0.0/8\"",
+            "spec.ingress[0].from[0].ipBlock.except[2]: Invalid value: \"10.0.0.0/8\": must be a strict subset of `cidr` \"10.0.0.0/8\"",
+            "spec.ingress[0].from[0].ipBlock.except[3]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+            "spec.ingress[0].from[1]: Required value: must specify a peer",
+            "spec.ingress[0].from[2]: Forbidden: may not specify both ipBlock and another peer",
+            "spec.policyTypes[0]: Unsupported value: \"X\": supported values: \"Egress\", \"Ingress\"",
+        ],
+    );
+}
+
+#[test]
+fn autoscalers_are_defaulted_and_validated() {
+    let autoscaler = |spec: Value| {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        named(&json!({"spec": merged(json!({"maxReplicas": 3, "scaleTargetRef": target}), &spec)}))
+    };
+    check_stored::<HorizontalPodAutoscaler>(
+        &autoscaler(json!({"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}})),
+        &json!({"spec": {
+            "minReplicas": 1,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}],
+            "behavior": {
+                "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
+                    {"type": "Percent", "value": 100, "periodSeconds": 15}, {"type": "Pods", "value": 4, "periodSeconds": 15}]},
+                "scaleDown": {"stabilizationWindowSeconds": 60, "selectPolicy": "Max", "policies": [
+                    {"type": "Percent", "value": 100, "periodSeconds": 15}]},
+            },
+        }, "status": {"desiredReplicas": 0}}),
+    );
+    let rules =
+        json!({"selectPolicy": "X", "stabilizationWindowSeconds": 3601, "policies": [{"type": "Pods", "value": 0, "periodSeconds": 1801}]});
+    let metrics = json!([{"type": "Resource"}, {"type": "Pods", "resource": {"name": "cpu", "target": {"type": "X"}}}, {}]);
+    check_create::<HorizontalPodAutoscaler>(
+        &autoscaler(
+            json!({"minReplicas": 0, "maxReplicas": -1, "scaleTargetRef": {"kind": ""}, "metrics": metrics, "behavior": {"scaleUp": rules}}),
+        ),
+        &[
+            "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
+            "spec.maxReplicas: Invalid value: -1: must be greater than 0",
+            "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
+            "spec.scaleTargetRef.kind: Required value",
+            "spec.metrics[0].resource: Required value: must populate information for the given metric source",
+            "spec.metrics[1].pods: Required value: must populate information for the given metric source",
+            "spec.metrics[1].resource: Forbidden: must populate the given metric source only",
+            "spec.metrics[2].type: Required value: must specify a metric source type",
+            "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: 3601: must be less than or equal to 3600",
+            "spec.behavior.scaleUp.selectPolicy: Unsupported value: \"X\": supported values: \"Disabled\", \"Max\", \"Min\"",
+            "spec.behavior.scaleUp.policies[0].value: Invalid value: 0: must be greater than zero",
+            "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 1801: must be less than or equal to 1800",
+        ],
     );
 }

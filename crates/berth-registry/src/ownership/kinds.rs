@@ -75,8 +75,12 @@ fn always_there(kind: &str) -> Value {
         "StatefulSet" => json!({"spec": {"selector": null, "template": template, "updateStrategy": {}}}),
         "Pod" => json!({"spec": {"containers": null}}),
         "PersistentVolumeClaim" => json!({"spec": {"resources": {}}}),
-        "Service" => json!({"status": {"loadBalancer": {}}}),
+        "Ingress" | "Service" => json!({"status": {"loadBalancer": {}}}),
         "Node" => json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {}}, "nodeInfo": {}}}),
+        "HorizontalPodAutoscaler" => {
+            json!({"spec": {"maxReplicas": 0, "scaleTargetRef": {}}, "status": {"currentMetrics": null, "desiredReplicas": 0}})
+        }
+        "NetworkPolicy" => json!({"spec": {"podSelector": {}}}),
         "LimitRange" => json!({"spec": {"limits": null}}),
         "EndpointSlice" => json!({"endpoints": null, "ports": null}),
         _ => json!({}),

@@ -4,11 +4,13 @@
 //! and cells are its [`Printed`]. Where only metadata is asked for, see [`PartialObjectMetadata`].
 
 pub mod age;
+mod autoscaling;
 mod cluster;
 mod network;
 mod partial;
 mod pod;
 mod rbac;
+mod routing;
 mod storage;
 mod text;
 mod workloads;

@@ -201,6 +201,38 @@ fn network() {
 }
 
 #[test]
+fn what_directs_traffic() {
+    let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+    let rules = json!([{"host": "a.b"}, {"host": "c.d"}, {}]);
+    check(
+        "networking.k8s.io",
+        "ingresses",
+        json!({"spec": {"ingressClassName": "x", "rules": rules, "tls": [{}]}, "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}, {"hostname": "h"}]}}}),
+        json!(["n", "x", "a.b,c.d", "10.0.0.1,h", "80, 443", "5m"]),
+    );
+    check("networking.k8s.io", "ingresses", json!({"spec": {"defaultBackend": backend}}), json!(["n", "<none>", "*", "", "80", "5m"]));
+    let parameters = json!({"apiGroup": "a.b", "kind": "K", "name": "p"});
+    let class = json!({"spec": {"controller": "a.b/c", "parameters": parameters}});
+    check("networking.k8s.io", "ingressclasses", class, json!(["n", "a.b/c", "K.a.b/p", "5m"]));
+    check("networking.k8s.io", "ingressclasses", json!({"spec": {"controller": "a.b/c"}}), json!(["n", "a.b/c", "<none>", "5m"]));
+    let pods = json!({"spec": {"podSelector": {"matchLabels": {"a": "b"}}}});
+    check("networking.k8s.io", "networkpolicies", pods, json!(["n", "a=b", "5m"]));
+    check("networking.k8s.io", "networkpolicies", json!({"spec": {}}), json!(["n", "<none>", "5m"]));
+}
+
+#[test]
+fn autoscalers() {
+    let spec =
+        |metrics: Value| json!({"spec": {"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": metrics}});
+    check("autoscaling", "horizontalpodautoscalers", spec(json!(null)), json!(["n", "Deployment/d", "<none>", "<unset>", "5", 0, "5m"]));
+    let target = json!({"type": "AverageValue", "averageValue": "5"});
+    let pods = json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": target}});
+    let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
+    let shown = json!(["n", "Deployment/d", "<unknown>/5 (avg),cpu: <unknown>/80%", "<unset>", "5", 0, "5m"]);
+    check("autoscaling", "horizontalpodautoscalers", spec(json!([pods, cpu])), shown);
+}
+
+#[test]
 fn small_kinds() {
     check("", "configmaps", json!({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}}), json!(["n", 3, "5m"]));
     check("", "secrets", json!({"type": "Opaque", "data": {"a": ""}}), json!(["n", "Opaque", 1, "5m"]));

@@ -140,6 +140,13 @@ fn a_status_patch_loses_nothing_of_any_kind() {
             "poddisruptionbudgets.policy",
             json!({"metadata": {"name": "x"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}),
         ),
+        (
+            "horizontalpodautoscalers.autoscaling",
+            json!({"metadata": {"name": "x"}, "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}),
+        ),
+        ("ingresses.networking.k8s.io", {
+            json!({"metadata": {"name": "x"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
+        }),
     ];
     let with_status = resource::all().iter().filter(|resource| resource.subresources.contains(&berth_registry::Subresource::Status));
     assert_eq!(with_status.count(), specs.len(), "every kind with a status is tried");

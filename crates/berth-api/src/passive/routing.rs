@@ -1,0 +1,323 @@
+//! Ingress, IngressClass and NetworkPolicy. No traffic flows: they are kept for those who wrote them.
+
+use super::IMMUTABLE;
+use crate::{
+    FeatureGates, FieldError, Kind, Path,
+    faults::Faults,
+    label_selector::validate_label_selector,
+    names::{check_dns_1035_label, check_dns_label, check_dns_subdomain, check_path_segment},
+    object::GenerationRule,
+    unset::{default_to, list, list_mut, text},
+};
+use k8s_openapi::{
+    api::networking::v1::{
+        HTTPIngressPath, IPBlock, Ingress, IngressBackend, IngressClass, IngressClassParametersReference, IngressRule, IngressSpec,
+        IngressStatus, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use serde_json::json;
+use std::net::IpAddr;
+
+const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+const POLICY_TYPES: &[&str] = &["Egress", "Ingress"];
+const PORT_MAX: i32 = 65535;
+
+impl Kind for Ingress {
+    const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
+    const HAS_STATUS: bool = true;
+
+    fn set_defaults(&mut self) {
+        self.spec.get_or_insert_default();
+        self.status.get_or_insert_default().load_balancer.get_or_insert_default();
+    }
+
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        self.status = Some(IngressStatus { load_balancer: Some(Default::default()) });
+    }
+
+    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        validate_ingress(self.spec.as_ref().unwrap_or(&IngressSpec::default()), &mut faults);
+        faults.into_vec()
+    }
+
+    fn spec_differs(&self, old: &Self) -> bool {
+        self.spec != old.spec
+    }
+}
+
+fn validate_ingress(spec: &IngressSpec, faults: &mut Faults) {
+    let path = Path::new("spec");
+    if list(&spec.rules).is_empty() && spec.default_backend.is_none() {
+        faults.invalid(&path, json!(spec), "either `defaultBackend` or `rules` must be specified");
+    }
+    for (index, rule) in list(&spec.rules).iter().enumerate() {
+        validate_rule(rule, &path.child("rules").index(index), faults);
+    }
+    if let Some(backend) = &spec.default_backend {
+        validate_backend(backend, &path.child("defaultBackend"), faults);
+    }
+    for (index, tls) in list(&spec.tls).iter().enumerate() {
+        let path = path.child("tls").index(index);
+        for (index, host) in list(&tls.hosts).iter().enumerate() {
+            validate_host(host, &path.child("hosts").index(index), faults);
+        }
+        faults.optional_form(&path.child("secretName"), &tls.secret_name, check_dns_subdomain);
+    }
+    faults.optional_form(&path.child("ingressClassName"), &spec.ingress_class_name, check_dns_subdomain);
+}
+
+fn validate_rule(rule: &IngressRule, path: &Path, faults: &mut Faults) {
+    if !text(&rule.host).is_empty() {
+        validate_host(text(&rule.host), &path.child("host"), faults);
+    }
+    let Some(http) = &rule.http else { return };
+    let path = path.child("http").child("paths");
+    if http.paths.is_empty() {
+        faults.required(&path, "");
+    }
+    for (index, http) in http.paths.iter().enumerate() {
+        validate_path(http, &path.index(index), faults);
+    }
+}
+
+/// A name, or one whose first label is `*`.
+fn validate_host(host: &str, path: &Path, faults: &mut Faults) {
+    if host.parse::<IpAddr>().is_ok() {
+        faults.invalid(path, host, "must be a DNS name, not an IP address");
+        return;
+    }
+    faults.form(path, host, |host| check_dns_subdomain(host.strip_prefix("*.").unwrap_or(host)));
+}
+
+fn validate_path(http: &HTTPIngressPath, path: &Path, faults: &mut Faults) {
+    match http.path_type.as_str() {
+        "" => faults.required(&path.child("pathType"), "pathType must be specified"),
+        other => faults.one_of(&path.child("pathType"), other, PATH_TYPES),
+    }
+    let written = text(&http.path);
+    let may_be_missing = http.path_type == "ImplementationSpecific";
+    let is_missing = may_be_missing && written.is_empty();
+    if !is_missing && !written.starts_with('/') {
+        faults.invalid(&path.child("path"), written, "must be an absolute path");
+    }
+    validate_backend(&http.backend, &path.child("backend"), faults);
+}
+
+fn validate_backend(backend: &IngressBackend, path: &Path, faults: &mut Faults) {
+    match (&backend.resource, &backend.service) {
+        (Some(_), Some(_)) => faults.invalid(path, "", "cannot set both resource and service backends"),
+        (None, None) => faults.required(path, "resource or service backend is required"),
+        (Some(resource), None) => {
+            let path = path.child("resource");
+            faults.set_form(&path.child("kind"), &resource.kind, check_path_segment);
+            faults.set_form(&path.child("name"), &resource.name, check_path_segment);
+        }
+        (None, Some(service)) => {
+            let path = path.child("service");
+            faults.set_form(&path.child("name"), &service.name, check_dns_1035_label);
+            let port = service.port.clone().unwrap_or_default();
+            match (text(&port.name), port.number.unwrap_or(0)) {
+                ("", 0) => faults.required(&path, "port name or number is required"),
+                ("", number) => faults.port(&path.child("port").child("number"), number),
+                (name, 0) => faults.form(&path.child("port").child("name"), name, check_dns_label),
+                _ => faults.invalid(&path, "", "cannot set both port name & port number"),
+            }
+        }
+    }
+}
+
+impl Kind for IngressClass {
+    const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
+
+    fn set_defaults(&mut self) {
+        if let Some(parameters) = self.spec.get_or_insert_default().parameters.as_mut() {
+            default_to(&mut parameters.scope, "Cluster");
+        }
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let path = Path::new("spec");
+        let spec = self.spec.clone().unwrap_or_default();
+        faults.set(&path.child("controller"), text(&spec.controller));
+        if let Some(parameters) = &spec.parameters {
+            validate_parameters(parameters, &path.child("parameters"), &mut faults);
+        }
+        faults.into_vec()
+    }
+
+    fn validate_update(&self, old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let controller = |class: &Self| class.spec.as_ref().and_then(|spec| spec.controller.clone()).unwrap_or_default();
+        if controller(self) != controller(old) {
+            faults.invalid(&Path::new("spec").child("controller"), controller(self), IMMUTABLE);
+        }
+        faults.add(Kind::validate(self, gates));
+        faults.into_vec()
+    }
+
+    fn spec_differs(&self, old: &Self) -> bool {
+        self.spec != old.spec
+    }
+}
+
+fn validate_parameters(parameters: &IngressClassParametersReference, path: &Path, faults: &mut Faults) {
+    faults.optional_form(&path.child("apiGroup"), &parameters.api_group, check_dns_subdomain);
+    faults.set_form(&path.child("kind"), &parameters.kind, check_path_segment);
+    faults.set_form(&path.child("name"), &parameters.name, check_path_segment);
+    faults.one_of(&path.child("scope"), text(&parameters.scope), &["Cluster", "Namespace"]);
+    let namespace = text(&parameters.namespace);
+    match text(&parameters.scope) {
+        "Namespace" => faults.set_form(&path.child("namespace"), namespace, check_dns_label),
+        "Cluster" if !namespace.is_empty() => {
+            faults.forbidden(&path.child("namespace"), "parameters.scope is set to 'Cluster' which does not allow a namespace");
+        }
+        _ => (),
+    }
+}
+
+impl Kind for NetworkPolicy {
+    const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
+
+    fn set_defaults(&mut self) {
+        let spec = self.spec.get_or_insert_default();
+        spec.pod_selector.get_or_insert_default();
+        for port in list_mut(&mut spec.ingress).iter_mut().flat_map(|rule| list_mut(&mut rule.ports)) {
+            default_to(&mut port.protocol, "TCP");
+        }
+        for port in list_mut(&mut spec.egress).iter_mut().flat_map(|rule| list_mut(&mut rule.ports)) {
+            default_to(&mut port.protocol, "TCP");
+        }
+        if list(&spec.policy_types).is_empty() {
+            let egress = (!list(&spec.egress).is_empty()).then_some("Egress");
+            spec.policy_types = Some(std::iter::once("Ingress").chain(egress).map(str::to_owned).collect());
+        }
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        validate_policy(self.spec.as_ref().unwrap_or(&NetworkPolicySpec::default()), &mut faults);
+        faults.into_vec()
+    }
+
+    fn spec_differs(&self, old: &Self) -> bool {
+        self.spec != old.spec
+    }
+}
+
+fn validate_policy(spec: &NetworkPolicySpec, faults: &mut Faults) {
+    let path = Path::new("spec");
+    faults.add(spec.pod_selector.iter().flat_map(|selector| validate_label_selector(selector, &path.child("podSelector"))));
+    for (index, rule) in list(&spec.ingress).iter().enumerate() {
+        validate_traffic(list(&rule.ports), (list(&rule.from), "from"), &path.child("ingress").index(index), faults);
+    }
+    for (index, rule) in list(&spec.egress).iter().enumerate() {
+        validate_traffic(list(&rule.ports), (list(&rule.to), "to"), &path.child("egress").index(index), faults);
+    }
+    let types = list(&spec.policy_types);
+    if types.len() > POLICY_TYPES.len() {
+        faults.invalid(&path.child("policyTypes"), json!(types), "may not specify more than two policyTypes");
+        return;
+    }
+    for (index, policy_type) in types.iter().enumerate() {
+        faults.one_of(&path.child("policyTypes").index(index), policy_type, POLICY_TYPES);
+    }
+}
+
+fn validate_traffic(ports: &[NetworkPolicyPort], (peers, field): (&[NetworkPolicyPeer], &str), path: &Path, faults: &mut Faults) {
+    for (index, port) in ports.iter().enumerate() {
+        validate_port(port, &path.child("ports").index(index), faults);
+    }
+    for (index, peer) in peers.iter().enumerate() {
+        validate_peer(peer, &path.child(field).index(index), faults);
+    }
+}
+
+fn validate_port(port: &NetworkPolicyPort, path: &Path, faults: &mut Faults) {
+    faults.optional_one_of(&path.child("protocol"), &port.protocol, PROTOCOLS);
+    match (&port.port, port.end_port) {
+        (Some(IntOrString::Int(first)), last) => {
+            faults.port(&path.child("port"), *first);
+            if let Some(last) = last.filter(|last| last < first) {
+                faults.invalid(&path.child("endPort"), last, "must be greater than or equal to `port`");
+            } else if let Some(last) = last.filter(|last| *last > PORT_MAX) {
+                faults.port(&path.child("endPort"), last);
+            }
+        }
+        (Some(IntOrString::String(name)), last) => {
+            faults.form(&path.child("port"), name, check_dns_label);
+            if let Some(last) = last {
+                faults.invalid(&path.child("endPort"), last, "may not be specified when `port` is non-numeric");
+            }
+        }
+        (None, Some(last)) => faults.invalid(&path.child("endPort"), last, "may not be specified when `port` is not specified"),
+        (None, None) => (),
+    }
+}
+
+fn validate_peer(peer: &NetworkPolicyPeer, path: &Path, faults: &mut Faults) {
+    let selectors = [("podSelector", &peer.pod_selector), ("namespaceSelector", &peer.namespace_selector)];
+    let is_selector_set = selectors.iter().any(|(_, selector)| selector.is_some());
+    for (field, selector) in selectors {
+        faults.add(selector.iter().flat_map(|selector| validate_label_selector(selector, &path.child(field))));
+    }
+    match &peer.ip_block {
+        Some(_) if is_selector_set => faults.forbidden(path, "may not specify both ipBlock and another peer"),
+        Some(block) => validate_block(block, &path.child("ipBlock"), faults),
+        None if !is_selector_set => faults.required(path, "must specify a peer"),
+        None => (),
+    }
+}
+
+fn validate_block(block: &IPBlock, path: &Path, faults: &mut Faults) {
+    const FORM: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    if !faults.set(&path.child("cidr"), &block.cidr) {
+        return;
+    }
+    let Some(whole) = Block::parse(&block.cidr) else { return faults.invalid(&path.child("cidr"), block.cidr.as_str(), FORM) };
+    for (index, except) in list(&block.except).iter().enumerate() {
+        let path = path.child("except").index(index);
+        match Block::parse(except) {
+            None => faults.invalid(&path, except.as_str(), FORM),
+            Some(part) if !whole.strictly_holds(&part) => {
+                faults.invalid(&path, except.as_str(), format!("must be a strict subset of `cidr` {:?}", block.cidr));
+            }
+            Some(_) => (),
+        }
+    }
+}
+
+/// A range of addresses: its bits, how many of them count, how many there are.
+struct Block {
+    bits: u128,
+    prefix: u32,
+    width: u32,
+}
+
+impl Block {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = text.split_once('/')?;
+        let (bits, width) = match address.parse().ok()? {
+            IpAddr::V4(address) => (u128::from(address.to_bits()), u32::BITS),
+            IpAddr::V6(address) => (address.to_bits(), u128::BITS),
+        };
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= width)?;
+        Some(Self { bits, prefix, width })
+    }
+
+    fn strictly_holds(&self, part: &Self) -> bool {
+        let network = |block: &Self| block.bits.checked_shr(self.width - self.prefix).unwrap_or(0);
+        self.width == part.width && part.prefix > self.prefix && network(self) == network(part)
+    }
+}
