@@ -11,6 +11,8 @@ import * as k8s from '@kubernetes/client-node';
 
 const NAMESPACE = 'javascript-journey';
 const PATIENCE_MS = 60_000;
+// Namespaces have config maps of their own.
+const OURS = 'journey=informer';
 
 const config = new k8s.KubeConfig();
 config.loadFromFile(process.argv[2]);
@@ -181,8 +183,8 @@ async function line() {
 async function informer() {
     const { through, cut, close } = await line();
     let lists = 0;
-    const list = () => ((lists += 1), through.makeApiClient(k8s.CoreV1Api).listNamespacedConfigMap({ namespace }));
-    const informed = k8s.makeInformer(through, `/api/v1/namespaces/${namespace}/configmaps`, list);
+    const list = () => ((lists += 1), through.makeApiClient(k8s.CoreV1Api).listNamespacedConfigMap({ namespace, labelSelector: OURS }));
+    const informed = k8s.makeInformer(through, `/api/v1/namespaces/${namespace}/configmaps`, list, OURS);
     const seen = [];
     for (const verb of ['add', 'update', 'delete']) {
         informed.on(verb, ({ metadata, data }) => seen.push(`${verb} ${metadata.name} ${data?.n ?? ''}`.trim()));
@@ -190,14 +192,15 @@ async function informer() {
     // Stopping it is told as an error too.
     let wanted = true;
     informed.on('error', () => wanted && informed.start());
-    const put = (name, n) => core.createNamespacedConfigMap({ namespace, body: { metadata: { name }, data: { n } } });
+    const map = (name, n) => ({ metadata: { name, labels: { journey: 'informer' } }, data: { n } });
+    const put = (name, n) => core.createNamespacedConfigMap({ namespace, body: map(name, n) });
     await put('before', '0');
     await informed.start();
     await until(() => seen.length === 1, 'the list');
     await put('while', '1');
     await until(() => seen.length === 2, 'a new object');
     cut();
-    await core.replaceNamespacedConfigMap({ name: 'while', namespace, body: { metadata: { name: 'while' }, data: { n: '2' } } });
+    await core.replaceNamespacedConfigMap({ name: 'while', namespace, body: map('while', '2') });
     await core.deleteNamespacedConfigMap({ name: 'before', namespace });
     await put('after', '3');
     await until(() => seen.length === 5, `what happened while the line was broken: ${seen}`);
@@ -211,7 +214,7 @@ async function informer() {
 }
 
 async function bookmarksAndStreamedLists() {
-    const query = { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: true };
+    const query = { labelSelector: OURS, sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: true };
     const names = [];
     const bookmark = await watchUntil(config, `/api/v1/namespaces/${namespace}/configmaps`, query, (object, type) => {
         if (type === 'ADDED') names.push(object.metadata.name);
