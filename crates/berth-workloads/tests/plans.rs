@@ -212,6 +212,27 @@ fn a_rollout_without_progress_times_out_and_is_looked_at_in_time() {
     assert_eq!(condition(&world, "Progressing").1, "NewReplicaSetAvailable");
 }
 
+/// Whoever waits for an undo must not be told of the rollout that was undone.
+#[test]
+fn an_undo_begins_anew_after_a_missed_deadline() {
+    // Going back makes no pod ready and lets none go at once, which would be progress.
+    let mut world = World::new(rolling(2, 2, 0));
+    run(&mut world);
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    act(&mut world);
+    world.settle_sets();
+    act(&mut world);
+    world.now = world.plan_deployment().look_again.expect("a deadline to watch");
+    act(&mut world);
+    assert_eq!(condition(&world, "Progressing").1, "ProgressDeadlineExceeded");
+    world.edit(&json!({"spec": {"template": template(1)}}));
+    let generation = world.deployment_view().meta.generation;
+    while world.deployment_view().status.observed_generation != generation {
+        assert_ne!(act(&mut world), 0);
+    }
+    assert_eq!(condition(&world, "Progressing").0, "True");
+}
+
 #[test]
 fn a_name_that_is_taken_leads_to_another() {
     let mut world = World::new(rolling(1, 1, 0));

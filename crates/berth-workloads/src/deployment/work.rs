@@ -254,14 +254,16 @@ impl<'o, 'a> Work<'o, 'a> {
         conditions
     }
 
-    /// The new set, where the status does not say that its rollout has begun: there is none that says anything, or the last one said was complete
-    /// and the Deployment does not have the new one's revision yet. Upstream leaves the second as it is: where no pod can be made, neither a rollout
-    /// whose status was not written after its set was, nor one back to an older set, ever misses a deadline.
+    /// The new set, where the status does not say that its rollout has begun: there is none that says anything, or what it says is the end of another
+    /// and the Deployment does not have the new one's revision yet. Upstream leaves the second as it is. Where no pod can be made, neither a rollout
+    /// whose status was not written after its set was, nor one back to an older set, then ever misses a deadline; and who waits for an undo after a
+    /// missed deadline may be told of that one.
     fn begun_before(&self, conditions: &Conditions) -> Option<(Begun, &'a str)> {
         let new = self.observed.new_set()?;
         let revision = self.stored_revision();
         let is_recorded = revision.as_ref() == self.observed.deployment().annotations.get(REVISION);
-        if conditions.get(PROGRESSING).is_some() && (is_recorded || conditions.reason(PROGRESSING) != progress::NEW_AVAILABLE) {
+        let has_ended = [progress::NEW_AVAILABLE, progress::DEADLINE_EXCEEDED].contains(&conditions.reason(PROGRESSING));
+        if conditions.get(PROGRESSING).is_some() && (is_recorded || !has_ended) {
             return None;
         }
         let begun = if !is_recorded && new.meta.generation == 1 { Begun::Created } else { Begun::Found };
