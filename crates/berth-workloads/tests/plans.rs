@@ -59,8 +59,8 @@ fn waits(world: &World) -> Vec<String> {
 fn condition(world: &World, type_: &str) -> (String, String) {
     let status = world.deployment_view().status;
     let conditions = status.conditions.unwrap_or_default();
-    let condition = conditions.into_iter().find(|condition| condition.type_.as_deref() == Some(type_)).expect("the condition");
-    (condition.status.unwrap_or_default(), condition.reason.unwrap_or_default())
+    let condition = conditions.into_iter().find(|condition| condition.type_ == type_).expect("the condition");
+    (condition.status, condition.reason.unwrap_or_default())
 }
 
 #[test]

@@ -128,14 +128,14 @@ async fn two_controllers_apply_to_one_object() {
     let text = "Apply failed with 1 conflict: conflict with \"owner\": .spec.replicas";
     assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (409, "Conflict", text));
     let forced = deployments.patch("web", &other.clone().force(), &Patch::Apply(&replicas)).await.unwrap();
-    assert_eq!(forced.spec.replicas, Some(5));
+    assert_eq!(forced.spec.unwrap().replicas, Some(5));
     let mut managers: Vec<String> = forced.metadata.managed_fields.unwrap().into_iter().filter_map(|entry| entry.manager).collect();
     managers.sort();
     assert_eq!(managers, ["other", "owner"]);
 
     // What the second gives up falls back to its default, for the first has lost it.
     let left = deployments.patch("web", &other, &Patch::Apply(&config(json!({})))).await.unwrap();
-    assert_eq!(left.spec.replicas, Some(1));
+    assert_eq!(left.spec.unwrap().replicas, Some(1));
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ async fn most_pods_during(client: &Client, changes: &[Value], replicas: i32) -> 
 }
 
 fn has_told_surplus_to_go(deployment: &Deployment) -> bool {
-    let (spec, status) = (deployment.spec.clone(), deployment.status.clone().unwrap_or_default());
+    let (spec, status) = (deployment.spec.clone().unwrap_or_default(), deployment.status.clone().unwrap_or_default());
     let surge = i32::from(spec.strategy.unwrap_or_default().rolling_update.is_some());
     status.observed_generation >= deployment.metadata.generation && status.replicas.unwrap_or(0) <= spec.replicas.unwrap_or(1) + surge
 }

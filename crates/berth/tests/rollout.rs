@@ -72,7 +72,7 @@ impl Cluster {
 
     async fn image(&self) -> String {
         let web = self.deployments().get("web").await.unwrap();
-        web.spec.template.spec.unwrap().containers[0].image.clone().unwrap()
+        web.spec.unwrap().template.spec.unwrap().containers[0].image.clone().unwrap()
     }
 
     async fn annotations(&self) -> BTreeMap<String, String> {
@@ -304,7 +304,7 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     assert!(cluster.rollout_fails(&["resume", "deployment/web"]).contains("deployments.apps \"web\" is not paused"));
 
     assert_eq!(cluster.rollout(&["restart", "deployment", "-l", "app=web"]), "deployment.apps/web restarted\n");
-    let template = cluster.deployments().get("web").await.unwrap().spec.template;
+    let template = cluster.deployments().get("web").await.unwrap().spec.unwrap().template;
     assert!(template.metadata.unwrap().annotations.unwrap().contains_key("kubectl.kubernetes.io/restartedAt"));
     cluster.rollout(&["status", "deployment/web", "--revision=3"]);
 }
@@ -359,7 +359,7 @@ async fn a_stateful_sets_rollout_is_told_listed_and_undone() {
     assert_eq!(cluster.rollout(&["undo", "sts/db", "--dry-run=server"]), "statefulset.apps/db rolled back (server dry run)\n");
     assert_eq!(cluster.rollout(&["undo", "sts/db"]), "statefulset.apps/db rolled back\n");
     cluster.rollout(&["status", "sts/db", "--revision=3"]);
-    let image = sets.get("db").await.unwrap().spec.template.spec.unwrap().containers[0].image.clone();
+    let image = sets.get("db").await.unwrap().spec.unwrap().template.spec.unwrap().containers[0].image.clone();
     assert_eq!(image.as_deref(), Some("db:1"));
     let same = cluster.rollout(&["undo", "sts/db", "--to-revision=3"]);
     assert_eq!(same, "statefulset.apps/db skipped rollback (current template already matches revision 3)\n");

@@ -6,30 +6,26 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
 impl Kind for ControllerRevision {
-    /// Upstream always prints the number.
-    fn set_defaults(&mut self) {
-        self.revision.get_or_insert(0);
-    }
-
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         let path = Path::new("data");
-        let data = match &self.data.0 {
-            Value::Null => Some(FieldError::required(&path, "data is mandatory")),
-            Value::Object(_) => None,
-            _ => Some(FieldError::required(&path, "data must be a valid JSON object")),
+        let data = match self.data.as_ref().map(|data| &data.0) {
+            None | Some(Value::Null) => Some(FieldError::required(&path, "data is mandatory")),
+            Some(Value::Object(_)) => None,
+            Some(_) => Some(FieldError::required(&path, "data must be a valid JSON object")),
         };
         revision_fault(self).into_iter().chain(data).collect()
     }
 
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         let changed = self.data != old.data;
-        let data = changed.then(|| FieldError::invalid(&Path::new("data"), self.data.0.clone(), "field is immutable"));
+        let shown = || self.data.as_ref().map_or(Value::Null, |data| data.0.clone());
+        let data = changed.then(|| FieldError::invalid(&Path::new("data"), shown(), "field is immutable"));
         revision_fault(self).into_iter().chain(data).collect()
     }
 }
 
 fn revision_fault(object: &ControllerRevision) -> Option<FieldError> {
-    not_negative(&Path::new("revision"), object.revision.unwrap_or_default())
+    not_negative(&Path::new("revision"), object.revision)
 }
 
 #[cfg(test)]

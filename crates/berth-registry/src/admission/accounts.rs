@@ -105,6 +105,6 @@ fn token_volume(name: String) -> Volume {
         VolumeProjection { config_map: Some(authority), ..VolumeProjection::default() },
         VolumeProjection { downward_api: Some(DownwardAPIProjection { items: Some(vec![file]) }), ..VolumeProjection::default() },
     ];
-    let projected = ProjectedVolumeSource { default_mode: Some(FILE_MODE), sources: Some(sources), ..ProjectedVolumeSource::default() };
+    let projected = ProjectedVolumeSource { default_mode: Some(FILE_MODE), sources: Some(sources) };
     Volume { name, projected: Some(projected), ..Volume::default() }
 }

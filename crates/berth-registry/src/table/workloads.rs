@@ -97,7 +97,7 @@ impl Printed for ControllerRevision {
         vec![
             json!(name(&self.metadata)),
             json!(controller.map_or_else(|| "<none>".to_owned(), owner_text)),
-            json!(self.revision.unwrap_or_default()),
+            json!(self.revision),
             json!(age_of(&self.metadata, now)),
         ]
     }

@@ -37,7 +37,7 @@ impl Conditions {
     /// The condition of a type.
     #[must_use]
     pub fn get(&self, type_: &str) -> Option<&DeploymentCondition> {
-        self.0.iter().find(|condition| condition.type_.as_deref() == Some(type_))
+        self.0.iter().find(|condition| condition.type_ == type_)
     }
 
     /// The reason that the condition of a type gives; empty without one.
@@ -48,7 +48,7 @@ impl Conditions {
 
     /// Sets a condition. One that has this status and reason stays as it is; one that has this status keeps its transition time.
     pub fn set(&mut self, type_: &str, verdict: Verdict, now: Timestamp) {
-        let current = self.get(type_).filter(|condition| condition.status.as_deref() == Some(verdict.status));
+        let current = self.get(type_).filter(|condition| condition.status == verdict.status);
         if current.is_some_and(|condition| condition.reason.as_deref() == Some(verdict.reason)) {
             return;
         }
@@ -57,12 +57,12 @@ impl Conditions {
 
     /// As [`Conditions::set`], but renews the update time of one that says the same already.
     pub fn renew(&mut self, type_: &str, verdict: Verdict, now: Timestamp) {
-        let current = self.get(type_).filter(|condition| condition.status.as_deref() == Some(verdict.status));
+        let current = self.get(type_).filter(|condition| condition.status == verdict.status);
         let last_transition_time = current.map_or(Some(Time(now)), |condition| condition.last_transition_time.clone());
         self.remove(type_);
         self.0.push(DeploymentCondition {
-            type_: Some(type_.to_owned()),
-            status: Some(verdict.status.to_owned()),
+            type_: type_.to_owned(),
+            status: verdict.status.to_owned(),
             reason: Some(verdict.reason.to_owned()),
             message: Some(verdict.message),
             last_update_time: Some(Time(now)),
@@ -72,7 +72,7 @@ impl Conditions {
 
     /// Removes the condition of a type.
     pub fn remove(&mut self, type_: &str) {
-        self.0.retain(|condition| condition.type_.as_deref() != Some(type_));
+        self.0.retain(|condition| condition.type_ != type_);
     }
 
     /// Puts a set's `ReplicaFailure` in place of the one there was.
@@ -147,6 +147,6 @@ pub(super) fn set_available(conditions: &mut Conditions, observed: &Observed<'_>
 pub(super) fn set_replica_failure(conditions: &mut Conditions, observed: &Observed<'_>) {
     let failures = observed.new_set().into_iter().chain(observed.sets.iter().copied());
     let conditions_of = failures.flat_map(|set| set.status.conditions.iter().flatten());
-    let failure = conditions_of.into_iter().find(|condition| condition.type_.as_deref() == Some(REPLICA_FAILURE));
+    let failure = conditions_of.into_iter().find(|condition| condition.type_ == REPLICA_FAILURE);
     conditions.replace_failure(failure);
 }

@@ -41,7 +41,7 @@ pub struct Failure<'a> {
 /// The conditions after a look: `ReplicaFailure` is added on the first failure, left as it is while failures last, removed without one.
 #[must_use]
 pub fn conditions(stored: &[ReplicaSetCondition], failure: Option<Failure<'_>>, now: Timestamp) -> Option<Vec<ReplicaSetCondition>> {
-    let is_failure = |condition: &ReplicaSetCondition| condition.type_.as_deref() == Some(REPLICA_FAILURE);
+    let is_failure = |condition: &ReplicaSetCondition| condition.type_ == REPLICA_FAILURE;
     let mut conditions: Vec<_> = stored.iter().filter(|condition| failure.is_some() || !is_failure(condition)).cloned().collect();
     if let Some(failure) = failure
         && !conditions.iter().any(is_failure)
@@ -59,8 +59,8 @@ impl Failure<'_> {
             std::cmp::Ordering::Equal => None,
         };
         ReplicaSetCondition {
-            type_: Some(REPLICA_FAILURE.to_owned()),
-            status: Some("True".to_owned()),
+            type_: REPLICA_FAILURE.to_owned(),
+            status: "True".to_owned(),
             reason,
             message: Some(self.message.to_owned()),
             last_transition_time: Some(Time(now)),

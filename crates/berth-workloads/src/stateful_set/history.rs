@@ -168,8 +168,8 @@ fn new_revision(set: &StatefulSetView, name: RevisionName, data: Value, number: 
             owner_references: Some(vec![controller_reference(set.group.api_version(), "StatefulSet", &set.meta)]),
             ..ObjectMeta::default()
         },
-        data: RawExtension(data),
-        revision: Some(number),
+        data: Some(RawExtension(data)),
+        revision: number,
     }
 }
 

@@ -71,7 +71,7 @@ fn is_begun(observed: &Observed<'_>, stored: Option<&StatefulSetCondition>) -> b
 }
 
 fn stored<'a>(observed: &Observed<'a>) -> Option<&'a StatefulSetCondition> {
-    observed.set().status.conditions.iter().flatten().find(|condition| condition.type_.as_deref() == Some(PROGRESSING))
+    observed.set().status.conditions.iter().flatten().find(|condition| condition.type_ == PROGRESSING)
 }
 
 fn has_reason(condition: &StatefulSetCondition, reason: &str) -> bool {
@@ -125,15 +125,15 @@ fn conditions(observed: &Observed<'_>, status: &StatefulSetStatus, recreation: R
 
 /// Sets a condition; one that says the same already stays as it is, and one with the same status keeps its transition time.
 fn set(conditions: &mut Vec<StatefulSetCondition>, type_: &str, verdict: Verdict, now: Timestamp) {
-    let place = conditions.iter().position(|condition| condition.type_.as_deref() == Some(type_));
+    let place = conditions.iter().position(|condition| condition.type_ == type_);
     let old = place.map(|place| &conditions[place]);
-    if is(old, verdict.reason, &verdict.message) && old.is_some_and(|old| old.status.as_deref() == Some(verdict.status)) {
+    if is(old, verdict.reason, &verdict.message) && old.is_some_and(|old| old.status == verdict.status) {
         return;
     }
-    let since = old.filter(|old| old.status.as_deref() == Some(verdict.status)).and_then(|old| old.last_transition_time.clone());
+    let since = old.filter(|old| old.status == verdict.status).and_then(|old| old.last_transition_time.clone());
     let new = StatefulSetCondition {
-        type_: Some(type_.to_owned()),
-        status: Some(verdict.status.to_owned()),
+        type_: type_.to_owned(),
+        status: verdict.status.to_owned(),
         reason: Some(verdict.reason.to_owned()),
         message: Some(verdict.message),
         last_transition_time: since.or(Some(Time(now))),

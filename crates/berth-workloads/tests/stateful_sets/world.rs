@@ -332,8 +332,8 @@ impl World {
 
     pub(crate) fn condition(&self, type_: &str) -> (String, String) {
         let conditions = self.view().status.conditions.unwrap_or_default();
-        let condition = conditions.into_iter().find(|condition| condition.type_.as_deref() == Some(type_));
-        condition.map_or_else(Default::default, |condition| (condition.status.unwrap_or_default(), condition.reason.unwrap_or_default()))
+        let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
+        condition.map_or_else(Default::default, |condition| (condition.status, condition.reason.unwrap_or_default()))
     }
 
     /// Reasons of the events so far that are about the set as a whole.

@@ -169,8 +169,8 @@ impl Condition {
     fn stored(&self) -> DeploymentCondition {
         let time = |text: &Option<String>| text.as_ref().map(|text| Time(text.parse().expect("a time")));
         DeploymentCondition {
-            type_: Some("Progressing".to_owned()),
-            status: self.status.clone(),
+            type_: "Progressing".to_owned(),
+            status: self.status.clone().unwrap_or_default(),
             reason: Some(self.reason.clone()),
             message: None,
             last_update_time: time(&self.last_update_time),
@@ -268,7 +268,7 @@ fn progress_condition(text: &str) -> Vec<String> {
             let wanted = expected.as_ref();
             let update = time(wanted.and_then(|wanted| wanted.last_update_time.as_ref()), condition.last_update_time.as_ref());
             let transition = time(wanted.and_then(|wanted| wanted.last_transition_time.as_ref()), condition.last_transition_time.as_ref());
-            (condition.status.clone(), condition.reason.clone(), update, transition)
+            (Some(condition.status.clone()), condition.reason.clone(), update, transition)
         });
         (expected.map(|wanted| (wanted.status, Some(wanted.reason), wanted.last_update_time, wanted.last_transition_time)), actual)
     })

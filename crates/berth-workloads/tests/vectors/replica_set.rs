@@ -171,8 +171,8 @@ fn conditions(text: &str) -> Vec<String> {
             .replica_failure
             .into_iter()
             .map(|failure| ReplicaSetCondition {
-                type_: Some("ReplicaFailure".to_owned()),
-                status: Some(failure.status),
+                type_: "ReplicaFailure".to_owned(),
+                status: failure.status,
                 reason: Some(failure.reason),
                 message: Some(failure.message),
                 last_transition_time: None,
@@ -184,8 +184,7 @@ fn conditions(text: &str) -> Vec<String> {
             let one = conditions.into_iter().map(|condition| (condition.status, condition.reason, condition.message));
             one.collect::<Vec<_>>()
         });
-        let expected =
-            case.expected_replica_failure.map(|failure| vec![(Some(failure.status), Some(failure.reason), Some(failure.message))]);
+        let expected = case.expected_replica_failure.map(|failure| vec![(failure.status, Some(failure.reason), Some(failure.message))]);
         (expected, actual)
     })
 }

@@ -12,11 +12,11 @@ pub(super) struct Kept(pub(super) ControllerRevision);
 impl Kept {
     /// Its number.
     pub(super) fn number(&self) -> i64 {
-        self.0.revision.unwrap_or_default()
+        self.0.revision
     }
 
     fn data(&self) -> Value {
-        self.0.data.0.clone()
+        self.0.data.as_ref().map_or(Value::Null, |data| data.0.clone())
     }
 
     /// The pod template as it was given to the StatefulSet.
