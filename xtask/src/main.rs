@@ -4,6 +4,7 @@ mod bench;
 mod deny;
 mod fuzz;
 mod run;
+mod soak;
 mod test;
 mod tidy;
 mod vectors;
@@ -40,6 +41,9 @@ enum Command {
     /// Fuzzes for long, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus). `cargo xtask test` does so shortly.
     #[command(after_help = "Example: cargo xtask fuzz json_body --seconds 300")]
     Fuzz(fuzz::Options),
+    /// Runs every test many times over, to find those that fail now and then. Goes on where it was broken off.
+    #[command(after_help = "Example: cargo xtask soak --times 20 --load")]
+    Soak(soak::Options),
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Deny => deny::run(),
         Command::Vectors { shared } => vectors::compare(&shared),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Soak(options) => soak::run(&options),
         Command::Bench(options) => bench::run(&options),
     };
     match result {
