@@ -18,10 +18,14 @@ use k8s_openapi::{
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, sync::Arc};
 
+mod event;
 mod stateful_set;
+mod symptoms;
 mod wire;
 
+pub use event::EventView;
 pub use stateful_set::{ClaimView, RevisionView};
+pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 
 /// Metadata that every plan reads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -172,6 +176,8 @@ pub struct PodView {
     pub unschedulable: bool,
     /// Names of claims by the names of the volumes that they are mounted as.
     pub claims: BTreeMap<String, String>,
+    /// What it says of why it is not ready, or not gone.
+    pub symptoms: Option<Box<Symptoms>>,
 }
 
 impl PodView {
@@ -180,13 +186,15 @@ impl PodView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
     pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<wire::PodSpec, wire::PodStatus> = serde_json::from_slice(json)?;
+        let mut wire: wire::Object<wire::PodSpec, wire::PodStatus> = serde_json::from_slice(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
+        let finalizers = wire.metadata.finalizers.take();
         let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
         let ready = condition("Ready");
         Ok(Self {
             deletion_cost: wire.metadata.annotations.as_ref().map_or(0, berth_api::pod::deletion_cost),
             grace_period_seconds: wire.metadata.deletion_grace_period_seconds,
+            symptoms: Symptoms::read(&status, finalizers, wire.metadata.is_going()),
             meta: wire.metadata.into_meta(revision),
             phase: PodPhase::parse(status.phase.as_deref().unwrap_or_default()),
             ready: ready.is_some_and(|condition| condition.status == "True"),

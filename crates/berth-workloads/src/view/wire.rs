@@ -28,9 +28,15 @@ pub(super) struct Metadata {
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
+    pub(super) finalizers: Option<Vec<String>>,
 }
 
 impl Metadata {
+    /// Whether the object is being deleted.
+    pub(super) fn is_going(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
     pub(super) fn into_meta(self, revision: u64) -> Meta {
         Meta {
             namespace: self.namespace,
@@ -79,9 +85,11 @@ struct InitContainer {
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodStatus {
     pub(super) phase: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
     pub(super) conditions: Option<Vec<Condition>>,
     pub(super) container_statuses: Option<Vec<ContainerStatus>>,
-    init_container_statuses: Option<Vec<ContainerStatus>>,
+    pub(super) init_container_statuses: Option<Vec<ContainerStatus>>,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +100,7 @@ pub(super) struct Condition {
     #[serde(default)]
     pub(super) status: String,
     pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
     pub(super) last_transition_time: Option<Timestamp>,
 }
 
@@ -99,20 +108,41 @@ pub(super) struct Condition {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ContainerStatus {
     #[serde(default)]
-    name: String,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) ready: bool,
     #[serde(default)]
     pub(super) restart_count: i32,
-    state: Option<ContainerState>,
+    pub(super) state: Option<ContainerState>,
+    pub(super) last_state: Option<ContainerState>,
 }
 
 #[derive(Deserialize)]
-struct ContainerState {
-    waiting: Option<Waiting>,
+pub(super) struct ContainerState {
+    pub(super) waiting: Option<Waiting>,
+    pub(super) running: Option<Running>,
+    pub(super) terminated: Option<Terminated>,
 }
 
-#[derive(Deserialize)]
-struct Waiting {
-    reason: Option<String>,
+#[derive(Deserialize, PartialEq)]
+pub(super) struct Waiting {
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Running {
+    pub(super) started_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Terminated {
+    #[serde(default)]
+    pub(super) exit_code: i32,
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
 }
 
 impl PodSpec {

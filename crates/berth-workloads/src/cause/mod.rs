@@ -1,0 +1,225 @@
+//! Why a workload's pods are not there, not up or not gone, although its controller has done its part: one table of causes, most telling first.
+//!
+//! A [`crate::plan::Wait`] is what a controller leaves undone on purpose; a [`Cause`] is what stands in the way of the rest. [`of_deployment`] and
+//! [`of_stateful_set`] look at everything that is known of a workload; [`of_pod`] at one pod alone, whatever the time. The rules about pods are in
+//! the table of `pods.rs`, those about pods that could not be made in `refusal.rs`. To add a cause: a case of [`Kind`] at its rank, with its words,
+//! and a rule with its test.
+
+mod pods;
+mod refusal;
+mod scheduling;
+mod workload;
+
+pub use pods::of_pod;
+pub use workload::{DeploymentFacts, StatefulSetFacts, of_deployment, of_stateful_set, refusal_of};
+
+use jiff::Timestamp;
+use std::fmt;
+
+/// What stands in the way. The order is the rank: the first of several is the one to look at first.
+///
+/// A pod that came far and fails tells of the template, and every pod made from it will fail alike: so what containers say comes first, from the
+/// image to the probe. Then pods that got no node, then those that were never made: both may pass by themselves, when others go. Then what
+/// holds pods that have a node, and what keeps pods from going. Last, that nobody looks at the object at all: where anything else is known,
+/// somebody does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// An image cannot be pulled, or its name is none.
+    ImagePull,
+    /// A container cannot be made or started: a missing ConfigMap or Secret, a command that is not there.
+    ContainerConfig,
+    /// A container ends again and again.
+    Crash,
+    /// A pod failed as a whole: evicted, refused by its node.
+    PodFailed,
+    /// A pod runs and is not ready: a probe fails, or a readiness gate is shut.
+    NotReady,
+    /// No node has room.
+    UnschedulableResources,
+    /// No node is one that the pod selects, or its affinity or spreading allows.
+    UnschedulableAffinity,
+    /// Nodes have taints that the pod does not tolerate.
+    UnschedulableTaint,
+    /// A claim is missing or unbound, or its volume is elsewhere.
+    UnschedulableVolume,
+    /// No node, for another reason.
+    Unschedulable,
+    /// A scheduling gate keeps the pod from being scheduled.
+    SchedulingGated,
+    /// A quota is full, or demands amounts that the pod does not name.
+    Quota,
+    /// A LimitRange forbids the pod.
+    LimitRange,
+    /// The namespace's pod security level forbids the pod.
+    PodSecurity,
+    /// An admission webhook refuses the pod, or cannot be asked.
+    Webhook,
+    /// The pod, or its ReplicaSet, is refused for another reason.
+    Refused,
+    /// A volume cannot be attached or mounted.
+    Volume,
+    /// A pod has a node and does not start.
+    NotStarted,
+    /// A finalizer holds a pod that has ended.
+    Finalizer,
+    /// A pod is there beyond its grace period.
+    TerminationOverdue,
+    /// No scheduler has said anything of the pod.
+    NotScheduled,
+    /// No controller has seen the object.
+    NotObserved,
+}
+
+/// The words of one kind: what follows the name of one pod, and what follows `3 pods`.
+struct Words {
+    reason: &'static str,
+    one: &'static str,
+    many: &'static str,
+}
+
+impl Kind {
+    /// All kinds, first to last.
+    pub const ALL: [Self; 22] = [
+        Self::ImagePull,
+        Self::ContainerConfig,
+        Self::Crash,
+        Self::PodFailed,
+        Self::NotReady,
+        Self::UnschedulableResources,
+        Self::UnschedulableAffinity,
+        Self::UnschedulableTaint,
+        Self::UnschedulableVolume,
+        Self::Unschedulable,
+        Self::SchedulingGated,
+        Self::Quota,
+        Self::LimitRange,
+        Self::PodSecurity,
+        Self::Webhook,
+        Self::Refused,
+        Self::Volume,
+        Self::NotStarted,
+        Self::Finalizer,
+        Self::TerminationOverdue,
+        Self::NotScheduled,
+        Self::NotObserved,
+    ];
+
+    /// Its name for programs; never changed.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        self.words().reason
+    }
+
+    fn words(self) -> Words {
+        let words = |reason, one, many| Words { reason, one, many };
+        match self {
+            Self::ImagePull => words("image_pull", "cannot pull its image", "cannot pull their images"),
+            Self::ContainerConfig => words("container_config", "cannot start a container", "cannot start a container"),
+            Self::Crash => words("crash", "keeps crashing", "keep crashing"),
+            Self::PodFailed => words("pod_failed", "failed", "failed"),
+            Self::NotReady => words("not_ready", "runs but is not ready", "run but are not ready"),
+            Self::UnschedulableResources => words("unschedulable_resources", "finds no node with room", "find no node with room"),
+            Self::UnschedulableAffinity => {
+                words("unschedulable_affinity", "finds no node that it may run on", "find no node that they may run on")
+            }
+            Self::UnschedulableTaint => {
+                words("unschedulable_taint", "finds no node whose taints it tolerates", "find no node whose taints they tolerate")
+            }
+            Self::UnschedulableVolume => words("unschedulable_volume", "finds no node for its volumes", "find no node for their volumes"),
+            Self::Unschedulable => words("unschedulable", "finds no node", "find no node"),
+            Self::SchedulingGated => words("scheduling_gated", "is held back by a scheduling gate", "are held back by a scheduling gate"),
+            Self::Quota => words("quota", "is not created because of a quota", "are not created because of a quota"),
+            Self::LimitRange => words("limit_range", "is not created because of a LimitRange", "are not created because of a LimitRange"),
+            Self::PodSecurity => {
+                words("pod_security", "is not created: pod security forbids it", "are not created: pod security forbids them")
+            }
+            Self::Webhook => {
+                words("webhook", "is not created because of an admission webhook", "are not created because of an admission webhook")
+            }
+            Self::Refused => words("refused", "cannot be created", "cannot be created"),
+            Self::Volume => words("volume", "waits for a volume", "wait for a volume"),
+            Self::NotStarted => words("not_started", "has a node but does not start", "have a node but do not start"),
+            Self::Finalizer => words("finalizer", "has ended but a finalizer holds it", "have ended but a finalizer holds them"),
+            Self::TerminationOverdue => {
+                words("termination_overdue", "is still there after its grace period", "are still there after their grace period")
+            }
+            Self::NotScheduled => words("not_scheduled", "was looked at by no scheduler", "were looked at by no scheduler"),
+            Self::NotObserved => words("not_observed", "was looked at by no controller", "were looked at by no controller"),
+        }
+    }
+}
+
+/// The object that a cause names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct About {
+    /// `Pod`, or the kind of the object whose pods are not made or that nobody looks at.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+/// One thing that stands in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// What it is.
+    pub kind: Kind,
+    /// How many pods it is true of, those that could not be made included; 0 where it is about no pods.
+    pub pods: usize,
+    /// One of those pods, or the object that could not make them.
+    pub about: About,
+    /// What the cluster says of it: the text of a condition, a container's state or an event. As it came: it may hold control characters.
+    pub evidence: String,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, pods, about: About { kind: about, name }, evidence } = self;
+        let Words { one, many, .. } = kind.words();
+        match (*about, pods) {
+            ("Pod", 0 | 1) => write!(f, "{name} {one}")?,
+            ("Pod", _) => write!(f, "{pods} pods {many}, e.g. {name}")?,
+            (_, 0) => write!(f, "{about} {name} {one}")?,
+            (_, 1) => write!(f, "1 pod of {about} {name} {one}")?,
+            (_, _) => write!(f, "{pods} pods of {about} {name} {many}")?,
+        }
+        if evidence.is_empty() { Ok(()) } else { write!(f, ": {evidence}") }
+    }
+}
+
+/// What a look has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// One of each kind, by rank.
+    pub list: Vec<Cause>,
+    /// When something that is no cause yet becomes one, if nothing changes.
+    pub look_again: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_listed_by_rank_under_names_of_their_own() {
+        assert!(Kind::ALL.is_sorted());
+        let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.reason()).collect();
+        assert_eq!(names.len(), Kind::ALL.len());
+        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')), "{names:?}");
+    }
+
+    #[test]
+    fn causes_read_as_sentences() {
+        let check = |kind, pods, about: (&'static str, &str), evidence: &str, text: &str| {
+            let cause = Cause { kind, pods, about: About { kind: about.0, name: about.1.to_owned() }, evidence: evidence.to_owned() };
+            assert_eq!(cause.to_string(), text);
+        };
+        let image = "ImagePullBackOff: Back-off pulling image \"web:404\"";
+        check(Kind::ImagePull, 1, ("Pod", "web-1"), image, &format!("web-1 cannot pull its image: {image}"));
+        check(Kind::ImagePull, 3, ("Pod", "web-1"), image, &format!("3 pods cannot pull their images, e.g. web-1: {image}"));
+        let text = "2 pods of ReplicaSet web-5 are not created because of a quota: exceeded";
+        check(Kind::Quota, 2, ("ReplicaSet", "web-5"), "exceeded", text);
+        check(Kind::Refused, 1, ("StatefulSet", "db"), "no", "1 pod of StatefulSet db cannot be created: no");
+        check(Kind::NotObserved, 0, ("Deployment", "web"), "", "Deployment web was looked at by no controller");
+    }
+}

@@ -1,0 +1,425 @@
+//! The table of what pods tell, and what is known of them from events.
+
+use super::{About, Cause, Kind, scheduling};
+use crate::view::{ContainerRole, ContainerSymptom, EventView, PodPhase, PodView, Said, Symptoms};
+use jiff::{SignedDuration, Timestamp};
+
+/// How long a pod may run without being ready before that is worth a word: a probe needs some attempts.
+const READY_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+/// How long a pod may take from its node to its first container: an image must be pulled, a volume attached.
+const STARTED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
+/// How long a scheduler may take until it says anything of a pod.
+const SCHEDULED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+/// How long a pod may be there beyond its grace period: its node needs a moment to tell that it has ended.
+const GONE_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// Why containers wait whose image is the trouble. Source: kubernetes `pkg/kubelet/images/types.go`.
+const IMAGE_REASONS: [&str; 7] = [
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+];
+
+/// Why containers wait that cannot be made. Source: kubernetes `pkg/kubelet/kuberuntime/kuberuntime_container.go`, `pkg/kubelet/container/sync_result.go`.
+const CONFIG_REASONS: [&str; 9] = [
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "CreatePodSandboxError",
+    "ConfigPodSandboxError",
+    "PostStartHookError",
+    "PreCreateHookError",
+    "PreStartHookError",
+    "RunContainerError",
+    "RunInitContainerError",
+];
+
+/// Why a container waits that has ended too often.
+const CRASH_REASON: &str = "CrashLoopBackOff";
+
+/// The warnings of a node that has trouble with a pod's volumes.
+const VOLUME_EVENTS: [&str; 3] = ["FailedAttachVolume", "FailedMapVolume", "FailedMount"];
+
+/// A pod, what it says, and the warnings about it, newest first.
+pub(super) struct Case<'a> {
+    pub(super) pod: &'a PodView,
+    pub(super) events: &'a [&'a EventView],
+}
+
+/// What a rule has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) kind: Kind,
+    pub(super) evidence: String,
+    /// From when on it is a cause; before, it is only what usually happens.
+    pub(super) counts_from: Timestamp,
+}
+
+impl Finding {
+    fn now(kind: Kind, evidence: String) -> Self {
+        Self { kind, evidence, counts_from: Timestamp::MIN }
+    }
+
+    fn after(kind: Kind, evidence: String, since: Timestamp, patience: SignedDuration) -> Self {
+        Self { kind, evidence, counts_from: since.checked_add(patience).unwrap_or(Timestamp::MAX) }
+    }
+}
+
+type Rule = fn(&Case<'_>, &Symptoms) -> Option<Finding>;
+
+/// What keeps a pod from being ready. By rank of their kinds: the first that counts is the pod's cause.
+const COMING: [Rule; 9] = [image, container_config, crash, failed, not_ready, unschedulable, volume, not_started, not_scheduled];
+/// What keeps a pod from being gone.
+const GOING: [Rule; 2] = [finalizer, overdue];
+
+static SILENT: Symptoms =
+    Symptoms { containers: Vec::new(), unscheduled: None, scheduled_since: None, unready: None, failed: None, finalizers: Vec::new() };
+
+/// What each rule finds, by rank.
+pub(super) fn findings<'c>(case: &'c Case<'_>) -> impl Iterator<Item = Finding> + use<'c> {
+    let symptoms = case.pod.symptoms.as_deref().unwrap_or(&SILENT);
+    let rules: &[Rule] = match case.pod {
+        pod if pod.meta.deleted.is_some() => &GOING,
+        pod if pod.ready || pod.phase == PodPhase::Succeeded => &[],
+        _ => &COMING,
+    };
+    rules.iter().filter_map(move |rule| rule(case, symptoms))
+}
+
+/// What keeps a pod from being ready or gone, as far as it says so itself, whatever the time.
+#[must_use]
+pub fn of_pod(pod: &PodView) -> Option<Cause> {
+    let case = Case { pod, events: &[] };
+    let found = findings(&case).find(|finding| finding.counts_from == Timestamp::MIN)?;
+    let about = About { kind: "Pod", name: pod.meta.name.clone() };
+    Some(Cause { kind: found.kind, pods: 1, about, evidence: found.evidence })
+}
+
+fn waits_for<'s>(symptoms: &'s Symptoms, reasons: &[&str]) -> Option<&'s Said> {
+    let mut waiting = symptoms.containers.iter().filter_map(|container| container.waiting.as_ref());
+    waiting.find(|said| reasons.contains(&said.reason.as_str()))
+}
+
+fn image(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let said = waits_for(symptoms, &IMAGE_REASONS)?;
+    let event = case.events.iter().find(|event| event.reason == "Failed").filter(|_| said.message.is_empty());
+    let message = event.map_or(&said.message, |event| &event.message);
+    Some(Finding::now(Kind::ImagePull, text(&said.reason, message)))
+}
+
+fn container_config(_: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let said = waits_for(symptoms, &CONFIG_REASONS)?;
+    Some(Finding::now(Kind::ContainerConfig, text(&said.reason, &said.message)))
+}
+
+/// A container that waits to be started again, or that has ended badly: also while it runs once more, until it is ready.
+fn crash(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let backs_off = |container: &&ContainerSymptom| container.waiting.as_ref().is_some_and(|said| said.reason == CRASH_REASON);
+    let ended_badly = |container: &&ContainerSymptom| container.ended.as_ref().is_some_and(|end| end.exit_code != 0);
+    let mut containers = symptoms.containers.iter().filter(|_| case.pod.phase != PodPhase::Failed);
+    let found = containers.clone().find(backs_off).or_else(|| containers.find(ended_badly))?;
+    Some(Finding::now(Kind::Crash, crash_text(found)))
+}
+
+/// `CrashLoopBackOff: container main ended with exit code 1 (Error), restarted 3 times: no such table`
+fn crash_text(container: &ContainerSymptom) -> String {
+    let waiting = container.waiting.as_ref().filter(|said| said.reason == CRASH_REASON);
+    let Some(end) = &container.ended else { return waiting.map_or_else(String::new, |said| text(&said.reason, &said.message)) };
+    let back_off = waiting.map_or_else(String::new, |said| format!("{}: ", said.reason));
+    let role = match container.role {
+        ContainerRole::Init => "init container",
+        ContainerRole::Main => "container",
+    };
+    let why = if end.reason.is_empty() { String::new() } else { format!(" ({})", end.reason) };
+    let restarts = match container.restarts {
+        ..=0 => String::new(),
+        1 => ", restarted once".to_owned(),
+        restarts => format!(", restarted {restarts} times"),
+    };
+    let ended = format!("{back_off}{role} {} ended with exit code {}{why}{restarts}", container.name, end.exit_code);
+    text(&ended, end.message.trim_end())
+}
+
+fn failed(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    if case.pod.phase != PodPhase::Failed {
+        return None;
+    }
+    let ended = symptoms.containers.iter().find(|container| container.ended.is_some()).map(crash_text);
+    let evidence = match &symptoms.failed {
+        Some(said) => text(&said.reason, &said.message),
+        None => ended.unwrap_or_default(),
+    };
+    Some(Finding::now(Kind::PodFailed, evidence))
+}
+
+/// All containers run, but not all are ready; or all are, and a readiness gate is shut.
+fn not_ready(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let mains = || symptoms.containers.iter().filter(|container| container.role == ContainerRole::Main);
+    if case.pod.phase != PodPhase::Running || mains().any(|container| container.running_since.is_none()) {
+        return None;
+    }
+    let since = mains().filter_map(|container| container.running_since).max().or(case.pod.ready_since)?;
+    let probe = case.events.iter().find(|event| event.reason == "Unhealthy" && event.last >= Some(since));
+    let evidence = match (probe, &symptoms.unready) {
+        (Some(event), _) => event.message.clone(),
+        (None, Some(said)) => text(&said.reason, &said.message),
+        (None, None) => String::new(),
+    };
+    Some(Finding::after(Kind::NotReady, evidence, since, READY_WITHIN))
+}
+
+fn unschedulable(_: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let said = symptoms.unscheduled.as_ref()?;
+    let kind = match said.reason.as_str() {
+        "SchedulingGated" => Kind::SchedulingGated,
+        _ => scheduling::kind(&said.message),
+    };
+    Some(Finding::now(kind, said.message.clone()))
+}
+
+fn is_starting(pod: &PodView) -> bool {
+    !pod.node_name.is_empty() && matches!(pod.phase, PodPhase::Pending | PodPhase::Unset)
+}
+
+fn volume(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
+    let event = case.events.iter().find(|event| VOLUME_EVENTS.contains(&event.reason.as_str()))?;
+    is_starting(case.pod).then(|| Finding::now(Kind::Volume, text(&event.reason, &event.message)))
+}
+
+fn not_started(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let since = symptoms.scheduled_since.or(case.pod.meta.created).filter(|_| is_starting(case.pod))?;
+    let initializing =
+        symptoms.containers.iter().find(|container| container.role == ContainerRole::Init && container.running_since.is_some());
+    let waiting = symptoms.containers.iter().find_map(|container| container.waiting.as_ref());
+    let evidence = match (case.events.first(), initializing, waiting) {
+        (Some(event), ..) => text(&event.reason, &event.message),
+        (None, Some(container), _) => format!("init container {} still runs", container.name),
+        (None, None, Some(said)) => text(&said.reason, &said.message),
+        (None, None, None) => format!("node {} says nothing of it", case.pod.node_name),
+    };
+    Some(Finding::after(Kind::NotStarted, evidence, since, STARTED_WITHIN))
+}
+
+fn not_scheduled(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    let is_unseen = case.pod.node_name.is_empty() && symptoms.unscheduled.is_none();
+    let since = case.pod.meta.created.filter(|_| is_unseen)?;
+    Some(Finding::after(Kind::NotScheduled, String::new(), since, SCHEDULED_WITHIN))
+}
+
+/// Its containers have ended, or should have by now, and only the finalizers keep it.
+fn finalizer(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
+    if symptoms.finalizers.is_empty() {
+        return None;
+    }
+    let counts_from = if case.pod.phase.is_finished() { Timestamp::MIN } else { case.pod.meta.deleted? };
+    Some(Finding { kind: Kind::Finalizer, evidence: symptoms.finalizers.join(", "), counts_from })
+}
+
+fn overdue(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
+    let PodView { node_name, grace_period_seconds, meta, .. } = case.pod;
+    let grace = grace_period_seconds.map_or_else(String::new, |seconds| format!("its grace period was {seconds}s; "));
+    let node = match node_name.as_str() {
+        "" => "it has no node".to_owned(),
+        node => format!("node {node} has not told that it ended"),
+    };
+    Some(Finding::after(Kind::TerminationOverdue, format!("{grace}{node}"), meta.deleted?, GONE_WITHIN))
+}
+
+/// `reason: message`, as far as they are there.
+fn text(reason: &str, message: &str) -> String {
+    match (reason, message) {
+        (reason, "") => reason.to_owned(),
+        ("", message) => message.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).expect("in range")
+    }
+
+    fn pod(metadata: &Value, spec: &Value, status: &Value) -> PodView {
+        let mut object = json!({"metadata": {"name": "web-1", "uid": "u", "creationTimestamp": at(0)}, "spec": spec, "status": status});
+        object["metadata"].as_object_mut().expect("a map").extend(metadata.as_object().expect("a map").clone());
+        PodView::decode(object.to_string().as_bytes(), 1).expect("a pod")
+    }
+
+    /// The causes that count at `second`, each as its reason and evidence.
+    fn at_second(pod: &PodView, events: &[EventView], second: i64) -> Vec<(&'static str, String)> {
+        let events: Vec<_> = events.iter().collect();
+        let case = Case { pod, events: &events };
+        findings(&case).filter(|found| found.counts_from <= at(second)).map(|found| (found.kind.reason(), found.evidence)).collect()
+    }
+
+    fn check(pod: &PodView, events: &[EventView], second: i64, wanted: Option<(&str, &str)>) {
+        let found = at_second(pod, events, second);
+        assert_eq!(found.first().map(|(reason, evidence)| (*reason, evidence.as_str())), wanted, "at {second} of {found:?}");
+    }
+
+    fn event(reason: &str, message: &str, second: i64) -> EventView {
+        EventView { about_uid: "u".to_owned(), reason: reason.to_owned(), message: message.to_owned(), last: Some(at(second)) }
+    }
+
+    /// A pod with a node whose one container is in this state.
+    fn with_container(phase: &str, container: &Value) -> PodView {
+        let mut status = json!({"name": "main", "ready": false});
+        status.as_object_mut().expect("a map").extend(container.as_object().expect("a map").clone());
+        let unready = json!({"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "containers with unready status: [main]"});
+        let scheduled = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": at(1)});
+        pod(
+            &json!({}),
+            &json!({"nodeName": "n1"}),
+            &json!({"phase": phase, "conditions": [scheduled, unready], "containerStatuses": [status]}),
+        )
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_pulled() {
+        let waiting =
+            |reason: &str, message: &str| with_container("Pending", &json!({"state": {"waiting": {"reason": reason, "message": message}}}));
+        let message = "Back-off pulling image \"web:404\"";
+        let pod = waiting("ImagePullBackOff", message);
+        check(&pod, &[], 1, Some(("image_pull", "ImagePullBackOff: Back-off pulling image \"web:404\"")));
+        assert_eq!(of_pod(&pod).map(|cause| cause.to_string()), Some(format!("web-1 cannot pull its image: ImagePullBackOff: {message}")));
+        for reason in IMAGE_REASONS {
+            check(&waiting(reason, "m"), &[], 1, Some(("image_pull", &format!("{reason}: m"))));
+        }
+        let silent = waiting("ErrImagePull", "");
+        check(
+            &silent,
+            &[event("Failed", "Failed to pull image: 404", 1)],
+            1,
+            Some(("image_pull", "ErrImagePull: Failed to pull image: 404")),
+        );
+    }
+
+    #[test]
+    fn a_container_that_cannot_be_made() {
+        for reason in CONFIG_REASONS {
+            let pod = with_container("Pending", &json!({"state": {"waiting": {"reason": reason, "message": "configmap \"c\" not found"}}}));
+            check(&pod, &[], 1, Some(("container_config", &format!("{reason}: configmap \"c\" not found"))));
+        }
+    }
+
+    #[test]
+    fn a_crash_is_told_with_exit_code_and_last_words() {
+        let end = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}});
+        let text = "container main ended with exit code 137 (OOMKilled), restarted 3 times";
+        let backs_off = with_container("Running", &json!({"restartCount": 3, "state": waiting, "lastState": end}));
+        check(&backs_off, &[], 1, Some(("crash", &format!("CrashLoopBackOff: {text}"))));
+        let runs_again =
+            with_container("Running", &json!({"restartCount": 3, "state": {"running": {"startedAt": at(0)}}, "lastState": end}));
+        check(&runs_again, &[], 1, Some(("crash", text)));
+        let last_words = json!({"terminated": {"exitCode": 2, "message": "no such table\n"}});
+        check(
+            &with_container("Running", &json!({"restartCount": 1, "state": last_words})),
+            &[],
+            1,
+            Some(("crash", "container main ended with exit code 2, restarted once: no such table")),
+        );
+        let ends_well = json!({"restartCount": 1, "state": waiting, "lastState": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
+        let text = "CrashLoopBackOff: container main ended with exit code 0 (Completed), restarted once";
+        check(&with_container("Running", &ends_well), &[], 1, Some(("crash", text)));
+    }
+
+    #[test]
+    fn an_init_container_that_has_done_its_part_is_no_symptom() {
+        let main = json!([{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}]);
+        let status = |init: Value| json!({"phase": "Pending", "initContainerStatuses": [{"name": "init", "state": init}], "containerStatuses": main});
+        let of = |init: Value| pod(&json!({}), &json!({"nodeName": "n1"}), &status(init));
+        check(&of(json!({"terminated": {"exitCode": 0}})), &[], 1, None);
+        check(&of(json!({"terminated": {"exitCode": 3}})), &[], 1, Some(("crash", "init container init ended with exit code 3")));
+        let runs = of(json!({"running": {"startedAt": at(0)}}));
+        check(&runs, &[], 29, None);
+        check(&runs, &[], 30, Some(("not_started", "init container init still runs")));
+    }
+
+    #[test]
+    fn a_pod_that_failed_as_a_whole() {
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});
+        let evicted = pod(&json!({}), &json!({"nodeName": "n1"}), &evicted);
+        check(&evicted, &[], 1, Some(("pod_failed", "Evicted: The node was low on resource: memory.")));
+        let ended = with_container("Failed", &json!({"state": {"terminated": {"exitCode": 1, "reason": "Error"}}}));
+        check(&ended, &[], 1, Some(("pod_failed", "container main ended with exit code 1 (Error)")));
+    }
+
+    #[test]
+    fn a_pod_that_is_never_ready_counts_after_a_while() {
+        let pod = with_container("Running", &json!({"state": {"running": {"startedAt": at(5)}}}));
+        check(&pod, &[], 14, None);
+        check(&pod, &[], 15, Some(("not_ready", "ContainersNotReady: containers with unready status: [main]")));
+        let old = event("Unhealthy", "of another life", 4);
+        let probe = event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500", 9);
+        check(&pod, &[probe, old], 15, Some(("not_ready", "Readiness probe failed: HTTP probe failed with statuscode: 500")));
+        assert_eq!(of_pod(&pod), None, "it depends on the time");
+    }
+
+    #[test]
+    fn a_readiness_gate_that_is_shut() {
+        let unready = json!({
+            "type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": "gate \"a/b\" is not there", "lastTransitionTime": at(3),
+        });
+        let status = json!({"phase": "Running", "conditions": [unready], "containerStatuses": [{"name": "main", "ready": true}]});
+        let pod = pod(&json!({}), &json!({"nodeName": "n1"}), &status);
+        check(&pod, &[], 13, Some(("not_ready", "ReadinessGatesNotReady: gate \"a/b\" is not there")));
+    }
+
+    #[test]
+    fn a_pod_without_a_node() {
+        let of = |reason: &str, message: &str| {
+            let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message});
+            pod(&json!({}), &json!({}), &json!({"phase": "Pending", "conditions": [condition]}))
+        };
+        let message = "0/3 nodes are available: 3 Insufficient cpu.";
+        check(&of("Unschedulable", message), &[], 1, Some(("unschedulable_resources", message)));
+        let gated = "Scheduling is blocked due to non-empty scheduling gates";
+        check(&of("SchedulingGated", gated), &[], 1, Some(("scheduling_gated", gated)));
+        let unseen = pod(&json!({}), &json!({}), &json!({"phase": "Pending"}));
+        check(&unseen, &[], 9, None);
+        check(&unseen, &[], 10, Some(("not_scheduled", "")));
+    }
+
+    #[test]
+    fn a_pod_that_does_not_start() {
+        let pod = with_container("Pending", &json!({"state": {"waiting": {"reason": "ContainerCreating"}}}));
+        check(&pod, &[], 30, None);
+        check(&pod, &[], 31, Some(("not_started", "ContainerCreating")));
+        let sandbox = event("FailedCreatePodSandBox", "no address left", 20);
+        check(&pod, &[sandbox], 31, Some(("not_started", "FailedCreatePodSandBox: no address left")));
+        let mount = event("FailedMount", "MountVolume.SetUp failed: secret \"s\" not found", 2);
+        check(&pod, &[mount], 3, Some(("volume", "FailedMount: MountVolume.SetUp failed: secret \"s\" not found")));
+    }
+
+    #[test]
+    fn a_pod_that_does_not_go() {
+        let going = |finalizers: &Value, phase: &str| {
+            let metadata = json!({"deletionTimestamp": at(30), "deletionGracePeriodSeconds": 30, "finalizers": finalizers});
+            pod(&metadata, &json!({"nodeName": "n1"}), &json!({"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]}))
+        };
+        let held = json!(["example.com/a", "example.com/b"]);
+        check(&going(&held, "Running"), &[], 29, None);
+        check(&going(&held, "Running"), &[], 30, Some(("finalizer", "example.com/a, example.com/b")));
+        check(&going(&held, "Succeeded"), &[], 1, Some(("finalizer", "example.com/a, example.com/b")));
+        let late = going(&json!([]), "Running");
+        check(&late, &[], 39, None);
+        check(&late, &[], 40, Some(("termination_overdue", "its grace period was 30s; node n1 has not told that it ended")));
+    }
+
+    #[test]
+    fn a_pod_that_is_ready_has_no_cause() {
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let status = json!({"name": "main", "ready": true, "restartCount": 2, "lastState": {"terminated": {"exitCode": 1}}});
+        let pod =
+            pod(&json!({}), &json!({"nodeName": "n1"}), &json!({"phase": "Running", "conditions": ready, "containerStatuses": [status]}));
+        assert_eq!((pod.symptoms.as_ref(), at_second(&pod, &[], 1000)), (None, vec![]));
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a scheduler found no node, read from the text in which schedulers say it.
+
+use super::Kind;
+
+/// What a scheduler says of nodes, by the kind of the cause. Source: the reasons of kube-scheduler's filter plug-ins.
+const TEXTS: [(&str, Kind); 17] = [
+    ("Insufficient ", Kind::UnschedulableResources),
+    ("Too many pods", Kind::UnschedulableResources),
+    ("free ports", Kind::UnschedulableResources),
+    ("exceed max volume count", Kind::UnschedulableVolume),
+    ("volume node affinity conflict", Kind::UnschedulableVolume),
+    ("had no available volume zone", Kind::UnschedulableVolume),
+    ("didn't find available persistent volumes", Kind::UnschedulableVolume),
+    ("ReadWriteOncePod", Kind::UnschedulableVolume),
+    ("not have enough free storage", Kind::UnschedulableVolume),
+    ("untolerated taint", Kind::UnschedulableTaint),
+    ("node(s) were unschedulable", Kind::UnschedulableTaint),
+    ("node affinity", Kind::UnschedulableAffinity),
+    ("node selector", Kind::UnschedulableAffinity),
+    ("pod affinity", Kind::UnschedulableAffinity),
+    ("anti-affinity", Kind::UnschedulableAffinity),
+    ("topology spread", Kind::UnschedulableAffinity),
+    ("requested node name", Kind::UnschedulableAffinity),
+];
+
+/// What most nodes lack; of several, the one that ranks first.
+///
+/// The text is `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …`; claims come before any
+/// node is looked at: `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
+pub(super) fn kind(message: &str) -> Kind {
+    let message = message.split(" preemption:").next().unwrap_or_default();
+    if message.to_ascii_lowercase().contains("persistentvolumeclaim") {
+        return Kind::UnschedulableVolume;
+    }
+    let Some((_, misfits)) = message.split_once("nodes are available: ") else { return Kind::Unschedulable };
+    let mut counts = std::collections::BTreeMap::<Kind, u64>::new();
+    for misfit in misfits.split(", ") {
+        let Some((nodes, text)) = misfit.split_once(' ') else { continue };
+        let (Ok(nodes), Some((_, kind))) = (nodes.parse::<u64>(), TEXTS.iter().find(|(part, _)| text.contains(part))) else { continue };
+        let count = counts.entry(*kind).or_default();
+        *count = count.saturating_add(nodes);
+    }
+    let most = counts.values().copied().max();
+    counts.into_iter().find(|(_, count)| Some(*count) == most).map_or(Kind::Unschedulable, |(kind, _)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_most_nodes_lack_is_the_cause() {
+        for (message, wanted) in [
+            ("0/3 nodes are available: 3 Insufficient cpu.", Kind::UnschedulableResources),
+            (
+                "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) had untolerated taint {a: b}.",
+                Kind::UnschedulableResources,
+            ),
+            (
+                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are available: 3 No \
+                 preemption victims found for incoming pod.",
+                Kind::UnschedulableTaint,
+            ),
+            ("0/3 nodes are available: 3 node(s) were unschedulable.", Kind::UnschedulableTaint),
+            ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", Kind::UnschedulableAffinity),
+            ("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.", Kind::UnschedulableAffinity),
+            ("0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints.", Kind::UnschedulableAffinity),
+            ("0/3 nodes are available: 3 node(s) had volume node affinity conflict.", Kind::UnschedulableVolume),
+            ("0/3 nodes are available: persistentvolumeclaim \"data\" not found.", Kind::UnschedulableVolume),
+            ("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.", Kind::UnschedulableVolume),
+            ("0/3 nodes are available: 3 Too many pods.", Kind::UnschedulableResources),
+            ("no nodes available to schedule pods", Kind::Unschedulable),
+            ("0/3 nodes are available: 99999999999999999999 Insufficient cpu.", Kind::Unschedulable),
+            ("", Kind::Unschedulable),
+        ] {
+            assert_eq!(kind(message), wanted, "{message}");
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The causes of one workload: its pods, and the pods that it could not make.
+
+use super::{
+    About, Cause, Causes, Kind,
+    pods::{Case, Finding, findings},
+    refusal,
+};
+use crate::{
+    deployment::{
+        hash::same_template,
+        observe::{Policy, policy},
+    },
+    stateful_set::{member_ordinal, ordinals},
+    view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+};
+use berth_api::FeatureGates;
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
+
+/// How long a controller may take until it has seen an object.
+const OBSERVED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// What is known of a Deployment. Where something cannot be read, its list is empty: less is found then.
+pub struct DeploymentFacts<'a> {
+    /// The Deployment.
+    pub deployment: &'a DeploymentView,
+    /// ReplicaSets of its namespace; those of others are passed over.
+    pub sets: &'a [Arc<ReplicaSetView>],
+    /// Pods of its namespace; those of others are passed over.
+    pub pods: &'a [Arc<PodView>],
+    /// Warnings of its namespace; those about others are passed over.
+    pub events: &'a [Arc<EventView>],
+    /// The gates of the cluster's controllers.
+    pub gates: &'a FeatureGates,
+    /// Since when it is known that its controller has not seen its newest spec; `None` if it has, or if that is not known.
+    pub unobserved_since: Option<Timestamp>,
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// What is known of a StatefulSet. Where something cannot be read, its list is empty: less is found then.
+pub struct StatefulSetFacts<'a> {
+    /// The set.
+    pub set: &'a StatefulSetView,
+    /// Pods of its namespace; those of others are passed over.
+    pub pods: &'a [Arc<PodView>],
+    /// Warnings of its namespace; those about others are passed over.
+    pub events: &'a [Arc<EventView>],
+    /// Since when it is known that its controller has not seen its newest spec; `None` if it has, or if that is not known.
+    pub unobserved_since: Option<Timestamp>,
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// Pods that were not made.
+struct Refusal<'a> {
+    about: About,
+    missing: i64,
+    message: &'a str,
+}
+
+/// Why a Deployment's rollout does not go on, as far as that is not its controller's own decision.
+///
+/// Pods and refusals count of the newest template's set; of the others, where that one wants no pods (before it is made, or paused). Pods that
+/// are being deleted count where pods that replace them wait for them.
+#[must_use]
+pub fn of_deployment(facts: &DeploymentFacts<'_>) -> Causes {
+    let deployment = facts.deployment;
+    let own: Vec<_> = facts.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid)).collect();
+    let wants_pods = |set: &&Arc<ReplicaSetView>| set.replicas > 0;
+    let newest = own.iter().copied().filter(|set| same_template(&set.template, &deployment.spec.template)).find(wants_pods);
+    let asked: Vec<_> = newest.map_or_else(|| own.iter().copied().filter(wants_pods).collect(), |set| vec![set]);
+    let is_of = |pod: &PodView, sets: &[&Arc<ReplicaSetView>]| sets.iter().any(|set| pod.meta.is_controlled_by(&set.meta.uid));
+    let waits = waits_for_terminating(deployment, facts.gates);
+    let counts = |pod: &&Arc<PodView>| match pod.meta.deleted {
+        None => is_of(pod, &asked),
+        Some(_) => waits && pod.is_terminating() && is_of(pod, &own),
+    };
+    let mut found = Collected::new(facts.events, facts.now);
+    facts.pods.iter().filter(counts).for_each(|pod| found.take_pod(pod));
+    asked.iter().filter_map(|set| refusal(set)).for_each(|refusal| found.take_refusal(&refusal));
+    refusal_of_sets(deployment, &own).into_iter().for_each(|refusal| found.take_refusal(&refusal));
+    found.take_unobserved("Deployment", &deployment.meta.name, facts.unobserved_since);
+    found.into_causes()
+}
+
+/// Why a StatefulSet's rollout does not go on, as far as that is not its controller's own decision.
+///
+/// All wanted pods count, whatever their revision: each may hold the others up. So do all that are being deleted: they keep their names.
+#[must_use]
+pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
+    let StatefulSetFacts { set, pods, events, .. } = facts;
+    let wanted = ordinals(set);
+    let is_wanted = |pod: &&Arc<PodView>| member_ordinal(&set.meta.name, &pod.meta.name).is_some_and(|ordinal| wanted.contains(ordinal));
+    let own: Vec<_> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).collect();
+    let mut found = Collected::new(events, facts.now);
+    own.iter().copied().filter(|pod| pod.meta.deleted.is_some() || is_wanted(pod)).for_each(|pod| found.take_pod(pod));
+    let there = i64::try_from(own.iter().copied().filter(is_wanted).count()).unwrap_or(i64::MAX);
+    // The event stays when its cause is gone: a pod made since says that it is.
+    let last_made = own.iter().filter_map(|pod| pod.meta.created).max();
+    let is_failure = |event: &&Arc<EventView>| event.about_uid == set.meta.uid && event.reason == "FailedCreate" && event.last >= last_made;
+    if let Some(event) = events.iter().filter(is_failure).max_by_key(|event| event.last) {
+        let message = event.message.split_once(" failed error: ").map_or(&*event.message, |(_, error)| error);
+        found.take_refusal(&Refusal { about: about("StatefulSet", &set.meta.name), missing: wanted.replicas - there, message });
+    }
+    found.take_unobserved("StatefulSet", &set.meta.name, facts.unobserved_since);
+    found.into_causes()
+}
+
+/// Why a ReplicaSet has fewer pods than it wants, as its condition ReplicaFailure says.
+#[must_use]
+pub fn refusal_of(set: &ReplicaSetView) -> Option<Cause> {
+    refusal(set).and_then(|refusal| refusal.cause())
+}
+
+fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
+    let failure = set.status.conditions.iter().flatten().find(|condition| {
+        condition.type_ == "ReplicaFailure" && condition.status == "True" && condition.reason.as_deref() == Some("FailedCreate")
+    })?;
+    Some(Refusal {
+        about: about("ReplicaSet", &set.meta.name),
+        missing: i64::from(set.replicas) - i64::from(set.status.replicas),
+        message: failure.message.as_deref().unwrap_or_default(),
+    })
+}
+
+/// What the Deployment says of a set that could not be made; and of its sets' refusals, where those cannot be read.
+fn refusal_of_sets<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
+    let says = |type_: &str, reason: &str| {
+        let mut conditions = deployment.status.conditions.iter().flatten();
+        conditions.find(|condition| condition.type_ == type_ && condition.reason.as_deref() == Some(reason))
+    };
+    let not_made = says("Progressing", "ReplicaSetCreateError");
+    let refused = says("ReplicaFailure", "FailedCreate").filter(|condition| condition.status == "True" && sets.is_empty());
+    let missing = deployment.spec.replicas.unwrap_or(1).saturating_sub(deployment.status.updated_replicas);
+    let message = not_made.or(refused)?.message.as_deref().unwrap_or_default();
+    Some(Refusal { about: about("Deployment", &deployment.meta.name), missing: missing.into(), message })
+}
+
+fn waits_for_terminating(deployment: &DeploymentView, gates: &FeatureGates) -> bool {
+    let complete = gates.enabled("DeploymentPodReplacementPolicy") && policy(deployment) == Ok(Policy::TerminationComplete);
+    complete || deployment.spec.strategy.type_ == "Recreate"
+}
+
+fn about(kind: &'static str, name: &str) -> About {
+    About { kind, name: name.to_owned() }
+}
+
+impl Refusal<'_> {
+    /// `None` if no pod is missing any more.
+    fn cause(&self) -> Option<Cause> {
+        let pods = usize::try_from(self.missing).ok().filter(|pods| *pods > 0)?;
+        Some(Cause { kind: refusal::kind(self.message), pods, about: self.about.clone(), evidence: self.message.to_owned() })
+    }
+}
+
+/// What has been found so far: one cause of a kind.
+struct Collected<'a> {
+    events: BTreeMap<&'a str, Vec<&'a EventView>>,
+    now: Timestamp,
+    found: BTreeMap<Kind, Cause>,
+    look_again: Option<Timestamp>,
+}
+
+impl<'a> Collected<'a> {
+    fn new(events: &'a [Arc<EventView>], now: Timestamp) -> Self {
+        let mut by_uid = BTreeMap::<_, Vec<_>>::new();
+        events.iter().for_each(|event| by_uid.entry(&*event.about_uid).or_default().push(&**event));
+        by_uid.values_mut().for_each(|events| events.sort_by_key(|event| std::cmp::Reverse(event.last)));
+        Self { events: by_uid, now, found: BTreeMap::new(), look_again: None }
+    }
+
+    fn take_pod(&mut self, pod: &PodView) {
+        let events = self.events.get(&*pod.meta.uid).cloned().unwrap_or_default();
+        let case = Case { pod, events: &events };
+        for found in findings(&case) {
+            let Finding { kind, evidence, counts_from } = found;
+            if counts_from <= self.now {
+                return self.take(Cause { kind, pods: 1, about: about("Pod", &pod.meta.name), evidence });
+            }
+            self.expect(counts_from);
+        }
+    }
+
+    fn take_refusal(&mut self, refusal: &Refusal<'_>) {
+        refusal.cause().into_iter().for_each(|cause| self.take(cause));
+    }
+
+    fn take_unobserved(&mut self, kind: &'static str, name: &str, since: Option<Timestamp>) {
+        let Some(due) = since.and_then(|since| since.checked_add(OBSERVED_WITHIN).ok()) else { return };
+        if due <= self.now {
+            self.take(Cause { kind: Kind::NotObserved, pods: 0, about: about(kind, name), evidence: String::new() });
+        } else {
+            self.expect(due);
+        }
+    }
+
+    /// Counts a cause of a kind that is known already with that, and names the first by name.
+    fn take(&mut self, cause: Cause) {
+        match self.found.entry(cause.kind) {
+            Entry::Vacant(vacant) => drop(vacant.insert(cause)),
+            Entry::Occupied(mut known) => {
+                let pods = known.get().pods + cause.pods;
+                if cause.about < known.get().about {
+                    known.insert(cause);
+                }
+                known.get_mut().pods = pods;
+            }
+        }
+    }
+
+    fn expect(&mut self, due: Timestamp) {
+        self.look_again = self.look_again.into_iter().chain([due]).min();
+    }
+
+    fn into_causes(self) -> Causes {
+        Causes { list: self.found.into_values().collect(), look_again: self.look_again }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).expect("in range")
+    }
+
+    fn template(image: &str) -> Value {
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+    }
+
+    fn deployment(spec: &Value, status: &Value) -> DeploymentView {
+        let mut object = json!({
+            "metadata": {"name": "web", "uid": "d"}, "status": status,
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template("web:2")},
+        });
+        object["spec"].as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
+        DeploymentView::decode(object.to_string().as_bytes(), 0).expect("a Deployment")
+    }
+
+    fn owner(kind: &str, uid: &str) -> Value {
+        json!([{"apiVersion": "apps/v1", "kind": kind, "name": uid, "uid": uid, "controller": true}])
+    }
+
+    /// A ReplicaSet of the Deployment that wants three pods.
+    fn set(name: &str, image: &str, status: &Value) -> Arc<ReplicaSetView> {
+        let object = json!({
+            "metadata": {"name": name, "uid": name, "ownerReferences": owner("Deployment", "d")},
+            "spec": {"replicas": 3, "template": template(image)}, "status": status,
+        });
+        Arc::new(ReplicaSetView::decode(object.to_string().as_bytes(), 0).expect("a ReplicaSet"))
+    }
+
+    fn pod(name: &str, owners: &Value, metadata: &Value, waiting: &str) -> Arc<PodView> {
+        let mut object = json!({
+            "metadata": {"name": name, "uid": name, "creationTimestamp": at(0), "ownerReferences": owners}, "spec": {"nodeName": "n1"},
+            "status": {"phase": "Pending", "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": waiting, "message": name}}}]},
+        });
+        object["metadata"].as_object_mut().expect("a map").extend(metadata.as_object().expect("a map").clone());
+        Arc::new(PodView::decode(object.to_string().as_bytes(), 0).expect("a pod"))
+    }
+
+    fn pod_of(set: &str, name: &str, waiting: &str) -> Arc<PodView> {
+        pod(name, &owner("ReplicaSet", set), &json!({}), waiting)
+    }
+
+    fn quota(missing: i32) -> Value {
+        let text = "pods \"web-2-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2";
+        let condition = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": text});
+        json!({"replicas": 3 - missing, "conditions": [condition]})
+    }
+
+    fn texts(causes: &Causes) -> Vec<String> {
+        causes.list.iter().map(ToString::to_string).collect()
+    }
+
+    fn look(deployment: &DeploymentView, sets: &[Arc<ReplicaSetView>], pods: &[Arc<PodView>], second: i64) -> Causes {
+        let gates = FeatureGates::default();
+        of_deployment(&DeploymentFacts { deployment, sets, pods, events: &[], gates: &gates, unobserved_since: None, now: at(second) })
+    }
+
+    #[test]
+    fn causes_of_a_deployment_are_counted_and_ranked() {
+        let web = deployment(&json!({}), &json!({}));
+        let sets = [set("web-1", "web:1", &quota(3)), set("web-2", "web:2", &quota(1))];
+        let pods = [
+            pod_of("web-2", "web-2-c", "CrashLoopBackOff"),
+            pod_of("web-2", "web-2-b", "ErrImagePull"),
+            pod_of("web-2", "web-2-a", "ErrImagePull"),
+            pod_of("web-1", "web-1-a", "CreateContainerError"),
+            pod_of("other", "other", "CreateContainerError"),
+        ];
+        let wanted = [
+            "2 pods cannot pull their images, e.g. web-2-a: ErrImagePull: web-2-a",
+            "web-2-c keeps crashing: CrashLoopBackOff: web-2-c",
+            "1 pod of ReplicaSet web-2 is not created because of a quota: pods \"web-2-x\" is forbidden: exceeded quota: q, requested: pods=1, \
+             used: pods=2, limited: pods=2",
+        ];
+        assert_eq!(texts(&look(&web, &sets, &pods, 1)), wanted);
+    }
+
+    #[test]
+    fn older_sets_count_where_the_newest_wants_no_pods() {
+        let paused = deployment(&json!({"template": template("web:3")}), &json!({}));
+        let pods = [pod_of("web-2", "web-2-a", "ErrImagePull")];
+        let found = look(&paused, &[set("web-2", "web:2", &json!({}))], &pods, 1);
+        assert_eq!(texts(&found), ["web-2-a cannot pull its image: ErrImagePull: web-2-a"]);
+    }
+
+    #[test]
+    fn a_refusal_is_over_when_no_pod_is_missing() {
+        let web = deployment(&json!({}), &json!({}));
+        assert_eq!(look(&web, &[set("web-2", "web:2", &quota(0))], &[], 1), Causes::default());
+    }
+
+    #[test]
+    fn what_the_deployment_says_itself_counts_where_its_sets_cannot_be_read() {
+        let condition = |type_: &str, status: &str, reason: &str| json!({"updatedReplicas": 1, "conditions": [{"type": type_, "status": status, "reason": reason, "message": "exceeded quota: q"}]});
+        let refused = deployment(&json!({}), &condition("ReplicaFailure", "True", "FailedCreate"));
+        assert_eq!(texts(&look(&refused, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
+        assert_eq!(look(&refused, &[set("web-2", "web:2", &json!({}))], &[], 1), Causes::default(), "the set knows better");
+        let no_set = deployment(&json!({}), &condition("Progressing", "False", "ReplicaSetCreateError"));
+        assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
+    }
+
+    #[test]
+    fn pods_that_do_not_go_count_where_somebody_waits_for_them() {
+        let going = json!({"deletionTimestamp": at(30), "finalizers": ["example.com/hold"]});
+        let pods = [pod("web-1-a", &owner("ReplicaSet", "web-1"), &going, "")];
+        let sets = [set("web-1", "web:1", &json!({})), set("web-2", "web:2", &json!({}))];
+        let check = |spec: &Value, wanted: &[&str]| {
+            let web = deployment(spec, &json!({}));
+            assert_eq!(texts(&look(&web, &sets, &pods, 31)), wanted, "{spec}");
+        };
+        let held = "web-1-a has ended but a finalizer holds it: example.com/hold";
+        check(&json!({}), &[]);
+        check(&json!({"podReplacementPolicy": "TerminationComplete"}), &[held]);
+        check(&json!({"strategy": {"type": "Recreate"}}), &[held]);
+        let web = deployment(&json!({"podReplacementPolicy": "TerminationComplete"}), &json!({}));
+        let gates = FeatureGates::parse("DeploymentPodReplacementPolicy=false").expect("a gate");
+        let facts =
+            DeploymentFacts { deployment: &web, sets: &sets, pods: &pods, events: &[], gates: &gates, unobserved_since: None, now: at(31) };
+        assert_eq!(of_deployment(&facts), Causes::default(), "the controllers do not wait");
+    }
+
+    #[test]
+    fn what_is_no_cause_yet_says_when_it_will_be() {
+        let web = deployment(&json!({"podReplacementPolicy": "TerminationComplete"}), &json!({}));
+        let going = |name: &str, second: i64| {
+            pod(name, &owner("ReplicaSet", "web-1"), &json!({"deletionTimestamp": at(second), "finalizers": ["a/b"]}), "")
+        };
+        let sets = [set("web-1", "web:1", &json!({})), set("web-2", "web:2", &json!({}))];
+        let early = look(&web, &sets, &[going("a", 40), going("b", 30)], 1);
+        assert_eq!(early, Causes { list: vec![], look_again: Some(at(30)) });
+    }
+
+    #[test]
+    fn nobody_looks_at_the_object() {
+        let (web, gates) = (deployment(&json!({}), &json!({})), FeatureGates::default());
+        let look = |second: i64| {
+            let (sets, pods, events) = (&[], &[], &[]);
+            of_deployment(&DeploymentFacts {
+                deployment: &web,
+                sets,
+                pods,
+                events,
+                gates: &gates,
+                unobserved_since: Some(at(0)),
+                now: at(second),
+            })
+        };
+        assert_eq!(look(9), Causes { list: vec![], look_again: Some(at(10)) });
+        assert_eq!(texts(&look(10)), ["Deployment web was looked at by no controller"]);
+    }
+
+    fn db(pods: &[Arc<PodView>], events: &[Arc<EventView>]) -> Causes {
+        let object = json!({"metadata": {"name": "db", "uid": "s"}, "spec": {"replicas": 3, "template": template("db:1")}});
+        let set = StatefulSetView::decode(object.to_string().as_bytes(), 0).expect("a StatefulSet");
+        of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since: None, now: at(1) })
+    }
+
+    fn member(name: &str, metadata: &Value, waiting: &str) -> Arc<PodView> {
+        pod(name, &owner("StatefulSet", "s"), metadata, waiting)
+    }
+
+    #[test]
+    fn pods_of_a_stateful_set_count_whatever_their_revision() {
+        let pods = [
+            member("db-1", &json!({}), "ErrImagePull"),
+            member("db-7", &json!({}), "ErrImagePull"),
+            member("db-8", &json!({"deletionTimestamp": at(1), "finalizers": ["a/b"]}), ""),
+            pod("db-2", &owner("StatefulSet", "other"), &json!({}), "ErrImagePull"),
+        ];
+        let wanted = ["db-1 cannot pull its image: ErrImagePull: db-1", "db-8 has ended but a finalizer holds it: a/b"];
+        assert_eq!(texts(&db(&pods, &[])), wanted);
+    }
+
+    fn event(uid: &str, second: i64, message: &str) -> Arc<EventView> {
+        let object = json!({
+            "metadata": {"name": "e"}, "involvedObject": {"uid": uid}, "reason": "FailedCreate", "message": message, "lastTimestamp": at(second),
+        });
+        Arc::new(EventView::decode(object.to_string().as_bytes()).expect("an event"))
+    }
+
+    #[test]
+    fn a_stateful_set_tells_in_events_what_it_could_not_make() {
+        let text = "create Pod db-1 in StatefulSet db failed error: pods \"db-1\" is forbidden: exceeded quota: q";
+        let wanted = "2 pods of StatefulSet db are not created because of a quota: pods \"db-1\" is forbidden: exceeded quota: q";
+        let first = member("db-0", &json!({}), "");
+        let events = [event("other", 9, "x failed error: no"), event("s", 3, "x failed error: earlier"), event("s", 5, text)];
+        assert_eq!(texts(&db(&[Arc::clone(&first)], &events)), [wanted]);
+        let later = member("db-1", &json!({"creationTimestamp": at(6)}), "");
+        assert_eq!(texts(&db(&[first, later], &events)), [] as [&str; 0], "it could be made since");
+    }
+
+    #[test]
+    fn the_last_time_of_an_event_is_found_in_every_form() {
+        let last = |times: Value| {
+            let mut object = json!({"metadata": {"name": "e", "creationTimestamp": at(1)}, "lastTimestamp": null, "involvedObject": {}});
+            object.as_object_mut().expect("a map").extend(times.as_object().expect("a map").clone());
+            EventView::decode(object.to_string().as_bytes()).expect("an event").last
+        };
+        assert_eq!(last(json!({})), Some(at(1)));
+        assert_eq!(last(json!({"eventTime": at(2)})), Some(at(2)));
+        assert_eq!(last(json!({"lastTimestamp": at(3)})), Some(at(3)));
+        assert_eq!(last(json!({"eventTime": at(2), "series": {"count": 2, "lastObservedTime": at(4)}})), Some(at(4)));
+    }
+}

@@ -1,0 +1,58 @@
+//! What is read of an event.
+
+use super::wire;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+/// What is read of an event (`v1`): whom it is about, and what it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventView {
+    /// The uid of the object that it is about.
+    pub about_uid: String,
+    /// CamelCase.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// When it was last seen.
+    pub last: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventWire {
+    metadata: wire::Metadata,
+    involved_object: Option<About>,
+    reason: Option<String>,
+    message: Option<String>,
+    series: Option<Series>,
+    last_timestamp: Option<Timestamp>,
+    event_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct About {
+    uid: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Series {
+    last_observed_time: Option<Timestamp>,
+}
+
+impl EventView {
+    /// Reads an event's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than an event's.
+    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let wire: EventWire = serde_json::from_slice(json)?;
+        let observed = wire.series.and_then(|series| series.last_observed_time);
+        Ok(Self {
+            last: observed.or(wire.last_timestamp).or(wire.event_time).or(wire.metadata.into_meta(0).created),
+            about_uid: wire.involved_object.and_then(|about| about.uid).unwrap_or_default(),
+            reason: wire.reason.unwrap_or_default(),
+            message: wire.message.unwrap_or_default(),
+        })
+    }
+}

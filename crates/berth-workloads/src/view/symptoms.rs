@@ -1,0 +1,129 @@
+//! What a pod that is not up, or does not go, says of itself.
+
+use super::wire::{self, ContainerStatus, PodStatus};
+use jiff::Timestamp;
+
+/// What a pod tells of why it is not ready, or not gone. What has nothing to tell has none: most pods, most of the time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Symptoms {
+    /// Containers that are not ready, and init containers that have not ended well; init containers first.
+    pub containers: Vec<ContainerSymptom>,
+    /// The condition PodScheduled, where it is False.
+    pub unscheduled: Option<Said>,
+    /// Since when the condition PodScheduled is True.
+    pub scheduled_since: Option<Timestamp>,
+    /// The condition Ready, where it is not True.
+    pub unready: Option<Said>,
+    /// `status.reason` and `status.message`: why it failed as a whole.
+    pub failed: Option<Said>,
+    /// `metadata.finalizers`, of a pod that is being deleted.
+    pub finalizers: Vec<String>,
+}
+
+/// A container that is not ready.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerSymptom {
+    /// Its name.
+    pub name: String,
+    /// Which list of the pod's spec it is in.
+    pub role: ContainerRole,
+    /// What it waits for.
+    pub waiting: Option<Said>,
+    /// How it ended, now or the last time.
+    pub ended: Option<Ended>,
+    /// How often it was started again.
+    pub restarts: i32,
+    /// Since when it runs.
+    pub running_since: Option<Timestamp>,
+}
+
+/// Which list of a pod's spec a container is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContainerRole {
+    /// `initContainers`.
+    Init,
+    /// `containers`.
+    #[default]
+    Main,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// `Error`, `OOMKilled`, …
+    pub reason: String,
+    /// Its termination message; often empty.
+    pub message: String,
+}
+
+/// A reason in CamelCase and a text for people; either may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// `ImagePullBackOff`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Symptoms {
+    /// Reads what is there to be read; `None` if nothing is.
+    pub(super) fn read(status: &PodStatus, finalizers: Option<Vec<String>>, going: bool) -> Option<Box<Self>> {
+        let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
+        let (ready, scheduled) = (condition("Ready"), condition("PodScheduled"));
+        let finalizers = finalizers.filter(|_| going).unwrap_or_default();
+        if ready.is_some_and(|ready| ready.status == "True") && finalizers.is_empty() {
+            return None;
+        }
+        let init = status.init_container_statuses.iter().flatten().filter_map(|status| container(status, ContainerRole::Init));
+        let main = status.container_statuses.iter().flatten().filter_map(|status| container(status, ContainerRole::Main));
+        let failed = said(status.reason.as_deref(), status.message.as_deref());
+        let symptoms = Self {
+            containers: init.chain(main).collect(),
+            unscheduled: scheduled.filter(|condition| condition.status == "False").map(wire::Condition::said),
+            scheduled_since: scheduled.filter(|condition| condition.status == "True").and_then(|condition| condition.last_transition_time),
+            unready: ready.filter(|condition| condition.status != "True").map(wire::Condition::said),
+            failed: (failed != Said::default()).then_some(failed),
+            finalizers,
+        };
+        (symptoms != Self::default()).then(|| Box::new(symptoms))
+    }
+}
+
+impl wire::Condition {
+    fn said(&self) -> Said {
+        said(self.reason.as_deref(), self.message.as_deref())
+    }
+}
+
+fn said(reason: Option<&str>, message: Option<&str>) -> Said {
+    Said { reason: reason.unwrap_or_default().to_owned(), message: message.unwrap_or_default().to_owned() }
+}
+
+/// `None` for a container that has nothing to tell: it is ready, has ended as an init container should, or was not looked at yet.
+fn container(status: &ContainerStatus, role: ContainerRole) -> Option<ContainerSymptom> {
+    let state = status.state.as_ref();
+    let (waiting, running, terminated) =
+        state.map_or((None, None, None), |state| (state.waiting.as_ref(), state.running.as_ref(), state.terminated.as_ref()));
+    let has_done_its_part = match role {
+        ContainerRole::Init => terminated.is_some_and(|end| end.exit_code == 0),
+        ContainerRole::Main => false,
+    };
+    if status.ready || has_done_its_part || (waiting, running, terminated) == (None, None, None) {
+        return None;
+    }
+    let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    Some(ContainerSymptom {
+        name: status.name.clone(),
+        role,
+        waiting: waiting.map(|waiting| said(waiting.reason.as_deref(), waiting.message.as_deref())),
+        ended: terminated.or(last).map(|end| Ended {
+            exit_code: end.exit_code,
+            reason: end.reason.clone().unwrap_or_default(),
+            message: end.message.clone().unwrap_or_default(),
+        }),
+        restarts: status.restart_count,
+        running_since: running.and_then(|running| running.started_at),
+    })
+}
