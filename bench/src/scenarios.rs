@@ -1,6 +1,12 @@
-//! What is measured.
+//! What is measured. Every figure has an odd number of runs; a run is a server of its own unless the figure says what else is repeated.
 
-use crate::{Figure, client::Connection, seconds, server::Server, stateful_sets};
+use crate::{
+    client::{Connection, POLL},
+    figures::{Figure, Place, Runs},
+    seconds,
+    server::{Parts, Server, Target},
+    stateful_sets,
+};
 use futures::{FutureExt, future::LocalBoxFuture};
 use serde_json::{Value, json};
 use std::{
@@ -9,98 +15,131 @@ use std::{
     time::{Duration, Instant},
 };
 
-type Scenario = fn() -> LocalBoxFuture<'static, Vec<Figure>>;
+/// Something to measure.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// Only berth can be asked: a Kubernetes has no nodes here that would run pods, and its start includes a script's.
+    pub(crate) berth_only: bool,
+    pub(crate) run: fn(&Target) -> LocalBoxFuture<'_, Vec<Figure>>,
+}
 
 const CONNECTIONS: usize = 64;
 
 /// Nodes for many pods, which start and stop at once: what is measured is the control plane.
 pub(crate) const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
-pub(crate) fn all() -> Vec<(&'static str, Scenario)> {
-    vec![
-        ("start", || start().boxed_local()),
-        ("memory", || memory().boxed_local()),
-        ("objects", || objects().boxed_local()),
-        ("rollout-1000", || rollout(1000, 3).boxed_local()),
-        ("rollout-100", || rollout(100, 5).boxed_local()),
-        ("rollout-5000", || rollout(5000, 3).boxed_local()),
-        ("rollout-10000", || rollout(10_000, 1).boxed_local()),
-        ("fleet", || fleet().boxed_local()),
-        ("crowd", || crowd().boxed_local()),
-        ("idle-10000", || idle_with_pods(10_000).boxed_local()),
-        ("sets-ordered", || stateful_sets::one(100, "OrderedReady", 5).boxed_local()),
-        ("sets-parallel", || stateful_sets::one(500, "Parallel", 5).boxed_local()),
-        ("sets-many", || stateful_sets::many(10, 5000).boxed_local()),
-    ]
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "start", berth_only: true, run: |target| start(target).boxed_local() },
+    Scenario { name: "memory", berth_only: false, run: |target| idle(target).boxed_local() },
+    Scenario { name: "objects", berth_only: false, run: |target| objects(target).boxed_local() },
+    Scenario { name: "lists", berth_only: false, run: |target| lists(target).boxed_local() },
+    Scenario { name: "rollout-1000", berth_only: true, run: |target| rollout(target, 1000, 5, Place::Readme).boxed_local() },
+    Scenario { name: "rollout-100", berth_only: true, run: |target| rollout(target, 100, 7, Place::Detail).boxed_local() },
+    Scenario { name: "rollout-5000", berth_only: true, run: |target| rollout(target, 5000, 3, Place::Readme).boxed_local() },
+    Scenario { name: "rollout-10000", berth_only: true, run: |target| rollout(target, 10_000, 3, Place::Readme).boxed_local() },
+    Scenario { name: "fleet", berth_only: true, run: |target| fleet(target).boxed_local() },
+    Scenario { name: "crowd", berth_only: true, run: |target| crowd(target).boxed_local() },
+    Scenario { name: "idle-10000", berth_only: true, run: |target| idle_with_pods(target, 10_000).boxed_local() },
+    Scenario { name: "sets-ordered", berth_only: true, run: |target| stateful_sets::one(target, 100, "OrderedReady", 5).boxed_local() },
+    Scenario { name: "sets-parallel", berth_only: true, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
+    Scenario { name: "sets-many", berth_only: true, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
+];
+
+/// The scenario of this name.
+pub(crate) fn parse(name: &str) -> Result<&'static Scenario, String> {
+    let names = || SCENARIOS.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
+    SCENARIOS.iter().find(|scenario| scenario.name == name).ok_or_else(|| format!("there is no such scenario; there are {}", names()))
 }
 
 /// From the start of the process to `/readyz` ok, on an empty folder, certificates made.
-async fn start() -> Vec<Figure> {
-    let mut runs = Vec::new();
+async fn start(target: &Target) -> Vec<Figure> {
+    let mut runs = Runs::default();
     for _ in 0..9 {
-        runs.push(seconds(Server::start(&[]).await.ready_after) * 1000.0);
+        let server = Server::start(target, Parts::Controllers(&[])).await;
+        runs.add("start to `/readyz` ok, empty data folder", "ms", Place::Readme, seconds(server.ready_after) * 1000.0);
     }
-    vec![Figure::new("start to /readyz, empty folder", "ms", runs)]
+    runs.figures()
 }
 
 /// Resident memory and processor time of a control plane with nothing to do.
-async fn memory() -> Vec<Figure> {
-    let server = Server::start(&[]).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let before = server.cpu_seconds();
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let idle = (server.cpu_seconds() - before) / 10.0 * 100.0;
-    vec![
-        Figure::new("resident memory, idle", "MiB", vec![server.resident_mib()]),
-        Figure::new("processor, idle", "% of one core", vec![idle]),
-    ]
+async fn idle(target: &Target) -> Vec<Figure> {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(Server::start(target, Parts::Controllers(&[])).await);
+    }
+    let mut runs = Runs::default();
+    for (processor, memory) in at_rest(&servers, Duration::from_secs(5)).await {
+        runs.add("resident memory, idle", "MiB", Place::Readme, memory);
+        runs.add("processor, idle", "% of a core", Place::Detail, processor);
+    }
+    runs.figures()
 }
 
-/// Creates, gets and lists of 1 KiB config maps, durable, over HTTPS.
-async fn objects() -> Vec<Figure> {
-    let server = Server::start(&["--controllers=-*", "--nodes", "0"]).await;
-    let payload = "x".repeat(900);
-    let create = |number: usize| {
-        let name = format!("c{number:06}");
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"payload": payload}});
-        ("POST", "/api/v1/namespaces/default/configmaps".to_owned(), body.to_string())
-    };
-    let get = |number: usize| ("GET", format!("/api/v1/namespaces/default/configmaps/c{:06}", number % 5000), String::new());
+/// Processor time in per cent of a core and resident memory in MiB of each server, once `settling` is over. They rest side by side.
+async fn at_rest(servers: &[Server], settling: Duration) -> Vec<(f64, f64)> {
+    const WATCHED: Duration = Duration::from_secs(20);
+    tokio::time::sleep(settling).await;
+    let before: Vec<f64> = servers.iter().map(Server::cpu_seconds).collect();
+    tokio::time::sleep(WATCHED).await;
+    let spent = |(server, before): (&Server, f64)| ((server.cpu_seconds() - before) / seconds(WATCHED) * 100.0, server.resident_mib());
+    servers.iter().zip(before).map(spent).collect()
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// How many config maps a list has.
+const LISTED: usize = 5_000;
+
+/// Creates the config map of this number, of 1 KiB when stored.
+fn create(number: usize) -> (&'static str, String, String) {
+    let metadata = json!({"name": format!("c{number:06}")});
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"payload": "x".repeat(900)}});
+    ("POST", CONFIG_MAPS.to_owned(), body.to_string())
+}
+
+/// Creates and gets of 1 KiB config maps, durable, over HTTPS. A run is a part of all requests to one server.
+async fn objects(target: &Target) -> Vec<Figure> {
+    const CREATES: usize = 25_000;
+    const GETS: usize = 50_000;
+    let server = Server::start(target, Parts::StoreOnly).await;
     // The first ones warm up, and are what the gets read.
-    load(&server, 0, 5_000, create).await;
-    let creates = vec![load(&server, 5_000, 30_000, create).await, load(&server, 30_000, 55_000, create).await];
-    let gets = vec![load(&server, 0, 50_000, get).await, load(&server, 0, 50_000, get).await, load(&server, 0, 50_000, get).await];
-    let mut figures = vec![
-        Figure::new("durable creates of 1 KiB config maps, 64 connections", "1/s", creates),
-        Figure::new("gets of 1 KiB config maps, 64 connections", "1/s", gets),
-    ];
-    figures.push(Figure::new("list of 5,000 config maps of 1 KiB", "ms", lists().await));
-    figures
+    load(&server, 0..LISTED, create).await;
+    let mut runs = Runs::default();
+    for run in 0..5 {
+        let from = LISTED + run * CREATES;
+        let rate = load(&server, from..from + CREATES, create).await;
+        runs.add("durable creates of 1 KiB config maps over HTTPS, 64 connections", "1/s", Place::Readme, rate);
+    }
+    for _ in 0..5 {
+        let get = |number: usize| ("GET", format!("{CONFIG_MAPS}/c{:06}", number % LISTED), String::new());
+        runs.add("gets, likewise", "1/s", Place::Readme, load(&server, 0..GETS, get).await);
+    }
+    runs.figures()
 }
 
-async fn lists() -> Vec<f64> {
-    let server = Server::start(&["--controllers=-*", "--nodes", "0"]).await;
-    let payload = "x".repeat(900);
-    load(&server, 0, 5_000, |number| {
-        let body =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number:06}")}, "data": {"payload": payload}});
-        ("POST", "/api/v1/namespaces/default/configmaps".to_owned(), body.to_string())
-    })
-    .await;
+/// Lists of 1 KiB config maps. A run is one list.
+async fn lists(target: &Target) -> Vec<Figure> {
+    let server = Server::start(target, Parts::StoreOnly).await;
+    load(&server, 0..LISTED, create).await;
     let mut connection = server.connect().await;
-    let mut runs = Vec::new();
+    let mut runs = Runs::default();
     for _ in 0..15 {
         let started = Instant::now();
-        assert_eq!(connection.request("GET", "/api/v1/namespaces/default/configmaps", "").await, 200);
-        assert!(connection.body.len() > 5_000_000);
-        runs.push(seconds(started.elapsed()) * 1000.0);
+        assert_eq!(connection.request("GET", CONFIG_MAPS, "").await, 200);
+        assert!(connection.body.len() > LISTED * 1000);
+        runs.add("list of 5,000 config maps of 1 KiB", "ms", Place::Readme, seconds(started.elapsed()) * 1000.0);
     }
-    runs
+    runs.figures()
 }
 
-/// Sends the requests numbered `from..to` over [`CONNECTIONS`] connections; gives how many a second were answered well.
-pub(crate) async fn load(server: &Server, from: usize, to: usize, request: impl Fn(usize) -> (&'static str, String, String)) -> f64 {
-    let next = Rc::new(Cell::new(from));
+/// Sends the requests of these numbers over [`CONNECTIONS`] connections; gives how many a second were answered well.
+pub(crate) async fn load(
+    server: &Server,
+    numbers: std::ops::Range<usize>,
+    request: impl Fn(usize) -> (&'static str, String, String),
+) -> f64 {
+    let next = Rc::new(Cell::new(numbers.start));
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
         connections.push(server.connect().await);
@@ -110,7 +149,7 @@ pub(crate) async fn load(server: &Server, from: usize, to: usize, request: impl 
     let workers = connections.into_iter().map(|mut connection| {
         let next = Rc::clone(&next);
         async move {
-            while next.get() < to {
+            while next.get() < numbers.end {
                 let number = next.replace(next.get() + 1);
                 let (method, path, body) = request(number);
                 let content_type = if method == "PATCH" { "application/strategic-merge-patch+json" } else { "application/json" };
@@ -120,41 +159,47 @@ pub(crate) async fn load(server: &Server, from: usize, to: usize, request: impl 
         }
     });
     futures::future::join_all(workers).await;
-    (to - from) as f64 / seconds(started.elapsed())
+    numbers.len() as f64 / seconds(started.elapsed())
+}
+
+/// A server with many nodes that are ready.
+pub(crate) async fn with_nodes(target: &Target, arguments: &[&str]) -> (Server, Connection) {
+    let server = Server::start(target, Parts::Controllers(&[MANY_NODES, arguments].concat())).await;
+    let mut connection = server.connect().await;
+    loop {
+        let nodes = connection.get("/api/v1/nodes").await;
+        let ready = |node: &Value| node["spec"]["taints"].is_null() && node["status"]["allocatable"].is_object();
+        if nodes["items"].as_array().is_some_and(|items| items.len() == 150 && items.iter().all(ready)) {
+            return (server, connection);
+        }
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// A Deployment from nothing to `replicas` available pods, then to a new image at 25 % / 25 %.
-async fn rollout(replicas: u32, repeat: usize) -> Vec<Figure> {
-    let (mut created, mut updated, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+async fn rollout(target: &Target, replicas: u32, repeat: usize, place: Place) -> Vec<Figure> {
+    let path = format!("{DEPLOYMENTS}/bench");
+    let mut runs = Runs::default();
     for _ in 0..repeat {
-        let server = Server::start(MANY_NODES).await;
-        let mut connection = server.connect().await;
-        wait_for_nodes(&mut connection).await;
-        let path = format!("{DEPLOYMENTS}/bench");
+        let (server, mut connection) = with_nodes(target, &[]).await;
         let before = server.spent(&mut connection).await;
         let started = Instant::now();
-        let status = connection.request("POST", DEPLOYMENTS, &deployment("bench", replicas).to_string()).await;
-        assert_eq!(status, 201, "{}", String::from_utf8_lossy(&connection.body));
+        connection.create(DEPLOYMENTS, &deployment("bench", replicas)).await;
         wait_until_done(&mut connection, &path, replicas).await;
-        created.push(seconds(started.elapsed()));
+        let created = seconds(started.elapsed());
         let after_create = server.spent(&mut connection).await;
         let started = Instant::now();
-        let status = connection.request_as("PATCH", &path, "application/strategic-merge-patch+json", &new_image()).await;
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&connection.body));
+        connection.patch(&path, &new_image()).await;
         wait_until_done(&mut connection, &path, replicas).await;
-        updated.push(seconds(started.elapsed()));
+        let updated = seconds(started.elapsed());
         let after_update = server.spent(&mut connection).await;
-        costs = after_create.figures(&before, "  created", replicas.into());
-        costs.extend(after_update.figures(&after_create, "  updated", replicas.into()));
+        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "s", place, created);
+        runs.add(&format!("Deployment, 0 → {replicas} pods available"), "pods/s", Place::Detail, f64::from(replicas) / created);
+        runs.add(&format!("Deployment of {replicas}, rolling update, 25 %/25 %"), "s", place, updated);
+        after_create.add_to(&mut runs, &before, &format!("{replicas} pods created"), replicas.into());
+        after_update.add_to(&mut runs, &after_create, &format!("{replicas} pods updated"), replicas.into());
     }
-    let rate: Vec<f64> = created.iter().map(|seconds| f64::from(replicas) / seconds).collect();
-    let mut figures = vec![
-        Figure::new(&format!("Deployment 0 to {replicas} pods available"), "s", created),
-        Figure::new(&format!("Deployment 0 to {replicas} pods available"), "pods/s", rate),
-        Figure::new(&format!("rolling update of {replicas} pods, 25 %/25 %"), "s", updated),
-    ];
-    figures.extend(costs);
-    figures
+    runs.figures()
 }
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -175,35 +220,15 @@ fn deployment(name: &str, replicas: u32) -> Value {
     })
 }
 
-/// Polls often enough to cost nothing beside what is measured.
-const POLL: Duration = Duration::from_millis(4);
-
-pub(crate) async fn wait_for_nodes(connection: &mut Connection) {
-    loop {
-        connection.request("GET", "/api/v1/nodes", "").await;
-        let nodes: Value = serde_json::from_slice(&connection.body).unwrap();
-        let ready = |node: &Value| node["spec"]["taints"].is_null() && node["status"]["allocatable"].is_object();
-        if nodes["items"].as_array().is_some_and(|items| items.len() == 150 && items.iter().all(ready)) {
-            return;
-        }
-        tokio::time::sleep(POLL).await;
-    }
-}
-
 pub(crate) async fn wait_until_done(connection: &mut Connection, path: &str, replicas: u32) {
-    loop {
-        connection.request("GET", path, "").await;
-        if is_done(&serde_json::from_slice(&connection.body).unwrap(), replicas) {
-            return;
-        }
+    while !is_done(&connection.get(path).await, replicas) {
         tokio::time::sleep(POLL).await;
     }
 }
 
 pub(crate) async fn wait_until_all_done(connection: &mut Connection, collection: &str, count: usize, replicas: u32) {
     loop {
-        connection.request("GET", collection, "").await;
-        let found: Value = serde_json::from_slice(&connection.body).unwrap();
+        let found = connection.get(collection).await;
         let items = found["items"].as_array().unwrap();
         if items.len() == count && items.iter().all(|item| is_done(item, replicas)) {
             return;
@@ -224,66 +249,64 @@ pub(crate) fn new_image() -> String {
 }
 
 /// Many small Deployments at once: created, then all updated.
-async fn fleet() -> Vec<Figure> {
+async fn fleet(target: &Target) -> Vec<Figure> {
     const COUNT: usize = 500;
-    let server = Server::start(MANY_NODES).await;
-    let mut connection = server.connect().await;
-    wait_for_nodes(&mut connection).await;
-    let before = server.spent(&mut connection).await;
-    let started = Instant::now();
-    load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 4).to_string())).await;
-    wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
-    let created = seconds(started.elapsed());
-    let after_create = server.spent(&mut connection).await;
-    let started = Instant::now();
-    load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
-    wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
-    let updated = seconds(started.elapsed());
-    let after_update = server.spent(&mut connection).await;
-    let pods = COUNT as f64 * 4.0;
-    let mut figures = vec![
-        Figure::new("500 Deployments of 4 pods, created at once", "pods/s", vec![pods / created]),
-        Figure::new("500 Deployments of 4 pods, updated at once", "pods/s", vec![pods / updated]),
-    ];
-    figures.extend(after_create.figures(&before, "  created", pods));
-    figures.extend(after_update.figures(&after_create, "  updated", pods));
-    figures
+    const PODS: f64 = 2000.0;
+    let mut runs = Runs::default();
+    for _ in 0..3 {
+        let (server, mut connection) = with_nodes(target, &[]).await;
+        let before = server.spent(&mut connection).await;
+        let started = Instant::now();
+        load(&server, 0..COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 4).to_string())).await;
+        wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
+        let created = seconds(started.elapsed());
+        let after_create = server.spent(&mut connection).await;
+        let started = Instant::now();
+        load(&server, 0..COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
+        wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 4).await;
+        let updated = seconds(started.elapsed());
+        let after_update = server.spent(&mut connection).await;
+        runs.add("500 Deployments of 4 pods, created at once", "pods/s", Place::Readme, PODS / created);
+        runs.add("500 Deployments of 4 pods, updated at once", "pods/s", Place::Readme, PODS / updated);
+        after_create.add_to(&mut runs, &before, "500 Deployments created", PODS);
+        after_update.add_to(&mut runs, &after_create, "500 Deployments updated", PODS);
+    }
+    runs.figures()
 }
 
-/// How long a new Deployment waits for its first pod while 2,000 others roll.
-async fn crowd() -> Vec<Figure> {
+/// How long a new Deployment waits for its first pod while 2,000 others roll. A run is one new Deployment.
+async fn crowd(target: &Target) -> Vec<Figure> {
     const COUNT: usize = 2000;
-    let server = Server::start(MANY_NODES).await;
-    let mut connection = server.connect().await;
-    wait_for_nodes(&mut connection).await;
-    load(&server, 0, COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 2).to_string())).await;
+    let (server, mut connection) = with_nodes(target, &[]).await;
+    load(&server, 0..COUNT, |number| ("POST", DEPLOYMENTS.to_owned(), deployment(&format!("f{number}"), 2).to_string())).await;
     wait_until_all_done(&mut connection, DEPLOYMENTS, COUNT, 2).await;
-    load(&server, 0, COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
-    let mut runs = Vec::new();
+    load(&server, 0..COUNT, |number| ("PATCH", format!("{DEPLOYMENTS}/f{number}"), new_image())).await;
+    let mut runs = Runs::default();
     for number in 0..5 {
         let name = format!("late{number}");
         let started = Instant::now();
-        assert_eq!(connection.request("POST", DEPLOYMENTS, &deployment(&name, 1).to_string()).await, 201);
+        connection.create(DEPLOYMENTS, &deployment(&name, 1)).await;
         wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/{name}"), 1).await;
-        runs.push(seconds(started.elapsed()) * 1000.0);
+        let waited = seconds(started.elapsed()) * 1000.0;
+        runs.add("first pod of a new Deployment while 2,000 others roll", "ms", Place::Readme, waited);
     }
-    vec![Figure::new("a new Deployment's first pod available, 2,000 others rolling", "ms", runs)]
+    runs.figures()
 }
 
 /// What a control plane costs that has pods and nothing to do.
-async fn idle_with_pods(pods: u32) -> Vec<Figure> {
-    let server = Server::start(MANY_NODES).await;
-    let mut connection = server.connect().await;
-    wait_for_nodes(&mut connection).await;
-    assert_eq!(connection.request("POST", DEPLOYMENTS, &deployment("bench", pods).to_string()).await, 201);
-    wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/bench"), pods).await;
+async fn idle_with_pods(target: &Target, pods: u32) -> Vec<Figure> {
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let (server, mut connection) = with_nodes(target, &[]).await;
+        connection.create(DEPLOYMENTS, &deployment("bench", pods)).await;
+        wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/bench"), pods).await;
+        servers.push(server);
+    }
+    let mut runs = Runs::default();
     // Events are still being written for a while.
-    tokio::time::sleep(Duration::from_secs(15)).await;
-    let before = server.cpu_seconds();
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    let idle = (server.cpu_seconds() - before) / 20.0 * 100.0;
-    vec![
-        Figure::new(&format!("processor, idle with {pods} pods"), "% of one core", vec![idle]),
-        Figure::new(&format!("resident memory with {pods} pods"), "MiB", vec![server.resident_mib()]),
-    ]
+    for (processor, memory) in at_rest(&servers, Duration::from_secs(15)).await {
+        runs.add(&format!("processor, idle with {pods} pods"), "% of a core", Place::Readme, processor);
+        runs.add(&format!("resident memory with {pods} pods"), "MiB", Place::Readme, memory);
+    }
+    runs.figures()
 }

@@ -1,32 +1,55 @@
-//! A `berth up` under test.
+//! A server under test.
 
-use crate::{Figure, client::Connection};
-use serde_json::Value;
+use crate::{
+    access,
+    client::{Connection, Endpoint},
+    figures::{Place, Runs},
+};
+use serde_json::json;
 use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use tokio_rustls::{
-    TlsConnector,
-    rustls::{
-        ClientConfig, RootCertStore,
-        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+
+/// What is measured.
+pub(crate) enum Target {
+    /// This `berth`.
+    Berth {
+        /// The program.
+        binary: PathBuf,
     },
-};
+    /// A Kubernetes: API server, etcd, controller manager.
+    Upstream {
+        /// Holds the programs `start` and `stop`.
+        folder: PathBuf,
+    },
+}
+
+/// What runs besides the API server and its store.
+#[derive(Clone, Copy)]
+pub(crate) enum Parts<'a> {
+    /// Neither controllers nor nodes.
+    StoreOnly,
+    /// The controllers, and for berth what these arguments say.
+    Controllers(&'a [&'a str]),
+}
 
 pub(crate) struct Server {
-    child: Child,
+    running: Running,
     folder: TempDir,
-    port: u16,
-    tls: TlsConnector,
-    /// From the start of the process to `/readyz` ok.
+    user: Endpoint,
+    /// From the start of the process to `/readyz` ok; of berth alone, as a Kubernetes' script makes its certificates meanwhile.
     pub(crate) ready_after: Duration,
+}
+
+enum Running {
+    Berth(Child),
+    Upstream { stop: PathBuf, processes: Vec<u32> },
 }
 
 /// Costs that another program on the machine changes little or not at all.
@@ -39,28 +62,34 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// What `what` cost since `before`, for each of `pods`.
-    pub(crate) fn figures(&self, before: &Self, what: &str, pods: f64) -> Vec<Figure> {
-        let figure = |name: &str, unit, value: f64| Figure::new(&format!("{what}: {name} a pod"), unit, vec![value / pods]);
-        let mut figures = vec![
-            figure("processor time", "ms", (self.cpu_seconds - before.cpu_seconds) * 1000.0),
-            figure("writes", "", self.revision - before.revision),
-        ];
+    /// Adds what `what` cost since `before`, for each of `pods`.
+    pub(crate) fn add_to(&self, runs: &mut Runs, before: &Self, what: &str, pods: f64) {
+        let mut add = |name: &str, unit, value: f64| runs.add(&format!("  {what}: {name} a pod"), unit, Place::Detail, value / pods);
+        add("processor time", "ms", (self.cpu_seconds - before.cpu_seconds) * 1000.0);
+        add("writes", "", self.revision - before.revision);
         for queue in ["deployment", "replicaset", "statefulset", "node"] {
             let count = |spent: &Self| spent.looks.get(queue).copied().unwrap_or_default();
-            let looks = count(self) - count(before);
-            figures.extend((looks > 0.0).then(|| figure(&format!("{queue} looks"), "", looks)));
+            add(&format!("{queue} looks"), "", count(self) - count(before));
         }
-        figures
     }
 }
 
 impl Server {
-    /// Starts the release binary on an empty folder and waits for `/readyz`.
-    pub(crate) async fn start(arguments: &[&str]) -> Self {
+    /// Starts the target on an empty folder, waits for `/readyz`, and makes the user who measures.
+    pub(crate) async fn start(target: &Target, parts: Parts<'_>) -> Self {
+        match target {
+            Target::Berth { binary } => Self::start_berth(binary, parts).await,
+            Target::Upstream { folder } => Self::start_upstream(folder, parts).await,
+        }
+    }
+
+    async fn start_berth(binary: &Path, parts: Parts<'_>) -> Self {
         let folder = TempDir::new().unwrap();
+        let arguments = match parts {
+            Parts::StoreOnly => &["--controllers=-*", "--nodes", "0"],
+            Parts::Controllers(arguments) => arguments,
+        };
         let started = Instant::now();
-        let binary = std::env::var("BERTH_BINARY").expect("cargo xtask bench names the binary");
         let mut child = Command::new(binary)
             .args(["up", "--secure-port", "0", "--data-dir"])
             .arg(folder.path())
@@ -69,24 +98,46 @@ impl Server {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = loop {
-            let line = lines.next().unwrap().unwrap();
-            if let Some(rest) = line.strip_prefix("API server ready at https://127.0.0.1:") {
-                break rest.split(' ').next().unwrap().parse().unwrap();
-            }
-        };
+        // The kubeconfig is written before this line.
+        while !lines.next().unwrap().unwrap().starts_with("API server ready at ") {}
         // Somebody has to read on, or the server blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        let tls = tls(&folder.path().join("pki"));
-        let mut server = Self { child, folder, port, tls, ready_after: Duration::ZERO };
-        let mut connection = server.connect().await;
-        assert_eq!(connection.request("GET", "/readyz", "").await, 200);
-        server.ready_after = started.elapsed();
-        server
+        let administrator = access::endpoint(&fs::read_to_string(folder.path().join("kubeconfig")).unwrap());
+        assert_eq!(Connection::open(&administrator).await.request("GET", "/readyz", "").await, 200);
+        let ready_after = started.elapsed();
+
+        let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": access::NAME});
+        access::grant(&administrator, group).await;
+        let issue = Command::new(binary)
+            .args(["kubeconfig", "--user", access::NAME, "--group", access::NAME, "--data-dir"])
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        assert!(issue.status.success(), "{}", String::from_utf8_lossy(&issue.stderr));
+        let user = access::endpoint(&String::from_utf8(issue.stdout).unwrap());
+        Self { running: Running::Berth(child), folder, user, ready_after }
     }
 
+    async fn start_upstream(programs: &Path, parts: Parts<'_>) -> Self {
+        let folder = TempDir::new().unwrap();
+        let started = Instant::now();
+        let mut start = Command::new(programs.join("start"));
+        start.arg(folder.path()).args(matches!(parts, Parts::StoreOnly).then_some("--no-controllers")).stdout(Stdio::null());
+        assert!(start.status().unwrap().success(), "{start:?}");
+        let ready_after = started.elapsed();
+        let asked =
+            Command::new("sh").args(["-c", ". \"$0\"/env && echo \"$KUBECONFIG\" && echo $PIDS"]).arg(folder.path()).output().unwrap();
+        let asked = String::from_utf8(asked.stdout).unwrap();
+        let (kubeconfig, processes) = asked.trim_end().split_once('\n').unwrap();
+        let processes = processes.split(' ').map(|process| process.parse().unwrap()).collect();
+        let running = Running::Upstream { stop: programs.join("stop"), processes };
+        let user = access::service_account(Path::new(kubeconfig)).await;
+        Self { running, folder, user, ready_after }
+    }
+
+    /// A connection of the user who measures.
     pub(crate) async fn connect(&self) -> Connection {
-        Connection::open(self.port, &self.tls).await
+        Connection::open(&self.user).await
     }
 
     /// What the server has done so far.
@@ -96,42 +147,50 @@ impl Server {
         let adds = metrics.lines().filter_map(|line| line.strip_prefix("workqueue_adds_total{name=\""));
         let looks =
             adds.filter_map(|line| line.split_once("\"} ")).map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect();
-        assert_eq!(connection.request("GET", "/api/v1/namespaces?limit=1", "").await, 200);
-        let list: Value = serde_json::from_slice(&connection.body).unwrap();
+        let list = connection.get("/api/v1/namespaces?limit=1").await;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         Spent { cpu_seconds: self.cpu_seconds(), revision, looks }
     }
 
-    /// Resident memory, in MiB.
+    /// Resident memory of all its processes, in MiB.
     pub(crate) fn resident_mib(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+        let resident = |process: u32| {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+        };
+        self.processes().into_iter().map(resident).sum()
     }
 
-    /// Processor time used so far, in seconds.
+    /// Processor time that its processes used so far, in seconds.
     pub(crate) fn cpu_seconds(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
-        ticks / 100.0
+        let spent = |process: u32| {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+            ticks / 100.0
+        };
+        self.processes().into_iter().map(spent).sum()
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        match &self.running {
+            Running::Berth(child) => vec![child.id()],
+            Running::Upstream { processes, .. } => processes.clone(),
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = self.folder.path();
+        match &mut self.running {
+            Running::Berth(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Running::Upstream { stop, .. } => {
+                let _ = Command::new(stop).arg(self.folder.path()).stdout(Stdio::null()).status();
+            }
+        }
     }
-}
-
-fn tls(pki: &Path) -> TlsConnector {
-    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(pki.join("ca.pem")).unwrap()).unwrap();
-    let chain = CertificateDer::pem_file_iter(pki.join("admin.pem")).unwrap().map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_file(pki.join("admin.pem")).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(chain, key).unwrap();
-    TlsConnector::from(Arc::new(config))
 }

@@ -1,10 +1,10 @@
 //! StatefulSets, whose pods start at once: what is measured is the control plane.
 
 use crate::{
-    Figure,
-    scenarios::{MANY_NODES, load, new_image, wait_for_nodes, wait_until_all_done, wait_until_done},
+    figures::{Figure, Place, Runs},
+    scenarios::{load, new_image, wait_until_all_done, wait_until_done, with_nodes},
     seconds,
-    server::Server,
+    server::Target,
 };
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -12,53 +12,47 @@ use std::time::Instant;
 const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
 /// One set from nothing to `replicas` available pods, then to a new image, one pod after the other.
-pub(crate) async fn one(replicas: u32, policy: &str, repeat: usize) -> Vec<Figure> {
-    let (mut created, mut updated, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+pub(crate) async fn one(target: &Target, replicas: u32, policy: &str, repeat: usize) -> Vec<Figure> {
+    let path = format!("{STATEFUL_SETS}/bench");
+    let mut runs = Runs::default();
     for _ in 0..repeat {
-        let server = Server::start(MANY_NODES).await;
-        let mut connection = server.connect().await;
-        wait_for_nodes(&mut connection).await;
-        let path = format!("{STATEFUL_SETS}/bench");
+        let (server, mut connection) = with_nodes(target, &[]).await;
         let before = server.spent(&mut connection).await;
         let started = Instant::now();
-        let status = connection.request("POST", STATEFUL_SETS, &stateful_set("bench", replicas, policy).to_string()).await;
-        assert_eq!(status, 201, "{}", String::from_utf8_lossy(&connection.body));
+        connection.create(STATEFUL_SETS, &stateful_set("bench", replicas, policy)).await;
         wait_until_done(&mut connection, &path, replicas).await;
-        created.push(f64::from(replicas) / seconds(started.elapsed()));
+        let created = f64::from(replicas) / seconds(started.elapsed());
         let after_create = server.spent(&mut connection).await;
         let started = Instant::now();
-        let status = connection.request_as("PATCH", &path, "application/strategic-merge-patch+json", &new_image()).await;
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&connection.body));
+        connection.patch(&path, &new_image()).await;
         wait_until_done(&mut connection, &path, replicas).await;
-        updated.push(f64::from(replicas) / seconds(started.elapsed()));
+        let updated = f64::from(replicas) / seconds(started.elapsed());
         let after_update = server.spent(&mut connection).await;
-        costs = after_create.figures(&before, "  created", replicas.into());
-        costs.extend(after_update.figures(&after_create, "  updated", replicas.into()));
+        runs.add(&format!("StatefulSet of {replicas} pods, {policy}, created"), "pods/s", Place::Readme, created);
+        runs.add(&format!("StatefulSet of {replicas} pods, {policy}, rolling update"), "pods/s", Place::Readme, updated);
+        after_create.add_to(&mut runs, &before, &format!("{policy} set created"), replicas.into());
+        after_update.add_to(&mut runs, &after_create, &format!("{policy} set updated"), replicas.into());
     }
-    let mut figures = vec![
-        Figure::new(&format!("StatefulSet of {replicas} pods, {policy}, created"), "pods/s", created),
-        Figure::new(&format!("StatefulSet of {replicas} pods, {policy}, rolling update"), "pods/s", updated),
-    ];
-    figures.extend(costs);
-    figures
+    runs.figures()
 }
 
 /// `count` sets of `replicas` pods each, all at once and each without order.
-pub(crate) async fn many(count: usize, replicas: u32) -> Vec<Figure> {
-    let server = Server::start(&[MANY_NODES, &["--node-pods", "1000"]].concat()).await;
-    let mut connection = server.connect().await;
-    wait_for_nodes(&mut connection).await;
-    let before = server.spent(&mut connection).await;
-    let started = Instant::now();
-    let create = |number: usize| ("POST", STATEFUL_SETS.to_owned(), stateful_set(&format!("s{number}"), replicas, "Parallel").to_string());
-    load(&server, 0, count, create).await;
-    wait_until_all_done(&mut connection, STATEFUL_SETS, count, replicas).await;
-    let elapsed = seconds(started.elapsed());
+pub(crate) async fn many(target: &Target, count: usize, replicas: u32) -> Vec<Figure> {
     let pods = count as f64 * f64::from(replicas);
-    let name = format!("{count} StatefulSets of {replicas} pods, Parallel, created at once");
-    let mut figures = vec![Figure::new(&name, "pods/s", vec![pods / elapsed])];
-    figures.extend(server.spent(&mut connection).await.figures(&before, "  created", pods));
-    figures
+    let mut runs = Runs::default();
+    for _ in 0..3 {
+        let (server, mut connection) = with_nodes(target, &["--node-pods", "1000"]).await;
+        let before = server.spent(&mut connection).await;
+        let started = Instant::now();
+        let create =
+            |number: usize| ("POST", STATEFUL_SETS.to_owned(), stateful_set(&format!("s{number}"), replicas, "Parallel").to_string());
+        load(&server, 0..count, create).await;
+        wait_until_all_done(&mut connection, STATEFUL_SETS, count, replicas).await;
+        let rate = pods / seconds(started.elapsed());
+        runs.add(&format!("{count} StatefulSets of {replicas} pods, Parallel, created at once"), "pods/s", Place::Readme, rate);
+        server.spent(&mut connection).await.add_to(&mut runs, &before, &format!("{count} sets created"), pods);
+    }
+    runs.figures()
 }
 
 fn stateful_set(name: &str, replicas: u32, policy: &str) -> Value {

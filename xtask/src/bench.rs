@@ -1,15 +1,20 @@
 //! Measurements by hand. They decide no test.
 
 use crate::run::{Outcome, command, program, root};
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these scenarios: start, memory, objects, rollout-{100,1000,5000,10000}, fleet, crowd, idle-10000,
+    /// Only these scenarios: start, memory, objects, lists, rollout-{100,1000,5000,10000}, fleet, crowd, idle-10000,
     /// sets-{ordered,parallel,many}, engine.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+
+    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists): a folder whose programs `start FOLDER` and
+    /// `stop FOLDER` run one; `start` leaves FOLDER/env, which sets KUBECONFIG and PIDS.
+    #[arg(long, value_name = "DIR")]
+    upstream: Option<PathBuf>,
 }
 
 /// Builds with optimisation, then runs the server's scenarios; with `--only engine` the comparison of storage engines instead.
@@ -19,5 +24,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     program("cargo", &["build", "--release"])?;
     let binary = root().join("target/release/berth");
-    command(Command::new("cargo").args(["run", "--release", "--package", "bench", "--"]).args(&options.only).env("BERTH_BINARY", binary))
+    let mut bench = Command::new("cargo");
+    bench.args(["run", "--release", "--package", "bench", "--"]).args(&options.only).env("BERTH_BINARY", binary);
+    if let Some(upstream) = &options.upstream {
+        let upstream = upstream.canonicalize().map_err(|error| format!("--upstream {}: {error}", upstream.display()))?;
+        bench.arg("--upstream").arg(upstream);
+    }
+    command(&mut bench)
 }

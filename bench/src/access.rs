@@ -1,0 +1,89 @@
+//! Who measures: an ordinary user with the rights that the scenarios need, and no others. Administrators are exempt from queues and limits,
+//! and their rights are not looked up.
+
+use crate::client::{Connection, Endpoint};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use std::{fs, path::Path, sync::Arc};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
+};
+
+/// The group of berth's user, and the name of the service account that asks a Kubernetes.
+pub(crate) const NAME: &str = "bench";
+
+/// Where a kubeconfig leads, and the client certificate in it. Certificates stand in it or in files that it names.
+pub(crate) fn endpoint(kubeconfig: &str) -> Endpoint {
+    let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
+    let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+    let pem = |of: &Value, field: &str| match of[format!("{field}-data")].as_str() {
+        Some(data) => STANDARD.decode(data).unwrap(),
+        None => fs::read(of[field].as_str().unwrap()).unwrap(),
+    };
+    let chain = pem(user, "client-certificate");
+    let chain = CertificateDer::pem_slice_iter(&chain).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(&pem(user, "client-key")).unwrap();
+    let config = tls_of(&pem(cluster, "certificate-authority")).with_client_auth_cert(chain, key).unwrap();
+    let address = cluster["server"].as_str().unwrap().strip_prefix("https://").unwrap().to_owned();
+    Endpoint { address, tls: TlsConnector::from(Arc::new(config)), token: None }
+}
+
+/// The same server, asked with a token and no certificate.
+fn with_token(kubeconfig: &str, token: String) -> Endpoint {
+    let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
+    let authority = fs::read(config["clusters"][0]["cluster"]["certificate-authority"].as_str().unwrap()).unwrap();
+    let tls = TlsConnector::from(Arc::new(tls_of(&authority).with_no_client_auth()));
+    Endpoint { tls, token: Some(token), ..endpoint(kubeconfig) }
+}
+
+fn tls_of(authority: &[u8]) -> tokio_rustls::rustls::ConfigBuilder<ClientConfig, tokio_rustls::rustls::client::WantsClientCert> {
+    let _ = ring::default_provider().install_default();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
+    ClientConfig::builder().with_root_certificates(roots)
+}
+
+/// Gives `subject` the role of the scenarios.
+pub(crate) async fn grant(administrator: &Endpoint, subject: Value) {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": NAME},
+        "rules": [
+            rule("", &["configmaps"], &["create", "get", "list"]),
+            rule("", &["nodes", "namespaces"], &["list"]),
+            rule("apps", &["deployments", "statefulsets"], &["create", "get", "list", "patch"]),
+            {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+        ],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME},
+        "subjects": [subject],
+    });
+    let mut connection = Connection::open(administrator).await;
+    for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        connection.create(&format!("/apis/rbac.authorization.k8s.io/v1/{resource}"), &object).await;
+    }
+}
+
+/// A service account of a Kubernetes, whose authority signs no certificates for users here, with the role of the scenarios.
+pub(crate) async fn service_account(kubeconfig: &Path) -> Endpoint {
+    let kubeconfig = fs::read_to_string(kubeconfig).unwrap();
+    let administrator = endpoint(&kubeconfig);
+    grant(&administrator, json!({"kind": "ServiceAccount", "name": NAME, "namespace": "default"})).await;
+    let mut connection = Connection::open(&administrator).await;
+    connection.until_found("/api/v1/namespaces/default").await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    connection.create(accounts, &json!({"metadata": {"name": NAME}})).await;
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86_400}});
+    let answer = connection.create(&format!("{accounts}/{NAME}/token"), &request).await;
+    let user = with_token(&kubeconfig, answer["status"]["token"].as_str().unwrap().to_owned());
+    // Its authoriser learns of the role some moments later.
+    Connection::open(&user).await.until_found("/api/v1/namespaces?limit=1").await;
+    user
+}
