@@ -52,3 +52,5 @@ pub const SIM_READY_AFTER: &str = "sim.berth.dev/ready-after";
 pub const SIM_TERMINATES_AFTER: &str = "sim.berth.dev/terminates-after";
 /// On a pod: how its simulated containers fail.
 pub const SIM_FAILS: &str = "sim.berth.dev/fails";
+/// On a pod: what its simulated containers print.
+pub const SIM_LOGS: &str = "sim.berth.dev/logs";

@@ -86,6 +86,7 @@ use crate::{
     label_selector::validate_label_selector,
     metadata::check_dns_label,
     pod::{is_deletion_cost_error, is_valid_deletion_cost},
+    simulation,
     unset::{drop_zero, list_mut},
 };
 use k8s_openapi::{
@@ -222,6 +223,12 @@ fn drop_disabled_terminating(new: &mut Option<i32>, old: Option<i32>, gates: &Fe
     if old.is_none() && !gates.enabled("DeploymentReplicaSetTerminatingReplicas") {
         *new = None;
     }
+}
+
+/// Warnings about annotations beside the template that mean something only in it, where they are new.
+fn misplaced_annotations(metadata: &ObjectMeta, old: Option<&ObjectMeta>) -> Vec<String> {
+    let is_new = old.is_none_or(|old| old.annotations != metadata.annotations);
+    if is_new { simulation::misplaced(metadata) } else { Vec::new() }
 }
 
 /// The warning about a name that is too much for the names and host names of pods.

@@ -23,6 +23,7 @@ pub mod pod_security;
 pub mod quantity;
 pub mod quota;
 pub mod selector;
+pub mod simulation;
 mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};

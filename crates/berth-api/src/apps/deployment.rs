@@ -2,7 +2,7 @@
 
 mod validate;
 
-use super::{is_false, is_zero, name_warning, normalise_selector, null_as_default, template_path};
+use super::{is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Kind,
     object::GenerationRule,
@@ -178,12 +178,15 @@ impl Kind for Deployment {
     }
 
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
-        let Some(old) = old else {
-            let name = name_warning(&self.metadata);
-            return name.into_iter().chain(template_warnings(&self.spec.template, &template_path())).collect();
-        };
-        let generation_rises = self.spec_differs(old) || self.metadata.annotations != old.metadata.annotations;
-        if generation_rises { template_warnings(&self.spec.template, &template_path()) } else { Vec::new() }
+        let mut warnings = misplaced_annotations(&self.metadata, old.map(|old| &old.metadata));
+        let generation_rises = |old: &Self| self.spec_differs(old) || self.metadata.annotations != old.metadata.annotations;
+        if old.is_none() {
+            warnings.extend(name_warning(&self.metadata));
+        }
+        if old.is_none_or(generation_rises) {
+            warnings.extend(template_warnings(&self.spec.template, &template_path()));
+        }
+        warnings
     }
 
     fn spec_differs(&self, old: &Self) -> bool {

@@ -1,8 +1,8 @@
 //! ReplicaSet: types, defaults, validation.
 
 use super::{
-    NO_STATUS_REPLICAS, NotGreater, is_zero, name_warning, normalise_selector, not_greater, not_negative, null_as_default, template_path,
-    validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+    NO_STATUS_REPLICAS, NotGreater, is_zero, misplaced_annotations, name_warning, normalise_selector, not_greater, not_negative,
+    null_as_default, template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
@@ -120,7 +120,7 @@ impl Kind for ReplicaSet {
             Some(old) if !self.spec_differs(old) => Vec::new(),
             _ => template_warnings(&self.spec.template, &template_path()),
         };
-        name.into_iter().chain(template).collect()
+        name.into_iter().chain(misplaced_annotations(&self.metadata, old.map(|old| &old.metadata))).chain(template).collect()
     }
 
     fn spec_differs(&self, old: &Self) -> bool {

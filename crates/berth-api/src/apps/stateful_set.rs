@@ -3,7 +3,7 @@
 mod claims;
 mod validate;
 
-use super::{is_zero, normalise_selector, null_as_default, template_path};
+use super::{is_zero, misplaced_annotations, normalise_selector, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     object::{GenerationRule, NameRule},
@@ -204,7 +204,7 @@ impl Kind for StatefulSet {
     }
 
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = misplaced_annotations(&self.metadata, old.map(|old| &old.metadata));
         if old.is_none_or(|old| self.spec_differs(old)) {
             warnings.extend(template_warnings(&self.spec.template, &template_path()));
             let claims = Path::new("spec").child("volumeClaimTemplates");

@@ -23,6 +23,7 @@ pub use warnings::template_warnings;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     object::{GenerationRule, NameRule},
+    simulation,
 };
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
@@ -70,11 +71,14 @@ impl Kind for Pod {
         update::validate_status_update(self, old)
     }
 
-    /// Only new pods and changed specs are warned about.
+    /// Only what is new is warned about.
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
         match &self.spec {
             Some(spec) if old.is_none_or(|old| old.spec != self.spec) => {
                 warnings::warnings(&self.metadata, spec, (&Path::new("metadata"), &Path::new("spec")))
+            }
+            _ if old.is_none_or(|old| old.metadata.annotations != self.metadata.annotations) => {
+                simulation::warnings(&self.metadata, &Path::new("metadata"))
             }
             _ => Vec::new(),
         }

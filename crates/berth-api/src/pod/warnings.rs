@@ -3,6 +3,7 @@
 use crate::{
     Path,
     pod::{ephemeral::as_container, quantities::is_fractional_bytes, volume_sources},
+    simulation,
     unset::{entries, list, text},
 };
 use k8s_openapi::{
@@ -56,6 +57,7 @@ pub fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String>
 pub(super) fn warnings(metadata: &ObjectMeta, spec: &PodSpec, (metadata_path, path): (&Path, &Path)) -> Vec<String> {
     let mut warnings = Vec::new();
     warn_annotations(metadata, metadata_path, &mut warnings);
+    warnings.extend(simulation::warnings(metadata, metadata_path));
     for key in spec.node_selector.iter().flat_map(BTreeMap::keys) {
         warn_node_label(key, &path.child("nodeSelector").key(key), &mut warnings);
     }

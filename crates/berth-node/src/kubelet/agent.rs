@@ -2,7 +2,7 @@
 
 use super::{
     addresses::Addresses,
-    behaviour::{Behaviour, Failure, Latencies},
+    behaviour::{Behaviour, Latencies},
     heartbeat,
     node::{self, NodeShape},
     stage::{Stage, begin, due, mounted, step, terminating},
@@ -11,7 +11,7 @@ use super::{
     volumes::{Contents, Volumes},
 };
 use crate::about::about_pod;
-use berth_api::annotations::CONTENT_IDS;
+use berth_api::{annotations::CONTENT_IDS, simulation::Failure};
 use berth_controllers::{
     Cluster, ObjectName, ResourceName,
     cache::{Cache, Delta, ObjectKey, Warm},

@@ -1,6 +1,7 @@
 //! What a simulated pod does, as data: the node's defaults, and what the pod's annotations say instead.
 
 use super::view::PodView;
+use berth_api::simulation::Failure;
 use std::time::Duration;
 
 /// How long pods take where they do not say otherwise.
@@ -10,33 +11,6 @@ pub struct Latencies {
     pub start: Duration,
     /// From being deleted to being gone.
     pub stop: Duration,
-}
-
-/// How a pod fails: `sim.berth.dev/fails`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Its image cannot be had.
-    ImagePullBackOff,
-    /// Its containers end badly soon after each start.
-    CrashLoopBackOff,
-    /// It runs, and its probe never passes.
-    NeverReady,
-    /// Its containers are never created.
-    Pending,
-}
-
-impl Failure {
-    /// Reads the annotation's value; `None` if it names no failure.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "ImagePullBackOff" => Self::ImagePullBackOff,
-            "CrashLoopBackOff" => Self::CrashLoopBackOff,
-            "NeverReady" => Self::NeverReady,
-            "Pending" => Self::Pending,
-            _ => return None,
-        })
-    }
 }
 
 /// What one pod does.

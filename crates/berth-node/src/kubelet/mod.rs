@@ -11,7 +11,7 @@ mod view;
 mod volumes;
 
 pub use agent::Nodes;
-pub use behaviour::{Behaviour, Failure, Latencies};
+pub use behaviour::{Behaviour, Latencies};
 pub use node::NodeShape;
 pub use stage::{Stage, begin, due, step};
 pub use view::PodView;

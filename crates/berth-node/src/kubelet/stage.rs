@@ -1,10 +1,10 @@
 //! The life of one pod on its node, as a state machine.
 
 use super::{
-    behaviour::{Behaviour, CRASHES_AFTER, Failure, back_off},
+    behaviour::{Behaviour, CRASHES_AFTER, back_off},
     view::PodView,
 };
-use berth_api::k8s_openapi::api::core::v1::ContainerState;
+use berth_api::{k8s_openapi::api::core::v1::ContainerState, simulation::Failure};
 use jiff::Timestamp;
 
 /// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.

@@ -1,16 +1,19 @@
 //! A pod's status as a kubelet would report it, from the stage that the pod is in.
 
 use super::{
-    behaviour::{Failure, back_off},
+    behaviour::back_off,
     stage::Stage,
     view::{ContainerView, PodView},
 };
-use berth_api::k8s_openapi::{
-    api::core::v1::{
-        ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, PodCondition,
-        PodIP,
+use berth_api::{
+    k8s_openapi::{
+        api::core::v1::{
+            ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, PodCondition,
+            PodIP,
+        },
+        apimachinery::pkg::apis::meta::v1::Time,
     },
-    apimachinery::pkg::apis::meta::v1::Time,
+    simulation::Failure,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};

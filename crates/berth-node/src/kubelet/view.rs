@@ -1,12 +1,12 @@
 //! What a node reads of its pods.
 
-use super::behaviour::Failure;
 use berth_api::{
-    annotations::{SIM_FAILS, SIM_READY_AFTER, SIM_TERMINATES_AFTER},
+    annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     k8s_openapi::{
         api::core::v1::{ContainerStatus, PodCondition},
         apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     },
+    simulation::{self, Failure},
 };
 use berth_controllers::{RawObject, cache::View};
 use berth_workloads::volume_binding::view::{PodVolume, claims_of};
@@ -135,9 +135,9 @@ impl View for PodView {
             has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             containers: wire.spec.containers,
             claims: claims_of(&wire.spec.volumes.unwrap_or_default()),
-            ready_after: duration(&annotations, SIM_READY_AFTER),
-            terminates_after: duration(&annotations, SIM_TERMINATES_AFTER),
-            fails: annotations.get(SIM_FAILS).and_then(|text| Failure::parse(text)),
+            ready_after: simulation::duration(&annotations, SIM_READY_AFTER),
+            terminates_after: simulation::duration(&annotations, SIM_TERMINATES_AFTER),
+            fails: simulation::fails(&annotations),
             status: wire.status,
         })
     }
@@ -157,10 +157,4 @@ impl View for PodView {
     fn is_being_deleted(&self) -> bool {
         self.deletion_deadline.is_some()
     }
-}
-
-/// An annotation that is no duration counts as absent: the simulation then does what it does by default.
-fn duration(annotations: &BTreeMap<String, String>, key: &str) -> Option<Duration> {
-    let parsed: jiff::SignedDuration = annotations.get(key)?.parse().ok()?;
-    Duration::try_from(parsed).ok()
 }
