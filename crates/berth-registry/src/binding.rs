@@ -124,7 +124,10 @@ fn set_node(target: &Target, pod: &mut Pod, node: &str, now: Timestamp) -> Resul
         return Err(refused(target, &format!("pod {name} has non-empty .spec.schedulingGates")));
     }
     spec.node_name = Some(node.to_owned());
-    let conditions = pod.status.get_or_insert_default().conditions.get_or_insert_default();
+    let status = pod.status.get_or_insert_default();
+    // It has its place: none need be kept for it.
+    status.nominated_node_name = None;
+    let conditions = status.conditions.get_or_insert_default();
     set_condition(conditions, PodCondition { type_: "PodScheduled".to_owned(), status: "True".to_owned(), ..PodCondition::default() }, now);
     Ok(())
 }

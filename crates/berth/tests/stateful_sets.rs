@@ -387,7 +387,10 @@ fn storage_reads_well_and_pods_say_what_they_wait_for() {
     });
     berth.apply(&pod.to_string());
     let message = r#"jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
-    let missing = r#"0/2 nodes are available: persistentvolumeclaim "scratch" not found."#;
+    let missing = concat!(
+        r#"0/2 nodes are available: persistentvolumeclaim "scratch" not found. "#,
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    );
     berth.kubectl_until(&["get", "pod", "job", "-o", message], |text| text == missing);
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": {"requests": {"storage": "5Gi"}}});
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "scratch"}, "spec": spec});

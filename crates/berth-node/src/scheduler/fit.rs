@@ -18,33 +18,56 @@ pub(super) struct NodeState {
     pub(super) pods: BTreeMap<String, Arc<PodView>>,
     /// Those of them that shun others.
     pub(super) shy: BTreeMap<String, Arc<PodView>>,
+    /// How many of them there are of each priority.
+    pub(super) priorities: BTreeMap<i32, usize>,
 }
 
 /// Why a node is no place for a pod. The texts are those that people know from `kubectl describe pod`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Misfit {
     TooManyPods,
-    Insufficient(String),
+    Insufficient {
+        resource: String,
+        /// Whether the node could not take the pod if it were empty.
+        ever: bool,
+    },
     Unschedulable,
-    Taint(String),
+    Taint,
     Selector,
     HostPort,
     AntiAffinity,
     /// A pod that is there does not want the new one.
     ExistingAntiAffinity,
+    /// There would be too many pods like it in this part of the cluster.
+    Spread,
+    /// The node is in no part of the cluster that pods could be spread over.
+    SpreadLabel,
+}
+
+impl Misfit {
+    /// Whether the node could take the pod if some pods left it.
+    pub(super) fn is_resolvable(&self) -> bool {
+        match self {
+            Self::TooManyPods | Self::HostPort | Self::AntiAffinity | Self::ExistingAntiAffinity | Self::Spread => true,
+            Self::Insufficient { ever, .. } => !ever,
+            Self::Unschedulable | Self::Taint | Self::Selector | Self::SpreadLabel => false,
+        }
+    }
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyPods => f.write_str("Too many pods"),
-            Self::Insufficient(resource) => write!(f, "Insufficient {resource}"),
+            Self::Insufficient { resource, .. } => write!(f, "Insufficient {resource}"),
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
-            Self::Taint(taint) => write!(f, "node(s) had untolerated taint(s) {{{taint}}}"),
+            Self::Taint => f.write_str("node(s) had untolerated taint(s)"),
             Self::Selector => f.write_str("node(s) didn't match Pod's node affinity/selector"),
             Self::HostPort => f.write_str("node(s) didn't have free ports for the requested pod ports"),
             Self::AntiAffinity => f.write_str("node(s) didn't match pod anti-affinity rules"),
             Self::ExistingAntiAffinity => f.write_str("node(s) didn't satisfy existing pods anti-affinity rules"),
+            Self::Spread => f.write_str("node(s) didn't match pod topology spread constraints"),
+            Self::SpreadLabel => f.write_str("node(s) didn't match pod topology spread constraints (missing required label)"),
         }
     }
 }
@@ -53,6 +76,7 @@ impl NodeState {
     pub(super) fn insert(&mut self, pod: &Arc<PodView>) {
         self.used.add(&pod.requests);
         self.pods.insert(pod.uid.clone(), Arc::clone(pod));
+        *self.priorities.entry(pod.priority).or_default() += 1;
         if !pod.anti_affinity.is_empty() {
             self.shy.insert(pod.uid.clone(), Arc::clone(pod));
         }
@@ -62,31 +86,47 @@ impl NodeState {
         if let Some(pod) = self.pods.remove(uid) {
             self.used.subtract(&pod.requests);
             self.shy.remove(uid);
+            if let Some(count) = self.priorities.get_mut(&pod.priority) {
+                *count -= 1;
+                if *count == 0 {
+                    self.priorities.remove(&pod.priority);
+                }
+            }
         }
     }
 
-    /// Why the pod cannot run here, looking at this node alone. `None`: it can.
-    pub(super) fn misfit(&self, pod: &PodView) -> Option<Misfit> {
+    /// Whether a pod of a lower priority is here. Takes no time, however many there are.
+    pub(super) fn has_below(&self, priority: i32) -> bool {
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
+    }
+
+    /// Why the pod cannot run here, looking at this node alone: all that the first rule which it breaks has to say. Empty: it can.
+    ///
+    /// Source: the order of the filter plugins of kube-scheduler.
+    pub(super) fn misfits(&self, pod: &PodView) -> Vec<Misfit> {
         let node = &*self.view;
         if node.unschedulable && !tolerates(&pod.tolerations, &unschedulable_taint()) {
-            return Some(Misfit::Unschedulable);
+            return vec![Misfit::Unschedulable];
+        }
+        if !tolerates_all(pod, node) {
+            return vec![Misfit::Taint];
         }
         if !affinity::selects(pod, node) {
-            return Some(Misfit::Selector);
-        }
-        if let Some(taint) = node.taints.iter().find(|taint| taint.effect != "PreferNoSchedule" && !tolerates(&pod.tolerations, taint)) {
-            return Some(Misfit::Taint(shown(taint)));
+            return vec![Misfit::Selector];
         }
         if pod.host_ports.iter().any(|port| self.pods.values().any(|other| other.host_ports.contains(port))) {
-            return Some(Misfit::HostPort);
+            return vec![Misfit::HostPort];
         }
-        self.shortage(pod)
+        self.shortages(pod).collect()
     }
 
-    fn shortage(&self, pod: &PodView) -> Option<Misfit> {
-        let short = |(name, wanted): (&str, i64)| wanted > 0 && self.view.allocatable.get(name) - self.used.get(name) < wanted;
-        let (name, _) = pod.requests.iter().find(|request| short(*request))?;
-        Some(if name == "pods" { Misfit::TooManyPods } else { Misfit::Insufficient(name.to_owned()) })
+    fn shortages(&self, pod: &PodView) -> impl Iterator<Item = Misfit> {
+        let (has, used) = (&self.view.allocatable, &self.used);
+        let short = pod.requests.iter().filter(|(name, wanted)| *wanted > 0 && has.get(name) - used.get(name) < *wanted);
+        short.map(|(name, wanted)| match name {
+            "pods" => Misfit::TooManyPods,
+            _ => Misfit::Insufficient { resource: name.to_owned(), ever: has.get(name) < wanted },
+        })
     }
 
     /// How empty the node would be with the pod, 0 to 200: the mean of cpu and memory, so that pods spread.
@@ -112,11 +152,9 @@ fn unschedulable_taint() -> Taint {
     Taint { key: "node.kubernetes.io/unschedulable".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() }
 }
 
-fn shown(taint: &Taint) -> String {
-    match taint.value.as_deref() {
-        Some(value) if !value.is_empty() => format!("{}: {value}", taint.key),
-        _ => format!("{}: ", taint.key),
-    }
+/// Whether the pod minds none of the node's taints that keep pods away.
+pub(super) fn tolerates_all(pod: &PodView, node: &NodeView) -> bool {
+    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(&pod.tolerations, taint))
 }
 
 /// Whether one of the tolerations covers the taint.

@@ -1,12 +1,16 @@
-//! Gives pods a node: filters by what they ask for, takes the least allocated node of those that are left.
+//! Gives pods a node: filters by what they ask for, takes the least allocated node of those that are left. Where none is left, pods of a lower priority
+//! make room.
 
 mod affinity;
 mod board;
 mod claims;
 mod fit;
+mod preempt;
 mod run;
+mod spread;
 mod view;
 
-pub use board::{Board, Placement};
+pub use board::{Board, MakeRoom, Placement};
 pub use run::Scheduler;
+pub use spread::SpreadConstraint;
 pub use view::{NodeView, PodView};

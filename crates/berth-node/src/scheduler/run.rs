@@ -1,37 +1,46 @@
 //! The scheduler's loop: changes go onto the board, decisions go to the cluster.
 
 use super::{
-    board::{Board, Placement},
-    view::{NodeView, PodView},
+    board::{Board, MakeRoom, Placement},
+    view::{NodeView, PREEMPTED, PodView},
 };
 use crate::about::about_pod;
-use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use berth_api::k8s_openapi::{
+    api::core::v1::{Pod, PodCondition},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 use berth_controllers::{
     Cluster, ObjectName, ResourceName,
     cache::{Cache, Delta, Warm},
+    disruption::BudgetCache,
     events::Recorder,
     metrics::Metrics,
     volume_binder::{CLAIMS, CLASSES, ClassCache},
 };
-use berth_registry::{ApiError, Subresource};
+use berth_registry::{ApiError, DeleteOptions, Subresource, options::Precondition};
 use berth_store::env::Env;
 use berth_workloads::{
     plan::Severity,
+    view::BudgetView,
     volume_binding::{ClaimView, ClassView, SELECTED_NODE},
 };
 use event_listener::Event;
 use futures::{StreamExt, stream};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
 const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
 
 /// How many pods are decided about before their bindings are sent: what fills a few group commits.
 const BATCH: usize = 256;
+
+/// How often a pod that has to go is read again because somebody else has written it.
+const MARK_ATTEMPTS: u32 = 5;
 
 /// How many bindings are under way at once.
 const BINDINGS: usize = 64;
@@ -66,12 +75,16 @@ impl Scheduler {
         claims.on_change(move |delta| own.take_in(delta, Board::set_claim, Board::remove_claim));
         let own = Arc::clone(&scheduler);
         classes.on_change(move |delta| own.take_in(delta, |board, class: Arc<ClassView>| board.set_class(&class), Board::remove_class));
+        let budgets = Arc::new(BudgetCache::new(BUDGETS));
+        let own = Arc::clone(&scheduler);
+        budgets.on_change(move |delta: &Delta<BudgetView>| own.take_in(delta, Board::set_budget, Board::remove_budget));
         let (cluster, spawner) = (cluster.as_ref(), env.spawner.as_ref());
         nodes.start(cluster, spawner, metrics);
         pods.start(cluster, spawner, metrics);
         claims.start(cluster, spawner, metrics);
         classes.start(cluster, spawner, metrics);
-        spawner.spawn("scheduler", Box::pin(async move { scheduler.run([&*classes, &*claims, &*nodes, &*pods]).await }));
+        budgets.start(cluster, spawner, metrics);
+        spawner.spawn("scheduler", Box::pin(async move { scheduler.run([&*classes, &*claims, &*budgets, &*nodes, &*pods]).await }));
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
@@ -88,7 +101,7 @@ impl Scheduler {
         self.changed.notify(1);
     }
 
-    async fn run(&self, caches: [&dyn Warm; 4]) {
+    async fn run(&self, caches: [&dyn Warm; 5]) {
         // What is bound already must be on the board before the first decision.
         for cache in caches {
             cache.warm().await;
@@ -109,6 +122,7 @@ impl Scheduler {
             Placement::Node(pod, node) => self.bind(&pod, &node).await,
             Placement::Volumes(pod, node, claims) => self.select_node(&pod, &node, &claims).await,
             Placement::Nowhere(pod, message) => self.report(&pod, &message).await,
+            Placement::Room(room) => self.make_room(&room).await,
         }
     }
 
@@ -144,20 +158,117 @@ impl Scheduler {
         self.board().give_back(pod);
     }
 
+    /// Says why the pod has no node.
     async fn report(&self, pod: &PodView, message: &str) {
-        if pod.unschedulable_message.as_deref() == Some(message) {
+        let keeps_room = pod.nominated_node.is_none() || self.board().has_room(&pod.uid);
+        if keeps_room && pod.unschedulable().is_some_and(|condition| condition.message.as_deref() == Some(message)) {
             return;
         }
         self.record(pod, Severity::Warning, "FailedScheduling", message.to_owned());
-        let condition = json!({
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-            "lastProbeTime": null, "lastTransitionTime": Time(self.env.clock.now()),
-        });
-        let patch = json!({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}});
-        match self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await {
-            Ok(_) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => (),
+        let mut status = json!({"conditions": self.unschedulable(pod, message)});
+        if !keeps_room {
+            status["nominatedNodeName"] = Value::Null;
+        }
+        match self.patch_status(pod, status).await {
+            Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => (),
             Err(error) => tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "a pod's condition could not be written"),
         }
+    }
+
+    /// The pod's conditions, with one that says why it has no node. When that began stays.
+    fn unschedulable(&self, pod: &PodView, message: &str) -> Vec<PodCondition> {
+        let since = pod.unschedulable().and_then(|condition| condition.last_transition_time.clone());
+        let condition = PodCondition {
+            type_: "PodScheduled".to_owned(),
+            status: "False".to_owned(),
+            reason: Some("Unschedulable".to_owned()),
+            message: Some(message.to_owned()),
+            last_transition_time: since.or_else(|| Some(Time(self.env.clock.now()))),
+            ..PodCondition::default()
+        };
+        with_condition(pod.conditions.clone(), condition)
+    }
+
+    /// Makes room for a pod. That it has room somewhere is written first: a scheduler that starts anew in between then makes the same room, not more.
+    async fn make_room(&self, room: &MakeRoom) {
+        let MakeRoom { pod, node, victims, outbid, why } = room;
+        self.record(pod, Severity::Warning, "FailedScheduling", why.clone());
+        let status = json!({"conditions": self.unschedulable(pod, why), "nominatedNodeName": node});
+        if let Err(error) = self.patch_status(pod, status).await {
+            self.told(pod, &error).await;
+            return self.board().give_room_back(pod, victims);
+        }
+        for other in outbid {
+            // Where this fails, the other goes on believing in its room until it finds that it has none.
+            if let Err(error) = self.patch_status(other, json!({"nominatedNodeName": null})).await {
+                tracing::debug!(namespace = other.namespace, pod = other.name, %error, "a pod could not be told that its room is another's");
+            }
+        }
+        let told = |victim: Arc<PodView>| async move { self.preempt(&victim, pod, node).await.err().map(|error| (victim, error)) };
+        let failed = stream::iter(victims.clone()).map(told).buffer_unordered(BINDINGS).filter_map(futures::future::ready);
+        let failed: Vec<(Arc<PodView>, ApiError)> = failed.collect().await;
+        if let Some((_, error)) = failed.first() {
+            self.told(pod, error).await;
+            let spared: Vec<Arc<PodView>> = failed.into_iter().map(|(victim, _)| victim).collect();
+            self.board().try_room_again(pod, &spared);
+        }
+    }
+
+    /// Says that room could not be made, and waits a moment: by then the caches tell what has become of the pods.
+    async fn told(&self, pod: &PodView, error: &ApiError) {
+        if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
+            tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "room could not be made for a pod");
+        }
+        self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
+    }
+
+    /// Tells a pod to go, as gently as it wants, and says why. One that is gone need not be told.
+    async fn preempt(&self, victim: &PodView, pod: &PodView, node: &str) -> Result<(), ApiError> {
+        match self.mark_preempted(victim).await {
+            Ok(()) => (),
+            Err(ApiError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let precondition = Precondition { uid: Some(victim.uid.clone()), resource_version: None };
+        match self.cluster.delete(&name(victim), DeleteOptions { precondition, ..DeleteOptions::default() }).await {
+            Ok(_) | Err(ApiError::NotFound { .. }) => (),
+            Err(error) => return Err(error),
+        }
+        self.record(victim, Severity::Normal, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
+        Ok(())
+    }
+
+    /// Gives a pod the condition that says why it goes; its other conditions are others' and stay.
+    async fn mark_preempted(&self, victim: &PodView) -> Result<(), ApiError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let Some(found) = self.cluster.get(&name(victim)).await? else { return Ok(()) };
+            let found: Pod = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
+            let condition = PodCondition {
+                type_: "DisruptionTarget".to_owned(),
+                status: "True".to_owned(),
+                reason: Some(PREEMPTED.to_owned()),
+                message: Some("default-scheduler: preempting to accommodate a higher priority pod".to_owned()),
+                last_transition_time: Some(Time(self.env.clock.now())),
+                ..PodCondition::default()
+            };
+            let conditions = with_condition(found.status.and_then(|status| status.conditions).unwrap_or_default(), condition);
+            let patch = json!({
+                "metadata": {"uid": victim.uid, "resourceVersion": found.metadata.resource_version},
+                "status": {"conditions": conditions},
+            });
+            match self.cluster.patch(&name(victim), Some(Subresource::Status), patch).await {
+                // Its node may write at the same time.
+                Err(ApiError::Conflict { .. }) if attempts < MARK_ATTEMPTS => (),
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    async fn patch_status(&self, pod: &PodView, status: Value) -> Result<(), ApiError> {
+        let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
+        self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await.map(drop)
     }
 
     fn record(&self, pod: &PodView, severity: Severity, reason: &'static str, message: String) {
@@ -167,6 +278,13 @@ impl Scheduler {
 
 /// How long a binding that failed for no reason of the pod's is held back.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// The conditions, with this one in the place of the one of its type.
+fn with_condition(mut conditions: Vec<PodCondition>, condition: PodCondition) -> Vec<PodCondition> {
+    conditions.retain(|other| other.type_ != condition.type_);
+    conditions.push(condition);
+    conditions
+}
 
 fn name(pod: &PodView) -> ObjectName {
     ObjectName { resource: PODS, namespace: pod.namespace.clone(), name: pod.name.clone() }

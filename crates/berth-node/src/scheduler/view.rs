@@ -1,11 +1,12 @@
 //! What the scheduler reads of pods and nodes.
 
+use super::spread::SpreadConstraint;
 use crate::resources::{Amounts, WireAmounts};
 use berth_api::{
     Selector,
     k8s_openapi::{
-        api::core::v1::{NodeSelectorTerm, PodAffinityTerm, Taint, Toleration},
-        apimachinery::pkg::apis::meta::v1::ObjectMeta,
+        api::core::v1::{NodeSelectorTerm, PodAffinityTerm, PodCondition, Taint, Toleration, TopologySpreadConstraint},
+        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     },
 };
 use berth_controllers::{RawObject, cache::View};
@@ -16,6 +17,9 @@ use std::collections::BTreeMap;
 
 /// The scheduler that pods name unless they name another.
 pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// The reason of the condition `DisruptionTarget` of a pod that makes room for another.
+pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
 
 /// What the scheduler reads of a pod.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +46,14 @@ pub struct PodView {
     pub gated: bool,
     /// Placed first if higher.
     pub priority: i32,
+    /// Whether pods of a lower priority may be deleted to make room for it.
+    pub preempts: bool,
+    /// The node where room is being made for it.
+    pub nominated_node: Option<String>,
+    /// When its node took it on.
+    pub started: Option<Timestamp>,
+    /// Whether it was told to go to make room for another.
+    pub preempted: bool,
     /// What it asks for, `pods: 1` included.
     pub requests: Amounts,
     /// Labels that its node must have.
@@ -52,21 +64,30 @@ pub struct PodView {
     pub tolerations: Vec<Toleration>,
     /// Pods that it does not want beside itself.
     pub anti_affinity: Vec<AntiAffinityTerm>,
+    /// How evenly it and pods like it are to be spread.
+    pub spread: Vec<SpreadConstraint>,
     /// The claims that it uses, by name.
     pub claims: Vec<String>,
     /// Ports of the node that it takes: (port, protocol).
     pub host_ports: Vec<(i32, String)>,
-    /// The message of its condition `PodScheduled` while that is False.
-    pub unschedulable_message: Option<String>,
+    /// Its conditions while it has no node.
+    pub conditions: Vec<PodCondition>,
 }
 
 impl PodView {
     /// Whether placing it comes to the same as placing `other`: nothing that the scheduler looks at differs.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
+        // Everything else that counts cannot be changed as long as the pod exists.
         (&self.labels, self.priority, &self.requests, &self.node_selector)
             == (&other.labels, other.priority, &other.requests, &other.node_selector)
             && (&self.node_terms, &self.tolerations) == (&other.node_terms, &other.tolerations)
+    }
+
+    /// What its condition `PodScheduled` says while that is False.
+    #[must_use]
+    pub fn unschedulable(&self) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
     }
 }
 
@@ -195,6 +216,8 @@ struct WireSpec {
     scheduler_name: String,
     scheduling_gates: Vec<serde::de::IgnoredAny>,
     priority: i32,
+    preemption_policy: Option<String>,
+    topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
     containers: Vec<WireContainer>,
     init_containers: Vec<WireContainer>,
     overhead: WireAmounts,
@@ -246,10 +269,12 @@ struct WireNodeTerms {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct WireStatus {
     phase: String,
-    conditions: Vec<WireCondition>,
+    start_time: Option<Time>,
+    nominated_node_name: Option<String>,
+    conditions: Vec<PodCondition>,
 }
 
 #[derive(Default, Deserialize)]
@@ -258,15 +283,19 @@ struct WireCondition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
-    message: Option<String>,
 }
 
 impl WirePod {
     fn into_view(self) -> PodView {
         let (metadata, spec) = (self.metadata, self.spec);
         let namespace = metadata.namespace.unwrap_or_default();
+        let is_bound = !spec.node_name.is_empty();
         let affinity = spec.affinity.as_ref();
-        let unschedulable = self.status.conditions.into_iter().find(|c| c.type_ == "PodScheduled" && c.status == "False");
+        let is_preempted = |condition: &PodCondition| {
+            condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason.as_deref() == Some(PREEMPTED)
+        };
+        let labels = metadata.labels.unwrap_or_default();
+        let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
         PodView {
             requests: spec.requests(),
             host_ports: spec.host_ports(),
@@ -277,10 +306,11 @@ impl WirePod {
             anti_affinity: affinity
                 .and_then(|a| a.pod_anti_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
                 .map_or_else(Vec::new, |terms| terms.iter().filter_map(|term| anti_affinity(term, &namespace)).collect()),
+            spread: constraints.iter().filter_map(|constraint| SpreadConstraint::of(constraint, &labels)).collect(),
             namespace,
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default(),
+            labels,
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
             finished: berth_api::pod::is_terminal(&self.status.phase),
@@ -290,7 +320,11 @@ impl WirePod {
             priority: spec.priority,
             node_selector: spec.node_selector,
             tolerations: spec.tolerations,
-            unschedulable_message: unschedulable.map(|condition| condition.message.unwrap_or_default()),
+            preempts: spec.preemption_policy.as_deref() != Some("Never"),
+            nominated_node: self.status.nominated_node_name.filter(|node| !node.is_empty()),
+            started: self.status.start_time.map(|time| time.0),
+            preempted: self.status.conditions.iter().any(is_preempted),
+            conditions: if is_bound { Vec::new() } else { self.status.conditions },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Bindings and evictions.
 
 use crate::world::{World, pod};
-use berth_registry::{ApiError, DeleteOptions};
+use berth_registry::{ApiError, DeleteOptions, Patch, WriteOptions};
 use serde_json::{Value, json};
 
 fn binding(node: &str) -> Value {
@@ -16,6 +16,9 @@ fn refused(result: Result<Value, ApiError>) -> String {
 fn a_binding_gives_the_pod_its_node() {
     let world = World::new();
     world.made("pods", pod("p"));
+    let nominated = Patch::MergeValue(json!({"status": {"nominatedNodeName": "n1"}}));
+    let nominated = world.patch("pods/status", "p", nominated, &WriteOptions::default()).expect("nominated");
+    assert_eq!(nominated["status"]["nominatedNodeName"], "n1");
     let mut with_annotation = binding("n1");
     with_annotation["metadata"]["annotations"] = json!({"k": "v"});
     let answer = world.post("pods/binding", "p", with_annotation).expect("bound");
@@ -23,6 +26,7 @@ fn a_binding_gives_the_pod_its_node() {
     let bound = world.get("pods", "p").expect("there");
     assert_eq!(bound["spec"]["nodeName"], "n1");
     assert_eq!(bound["metadata"]["annotations"], json!({"k": "v"}));
+    assert_eq!(bound["status"]["nominatedNodeName"], Value::Null, "no place need be kept for it any more");
     let conditions = bound["status"]["conditions"].as_array().expect("conditions");
     let scheduled = conditions.iter().find(|condition| condition["type"] == "PodScheduled").expect("scheduled");
     assert_eq!((&scheduled["status"], &scheduled["lastTransitionTime"]), (&json!("True"), &json!("2026-01-01T00:00:00Z")));

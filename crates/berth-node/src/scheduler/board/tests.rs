@@ -1,0 +1,530 @@
+//! What the board decides.
+
+use super::{super::spread::SpreadConstraint, *};
+use crate::resources::Amounts;
+use berth_api::{
+    Selector,
+    k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration},
+};
+use serde_json::json;
+
+fn node(name: &str, cpu: i64) -> NodeView {
+    let labels = BTreeMap::from([(HOSTNAME.to_owned(), name.to_owned()), ("zone".to_owned(), "z".to_owned())]);
+    NodeView {
+        name: name.to_owned(),
+        labels,
+        allocatable: Amounts::from([("cpu", cpu), ("memory", 1 << 30), ("pods", 3)]),
+        ..NodeView::default()
+    }
+}
+
+fn pod(name: &str, cpu: i64) -> PodView {
+    PodView {
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        labels: BTreeMap::from([("app".to_owned(), name.split('-').next().unwrap_or_default().to_owned())]),
+        requests: Amounts::from([("cpu", cpu), ("pods", 1)]),
+        preempts: true,
+        ..PodView::default()
+    }
+}
+
+fn shunning(mut pod: PodView, app: &str, topology_key: &str) -> PodView {
+    let selector = Selector::parse(&format!("app={app}")).expect("a selector");
+    pod.anti_affinity.push(AntiAffinityTerm { topology_key: topology_key.to_owned(), selector, namespaces: vec![String::new()] });
+    pod
+}
+
+/// Places `pods` in order on `nodes`; gives `pod@node` or `pod: why not`.
+fn check(nodes: Vec<NodeView>, pods: Vec<PodView>, expected: &[&str]) -> Board {
+    let mut board = Board::default();
+    nodes.into_iter().for_each(|node| board.set_node(Arc::new(node)));
+    pods.into_iter().for_each(|pod| board.set_pod(Arc::new(pod)));
+    assert_eq!(decided(&mut board), expected);
+    board
+}
+
+/// What is decided, without what is said about preemption.
+fn decided(board: &mut Board) -> Vec<String> {
+    let without = |text: String| text.split(" preemption: ").next().unwrap_or_default().to_owned();
+    decided_in_full(board).into_iter().map(without).collect()
+}
+
+fn decided_in_full(board: &mut Board) -> Vec<String> {
+    let placements = board.decide(usize::MAX);
+    board.check().expect("the board is consistent");
+    placements
+        .into_iter()
+        .map(|placement| match placement {
+            Placement::Node(pod, node) => format!("{}@{node}", pod.name),
+            Placement::Volumes(pod, node, claims) => format!("{}@{node} with {} claims", pod.name, claims.len()),
+            Placement::Nowhere(pod, why) => format!("{}: {why}", pod.name),
+            Placement::Room(room) => {
+                let names = |pods: &[Arc<PodView>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join("+");
+                let outbid = if room.outbid.is_empty() { String::new() } else { format!(", not of {}", names(&room.outbid)) };
+                format!("{}: {} room on {} of {}{outbid}", room.pod.name, room.why, room.node, names(&room.victims))
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn the_least_allocated_node_is_taken() {
+    check(vec![node("a", 1000), node("b", 2000)], vec![pod("p-1", 500), pod("p-2", 500), pod("p-3", 500)], &["p-1@b", "p-2@a", "p-3@b"]);
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_is_told_why() {
+    check(vec![], vec![pod("p", 1)], &["p: no nodes available to schedule pods"]);
+    check(vec![node("a", 100), node("b", 100)], vec![pod("p", 200)], &["p: 0/2 nodes are available: 2 Insufficient cpu."]);
+    let cordoned = NodeView { unschedulable: true, ..node("b", 100) };
+    check(
+        vec![node("a", 100), cordoned],
+        vec![pod("p", 200)],
+        &["p: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."],
+    );
+}
+
+#[test]
+fn a_node_takes_no_more_pods_than_it_has_room_for() {
+    let pods = (0..4).map(|number| pod(&format!("p-{number}"), 0)).collect();
+    check(vec![node("a", 1000)], pods, &["p-0@a", "p-1@a", "p-2@a", "p-3: 0/1 nodes are available: 1 Too many pods."]);
+}
+
+#[test]
+fn taints_and_selectors_are_obeyed() {
+    let taint = Taint { key: "gpu".to_owned(), value: Some("yes".to_owned()), effect: "NoSchedule".to_owned(), ..Taint::default() };
+    let tainted = NodeView { taints: vec![taint], ..node("a", 1000) };
+    let tolerant = PodView {
+        tolerations: vec![Toleration { key: Some("gpu".to_owned()), operator: Some("Exists".to_owned()), ..Toleration::default() }],
+        ..pod("p-2", 1)
+    };
+    check(vec![tainted], vec![pod("p-1", 1), tolerant], &["p-1: 0/1 nodes are available: 1 node(s) had untolerated taint(s).", "p-2@a"]);
+    let choosy = PodView { node_selector: BTreeMap::from([(HOSTNAME.to_owned(), "b".to_owned())]), ..pod("p-1", 1) };
+    check(vec![node("a", 9000), node("b", 1000)], vec![choosy], &["p-1@b"]);
+}
+
+#[test]
+fn pods_that_shun_each_other_are_kept_apart_both_ways() {
+    let pods = vec![shunning(pod("p-1", 1), "p", HOSTNAME), shunning(pod("p-2", 1), "p", HOSTNAME), pod("p-3", 1)];
+    let why = "p-3: 0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.";
+    check(vec![node("a", 1000), node("b", 1000)], pods, &["p-1@a", "p-2@b", why]);
+    let wide = vec![shunning(pod("p-1", 1), "p", "zone"), pod("p-2", 1)];
+    check(
+        vec![node("a", 1000), node("b", 1000)],
+        wide,
+        &["p-1@a", "p-2: 0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."],
+    );
+}
+
+#[test]
+fn a_parked_pod_waits_again_when_room_is_made() {
+    let mut board = check(
+        vec![node("a", 100)],
+        vec![pod("p-1", 100), pod("p-2", 100)],
+        &["p-1@a", "p-2: 0/1 nodes are available: 1 Insufficient cpu."],
+    );
+    assert!(!board.has_waiting());
+    board.remove_pod(&pod("p-1", 100));
+    assert_eq!(decided(&mut board), ["p-2@a"]);
+}
+
+#[test]
+fn a_failed_binding_gives_the_room_back() {
+    let mut board = check(vec![node("a", 100)], vec![pod("p-1", 100)], &["p-1@a"]);
+    board.give_back(&Arc::new(pod("p-1", 100)));
+    assert_eq!(decided(&mut board), ["p-1@a"]);
+}
+
+#[test]
+fn a_node_seen_after_its_pods_counts_them() {
+    let mut board = Board::default();
+    board.set_pod(Arc::new(PodView { node_name: "a".to_owned(), ..pod("p-1", 100) }));
+    board.set_node(Arc::new(node("a", 100)));
+    board.set_pod(Arc::new(pod("p-2", 100)));
+    assert_eq!(decided(&mut board), ["p-2: 0/1 nodes are available: 1 Insufficient cpu."]);
+}
+
+#[test]
+fn higher_priority_is_placed_first() {
+    let urgent = PodView { priority: 10, ..pod("p-2", 100) };
+    check(vec![node("a", 100)], vec![pod("p-1", 100), urgent], &["p-2@a", "p-1: 0/1 nodes are available: 1 Insufficient cpu."]);
+}
+
+fn claim(name: &str, json: serde_json::Value) -> Arc<ClaimView> {
+    let mut claim = json!({"metadata": {"name": name, "uid": name, "annotations": {}}, "spec": {}, "status": {"phase": "Pending"}});
+    for (member, values) in json.as_object().into_iter().flatten() {
+        values.as_object().into_iter().flatten().for_each(|(key, value)| claim[member][key] = value.clone());
+    }
+    Arc::new(ClaimView::decode(claim.to_string().as_bytes(), 1).expect("a claim"))
+}
+
+fn bound(name: &str) -> Arc<ClaimView> {
+    claim(
+        name,
+        json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}),
+    )
+}
+
+fn using(mut pod: PodView, claims: &[&str]) -> Arc<PodView> {
+    pod.claims = claims.iter().map(|claim| (*claim).to_owned()).collect();
+    Arc::new(pod)
+}
+
+fn waiting_class() -> ClassView {
+    let class = json!({"metadata": {"name": "late"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer"});
+    ClassView::decode(class.to_string().as_bytes(), 1).expect("a class")
+}
+
+#[test]
+fn a_pod_waits_for_its_claims_and_only_for_them() {
+    let mut board = check(vec![node("a", 1000)], vec![], &[]);
+    board.set_pod(using(pod("p-1", 100), &["data", "logs"]));
+    assert_eq!(decided(&mut board), [r#"p-1: 0/1 nodes are available: persistentvolumeclaim "data" not found."#]);
+    board.set_claim(claim("data", json!({})));
+    assert_eq!(decided(&mut board), ["p-1: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."]);
+    board.set_node(Arc::new(node("b", 1000)));
+    board.set_claim(bound("other"));
+    assert_eq!(decided(&mut board), Vec::<String>::new(), "neither nodes nor other claims help");
+    board.set_claim(bound("data"));
+    assert_eq!(decided(&mut board), [r#"p-1: 0/2 nodes are available: persistentvolumeclaim "logs" not found."#]);
+    board.set_claim(bound("logs"));
+    assert_eq!(decided(&mut board), ["p-1@a"]);
+    board.set_claim(claim("gone", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})));
+    board.set_claim(claim("lost", json!({"spec": {"volumeName": "v"}, "status": {"phase": "Lost"}})));
+    board.set_pod(using(pod("p-2", 100), &["gone"]));
+    board.set_pod(using(pod("p-3", 100), &["lost"]));
+    let expected = [
+        r#"p-2: 0/2 nodes are available: persistentvolumeclaim "gone" is being deleted."#,
+        r#"p-3: 0/2 nodes are available: persistentvolumeclaim "lost" bound to non-existent persistentvolume "v"."#,
+    ];
+    assert_eq!(decided(&mut board), expected);
+}
+
+#[test]
+fn a_claim_that_waits_for_a_node_is_told_of_it_before_its_pod_is_bound() {
+    let mut board = check(vec![node("a", 1000), node("b", 500)], vec![], &[]);
+    let late = |annotations: serde_json::Value| {
+        claim("data", json!({"metadata": {"annotations": annotations}, "spec": {"storageClassName": "late"}}))
+    };
+    board.set_claim(late(json!({})));
+    board.set_pod(using(pod("p-1", 900), &["data"]));
+    assert_eq!(decided(&mut board), ["p-1: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."]);
+    board.set_class(&waiting_class());
+    assert_eq!(decided(&mut board), ["p-1@a with 1 claims"]);
+    board.set_claim(late(json!({"volume.kubernetes.io/selected-node": "a"})));
+    board.set_pod(Arc::new(pod("p-2", 900)));
+    let full = "p-2: 0/2 nodes are available: 2 Insufficient cpu.";
+    assert_eq!(decided(&mut board), [full], "the place is kept while the volume is made");
+    board.remove_node("a");
+    board.set_node(Arc::new(node("c", 2000)));
+    assert_eq!(decided(&mut board), ["p-1@c with 1 claims", "p-2@c"], "a node that goes gives its pods back");
+    board.set_claim(bound("data"));
+    assert_eq!(decided(&mut board), ["p-1@c"]);
+    assert_eq!(decided(&mut board), Vec::<String>::new());
+}
+
+#[test]
+fn a_pod_that_is_deleted_while_its_volume_is_made_gives_its_place_up() {
+    let mut board = check(vec![node("a", 1000)], vec![], &[]);
+    board.set_class(&waiting_class());
+    board.set_claim(claim("data", json!({"spec": {"storageClassName": "late"}})));
+    board.set_pod(using(pod("p-1", 900), &["data"]));
+    board.set_pod(Arc::new(pod("p-2", 900)));
+    assert_eq!(decided(&mut board), ["p-1@a with 1 claims", "p-2: 0/1 nodes are available: 1 Insufficient cpu."]);
+    board.set_pod(using(PodView { deleting: true, ..pod("p-1", 900) }, &["data"]));
+    assert_eq!(decided(&mut board), ["p-2@a"]);
+    board.set_claim(bound("data"));
+    assert_eq!(decided(&mut board), Vec::<String>::new());
+}
+
+/// `app` pods are spread over the label `key`.
+fn spread(app: &str, key: &str, more: serde_json::Value) -> serde_json::Value {
+    let selector = json!({"matchLabels": {"app": app}});
+    let mut constraint = json!({"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
+    more.as_object().into_iter().flatten().for_each(|(member, value)| constraint[member] = value.clone());
+    constraint
+}
+
+fn with_spread(mut pod: PodView, constraints: &[serde_json::Value]) -> PodView {
+    let of = |constraint: &serde_json::Value| serde_json::from_value(constraint.clone()).expect("a constraint");
+    pod.spread = constraints.iter().map(|constraint| SpreadConstraint::of(&of(constraint), &pod.labels).expect("valid")).collect();
+    pod
+}
+
+fn in_zone(name: &str, cpu: i64, zone: &str) -> NodeView {
+    let mut node = node(name, cpu);
+    node.allocatable.add(&Amounts::from([("pods", 100)]));
+    node.labels.insert("zone".to_owned(), zone.to_owned());
+    node
+}
+
+fn placed(pod: PodView, node: &str) -> PodView {
+    PodView { node_name: node.to_owned(), ..pod }
+}
+
+const SKEWED: &str = "node(s) didn't match pod topology spread constraints";
+
+#[test]
+fn required_constraints_hold_whatever_room_there_is() {
+    // By room alone all would go to the first: the issue saw 5/4/0.
+    let nodes = || vec![in_zone("a", 9000, "x"), in_zone("b", 5000, "y"), in_zone("c", 100, "z")];
+    let pods =
+        |more: serde_json::Value| (0..7).map(|n| with_spread(pod(&format!("s-{n}"), 10), &[spread("s", "zone", more.clone())])).collect();
+    check(nodes(), pods(json!({})), &["s-0@a", "s-1@b", "s-2@c", "s-3@a", "s-4@b", "s-5@c", "s-6@a"]);
+    check(nodes(), pods(json!({"maxSkew": 2})), &["s-0@a", "s-1@b", "s-2@a", "s-3@b", "s-4@c", "s-5@a", "s-6@b"]);
+}
+
+#[test]
+fn each_field_of_a_constraint_counts() {
+    let full = |name: &str, cpu: i64, zone: &str| NodeView { allocatable: Amounts::from([("cpu", cpu)]), ..in_zone(name, cpu, zone) };
+    let nodes = || vec![in_zone("a", 9000, "x"), in_zone("b", 9000, "y"), full("c", 9000, "z")];
+    let there = || vec![placed(pod("s-1", 1), "a"), placed(pod("s-2", 1), "b")];
+    let try_one = |more: serde_json::Value, change: fn(&mut PodView), expected: &str| {
+        let mut new = pod("s-9", 1);
+        change(&mut new);
+        let new = with_spread(new, &[spread("s", "zone", more)]);
+        let pods = there().into_iter().chain([new]).collect();
+        check(nodes(), pods, &[&format!("s-9{expected}")]);
+    };
+    let nobody = |_: &mut PodView| ();
+    let why = format!(": 0/3 nodes are available: 1 Too many pods, 2 {SKEWED}.");
+    try_one(json!({}), nobody, &why);
+    try_one(json!({"maxSkew": 2}), nobody, "@a");
+    // An empty selector finds every pod of the namespace, none at all finds no pod.
+    try_one(json!({"labelSelector": {}}), nobody, &why);
+    try_one(json!({"labelSelector": null}), nobody, "@a");
+    try_one(json!({}), |pod| pod.namespace = "other".to_owned(), "@a");
+    // Only pods with the same value of these labels count.
+    try_one(json!({"matchLabelKeys": ["hash"]}), |pod| _ = pod.labels.insert("hash".to_owned(), "2".to_owned()), "@a");
+    try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);
+    // Nodes that the pod's node selector excludes do not count, unless they shall.
+    let choosy = |pod: &mut PodView| pod.node_terms = vec![term("zone", "NotIn", "z")];
+    try_one(json!({}), choosy, "@a");
+    let why_not = format!(": 0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 {SKEWED}.");
+    try_one(json!({"nodeAffinityPolicy": "Ignore"}), choosy, &why_not);
+    // Two zones are too few: the fewest counts as 0.
+    try_one(json!({"minDomains": 3}), choosy, &why_not);
+    try_one(json!({"minDomains": 2}), choosy, "@a");
+    try_one(
+        json!({"topologyKey": "rack"}),
+        nobody,
+        &format!(": 0/3 nodes are available: 1 Too many pods, 2 {SKEWED} (missing required label)."),
+    );
+}
+
+fn term(key: &str, operator: &str, value: &str) -> NodeSelectorTerm {
+    serde_json::from_value(json!({"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]})).expect("a term")
+}
+
+#[test]
+fn taints_exclude_nodes_from_the_count_only_where_they_shall() {
+    let taint = Taint { key: "gpu".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+    let nodes = || vec![in_zone("a", 9000, "x"), NodeView { taints: vec![taint.clone()], ..in_zone("b", 9000, "y") }];
+    let pods = |more| vec![placed(pod("s-1", 1), "a"), with_spread(pod("s-2", 1), &[spread("s", "zone", more)])];
+    check(nodes(), pods(json!({"nodeTaintsPolicy": "Honor"})), &["s-2@a"]);
+    let why = format!("s-2: 0/2 nodes are available: 1 {SKEWED}, 1 node(s) had untolerated taint(s).");
+    check(nodes(), pods(json!({})), &[&why]);
+}
+
+#[test]
+fn wishes_are_followed_where_they_can_be() {
+    let wish = |pod: PodView| with_spread(pod, &[spread("s", "zone", json!({"whenUnsatisfiable": "ScheduleAnyway"}))]);
+    let nodes = || vec![in_zone("a", 90_000, "x"), in_zone("b", 1000, "y")];
+    let pods = (0..4).map(|n| wish(pod(&format!("s-{n}"), 10))).collect();
+    check(nodes(), pods, &["s-0@a", "s-1@b", "s-2@a", "s-3@b"]);
+    let large = (0..3).map(|n| wish(pod(&format!("s-{n}"), 2000))).collect();
+    check(nodes(), large, &["s-0@a", "s-1@a", "s-2@a"]);
+}
+
+#[test]
+fn a_pod_that_could_not_be_spread_waits_for_others_to_come_or_go() {
+    let spread_pod = |name: &str| with_spread(pod(name, 1), &[spread("s", "zone", json!({}))]);
+    let nodes = vec![in_zone("a", 100, "x"), NodeView { unschedulable: true, ..in_zone("b", 100, "y") }];
+    let why = format!("s-2: 0/2 nodes are available: 1 {SKEWED}, 1 node(s) were unschedulable.");
+    let mut board = check(nodes, vec![spread_pod("s-1"), spread_pod("s-2")], &["s-1@a", &why]);
+    assert_eq!(decided(&mut board), [&*why], "what was placed in the same round might have helped");
+    let told = PodView { labels: BTreeMap::from([("app".to_owned(), "other".to_owned())]), ..spread_pod("s-3") };
+    board.set_pod(Arc::new(placed(told, "b")));
+    assert_eq!(decided(&mut board), [""; 0], "a pod that does not count");
+    board.set_pod(Arc::new(placed(spread_pod("s-4"), "b")));
+    assert_eq!(decided(&mut board), ["s-2@a"], "a pod in the other zone");
+    board.set_pod(Arc::new(spread_pod("s-5")));
+    assert_eq!(decided(&mut board).len(), 1, "skewed again");
+    board.set_pod(Arc::new(PodView { deleting: true, ..placed(spread_pod("s-1"), "a") }));
+    assert_eq!(decided(&mut board), ["s-5@a"], "a pod that goes counts no more");
+    ["s-1", "s-2", "s-3", "s-4", "s-5"].iter().for_each(|name| board.remove_pod(&spread_pod(name)));
+    assert_eq!(board.tallies.namespaces().count(), 0, "nothing is counted that nobody asks for");
+}
+
+fn ranked(name: &str, priority: i32, cpu: i64) -> PodView {
+    PodView { priority, started: Timestamp::from_second(100).ok(), ..pod(name, cpu) }
+}
+
+/// The `victims`, all placed, and what is decided for a pod of 1000 and priority 100.
+fn preempted(nodes: &[(&str, i64)], there: Vec<(PodView, &str)>, budgets: &[serde_json::Value], expected: &str) -> Board {
+    let mut board = Board::default();
+    nodes.iter().for_each(|(name, cpu)| {
+        board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", *cpu), ("pods", 9)]), ..node(name, *cpu) }))
+    });
+    there.into_iter().for_each(|(pod, node)| board.set_pod(Arc::new(placed(pod, node))));
+    budgets.iter().for_each(|json| board.set_budget(Arc::new(BudgetView::decode(json.to_string().as_bytes(), 1).expect("a budget"))));
+    board.set_pod(Arc::new(ranked("new", 100, 1000)));
+    assert_eq!(decided_in_full(&mut board), [expected]);
+    board
+}
+
+#[test]
+fn as_few_pods_go_as_possible_and_the_least_important() {
+    let there = || vec![(ranked("v-1", 1, 400), "a"), (ranked("v-2", 2, 300), "a"), (ranked("v-3", 3, 300), "a")];
+    let room = |victims: &str| format!("new: 0/1 nodes are available: 1 Insufficient cpu. room on a of {victims}");
+    preempted(&[("a", 1400)], there(), &[], &room("v-2+v-1"));
+    preempted(&[("a", 1600)], there(), &[], &room("v-1"));
+    // Of one priority those go that started last.
+    let alike = |name: &str, second: i64| PodView { started: Timestamp::from_second(second).ok(), ..ranked(name, 1, 500) };
+    preempted(&[("a", 1500)], vec![(alike("v-1", 1), "a"), (alike("v-2", 2), "a")], &[], &room("v-2"));
+    let unstarted = PodView { started: None, ..ranked("v-1", 1, 500) };
+    preempted(&[("a", 1500)], vec![(unstarted, "a"), (alike("v-2", 2), "a")], &[], &room("v-1"));
+}
+
+#[test]
+fn the_node_is_taken_where_the_least_harm_is_done() {
+    let on = |name: &str, priority: i32, node: &'static str| (ranked(name, priority, 1000), node);
+    let half = |name: &str, priority: i32, node: &'static str| (ranked(name, priority, 500), node);
+    let room = |node: &str, victims: &str| format!("new: 0/2 nodes are available: 2 Insufficient cpu. room on {node} of {victims}");
+    let two = [("a", 1000), ("b", 1000)];
+    let budget = |app: &str, allowed: i32| {
+        let spec = json!({"selector": {"matchLabels": {"app": app}}});
+        json!({"metadata": {"name": app}, "spec": spec, "status": {"disruptionsAllowed": allowed}})
+    };
+    // Fewest budgets broken.
+    preempted(&two, vec![on("p-1", 1, "a"), on("q-1", 9, "b")], &[budget("p", 0)], &room("b", "q-1"));
+    preempted(&two, vec![on("p-1", 1, "a"), on("q-1", 9, "b")], &[budget("p", 1)], &room("a", "p-1"));
+    // The lowest highest priority, the lowest sum, the fewest.
+    preempted(&two, vec![on("p-1", 5, "a"), on("q-1", 4, "b")], &[], &room("b", "q-1"));
+    preempted(&two, vec![half("p-1", 5, "a"), half("p-2", 5, "a"), half("q-1", 5, "b"), half("q-2", 4, "b")], &[], &room("b", "q-1+q-2"));
+    preempted(&two, vec![half("p-1", 5, "a"), half("p-2", 5, "a"), on("q-1", 5, "b")], &[], &room("b", "q-1"));
+    // The one that runs for the shortest time.
+    let later = PodView { started: Timestamp::from_second(200).ok(), ..ranked("q-1", 5, 1000) };
+    preempted(&two, vec![on("p-1", 5, "a"), (later, "b")], &[], &room("b", "q-1"));
+}
+
+#[test]
+fn a_pod_that_a_budget_protects_is_kept_before_a_more_important_one() {
+    let budget =
+        json!({"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "p"}}}, "status": {"disruptionsAllowed": 0}});
+    let there = || vec![(ranked("p-1", 1, 500), "a"), (ranked("q-1", 9, 500), "a")];
+    preempted(&[("a", 1500)], there(), &[budget.clone()], "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of q-1");
+    let let_go = |mut budget: serde_json::Value| {
+        budget["status"]["disruptedPods"] = json!({"p-1": "2026-01-01T00:00:00Z"});
+        budget
+    };
+    preempted(&[("a", 1500)], there(), &[let_go(budget)], "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of p-1");
+}
+
+#[test]
+fn nobody_goes_where_that_would_not_help() {
+    let why = |text: &str| format!("new: 0/1 nodes are available: 1 Insufficient cpu. preemption: {text}");
+    let helpless = why("0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    preempted(&[("a", 900)], vec![(ranked("v-1", 1, 400), "a")], &[], &helpless);
+    let no_victims = why("0/1 nodes are available: 1 No preemption victims found for incoming pod.");
+    preempted(&[("a", 1000)], vec![(ranked("v-1", 100, 400), "a")], &[], &no_victims);
+    let still = why("0/1 nodes are available: 1 Insufficient cpu.");
+    preempted(&[("a", 1000)], vec![(ranked("v-1", 1, 400), "a"), (ranked("v-2", 100, 400), "a")], &[], &still);
+    let mut board = Board::default();
+    board.set_node(Arc::new(node("a", 1000)));
+    board.set_pod(Arc::new(placed(ranked("v-1", 1, 400), "a")));
+    board.set_pod(Arc::new(PodView { preempts: false, ..ranked("new", 100, 1000) }));
+    assert_eq!(decided_in_full(&mut board), [why("not eligible due to preemptionPolicy=Never.")]);
+}
+
+#[test]
+fn room_is_made_once_and_kept_for_whom_it_is_made() {
+    let victim = ranked("v-1", 1, 1000);
+    let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
+    let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
+    assert_eq!(decided_in_full(&mut board), [""; 0]);
+    // Before the victim shows what it was told, and while it terminates.
+    let waits = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
+    board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", 1001), ("pods", 9)]), ..node("a", 1001) }));
+    assert_eq!(decided_in_full(&mut board), [format!("new: {waits}")]);
+    board.set_pod(Arc::new(PodView { deleting: true, preempted: true, ..placed(victim.clone(), "a") }));
+    board.set_pod(Arc::new(PodView { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
+    board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", 1002), ("pods", 9)]), ..node("a", 1002) }));
+    assert_eq!(decided_in_full(&mut board), [format!("new: {waits}")]);
+    // A pod of the same priority, and one of a lower, that would fit as soon as the victim is gone.
+    board.set_pod(Arc::new(ranked("a-rival", 100, 500)));
+    board.set_pod(Arc::new(ranked("a-small", 0, 500)));
+    assert!(decided(&mut board).iter().all(|text| text.contains("Insufficient cpu")));
+    board.remove_pod(&victim);
+    let full = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut board), [format!("a-rival: {full}"), "new@a".to_owned(), format!("a-small: {full}")]);
+}
+
+#[test]
+fn a_scheduler_that_starts_anew_keeps_to_what_the_pods_say() {
+    let mut board = Board::default();
+    board.set_node(Arc::new(node("a", 1000)));
+    board.set_node(Arc::new(node("b", 1000)));
+    board.set_pod(Arc::new(PodView { deleting: true, preempted: true, ..placed(ranked("v-1", 1, 1000), "a") }));
+    board.set_pod(Arc::new(placed(ranked("v-2", 1, 1000), "b")));
+    board.set_pod(Arc::new(PodView { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
+    let waits =
+        "new: 0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
+    assert_eq!(decided_in_full(&mut board), [waits]);
+}
+
+#[test]
+fn a_higher_priority_takes_the_room_over() {
+    let victim = ranked("v-1", 1, 1000);
+    let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
+    let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
+    board.set_pod(Arc::new(ranked("urgent", 200, 1000)));
+    let outbid = "urgent: 0/1 nodes are available: 1 Insufficient cpu. room on a of , not of new";
+    let none = "new: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided_in_full(&mut board), [outbid, none]);
+    board.remove_pod(&victim);
+    assert_eq!(decided(&mut board), ["urgent@a", "new: 0/1 nodes are available: 1 Insufficient cpu."]);
+}
+
+#[test]
+fn a_victim_that_could_not_be_told_is_tried_again() {
+    let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
+    let victim = ranked("v-1", 1, 1000);
+    let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
+    let (new, victim) = (Arc::new(ranked("new", 100, 1000)), Arc::new(placed(victim, "a")));
+    board.try_room_again(&new, &[Arc::clone(&victim)]);
+    assert_eq!(decided_in_full(&mut board), [room]);
+    board.give_room_back(&new, &[victim]);
+    assert!(!board.has_room("new"));
+    assert_eq!(decided_in_full(&mut board), [room]);
+}
+
+#[test]
+fn room_can_be_made_for_the_sake_of_a_constraint() {
+    let new = with_spread(PodView { priority: 100, ..pod("s-9", 10) }, &[spread("s", "zone", json!({}))]);
+    let nodes = vec![in_zone("a", 1000, "x"), in_zone("b", 5, "y")];
+    let mut board = check(nodes, vec![placed(ranked("s-1", 1, 10), "a")], &[]);
+    board.set_pod(Arc::new(new));
+    let wanted = format!("s-9: 0/2 nodes are available: 1 Insufficient cpu, 1 {SKEWED}. room on a of s-1");
+    assert_eq!(decided_in_full(&mut board), [wanted]);
+}
+
+#[test]
+fn many_pods_are_spread_evenly() {
+    let mut board = Board::default();
+    for index in 0..30 {
+        let zone = ["x", "y", "z"][index % 3];
+        board.set_node(Arc::new(in_zone(&format!("n-{index:02}"), 1_000_000, zone)));
+    }
+    let constraints = [spread("s", "zone", json!({})), spread("s", HOSTNAME, json!({}))];
+    (0..600).for_each(|n| board.set_pod(Arc::new(with_spread(pod(&format!("s-{n:04}"), 10), &constraints))));
+    let placements = board.decide(usize::MAX);
+    board.check().expect("consistent");
+    let mut nodes: BTreeMap<String, usize> = BTreeMap::new();
+    for placement in placements {
+        let Placement::Node(_, node) = placement else { panic!("{placement:?}") };
+        *nodes.entry(node).or_default() += 1;
+    }
+    assert!(nodes.len() == 30 && nodes.values().all(|count| *count == 20), "{nodes:?}");
+}

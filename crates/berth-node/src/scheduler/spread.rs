@@ -1,0 +1,336 @@
+//! Topology spread constraints: how many pods like a pod there are in each part of the cluster, and how many more there may be.
+//!
+//! Pods are counted as they come and go, once for each selector that some pod's constraint uses: placing a pod costs a look at each node, not at each
+//! pod.
+
+use super::{
+    affinity,
+    fit::{Misfit, NodeState, tolerates_all},
+    view::{NodeView, PodView},
+};
+use berth_api::{Selector, k8s_openapi::api::core::v1::TopologySpreadConstraint};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// One constraint of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpreadConstraint {
+    /// The node label whose values name the parts of the cluster.
+    topology_key: String,
+    /// By how many pods a part may be ahead of the one with the fewest.
+    max_skew: i64,
+    /// Whether nodes that break it are out of the question (`DoNotSchedule`); else they are only worse.
+    required: bool,
+    /// As long as there are fewer parts than this, the fewest counts as 0.
+    min_domains: usize,
+    /// Which pods are counted, of the pod's own namespace.
+    selector: Selector,
+    /// The selector's text, by which it is known; `None`: it selects nothing.
+    text: Option<String>,
+    /// Whether parts count only by the nodes that the pod's node selector and affinity allow.
+    honors_affinity: bool,
+    /// Whether parts count only by the nodes whose taints the pod tolerates.
+    honors_taints: bool,
+}
+
+impl SpreadConstraint {
+    /// The constraint of a pod with these labels; those that `matchLabelKeys` name become part of the selector. `None` if it is not valid.
+    pub(super) fn of(wire: &TopologySpreadConstraint, labels: &BTreeMap<String, String>) -> Option<Self> {
+        let selector = match &wire.label_selector {
+            None => Selector::nothing(),
+            Some(written) => {
+                let mut written = written.clone();
+                for key in wire.match_label_keys.iter().flatten() {
+                    let Some(value) = labels.get(key) else { continue };
+                    // A label that is asked for already says at least as much: the server writes these keys into new pods' selectors.
+                    let asked = written.match_expressions.iter().flatten().any(|expression| expression.key == *key);
+                    if !asked {
+                        written.match_labels.get_or_insert_default().insert(key.clone(), value.clone());
+                    }
+                }
+                Selector::from_label_selector(&written).ok()?
+            }
+        };
+        Some(Self {
+            topology_key: wire.topology_key.clone(),
+            max_skew: wire.max_skew.into(),
+            required: wire.when_unsatisfiable == "DoNotSchedule",
+            min_domains: wire.min_domains.and_then(|domains| usize::try_from(domains).ok()).unwrap_or(1),
+            text: wire.label_selector.as_ref().map(|_| selector.to_string()),
+            selector,
+            honors_affinity: wire.node_affinity_policy.as_deref() != Some("Ignore"),
+            honors_taints: wire.node_taints_policy.as_deref() == Some("Honor"),
+        })
+    }
+
+    /// Whether the node, and so its pods, counts for the pod.
+    fn counts(&self, pod: &PodView, node: &NodeView) -> bool {
+        (!self.honors_affinity || affinity::selects(pod, node)) && (!self.honors_taints || tolerates_all(pod, node))
+    }
+
+    /// Whether `other` is one of the pods that this constraint of `pod` counts.
+    fn selects(&self, pod: &PodView, other: &PodView) -> bool {
+        !other.deleting && other.namespace == pod.namespace && self.selector.matches_map(&other.labels)
+    }
+}
+
+/// How many pods each selector that is in use finds on each node.
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    namespaces: BTreeMap<String, BTreeMap<String, Tally>>,
+    /// By uid, what the pods that have constraints count.
+    users: BTreeMap<String, BTreeSet<Key>>,
+    /// Those that have changed since they were last asked for.
+    changed: BTreeSet<Key>,
+}
+
+/// Namespace, and the selector's text.
+type Key = (String, String);
+
+#[derive(Debug)]
+struct Tally {
+    selector: Selector,
+    nodes: BTreeMap<String, i64>,
+    users: usize,
+}
+
+impl Tallies {
+    /// Takes in that a pod has its constraints. `placed` are all pods that have a place, with its node; looked at only if a selector is new.
+    pub(super) fn add_user<'a>(&mut self, pod: &PodView, placed: impl Iterator<Item = (&'a PodView, &'a str)> + Clone) {
+        let wanted: BTreeSet<Key> = keys(pod).collect();
+        if self.users.get(&pod.uid).map_or(wanted.is_empty(), |present| *present == wanted) {
+            return;
+        }
+        self.remove_user(&pod.uid);
+        for constraint in &pod.spread {
+            let Some(text) = &constraint.text else { continue };
+            let tallies = self.namespaces.entry(pod.namespace.clone()).or_default();
+            let tally = tallies.entry(text.clone()).or_insert_with(|| {
+                let found = placed.clone().filter(|(other, _)| constraint.selects(pod, other));
+                let mut nodes = BTreeMap::new();
+                found.for_each(|(_, node)| *nodes.entry(node.to_owned()).or_default() += 1);
+                Tally { selector: constraint.selector.clone(), nodes, users: 0 }
+            });
+            // Two constraints of a pod may share a selector.
+            if self.users.entry(pod.uid.clone()).or_default().insert((pod.namespace.clone(), text.clone())) {
+                tally.users += 1;
+            }
+        }
+    }
+
+    /// Takes in that a pod is gone.
+    pub(super) fn remove_user(&mut self, uid: &str) {
+        for (namespace, text) in self.users.remove(uid).unwrap_or_default() {
+            let Some(tallies) = self.namespaces.get_mut(&namespace) else { continue };
+            let Some(tally) = tallies.get_mut(&text) else { continue };
+            tally.users -= 1;
+            if tally.users == 0 {
+                tallies.remove(&text);
+                if tallies.is_empty() {
+                    self.namespaces.remove(&namespace);
+                }
+            }
+        }
+    }
+
+    /// Counts a pod that has got a place.
+    pub(super) fn add(&mut self, pod: &PodView, node: &str) {
+        self.change(pod, node, 1);
+    }
+
+    /// Counts a pod no more that has lost its place.
+    pub(super) fn remove(&mut self, pod: &PodView, node: &str) {
+        self.change(pod, node, -1);
+    }
+
+    fn change(&mut self, pod: &PodView, node: &str, by: i64) {
+        if pod.deleting {
+            return;
+        }
+        let tallies = self.namespaces.get_mut(&pod.namespace);
+        for (text, tally) in tallies.into_iter().flatten().filter(|(_, tally)| tally.selector.matches_map(&pod.labels)) {
+            let count = tally.nodes.entry(node.to_owned()).or_default();
+            *count += by;
+            if *count == 0 {
+                tally.nodes.remove(node);
+            }
+            self.changed.insert((pod.namespace.clone(), text.clone()));
+        }
+    }
+
+    /// What has changed since the last call, for [`Changed::may_help`].
+    pub(super) fn take_changed(&mut self) -> Changed {
+        Changed(std::mem::take(&mut self.changed))
+    }
+
+    fn count(&self, pod: &PodView, constraint: &SpreadConstraint, node: &str) -> i64 {
+        let tally = constraint.text.as_ref().and_then(|text| self.namespaces.get(&pod.namespace)?.get(text));
+        tally.and_then(|tally| tally.nodes.get(node)).copied().unwrap_or(0)
+    }
+
+    /// The namespaces in which pods are counted.
+    #[cfg(test)]
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &String> {
+        self.namespaces.keys()
+    }
+
+    /// Checks the counts against `placed`, for tests and the simulation.
+    pub(super) fn check<'a>(&self, placed: impl Iterator<Item = (&'a PodView, &'a str)> + Clone) -> Result<(), String> {
+        for (namespace, text, tally) in
+            self.namespaces.iter().flat_map(|(name, tallies)| tallies.iter().map(move |(text, t)| (name, text, t)))
+        {
+            let mut recount: BTreeMap<String, i64> = BTreeMap::new();
+            for (pod, node) in placed.clone().filter(|(pod, _)| !pod.deleting && pod.namespace == *namespace) {
+                if tally.selector.matches_map(&pod.labels) {
+                    *recount.entry(node.to_owned()).or_default() += 1;
+                }
+            }
+            if recount != tally.nodes {
+                return Err(format!("{text} in {namespace} is counted as {:?}, there are {recount:?}", tally.nodes));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keys(pod: &PodView) -> impl Iterator<Item = Key> + '_ {
+    pod.spread.iter().filter_map(|constraint| Some((pod.namespace.clone(), constraint.text.clone()?)))
+}
+
+/// Counts that have changed.
+#[derive(Debug)]
+pub(super) struct Changed(BTreeSet<Key>);
+
+impl Changed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a pod that found no node may find one now.
+    pub(super) fn may_help(&self, pod: &PodView) -> bool {
+        pod.spread.iter().any(|constraint| constraint.required) && keys(pod).any(|key| self.0.contains(&key))
+    }
+}
+
+/// The constraints of one pod, with the counts of now.
+pub(super) struct Spread<'a> {
+    pod: &'a PodView,
+    required: Vec<Counts<'a>>,
+    preferred: Vec<Counts<'a>>,
+}
+
+/// One constraint, and the pods it counts in each part of the cluster.
+struct Counts<'a> {
+    constraint: &'a SpreadConstraint,
+    /// 1 if the pod counts itself.
+    own: i64,
+    domains: BTreeMap<&'a str, i64>,
+    /// The two parts with the fewest pods.
+    fewest: [Option<(&'a str, i64)>; 2],
+}
+
+impl<'a> Spread<'a> {
+    pub(super) fn of(pod: &'a PodView, nodes: &'a BTreeMap<String, NodeState>, tallies: &Tallies) -> Self {
+        let counts = |required: bool| {
+            let constraints: Vec<&SpreadConstraint> = pod.spread.iter().filter(|constraint| constraint.required == required).collect();
+            let has_all = |node: &NodeView| constraints.iter().all(|constraint| node.labels.contains_key(&constraint.topology_key));
+            let mut counts: Vec<Counts<'a>> = constraints.iter().map(|constraint| Counts::new(constraint, pod)).collect();
+            if !counts.is_empty() {
+                for (name, node) in nodes.iter().filter(|(_, node)| has_all(&node.view)) {
+                    counts.iter_mut().for_each(|counts| counts.add(pod, &node.view, || tallies.count(pod, counts.constraint, name)));
+                }
+            }
+            counts.iter_mut().for_each(Counts::find_fewest);
+            counts
+        };
+        Self { pod, required: counts(true), preferred: counts(false) }
+    }
+
+    /// Why the pod may not go there. `changes`: pods that are taken as being on the node, or as not being there, with `1` or `-1`.
+    pub(super) fn misfit(&self, node: &NodeView, changes: &[(Arc<PodView>, i64)]) -> Option<Misfit> {
+        for counts in &self.required {
+            let constraint = counts.constraint;
+            let Some(domain) = node.labels.get(&constraint.topology_key) else { return Some(Misfit::SpreadLabel) };
+            let relevant = changes.iter().filter(|(other, _)| constraint.selects(self.pod, other) && constraint.counts(self.pod, node));
+            if counts.skew(domain, relevant.map(|(_, by)| by).sum()) > constraint.max_skew {
+                return Some(Misfit::Spread);
+            }
+        }
+        None
+    }
+
+    /// Whether nodes differ in how well they suit the constraints that are only wished for.
+    pub(super) fn has_wishes(&self) -> bool {
+        !self.preferred.is_empty()
+    }
+
+    /// How well each of `nodes`, all of which can take the pod, suits the constraints that are only wished for: 0 to 100, in their order.
+    ///
+    /// Source: kube-scheduler, plugin `PodTopologySpread`, score and its normalisation.
+    pub(super) fn scores(&self, nodes: &[&NodeState]) -> Vec<i64> {
+        let has_all = |node: &NodeView| self.preferred.iter().all(|counts| node.labels.contains_key(&counts.constraint.topology_key));
+        let weights: Vec<i64> =
+            self.preferred.iter().map(|counts| counts.weight(nodes.iter().filter(|node| has_all(&node.view)))).collect();
+        let raw = |node: &NodeView| -> Option<i64> {
+            let worst = |(counts, weight): (&Counts<'_>, &i64)| {
+                let domain = node.labels.get(&counts.constraint.topology_key)?;
+                Some(counts.domains.get(domain.as_str()).copied().unwrap_or(0) * weight + (counts.constraint.max_skew - 1) * WEIGHT_UNIT)
+            };
+            has_all(node).then(|| self.preferred.iter().zip(&weights).filter_map(worst).sum())
+        };
+        let raw: Vec<Option<i64>> = nodes.iter().map(|node| raw(&node.view)).collect();
+        let most = raw.iter().flatten().max().copied().unwrap_or(0);
+        let least = raw.iter().flatten().min().copied().unwrap_or(0);
+        let score = |raw: Option<i64>| raw.map_or(0, |raw| if most == 0 { 100 } else { 100 * (most + least - raw) / most });
+        raw.into_iter().map(score).collect()
+    }
+}
+
+/// Weights are whole thousandths.
+const WEIGHT_UNIT: i64 = 1000;
+
+impl<'a> Counts<'a> {
+    fn new(constraint: &'a SpreadConstraint, pod: &PodView) -> Self {
+        let own = i64::from(constraint.selector.matches_map(&pod.labels));
+        Self { constraint, own, domains: BTreeMap::new(), fewest: [None, None] }
+    }
+
+    fn add(&mut self, pod: &PodView, node: &'a NodeView, count: impl FnOnce() -> i64) {
+        if let Some(domain) = node.labels.get(&self.constraint.topology_key).filter(|_| self.constraint.counts(pod, node)) {
+            *self.domains.entry(domain).or_default() += count();
+        }
+    }
+
+    fn find_fewest(&mut self) {
+        for (domain, count) in &self.domains {
+            let found = Some((*domain, *count));
+            let [first, second] = self.fewest;
+            if first.is_none_or(|(_, fewest)| *count < fewest) {
+                self.fewest = [found, first];
+            } else if second.is_none_or(|(_, fewest)| *count < fewest) {
+                self.fewest[1] = found;
+            }
+        }
+    }
+
+    /// How far ahead of the part with the fewest pods `domain` is with the pod, and with `change` more pods.
+    fn skew(&self, domain: &str, change: i64) -> i64 {
+        let here = self.domains.get(domain).map(|count| count + change);
+        let elsewhere = self.fewest.iter().flatten().find(|(other, _)| *other != domain).map(|(_, count)| *count);
+        let fewest = if self.domains.len() < self.constraint.min_domains { Some(0) } else { here.into_iter().chain(elsewhere).min() };
+        // A node that does not count has no pods that count.
+        here.unwrap_or(0) + self.own - fewest.unwrap_or(0)
+    }
+
+    /// More for keys with many values, as there are few pods for each: the logarithm of their number.
+    fn weight<'n>(&self, nodes: impl Iterator<Item = &'n &'n NodeState>) -> i64 {
+        let domains: BTreeSet<&str> =
+            nodes.filter_map(|node| node.view.labels.get(&self.constraint.topology_key)).map(String::as_str).collect();
+        let count = u32::try_from(domains.len()).unwrap_or(u32::MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "a logarithm of 32 bits, times a thousand, is small")]
+        let weight = ((f64::from(count) + 2.0).ln() * 1000.0).round() as i64;
+        weight
+    }
+}
