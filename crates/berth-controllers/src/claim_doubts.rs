@@ -44,7 +44,7 @@ impl ClaimDoubts {
         }
         let mut all = lock(&self.0);
         let known = all.remove(&set.key()).filter(|known| known.uid == set.meta.uid && known.generation == set.meta.generation);
-        let candidates = known.map_or_else(|| roster.slots().map(|(ordinal, _)| ordinal).collect(), |known| known.ordinals);
+        let candidates = known.map_or_else(|| roster.ordinals().collect(), |known| known.ordinals);
         let ordinals = claims_in_doubt(set, roster, claim_named, candidates);
         let doubts = Doubts { uid: set.meta.uid.clone(), generation: set.meta.generation, ordinals: ordinals.clone() };
         all.insert(set.key(), doubts);

@@ -36,6 +36,8 @@ pub struct Checker {
     sets: BTreeMap<Uid, ReplicaSet>,
     deployments: BTreeMap<Uid, Deployment>,
     stateful_sets: BTreeMap<Uid, stateful_set::Tracked>,
+    /// PersistentVolumeClaims, by name.
+    claims: BTreeMap<String, Metadata>,
     /// Pods that their node has stopped and let go of.
     let_go: BTreeSet<Uid>,
     /// Also of sets that are gone.
@@ -85,12 +87,8 @@ impl Checker {
             "core/pods" => self.take_in_pod(decode(changed), changed.presence, now),
             "apps/replicasets" => self.take_in_set(decode(changed), changed.presence, now),
             "apps/deployments" => self.take_in_deployment(decode(changed), changed.presence, now),
-            "apps/statefulsets" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence)),
-            "core/persistentvolumeclaims"
-                if changed.presence == Presence::Gone && decode::<Owned>(changed).metadata.controller().is_empty() =>
-            {
-                violated("a claim is deleted that goes with neither a pod nor a set".to_owned())
-            }
+            "apps/statefulsets" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
+            "core/persistentvolumeclaims" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
     }
@@ -160,7 +158,10 @@ impl Checker {
         }
         match presence {
             Presence::There => self.check_member(before.as_ref(), &pod, now)?,
-            Presence::Gone => self.check_stopped(&pod)?,
+            Presence::Gone => {
+                self.check_stopped(&pod)?;
+                self.check_claims(&pod, now)?;
+            }
         }
         if presence == Presence::There {
             self.check_place(before.as_ref(), &pod)?;

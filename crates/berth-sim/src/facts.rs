@@ -2,7 +2,7 @@
 
 mod stateful_set;
 
-pub(crate) use stateful_set::{StatefulSet, StatefulSetSpec};
+pub(crate) use stateful_set::{GoesWith, StatefulSet, StatefulSetSpec};
 
 use berth_store::env::Timestamp;
 use serde::Deserialize;
@@ -14,6 +14,7 @@ pub(crate) struct Metadata {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) generation: i64,
+    pub(crate) creation_timestamp: Option<Timestamp>,
     pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
@@ -28,6 +29,10 @@ struct OwnerReference {
 }
 
 impl Metadata {
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.uid == uid)
+    }
+
     /// The uid of the controlling owner; empty if there is none.
     pub(crate) fn controller(&self) -> &str {
         self.owner_references.iter().find(|owner| owner.controller).map_or("", |owner| &owner.uid)

@@ -1,5 +1,5 @@
 //! StatefulSets under everything that users change, what fails and what crashes. Order, revisions, partition and budget are checked after every
-//! change of the store; after the last change, in peace, every set must become what it says.
+//! change of the store, and that no claim that is wanted goes with its pod; after the last change, in peace, every set must become what it says.
 
 use berth_api::FeatureGates;
 use berth_node::Latencies;
@@ -79,6 +79,11 @@ impl Storm {
         }
     }
 
+    fn retention(&self) -> Value {
+        let policy = || *self.rng.choose(&["Delete", "Retain"]);
+        json!({"whenScaled": policy(), "whenDeleted": policy()})
+    }
+
     fn create(&mut self) {
         let claim = json!({
             "metadata": {"name": "data"},
@@ -97,6 +102,7 @@ impl Storm {
                 "ordinals": {"start": self.number(4) / 2},
                 "selector": {"matchLabels": {"app": "db"}},
                 "volumeClaimTemplates": claims,
+                "persistentVolumeClaimRetentionPolicy": self.retention(),
                 "template": {
                     "metadata": {"labels": {"app": "db"}, "annotations": {"sim.berth.dev/fails": self.failure()}},
                     "spec": {"terminationGracePeriodSeconds": 60, "containers": [{"name": "main", "image": "main:1"}]},
@@ -133,7 +139,7 @@ impl Storm {
     }
 
     fn change(&mut self) {
-        match self.number(if self.weather == Weather::Losses { 20 } else { 14 }) {
+        match self.number(if self.weather == Weather::Losses { 22 } else { 15 }) {
             0..=2 => self.patch(&json!({"replicas": self.number(7)})),
             3..=6 => {
                 let fails = self.failure();
@@ -145,7 +151,8 @@ impl Storm {
             10 => self.patch(&json!({"minReadySeconds": *self.rng.choose(&[0, 4])})),
             11 | 12 => self.restart(Part::Controllers, 3000),
             13 => self.restart(*self.rng.choose(&[Part::Scheduler, Part::Nodes]), 3000),
-            14 => self.restart(Part::Nodes, 700_000),
+            14 => self.patch(&json!({"persistentVolumeClaimRetentionPolicy": self.retention()})),
+            15 => self.restart(Part::Nodes, 700_000),
             _ => self.lose_a_pod(),
         }
     }

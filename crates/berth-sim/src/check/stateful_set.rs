@@ -1,12 +1,15 @@
 //! The order in which a StatefulSet's pods come and go, and what may run beside what.
 
 use super::{Checker, Presence, Violation, violated};
-use crate::facts::{Pod, StatefulSet, StatefulSetSpec};
+use crate::facts::{GoesWith, Metadata, Pod, StatefulSet, StatefulSetSpec};
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 
 /// For how long after a loss the controller may still act on what was before: the longest stall of a watch, and the way there and back.
 const STALENESS_MAX: SignedDuration = SignedDuration::from_secs(10);
+/// How long after it was told of a spec the controller may need until every claim goes with whom it should: several failed calls with their
+/// back-off, on what a stalled watch shows, after having been killed.
+const CLAIMS_MAX: SignedDuration = SignedDuration::from_secs(30);
 
 /// A StatefulSet, and what its controller may take it for.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(super) struct Tracked {
     newest: StatefulSet,
     /// The specs that its controller may act on: those since the one that it was last seen to have observed.
     specs: Vec<StatefulSetSpec>,
+    /// When the last of them was stored.
+    changed_at: Timestamp,
     /// When pods were last lost by no controller's doing.
     lost_at: Option<Timestamp>,
 }
@@ -30,22 +35,64 @@ impl Tracked {
 }
 
 impl Checker {
-    pub(super) fn take_in_stateful_set(&mut self, set: StatefulSet, presence: Presence) -> String {
+    pub(super) fn take_in_stateful_set(&mut self, set: StatefulSet, presence: Presence, now: Timestamp) -> String {
         let (text, uid) = (set.to_string(), set.metadata.uid.clone());
         if presence == Presence::Gone {
             self.stateful_sets.remove(&uid);
             return text;
         }
         let known = self.stateful_sets.remove(&uid);
-        let (mut specs, lost_at) = known.map_or((Vec::new(), None), |known| (known.specs, known.lost_at));
+        let (mut specs, mut changed_at, lost_at) =
+            known.map_or((Vec::new(), now, None), |known| (known.specs, known.changed_at, known.lost_at));
+        if specs.last().is_some_and(|last| *last != set.spec) {
+            changed_at = now;
+        }
         if set.status.observed_generation == set.metadata.generation {
             specs.clear();
         }
         if specs.last() != Some(&set.spec) {
             specs.push(set.spec.clone());
         }
-        self.stateful_sets.insert(uid, Tracked { newest: set, specs, lost_at });
+        self.stateful_sets.insert(uid, Tracked { newest: set, specs, changed_at, lost_at });
         text
+    }
+
+    pub(super) fn take_in_claim(&mut self, claim: Metadata, presence: Presence) -> Result<String, Violation> {
+        let (text, name) = (format!("owner={}", claim.controller()), claim.name.clone());
+        if presence == Presence::There {
+            self.claims.insert(name, claim);
+            return Ok(text);
+        }
+        self.claims.remove(&name);
+        if claim.controller().is_empty() {
+            return violated(format!("claim {name} is deleted that goes with neither a pod nor a set"));
+        }
+        Ok(text)
+    }
+
+    /// A pod of a set is gone: whether its claims go with it is as the set says by now. A claim that is wanted is never lost, and one that is not
+    /// goes if it should.
+    pub(super) fn check_claims(&self, pod: &Pod, now: Timestamp) -> Result<(), Violation> {
+        let metadata = &pod.metadata;
+        let Some((set, ordinal)) = self.stateful_sets.get(metadata.controller()).zip(pod.ordinal()) else { return Ok(()) };
+        let is_settled = |since: Timestamp| now.duration_since(since) > CLAIMS_MAX;
+        if !is_settled(set.changed_at) || !metadata.creation_timestamp.is_some_and(is_settled) {
+            return Ok(());
+        }
+        let wanted = set.newest.spec.claims_go_with(ordinal);
+        let is_its = |claim: &&Metadata| claim.deletion_timestamp.is_none() && claim.name.ends_with(&format!("-{}", metadata.name));
+        for claim in self.claims.values().filter(is_its) {
+            let found = match (claim.is_owned_by(&metadata.uid), claim.is_owned_by(&set.newest.metadata.uid)) {
+                (true, _) => GoesWith::Pod,
+                (false, true) => GoesWith::Set,
+                (false, false) => GoesWith::Nobody,
+            };
+            if found != wanted {
+                let name = &claim.name;
+                return violated(format!("pod {} is gone, and claim {name} goes with {found:?} instead of {wanted:?}", metadata.name));
+            }
+        }
+        Ok(())
     }
 
     /// Pods of this set were lost by no controller's doing.

@@ -19,7 +19,23 @@ pub(crate) struct StatefulSetSpec {
     pub(crate) min_ready_seconds: i64,
     pub(crate) pod_management_policy: String,
     pub(crate) update_strategy: UpdateStrategy,
+    persistent_volume_claim_retention_policy: Retention,
     ordinals: Ordinals,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+struct Retention {
+    when_scaled: String,
+    when_deleted: String,
+}
+
+/// With whom a claim goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoesWith {
+    Nobody,
+    Pod,
+    Set,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -58,6 +74,18 @@ impl StatefulSetSpec {
     /// The numbers that are wanted.
     pub(crate) fn wanted(&self) -> Range<i64> {
         self.ordinals.start..self.ordinals.start + self.replicas
+    }
+
+    /// With whom the claims of the pod with this number should go.
+    pub(crate) fn claims_go_with(&self, ordinal: i64) -> GoesWith {
+        let Retention { when_scaled, when_deleted } = &self.persistent_volume_claim_retention_policy;
+        if when_scaled == "Delete" && !self.wanted().contains(&ordinal) {
+            GoesWith::Pod
+        } else if when_deleted == "Delete" {
+            GoesWith::Set
+        } else {
+            GoesWith::Nobody
+        }
     }
 
     pub(crate) fn is_ordered(&self) -> bool {

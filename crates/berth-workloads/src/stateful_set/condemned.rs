@@ -1,9 +1,9 @@
 //! The pods that a set no longer wants.
 
 use super::{
-    PodFate, is_ready,
+    is_ready,
     observe::Repair,
-    revision_of, volumes,
+    revision_of,
     work::{Work, delete},
 };
 use crate::{plan::Wait, view::PodView};
@@ -23,7 +23,6 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     } else if roster.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
         remove(work, &[(ordinal, pod)]);
     } else if is_to_be_repaired(work, pod) {
-        references(work, &[(ordinal, pod)]);
         work.repair(pod);
     } else {
         let then = Some(crate::plan::Next::Delete(name.clone()));
@@ -45,23 +44,10 @@ pub(super) fn parallel(work: &mut Work<'_, '_>) {
     remove(work, &pods);
 }
 
-/// Deletes pods, after their claims know with whom they go.
+/// Deletes pods.
 pub(super) fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
     let observed = work.observed;
-    references(work, pods);
     work.then(pods.iter().map(|(ordinal, pod)| delete(observed, pod, reason(observed.ordinals.contains(*ordinal)))).collect());
-}
-
-/// Tells the claims of pods that are not wanted with whom they go.
-fn references(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
-    let observed = work.observed;
-    let mut writes = Vec::new();
-    for (ordinal, pod) in pods.iter().filter(|(ordinal, _)| !observed.ordinals.contains(*ordinal)) {
-        let references = volumes::references(&observed.claims, *ordinal, pod, PodFate::Condemned);
-        writes.extend(references.writes);
-        references.events.into_iter().for_each(|event| work.event(event));
-    }
-    work.then(writes);
 }
 
 fn reason(is_wanted: bool) -> String {

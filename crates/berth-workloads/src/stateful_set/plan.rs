@@ -6,6 +6,7 @@ use super::{
     member_ordinal,
     observe::{Management, Observed, RECREATE_GATE, Strategy, observe},
     recreate, rolling, slots,
+    volumes::References,
     work::Work,
 };
 use crate::{
@@ -20,7 +21,8 @@ use std::ops::ControlFlow;
 
 /// Decides what to do for one StatefulSet.
 ///
-/// Claiming pods and revisions comes first and alone. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
+/// The owners of volume claims are put right in every look, before anything is done to a pod. Claiming pods and revisions comes next, and nothing
+/// with it. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
 /// places, pods that are not wanted go, and pods of older revisions are replaced. What is held back on purpose is in the plan's waits. A set
 /// without a valid selector is left alone.
 #[must_use]
@@ -28,12 +30,14 @@ pub fn plan(state: &State<'_>) -> Plan {
     if state.set.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
         return Plan::default();
     }
-    let claims = claims(state);
-    if !claims.is_empty() {
-        return Plan { stages: claims, ..Plan::default() };
+    let references = References::observe(state);
+    let claiming = claims(state);
+    if !claiming.is_empty() {
+        let writes = Some(references.writes).filter(|writes| !writes.is_empty()).map(|actions| Stage { actions });
+        return Plan { stages: writes.into_iter().chain(claiming).collect(), events: references.events, ..Plan::default() };
     }
     let observed = observe(state);
-    let mut work = Work::new(&observed);
+    let mut work = Work::new(&observed, references);
     let _ended_early = decide(&observed, &mut work);
     let mut plan = work.finish();
     plan.events.extend(invalid_annotations(state));

@@ -187,9 +187,14 @@ impl Roster {
         self.pending.first().map(|(at, _)| *at)
     }
 
-    /// Pods to be released, by name.
+    /// Pods that it controls although selector or name do not match, by name.
     pub fn strays(&self) -> impl Iterator<Item = &PodView> {
         self.strays.values().map(|pod| &**pod)
+    }
+
+    /// The numbers of all members, wanted or not; ascending.
+    pub fn ordinals(&self) -> impl Iterator<Item = i64> {
+        self.pods.keys().copied()
     }
 
     /// The pod with this number.

@@ -1,7 +1,6 @@
 //! The pods that a set wants: each in its place, whole, and created in order where the policy says so.
 
 use super::{
-    PodFate,
     events::{Verb, pod_failure, pod_outcome},
     is_ready,
     names::pod_name,
@@ -24,7 +23,6 @@ const BURST_PODS: usize = 500;
 /// One pod at a time, lowest number first; ends the look where a pod has to be waited for.
 pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let observed = work.observed;
-    put_references_right(work);
     for ordinal in observed.roster().attention() {
         match observed.roster().pod(ordinal) {
             None => return create_one(work, ordinal),
@@ -43,7 +41,6 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
 /// All at once; waits for none.
 pub(super) fn parallel(work: &mut Work<'_, '_>) {
     let observed = work.observed;
-    put_references_right(work);
     for ordinal in observed.roster().attention() {
         if let Some(pod) = observed.roster().pod(ordinal)
             && !upkeep(work, ordinal, pod)
@@ -184,16 +181,5 @@ fn repair(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) {
             reason: "its labels do not name it".to_owned(),
             events: pod_outcome(set, Verb::Update, &pod.meta.name),
         }]);
-    }
-}
-
-/// Puts the owners of the claims of all wanted pods right.
-fn put_references_right(work: &mut Work<'_, '_>) {
-    let observed = work.observed;
-    for ordinal in observed.state.claims_in_doubt {
-        let Some(pod) = observed.roster().pod(*ordinal).filter(|_| observed.ordinals.contains(*ordinal)) else { continue };
-        let references = volumes::references(&observed.claims, *ordinal, pod, PodFate::InRange);
-        work.beside(references.writes);
-        references.events.into_iter().for_each(|event| work.event(event));
     }
 }

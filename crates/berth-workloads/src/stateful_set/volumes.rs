@@ -1,7 +1,7 @@
 //! The claims of a set's pods: made before the pod, and told with whom they go.
 
 use super::{
-    Claim, ClaimOwner, PodFate, RetentionPolicy, claim_owner,
+    Claim, ClaimOwner, Ordinals, PodFate, RetentionPolicy, State, claim_owner,
     events::{claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
@@ -33,8 +33,8 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Of these numbers, those of pods whose claims do not go with whom they should, or are another's. To be looked at again after a change of
-/// the set's spec, of the pod or of one of its claims.
+/// Of these numbers, those of pods whose claims do not go with whom they should, or are another's, whether the pods are wanted or not. To be
+/// looked at again after a change of the set's spec, of the pod or of one of its claims.
 #[must_use]
 pub fn claims_in_doubt(
     set: &StatefulSetView,
@@ -44,8 +44,7 @@ pub fn claims_in_doubt(
 ) -> BTreeSet<i64> {
     let (claims, wanted) = (Claims::new(set, claim_named), ordinals(set));
     let is_wrong = |ordinal: &i64| {
-        let pod = roster.pod(*ordinal).filter(|_| wanted.contains(*ordinal));
-        let references = pod.map(|pod| references(&claims, *ordinal, pod, PodFate::InRange)).unwrap_or_default();
+        let references = References::of(&claims, wanted, roster, *ordinal);
         !references.writes.is_empty() || !references.events.is_empty()
     };
     candidates.into_iter().filter(is_wrong).collect()
@@ -138,15 +137,37 @@ fn wanted_owner(claims: &Claims<'_>, fate: PodFate) -> Option<ClaimOwner> {
     claim_owner(claims.retention.when_scaled, claims.retention.when_deleted, fate)
 }
 
-/// What puts the owner references of a pod's claims right.
+/// What puts the owner references of pods' claims right.
 #[derive(Default)]
 pub(super) struct References {
     pub(super) writes: Vec<Action>,
     pub(super) events: Vec<EventRecord>,
 }
 
+impl References {
+    /// For all pods that are there: those that are wanted and those that are not, and whether or not they are on their way out. None where the
+    /// set itself is: then they are the garbage collector's.
+    pub(super) fn observe(state: &State<'_>) -> Self {
+        let mut all = Self::default();
+        if state.set.meta.deleted.is_none() {
+            let (claims, wanted) = (Claims::new(state.set, state.claim_named), ordinals(state.set));
+            for ordinal in state.claims_in_doubt {
+                let of_pod = Self::of(&claims, wanted, state.roster, *ordinal);
+                all.writes.extend(of_pod.writes);
+                all.events.extend(of_pod.events);
+            }
+        }
+        all
+    }
+
+    fn of(claims: &Claims<'_>, wanted: Ordinals, roster: &Roster, ordinal: i64) -> Self {
+        let fate = if wanted.contains(ordinal) { PodFate::InRange } else { PodFate::Condemned };
+        roster.pod(ordinal).map(|pod| references(claims, ordinal, pod, fate)).unwrap_or_default()
+    }
+}
+
 /// Looks at the owner references of the claims of a pod that is there.
-pub(super) fn references(claims: &Claims<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -> References {
+fn references(claims: &Claims<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -> References {
     let mut references = References::default();
     let set = set_reference(claims);
     let owners = Owners { pod: pod_reference(pod), wanted: wanted_owner(claims, fate), set };

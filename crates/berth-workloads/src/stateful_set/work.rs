@@ -4,6 +4,7 @@ use super::{
     events::{Verb, event, pod_outcome},
     observe::Observed,
     status::{self, Recreation},
+    volumes::References,
 };
 use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Severity, Stage, TerminatingPod, Wait, merge_patch},
@@ -22,6 +23,8 @@ enum StatusStage {
 
 pub(super) struct Work<'o, 'a> {
     pub(super) observed: &'o Observed<'a>,
+    /// Puts the owners of claims right, before anything is done to pods.
+    references: Vec<Action>,
     stages: Vec<Vec<Action>>,
     beside: Vec<Action>,
     status: StatusStage,
@@ -33,16 +36,18 @@ pub(super) struct Work<'o, 'a> {
 }
 
 impl<'o, 'a> Work<'o, 'a> {
-    pub(super) fn new(observed: &'o Observed<'a>) -> Self {
+    /// There is no work on pods without a look at the owners of their claims.
+    pub(super) fn new(observed: &'o Observed<'a>, references: References) -> Self {
         Self {
             observed,
+            references: references.writes,
             stages: Vec::new(),
             beside: Vec::new(),
             status: StatusStage::Beside,
             leaving: 0,
             recreation: Recreation::None,
             waits: Vec::new(),
-            events: Vec::new(),
+            events: references.events,
         }
     }
 
@@ -121,11 +126,19 @@ impl<'o, 'a> Work<'o, 'a> {
     }
 
     /// Puts the writes in order: the revision that pods name, the status, the pods. Old revisions are deleted with the status, whatever
-    /// becomes of the pods (kubernetes#85690).
+    /// becomes of the pods (kubernetes#85690). The owners of claims are written with what is first of these, and no write to a pod is before
+    /// them.
     pub(super) fn finish(mut self) -> Plan {
         let observed = self.observed;
-        let first = observed.history.write(observed.set());
-        let mut beside: Vec<_> = self.write_status().into_iter().chain(std::mem::take(&mut self.beside)).collect();
+        let mut first: Vec<_> = observed.history.write(observed.set()).into_iter().collect();
+        let mut beside: Vec<_> = self.write_status().into_iter().collect();
+        if !self.references.is_empty() {
+            if first.is_empty() {
+                first = std::mem::take(&mut beside);
+            }
+            first.append(&mut self.references);
+        }
+        beside.append(&mut self.beside);
         if observed.set().meta.deleted.is_none() {
             beside.extend(observed.history.clean_up(observed.state));
         }
@@ -134,7 +147,7 @@ impl<'o, 'a> Work<'o, 'a> {
         } else {
             self.stages[0].extend(beside);
         }
-        let stages = first.map(|action| vec![action]).into_iter().chain(self.stages);
+        let stages = std::iter::once(first).chain(self.stages);
         Plan {
             stages: stages.filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
             events: self.events,

@@ -1,6 +1,7 @@
 //! Volume claims and with whom they go.
 
-use crate::world::{Stored, World};
+use crate::world::{Stored, World, broken, template};
+use berth_workloads::stateful_set::{member_ordinal, ordinals};
 use serde_json::{Value, json};
 
 fn spec(when_scaled: &str, when_deleted: &str) -> Value {
@@ -172,8 +173,130 @@ fn recreate_keeps_claims_and_gives_up_those_of_numbers_no_longer_wanted() {
     let mut world = World::new(&spec);
     world.settle();
     let uid = world.claims["data-web-0"].json["metadata"]["uid"].clone();
-    world.edit(&json!({"spec": {"replicas": 1, "template": crate::world::template(2)}}));
+    world.edit(&json!({"spec": {"replicas": 1, "template": template(2)}}));
     world.settle();
     assert_eq!((world.short().as_str(), world.claims.len()), ("web-0=2", 2));
     assert_eq!(world.claims["data-web-0"].json["metadata"]["uid"], uid);
+}
+
+/// Where an update may stand when its set is changed.
+const PHASES: [(&str, fn(&mut World)); 7] = [
+    ("at rest", |_| ()),
+    ("changed", |world| world.edit(&json!({"spec": {"template": template(2)}}))),
+    ("old pods told to go", |world| {
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(usize::MAX);
+    }),
+    ("some told to go", |world| {
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(3);
+    }),
+    ("first pods created", |world| {
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(usize::MAX);
+        world.pass();
+        world.look(usize::MAX);
+    }),
+    ("broken", |world| {
+        world.edit(&json!({"spec": {"template": broken(2)}}));
+        world.settle();
+    }),
+    ("a pod told to go by hand", |world| world.delete_pod("web-2")),
+];
+
+fn changes() -> [Value; 7] {
+    let policy = |field: &str, value: &str| json!({"spec": {"persistentVolumeClaimRetentionPolicy": {field: value}}});
+    [
+        json!({"spec": {"replicas": 1}}),
+        json!({"spec": {"replicas": 3}}),
+        json!({"spec": {"template": template(3)}}),
+        policy("whenScaled", "Retain"),
+        policy("whenScaled", "Delete"),
+        policy("whenDeleted", "Retain"),
+        policy("whenDeleted", "Delete"),
+    ]
+}
+
+/// After each change one look; then all pods that were told to go are gone. No claim of a wanted number goes with them, and each of a number
+/// that is not wanted does, if the policy says so. That the owners are right after every look the world checks itself.
+#[test]
+fn no_wanted_claim_is_lost_and_no_unwanted_one_stays_in_any_phase() {
+    for (strategy, management) in
+        [("Recreate", "OrderedReady"), ("Recreate", "Parallel"), ("RollingUpdate", "OrderedReady"), ("OnDelete", "Parallel")]
+    {
+        for (phase, prepare) in PHASES {
+            for (scaled, deleted) in [("Delete", "Retain"), ("Delete", "Delete"), ("Retain", "Delete")] {
+                let mut spec = spec(scaled, deleted);
+                spec["replicas"] = json!(3);
+                spec["podManagementPolicy"] = json!(management);
+                spec["updateStrategy"] = json!({"type": strategy, "rollingUpdate": null});
+                let mut before = World::new(&spec);
+                before.settle();
+                prepare(&mut before);
+                for first in changes() {
+                    let mut once = before.clone();
+                    once.edit(&first);
+                    once.look(usize::MAX);
+                    for second in changes() {
+                        let mut world = once.clone();
+                        world.edit(&second);
+                        world.look(usize::MAX);
+                        check_loss(world, &format!("{strategy} {management} {scaled} {deleted}, {phase}: {first}, {second}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_loss(mut world: World, what: &str) {
+    let (wanted, claims) = (ordinals(&world.view()), world.claims.clone());
+    let going: Vec<_> = world.names().into_iter().filter(|name| world.is_going(name)).collect();
+    going.iter().for_each(|name| world.gone(name));
+    let goes_with_pod = world.set.json["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Delete";
+    for claim in claims.keys() {
+        let pod = claim.split_once('-').expect("a claim's name").1.to_owned();
+        let ordinal = member_ordinal("web", &pod).expect("a member");
+        let is_lost = !world.claims.contains_key(claim);
+        assert_eq!(is_lost, going.contains(&pod) && goes_with_pod && !wanted.contains(ordinal), "{claim} of {what}");
+    }
+}
+
+#[test]
+fn a_pod_that_was_already_going_when_it_became_unwanted_takes_its_claims_along() {
+    for management in ["OrderedReady", "Parallel"] {
+        let mut spec = spec("Delete", "Retain");
+        spec["podManagementPolicy"] = json!(management);
+        let mut world = World::new(&spec);
+        world.settle();
+        world.delete_pod("web-1");
+        world.look(usize::MAX);
+        world.edit(&json!({"spec": {"replicas": 1}}));
+        world.look(usize::MAX);
+        assert_eq!(owners(&world)[1], ("data-web-1".to_owned(), vec!["Pod".to_owned()]), "{management}");
+        world.settle();
+        assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "log-web-0"], "{management}");
+    }
+}
+
+/// What is done to a pod comes after what is done to its claims, so that a pod that is gone at once takes none along that is wanted.
+#[test]
+fn claims_are_put_right_before_anything_is_done_to_pods() {
+    let mut spec = spec("Delete", "Retain");
+    spec["updateStrategy"] = json!({"type": "Recreate", "rollingUpdate": null});
+    let mut world = World::new(&spec);
+    world.settle();
+    let uid = world.pods["web-1"].json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    own(&mut world, "data-web-1", json!([owner("Pod", "web-1", &uid, true)]));
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    for limit in 0.. {
+        let mut dies = world.clone();
+        let carried = dies.look(limit);
+        if dies.is_going("web-1") {
+            assert_eq!(owners(&dies)[1], ("data-web-1".to_owned(), vec![]), "killed after {carried} actions");
+        }
+        if carried < limit {
+            break;
+        }
+    }
 }

@@ -96,7 +96,6 @@ impl World {
         let roster = self.roster();
         let claim_named =
             |name: &str| self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")));
-        let slots: Vec<i64> = roster.slots().map(|(ordinal, _)| ordinal).collect();
         stateful_set::plan(&State {
             set: &set,
             revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
@@ -104,7 +103,7 @@ impl World {
             roster: &roster,
             orphans,
             is_pod_there: &|name| self.pods.contains_key(name),
-            claims_in_doubt: &claims_in_doubt(&set, &roster, &claim_named, slots),
+            claims_in_doubt: &claims_in_doubt(&set, &roster, &claim_named, roster.ordinals()),
             claim_named: &claim_named,
             gates: &self.gates,
             now: self.now,
@@ -113,13 +112,48 @@ impl World {
 
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
     pub(crate) fn look(&mut self, limit: usize) -> usize {
-        let plan = self.plan();
+        let (plan, seen) = (self.plan(), self.roster().ordinals().collect::<Vec<_>>());
         let told = plan.events.iter().map(text).filter(|event| !self.events.contains(event)).collect::<Vec<_>>();
         self.events.extend(told);
         let actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
-        let count = actions.len().min(limit);
+        let (all, count) = (actions.len(), actions.len().min(limit));
         actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
+        if count == all {
+            self.check_claims(&seen);
+        }
         count
+    }
+
+    /// What must hold after every complete look, whatever it was about: the claims of each pod that it saw go with whom they should.
+    fn check_claims(&self, seen: &[i64]) {
+        let (set, roster) = (self.view(), self.roster());
+        let pods = seen.iter().filter(|_| set.meta.deleted.is_none()).filter_map(|ordinal| Some((*ordinal, roster.pod(*ordinal)?)));
+        for (ordinal, pod) in pods {
+            let (name, wanted) = (&pod.meta.name, self.claim_owner(ordinal, &pod.meta.uid));
+            let templates = set.spec.volume_claim_templates.iter().flatten();
+            let claims = templates.filter_map(|template| Some(format!("{}-{name}", template.metadata.name.as_deref()?)));
+            for (stored, claim) in claims.filter_map(|claim| Some((self.claims.get(&claim)?, claim))) {
+                let owners = stored.json["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+                let is_own = |owner: &Value| owner["uid"] == "uid-web" || owner["uid"] == pod.meta.uid;
+                let is_former = |owner: &Value| !is_own(owner) && (owner["name"] == "web" || owner["name"] == **name);
+                let is_others = owners.iter().any(|owner| !is_own(owner) && (owner["controller"] == true || is_former(owner)));
+                if is_others || !stored.json["metadata"]["deletionTimestamp"].is_null() {
+                    continue;
+                }
+                let uids: Vec<_> = owners.iter().filter(|owner| is_own(owner)).filter_map(|owner| owner["uid"].as_str()).collect();
+                assert_eq!(uids, wanted.as_deref().into_iter().collect::<Vec<_>>(), "owner of {claim}: {}", self.set.json["spec"]);
+            }
+        }
+    }
+
+    /// The uid of the object that the claims of this pod should go with.
+    fn claim_owner(&self, ordinal: i64, pod: &str) -> Option<String> {
+        let policy = &self.set.json["spec"]["persistentVolumeClaimRetentionPolicy"];
+        match ordinals(&self.view()).contains(ordinal) {
+            false if policy["whenScaled"] == "Delete" => Some(pod.to_owned()),
+            _ if policy["whenDeleted"] == "Delete" => Some("uid-web".to_owned()),
+            _ => None,
+        }
     }
 
     /// As [`World::look`] where the API refuses every pod.
