@@ -24,7 +24,7 @@ pub struct Roster {
     /// Availability is as of this time.
     now: Timestamp,
     pods: BTreeMap<i64, Arc<PodView>>,
-    /// Controlled by the set although selector or name do not match, by name.
+    /// Controlled by the set although they are no members, by name.
     strays: BTreeMap<String, Arc<PodView>>,
     total: Share,
     revisions: BTreeMap<String, Revision>,
@@ -343,10 +343,11 @@ impl Roster {
 }
 
 impl Expectation {
-    /// The number of a member: selected, and named as the set names pods.
+    /// The number of a member: named as the set names pods, and selected. One that is on its way out stays a member whatever becomes of its
+    /// labels: it still holds its name and its claims, and KEP-3541 waits for every pod that the set owns.
     fn ordinal(&self, pod: &PodView) -> Option<i64> {
-        let selects = self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels));
-        member_ordinal(&self.name, &pod.meta.name).filter(|_| selects)
+        let is_selected = || self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels));
+        member_ordinal(&self.name, &pod.meta.name).filter(|_| pod.meta.deleted.is_some() || is_selected())
     }
 
     fn has_identity(&self, pod: &PodView) -> bool {

@@ -200,3 +200,22 @@ fn the_annotation_makes_on_delete_a_recreate() {
     world.settle();
     assert_eq!((world.short().as_str(), world.condition("Progressing")), ("web-0=2 web-1=2", complete()));
 }
+
+#[test]
+fn a_pod_on_its_way_out_is_waited_for_whatever_its_labels() {
+    for spec in [spec(2), parallel(2)] {
+        let mut world = World::new(&spec);
+        world.settle();
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(usize::MAX);
+        world.edit_pod("web-1", &json!({"metadata": {"labels": {"app": "debug"}}}));
+        world.gone("web-0");
+        for _ in 0..3 {
+            world.look(usize::MAX);
+        }
+        assert_eq!((world.short().as_str(), world.view().status.replicas), ("web-1=1~", 1));
+        assert_eq!(world.waits(), ["waiting for 1 terminating pod (web-1 has 30s of its 30s grace left) before creating 2 more"]);
+        world.settle();
+        assert_eq!(world.short(), "web-0=2 web-1=2");
+    }
+}
