@@ -1,7 +1,8 @@
 //! `metadata.managedFields`, decoded.
 
-use crate::{Set, SetError};
+use crate::{Root, Set, SetError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, Time};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// How many entries of updates are kept apart; the oldest beyond go into one.
@@ -110,6 +111,11 @@ impl Managers {
     pub fn same_owners(&self, other: &Self) -> bool {
         let owners = |managers: &Self| managers.0.iter().map(|(id, owned)| (id.clone(), owned.fields.clone())).collect::<Vec<_>>();
         owners(self) == owners(other)
+    }
+
+    /// Takes from everybody what is in `before` and not in `after`: a field that is not there is nobody's.
+    pub fn forget_removed(&mut self, root: Root<'_>, before: &Value, after: &Value) {
+        self.take(&root.compare(before, after).removed, None);
     }
 
     /// Takes fields from everybody but `except`.

@@ -103,6 +103,7 @@ impl Registry {
         let given = ownership::take_given(&mut *new.object);
         check_identity(target, &old, &mut *new.object)?;
         self.check_escalation(target.resource, target.namespace.as_deref(), Some(&*old.object), &*new.object).await?;
+        let applied = matches!(new.owners, Owners::Decided(_)).then(|| new.object.clone_object());
         self.settle(target, &*old.object, &mut *new.object)?;
         let mut remarks = Remarks::default();
         if target.subresource.is_none() {
@@ -111,9 +112,14 @@ impl Registry {
             remarks = self.admit_changed(target, &*old.object, &*new.object).await?;
             new.warnings.append(&mut remarks.warnings);
         }
-        match &new.owners {
+        match &mut new.owners {
             Owners::Follow => ownership::record_update(target.resource, &mut *old.object, &mut *new.object, given, &by.author),
-            Owners::Decided(managers) => ownership::record_apply(&*old.object, &mut *new.object, managers),
+            Owners::Decided(managers) => {
+                if let Some(applied) = applied {
+                    ownership::forget_dropped(target.resource, managers, &*applied, &*new.object);
+                }
+                ownership::record_apply(&*old.object, &mut *new.object, managers);
+            }
             Owners::Unchanged => new.object.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
         }
         let charge = match target.subresource {

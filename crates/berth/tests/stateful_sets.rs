@@ -277,6 +277,36 @@ fn a_changed_type_alone_starts_nothing_and_can_be_changed_back() {
     assert_eq!(uids(&berth), before);
 }
 
+/// What a CI system does: it applies one manifest, and then another.
+#[test]
+fn a_manifest_that_changes_the_type_is_applied_there_and_back() {
+    if !kubectl_is_here() {
+        return;
+    }
+    for flags in [&["--server-side=false"][..], &["--server-side", "--force-conflicts"]] {
+        let berth = with_database(&json!({}));
+        let before = uids(&berth);
+        let strategy = ["get", "sts", "db", "-o", "jsonpath={.spec.updateStrategy}"];
+        for (spec, stored) in [
+            (json!({"updateStrategy": {"type": "Recreate"}}), r#"{"type":"Recreate"}"#),
+            (json!({}), r#"{"rollingUpdate":{"partition":0},"type":"RollingUpdate"}"#),
+            (json!({"updateStrategy": {"type": "OnDelete"}}), r#"{"type":"OnDelete"}"#),
+            (json!({"updateStrategy": {"type": "RollingUpdate"}}), r#"{"type":"RollingUpdate"}"#),
+        ] {
+            for _ in 0..2 {
+                let output = berth.kubectl_with(&database(&spec), &[&["apply", "--filename", "-"], flags].concat());
+                assert!(output.status.success(), "{flags:?} {spec}: {}", String::from_utf8_lossy(&output.stderr));
+                assert_eq!(berth.kubectl(&strategy), stored, "{flags:?} {spec}");
+            }
+        }
+        let two = json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": {"partition": 2}}});
+        let refused = berth.kubectl_with(&database(&two), &[&["apply", "--filename", "-"], flags].concat());
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(text.contains(r#"spec.updateStrategy.rollingUpdate: Invalid value: {"partition":2}"#), "{flags:?}: {text}");
+        assert_eq!(uids(&berth), before);
+    }
+}
+
 /// The story of KEP-3541: a typo breaks a rolling update, and the corrected manifest does not mend it.
 #[test]
 fn a_corrected_manifest_mends_a_broken_set_only_with_recreate_or_repair() {

@@ -184,6 +184,7 @@ impl Kind for StatefulSet {
 
     fn prepare_update(&mut self, old: &Self, gates: &FeatureGates) {
         self.status = old.status.clone();
+        self.spec.update_strategy.drop_default_block();
         self.spec.update_strategy.prepare_max_unavailable(Some(&old.spec.update_strategy), gates);
     }
 
@@ -233,6 +234,18 @@ impl StatefulSetUpdateStrategy {
         }
         if let Some(rolling) = self.rolling_update.as_mut().filter(|_| self.type_ == ROLLING_UPDATE) {
             rolling.partition.get_or_insert(0);
+        }
+    }
+
+    /// Drops a `rollingUpdate` that only says what the server fills in, where the type is another: whoever changes the type by an apply or a
+    /// patch leaves it behind without ever having written it. One that says something stays, and is refused.
+    fn drop_default_block(&mut self) {
+        let is_default = |rolling: &RollingUpdateStatefulSet| {
+            let is_one = |unavailable: &IntOrString| *unavailable == IntOrString::Int(1);
+            rolling.partition.unwrap_or(0) == 0 && rolling.max_unavailable.as_ref().is_none_or(is_one)
+        };
+        if matches!(self.type_.as_str(), ON_DELETE | RECREATE) {
+            self.rolling_update.take_if(|rolling| is_default(rolling));
         }
     }
 
@@ -315,6 +328,27 @@ mod tests {
         check(Some(Some(1)), Some(2), "", Some(2));
         check(None, Some(2), "MaxUnavailableStatefulSet=true", Some(2));
         check(None, None, "MaxUnavailableStatefulSet=true", Some(1));
+    }
+
+    #[test]
+    fn a_block_that_only_says_defaults_does_not_outlive_its_type() {
+        let updated = |type_: &str, rolling: Value| {
+            let strategy = |strategy: Value| stateful_set(json!({"spec": {"updateStrategy": strategy}}));
+            let mut new = strategy(json!({"type": type_, "rollingUpdate": rolling}));
+            new.prepare_update(&strategy(json!({})), &FeatureGates::default());
+            crate::Object::to_value(&new)["spec"]["updateStrategy"].get("rollingUpdate").cloned()
+        };
+        for other in ["OnDelete", "Recreate"] {
+            for default in [json!({}), json!({"partition": 0})] {
+                assert_eq!(updated(other, default), None, "{other}");
+            }
+            for said in [json!({"partition": 2}), json!({"partition": 0, "maxUnavailable": 2})] {
+                let kept = updated(other, said.clone()).expect("it is refused, not dropped");
+                assert_eq!(kept["partition"], said["partition"], "{other}");
+            }
+        }
+        assert_eq!(updated("RollingUpdate", json!({"partition": 0})), Some(json!({"partition": 0})));
+        assert_eq!(updated("Odd", json!({"partition": 0})), Some(json!({"partition": 0})), "nobody knows what it would say there");
     }
 
     #[test]

@@ -220,6 +220,13 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
     }
 }
 
+/// Nobody owns what the rules of an update took out of the outcome of an apply: a block of defaults that is beside its type no more, a field
+/// whose gate is off.
+pub(crate) fn forget_dropped(resource: &'static Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
+    let kind = KindFields::of(resource);
+    managers.forget_removed(kind.root(), &document(kind, applied), &document(kind, settled));
+}
+
 /// Writes the owners after an apply into its result. An apply that changed nothing, not even who owns what, also leaves all times.
 pub(crate) fn record_apply(old: &dyn Object, new: &mut dyn Object, managers: &Managers) {
     set(new, managers);

@@ -456,3 +456,87 @@ fn who_may_not_create_makes_nothing_by_applying() {
     applied(&world, D, deployment("d"), "a");
     now(registry.patch(&target(D, "d"), patch(), &by("a"))).expect("applied");
 }
+
+const S: &str = "statefulsets.apps";
+
+fn stateful_set(strategy: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
+        "selector": {"matchLabels": {"app": "s"}}, "updateStrategy": strategy,
+        "template": {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}}})
+}
+
+/// A set whose update strategy was left to the server, made by somebody who so owns the block of defaults.
+fn with_defaults() -> (World, Value) {
+    let world = World::new();
+    let made = world.create_with(S, stateful_set(&json!({})), &by("kubectl-create")).expect("created");
+    let made = json_of(&made.object);
+    assert_eq!(made["spec"]["updateStrategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}));
+    assert!(owners(&made)[0].contains("f:rollingUpdate"), "{made}");
+    (world, made)
+}
+
+/// Changes the update strategy of set `s`, as last read, by one of the ways to do so.
+type Way = fn(&World, &Value, &Value) -> Result<Value, ApiError>;
+
+const WAYS: [(&str, Way); 5] = [
+    ("merge patch", |world, _, strategy| world.merge(S, "s", json!({"spec": {"updateStrategy": strategy}}))),
+    ("strategic merge patch", |world, _, strategy| {
+        let patch = json!({"spec": {"updateStrategy": strategy}}).to_string().into_bytes();
+        world.patch(S, "s", Patch::Strategic(patch), &by("kubectl"))
+    }),
+    ("JSON patch", |world, _, strategy| {
+        let members = strategy.as_object().expect("an object").iter();
+        let operations = members.map(|(name, value)| json!({"op": "add", "path": format!("/spec/updateStrategy/{name}"), "value": value}));
+        let patch = json!(operations.collect::<Vec<_>>()).to_string().into_bytes();
+        world.patch(S, "s", Patch::Json(patch), &by("kubectl"))
+    }),
+    ("PUT", |world, stored, strategy| {
+        let mut object = stored.clone();
+        let into = object["spec"]["updateStrategy"].as_object_mut().expect("an object");
+        into.extend(strategy.as_object().expect("an object").clone());
+        world.update(S, "s", &object)
+    }),
+    ("apply", |world, _, strategy| apply(world, S, &stateful_set(strategy), &forced("a"))),
+];
+
+#[test]
+fn a_block_of_defaults_goes_when_the_type_leaves_rolling_update() {
+    for (way, change) in WAYS {
+        for other in ["Recreate", "OnDelete"] {
+            let (world, made) = with_defaults();
+            let wanted = json!({"type": other});
+            let changed = change(&world, &made, &wanted).unwrap_or_else(|error| panic!("{way} to {other}: {error}"));
+            assert_eq!((&changed["spec"]["updateStrategy"], &changed["metadata"]["generation"]), (&wanted, &json!(2)), "{way} to {other}");
+            let owners = owners(&changed);
+            assert!(!owners.iter().any(|owner| owner.contains("f:rollingUpdate")), "{way} to {other}: {owners:?}");
+            let again = change(&world, &changed, &wanted).unwrap_or_else(|error| panic!("{way} to {other} again: {error}"));
+            assert_eq!(again, changed, "{way} to {other} again");
+            let back = change(&world, &changed, &json!({"type": "RollingUpdate"})).unwrap_or_else(|error| panic!("{way} back: {error}"));
+            assert_eq!(back["spec"]["updateStrategy"], json!({"type": "RollingUpdate"}), "{way} back from {other}");
+        }
+    }
+}
+
+#[test]
+fn a_block_that_says_something_is_refused_beside_another_type() {
+    for (way, change) in WAYS {
+        for (sent, shown) in [(json!({"partition": 2}), r#"{"partition":2}"#), (json!({"partition": -1}), r#"{"partition":-1}"#)] {
+            let (world, made) = with_defaults();
+            let error = change(&world, &made, &json!({"type": "Recreate", "rollingUpdate": sent})).expect_err(way).to_string();
+            let fault =
+                format!("spec.updateStrategy.rollingUpdate: Invalid value: {shown}: only allowed for updateStrategy 'RollingUpdate'");
+            assert_eq!(error, format!("StatefulSet.apps \"s\" is invalid: {fault}"), "{way}");
+            assert_eq!(world.get(S, "s").expect("there"), made, "{way} changed nothing");
+        }
+    }
+}
+
+/// An applier that names the block of defaults beside another type gets the same answer each time.
+#[test]
+fn a_block_of_defaults_that_is_applied_beside_another_type_is_nobodys() {
+    let (world, _) = with_defaults();
+    let config = stateful_set(&json!({"type": "Recreate", "rollingUpdate": {"partition": 0}}));
+    let first = apply(&world, S, &config, &forced("a")).expect("applied");
+    assert!(!owners(&first).iter().any(|owner| owner.contains("f:rollingUpdate")), "{:?}", owners(&first));
+    assert_eq!(apply(&world, S, &config, &forced("a")).expect("applied"), first);
+}
