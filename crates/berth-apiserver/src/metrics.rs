@@ -5,7 +5,11 @@ use crate::{
     path::{ResourcePath, Route},
 };
 use berth_api::gates::{FeatureGates, GATES, Stage};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, core::Collector};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
 use std::time::Duration;
 
 /// Upstream's buckets of request durations, in seconds.
@@ -86,11 +90,11 @@ impl Drop for Inflight {
 }
 
 impl Metrics {
-    /// Registers everything, the positions of the feature gates too.
+    /// Registers everything, the positions of the server's and the controllers' feature gates too.
     ///
     /// # Errors
     /// A metric of one of these names is registered already.
-    pub(crate) fn register(registry: &Registry, gates: &FeatureGates) -> Result<Self, prometheus::Error> {
+    pub(crate) fn register(registry: &Registry, gates: &FeatureGates, controllers: &FeatureGates) -> Result<Self, prometheus::Error> {
         let resource = ["verb", "group", "version", "resource", "subresource", "scope"];
         let requests = IntCounterVec::new(
             Opts::new("apiserver_request_total", "Requests answered."),
@@ -102,7 +106,7 @@ impl Metrics {
         )?;
         let long_running = IntGaugeVec::new(Opts::new("apiserver_longrunning_requests", "Watches that are open."), &resource)?;
         let inflight = IntGaugeVec::new(Opts::new("apiserver_current_inflight_requests", "Requests being answered."), &["request_kind"])?;
-        let enabled = gate_positions(gates)?;
+        let enabled = GatePositions::new(gates, controllers)?;
         let collectors: [Box<dyn Collector>; 5] = [
             Box::new(requests.clone()),
             Box::new(durations.clone()),
@@ -141,17 +145,50 @@ fn resource_values<'a>(labels: &Labels<'a>) -> [&'a str; 6] {
     [labels.verb, labels.group, labels.version, labels.resource, labels.subresource, labels.scope]
 }
 
-fn gate_positions(gates: &FeatureGates) -> Result<IntGaugeVec, prometheus::Error> {
-    let positions = IntGaugeVec::new(Opts::new("kubernetes_feature_enabled", "Whether a feature gate is on."), &["name", "stage"])?;
-    for gate in GATES {
-        let stage = match gate.stage {
-            Stage::Alpha => "ALPHA",
-            Stage::Beta => "BETA",
-            Stage::Ga => "",
-        };
-        positions.with_label_values(&[gate.name, stage]).set(gates.enabled(gate.name).into());
+/// `kubernetes_feature_enabled`: one series for a gate where the server and the controllers of this process have it in the same position, as
+/// upstream's; one for each where they have not, told apart by `component`.
+struct GatePositions {
+    same: IntGaugeVec,
+    apart: IntGaugeVec,
+}
+
+impl GatePositions {
+    fn new(server: &FeatureGates, controllers: &FeatureGates) -> Result<Self, prometheus::Error> {
+        let options = || Opts::new("kubernetes_feature_enabled", "Whether a feature gate is on.");
+        let same = IntGaugeVec::new(options(), &["name", "stage"])?;
+        let apart = IntGaugeVec::new(options(), &["component", "name", "stage"])?;
+        for gate in GATES {
+            let stage = match gate.stage {
+                Stage::Alpha => "ALPHA",
+                Stage::Beta => "BETA",
+                Stage::Ga => "",
+            };
+            let position = |gates: &FeatureGates| i64::from(gates.enabled(gate.name));
+            if position(server) == position(controllers) {
+                same.with_label_values(&[gate.name, stage]).set(position(server));
+            } else {
+                apart.with_label_values(&["kube-apiserver", gate.name, stage]).set(position(server));
+                apart.with_label_values(&["kube-controller-manager", gate.name, stage]).set(position(controllers));
+            }
+        }
+        Ok(Self { same, apart })
     }
-    Ok(positions)
+}
+
+impl Collector for GatePositions {
+    fn desc(&self) -> Vec<&Desc> {
+        self.same.desc()
+    }
+
+    /// One family, as one name has.
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families = self.same.collect();
+        if let Some(family) = families.first_mut() {
+            let apart = self.apart.collect().into_iter().flat_map(|mut family| family.take_metric());
+            family.mut_metric().extend(apart);
+        }
+        families
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +200,7 @@ mod tests {
     #[test]
     fn requests_and_gates_are_shown_under_upstreams_names() {
         let registry = Registry::new();
-        let metrics = Metrics::register(&registry, &FeatureGates::default()).expect("registered");
+        let metrics = Metrics::register(&registry, &FeatureGates::default(), &FeatureGates::default()).expect("registered");
         let route = path::parse("/apis/apps/v1/namespaces/a/deployments");
         metrics.answered(&Labels::of("LIST", &route), "200", Duration::from_millis(10));
         let _open = metrics.begin("POST");
@@ -177,5 +214,30 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn gates_that_server_and_controllers_have_in_different_positions_are_told_apart() {
+        let gates = |text: &str| FeatureGates::parse(text).expect("known gates");
+        let positions =
+            GatePositions::new(&gates("PodDeletionCost=false"), &gates("StatefulSetRecreateStrategy=false")).expect("valid names");
+        let registry = Registry::new();
+        registry.register(Box::new(positions)).expect("registered");
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        let lines = |gate: &str| text.lines().filter(|line| line.contains(&format!("\"{gate}\""))).map(str::to_owned).collect::<Vec<_>>();
+        let pair = |gate: &str, positions: [u8; 2]| {
+            ["kube-apiserver", "kube-controller-manager"]
+                .iter()
+                .zip(positions)
+                .map(|(component, position)| {
+                    format!(r#"kubernetes_feature_enabled{{component="{component}",name="{gate}",stage="BETA"}} {position}"#)
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lines("PodDeletionCost"), pair("PodDeletionCost", [0, 1]));
+        assert_eq!(lines("StatefulSetRecreateStrategy"), pair("StatefulSetRecreateStrategy", [1, 0]));
+        let same = r#"kubernetes_feature_enabled{name="DeploymentPodReplacementPolicy",stage="BETA"} 1"#;
+        assert_eq!(lines("DeploymentPodReplacementPolicy"), [same]);
+        assert_eq!(text.matches("# TYPE kubernetes_feature_enabled").count(), 1);
     }
 }

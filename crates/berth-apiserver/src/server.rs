@@ -63,8 +63,10 @@ pub struct Config {
     pub access: Access,
     /// How much is held at a time, and by whom.
     pub limits: Limits,
-    /// Shown as metrics.
+    /// The server's feature gates, shown as metrics.
     pub gates: Arc<FeatureGates>,
+    /// Those of the controllers that run beside it, shown as metrics.
+    pub controller_gates: Arc<FeatureGates>,
     /// What `/metrics` shows; the server adds its own.
     pub metrics: prometheus::Registry,
     /// Where the binary says when everything has started.
@@ -139,7 +141,7 @@ impl Server {
         let tls = Tls::new(&config.pki)?;
         let authenticator = authenticator(&config)?;
         let limits = config.limits;
-        let metrics = Metrics::register(&config.metrics, &config.gates)?;
+        let metrics = Metrics::register(&config.metrics, &config.gates, &config.controller_gates)?;
         if let Some(audit) = &config.access.audit {
             audit.register(&config.metrics)?;
         }

@@ -118,6 +118,7 @@ async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: 
         access: std::mem::take(&mut settings.access),
         limits: limits(&options),
         gates: Arc::clone(&settings.api_gates),
+        controller_gates: Arc::clone(&settings.controller_gates),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
         rng: Arc::clone(&env.rng),

@@ -61,7 +61,18 @@ pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     registry.bootstrap().await.expect("an empty store takes the first objects");
     registry.bootstrap_policy().await.expect("an empty store takes the first roles");
     let (metrics, readiness, access) = (prometheus::Registry::new(), Readiness::default(), Access::default());
-    Config { bind, registry, pki, access, limits: Limits::default(), gates, metrics, readiness, rng }
+    Config {
+        bind,
+        registry,
+        pki,
+        access,
+        limits: Limits::default(),
+        gates: gates.clone(),
+        controller_gates: gates,
+        metrics,
+        readiness,
+        rng,
+    }
 }
 
 /// A running server.
