@@ -120,7 +120,7 @@ impl Shared {
             Write::Create(event) => self.cluster.create(event).await.map(drop),
             Write::Count { last } => self.count(last).await,
         };
-        if let Err(error) = result {
+        if let Err(error) = result.or_else(accept_told) {
             tracing::debug!(%error, "an event could not be written");
         }
     }
@@ -138,6 +138,11 @@ impl Shared {
             other => other.map(drop),
         }
     }
+}
+
+/// An event whose name follows from what it says was told by whoever was here before.
+fn accept_told(error: ApiError) -> Result<(), ApiError> {
+    if matches!(error, ApiError::AlreadyExists { .. }) { Ok(()) } else { Err(error) }
 }
 
 fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last: Timestamp, component: &str) -> Event {
@@ -181,6 +186,21 @@ struct SeriesKey {
     reason: &'static str,
     message: String,
     severity: &'static str,
+    /// Which time, of what is told once each time.
+    occurrence: Option<i64>,
+}
+
+impl SeriesKey {
+    /// The name of an event that is told once. It follows from what it says, so that whoever takes over after a crash does not tell it again:
+    /// the name is taken.
+    fn event_name(&self, object: &str) -> String {
+        let occurrence = self.occurrence.map(|number| number.to_string()).unwrap_or_default();
+        let parts = [&*self.uid, self.reason, &*self.message, self.severity, &*occurrence];
+        let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
+        // FNV-1a.
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        format!("{object}.{hash:016x}")
+    }
 }
 
 struct Series {
@@ -224,15 +244,20 @@ impl Correlator {
             reason: record.reason,
             message: record.message.clone(),
             severity: severity(record.severity),
+            occurrence: match record.repeat {
+                Repeat::Each | Repeat::Once => None,
+                Repeat::OnceOf(number) => Some(number),
+            },
         };
-        if record.repeat == Repeat::Once && self.once.get_mut(&key).is_some() {
+        let is_once = record.repeat != Repeat::Each;
+        if is_once && self.once.get_mut(&key).is_some() {
             return Verdict::Known;
         }
         // By object and reason, so that a thousand created pods do not hide the one that could not be.
         if !self.allow((record.about.uid.clone(), record.reason), now) {
             return Verdict::TooMany;
         }
-        if record.repeat == Repeat::Once {
+        if is_once {
             self.once.insert(key.clone(), ());
         }
         match self.series.get_mut(&key) {
@@ -242,7 +267,7 @@ impl Correlator {
                 Verdict::Repeated { name: series.name.clone(), count: series.count, first: series.first }
             }
             _ => {
-                let name = event_name(&record.about.name, rng);
+                let name = if is_once { key.event_name(&record.about.name) } else { event_name(&record.about.name, rng) };
                 self.series.insert(key, Series { name: name.clone(), count: 1, first: now, last: now });
                 Verdict::New { name }
             }
@@ -327,6 +352,33 @@ mod tests {
     #[test]
     fn an_event_that_is_recorded_once_is_not_counted_later() {
         check(&[(0, "1", "m", Repeat::Once), (5, "1", "m", Repeat::Once), (9000, "1", "m", Repeat::Once)], &["new", "known", "known"]);
+    }
+
+    #[test]
+    fn an_event_that_is_recorded_once_each_time_is_told_again_the_next_time() {
+        let of = Repeat::OnceOf;
+        check(&[(0, "1", "m", of(1)), (1, "1", "m", of(1)), (2, "1", "m", of(2)), (3, "1", "m", of(1))], &["new", "known", "new", "known"]);
+    }
+
+    #[test]
+    fn the_name_of_an_event_that_is_recorded_once_follows_from_what_it_says() {
+        let name = |uid: &str, message: &str, repeat: Repeat| {
+            let rng = Numbers::default();
+            match Correlator::default().correlate(&record(uid, message, repeat), at(0), &rng) {
+                Verdict::New { name } => name,
+                other => panic!("{other:?}"),
+            }
+        };
+        let first = name("1", "m", Repeat::OnceOf(1));
+        assert!(first.starts_with("web.") && first.len() == "web.".len() + 16, "{first}");
+        assert_eq!(name("1", "m", Repeat::OnceOf(1)), first);
+        let others = [
+            name("2", "m", Repeat::OnceOf(1)),
+            name("1", "n", Repeat::OnceOf(1)),
+            name("1", "m", Repeat::OnceOf(2)),
+            name("1", "m", Repeat::Once),
+        ];
+        assert!(!others.contains(&first), "{others:?}");
     }
 
     #[test]

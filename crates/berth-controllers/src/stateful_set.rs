@@ -135,7 +135,12 @@ fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
 fn matters(delta: &Delta<PodView>) -> bool {
     let seen = |pod: &PodView| (pod.phase, pod.ready, pod.ready_since, pod.meta.deleted);
     match (&delta.old, &delta.new) {
-        (Some(old), Some(new)) => seen(old) != seen(new) || old.meta.labels != new.meta.labels || old.meta.owners != new.meta.owners,
+        (Some(old), Some(new)) => {
+            seen(old) != seen(new)
+                || old.failure() != new.failure()
+                || old.meta.labels != new.meta.labels
+                || old.meta.owners != new.meta.owners
+        }
         _ => true,
     }
 }
@@ -185,7 +190,7 @@ fn wake_for_claim(sets: &Sets, queue: &Queue<ObjectKey>, doubts: &ClaimDoubts, d
 }
 
 impl Planner for StatefulSetPlanner {
-    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+    fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let Some(set) = self.caches.sets.get(key) else {
             self.forget(key);
             return None;
@@ -217,6 +222,7 @@ impl Planner for StatefulSetPlanner {
             is_pod_there: &is_pod_there,
             claim_named: &claim_named,
             claims_in_doubt: &self.doubts.settle(&set, roster, &claim_named),
+            last_error,
             gates: &self.gates,
             now,
         }))

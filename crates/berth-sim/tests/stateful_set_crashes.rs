@@ -106,6 +106,16 @@ fn state(world: &World) -> String {
     for (name, revision) in world.objects("controllerrevisions") {
         write!(text, "\nrevision {name}: {}", revision["revision"]).expect("memory");
     }
+    // Each is told, and told once.
+    let mut events: Vec<_> = world
+        .objects("events")
+        .into_values()
+        .filter(|event| event["reason"].as_str().is_some_and(|reason| reason.starts_with("Recreate")))
+        .collect();
+    events.sort_by_key(|event| event["reason"].to_string());
+    for event in events {
+        write!(text, "\nevent {} {} {}", event["reason"], event["message"], event["count"]).expect("memory");
+    }
     for (name, claim) in world.objects("persistentvolumeclaims") {
         write!(text, "\nclaim {name}: {} {}", claim["metadata"]["ownerReferences"], claim["status"]["phase"]).expect("memory");
     }

@@ -226,6 +226,8 @@ pub enum Repeat {
     /// Once for the object's uid, reason and message: its cause lasts, and every look sees it. Whoever records events remembers it for as
     /// long as the object is there.
     Once,
+    /// As [`Repeat::Once`], for this number: what it tells of can happen again, and is another time then.
+    OnceOf(i64),
 }
 
 /// `type` of an event.

@@ -17,9 +17,6 @@ use berth_api::apps::DeploymentStatus;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Why pods of a new template do not come up, as containers say it.
-const FAILING_REASONS: &[&str] = &["ImagePullBackOff", "ErrImagePull", "CrashLoopBackOff", "CreateContainerError"];
-
 /// How much the status step says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusStep {
@@ -313,8 +310,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let observed = self.observed;
         let Some(set) = observed.new_set() else { return };
         let Some(pod) = observed.state.pods.failing(&set.meta.uid) else { return };
-        let waiting = pod.waiting_reasons.iter().map(String::as_str).find(|reason| FAILING_REASONS.contains(reason));
-        if let Some(reason) = waiting.or(pod.unschedulable.then_some("Unschedulable")) {
+        if let Some(reason) = pod.failure() {
             let message = format!("Pods of replica set \"{}\" fail to come up: {reason}", set.meta.name);
             let event = event(observed.deployment(), Severity::Warning, "NewPodsFailing", message);
             self.events.push(EventRecord { repeat: Repeat::Once, ..event });

@@ -57,6 +57,11 @@ pub(super) fn warn_once(set: &StatefulSetView, reason: &'static str, message: St
     EventRecord { repeat: Repeat::Once, ..event(set, Severity::Warning, reason, message) }
 }
 
+/// An event that is recorded once for each rollout, which has this number.
+pub(super) fn once_of(number: i64, event: EventRecord) -> EventRecord {
+    EventRecord { repeat: Repeat::OnceOf(number), ..event }
+}
+
 /// The events of something done to a pod.
 pub(super) fn pod_outcome(set: &StatefulSetView, verb: Verb, pod: &str) -> Outcome {
     let subject = format!("{} Pod {pod} in StatefulSet {}", verb.text(), set.meta.name);

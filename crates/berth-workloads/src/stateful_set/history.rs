@@ -22,6 +22,8 @@ pub(super) struct History {
     listed: Vec<Arc<RevisionView>>,
     /// The name of the revision that an update leads to.
     pub(super) update: String,
+    /// Its number, which no other rollout has: it is raised where an older template comes back.
+    pub(super) number: i64,
     /// The name of the revision that it started from.
     pub(super) current: String,
     /// The template of `current`; `None` if it is the set's own.
@@ -64,15 +66,20 @@ impl History {
         let listed = listed(state);
         let data = revision_data(&set.spec.template);
         let stored_count = set.status.collision_count.unwrap_or(0);
-        let (update, write, collision_count) = match find(state, &listed, &data) {
+        let found = find(state, &listed, &data);
+        let number = match &found {
+            Some(Found::AsItIs(revision)) => revision.number,
+            Some(Found::Older(_)) | None => next_number(&listed),
+        };
+        let (update, write, collision_count) = match found {
             Some(Found::AsItIs(revision)) => (revision.meta.name.clone(), None, stored_count),
-            Some(Found::Older(revision)) => (revision.meta.name.clone(), Some(Write::Raise(revision, next_number(&listed))), stored_count),
-            None => create(state, data, next_number(&listed)),
+            Some(Found::Older(revision)) => (revision.meta.name.clone(), Some(Write::Raise(revision, number)), stored_count),
+            None => create(state, data, number),
         };
         let current = listed.iter().find(|revision| revision.meta.name == set.status.current_revision && revision.meta.name != update);
         let current = current.and_then(|revision| Some((revision.meta.name.clone(), template_of(&revision.data)?)));
         let (current, current_template) = current.map_or_else(|| (update.clone(), None), |(name, template)| (name, Some(template)));
-        Self { listed, update, current, current_template, collision_count, write }
+        Self { listed, update, number, current, current_template, collision_count, write }
     }
 
     /// What has to be written before anything else. Nothing is written for a set that is being deleted.

@@ -61,6 +61,8 @@ pub struct State<'a> {
     pub claim_named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>,
     /// Numbers of pods whose claims may not go with whom they should: all that [`claims_in_doubt`] would name are among them.
     pub claims_in_doubt: &'a BTreeSet<i64>,
+    /// Why pods or claims could not be made in the last look.
+    pub last_error: Option<&'a str>,
     /// The controllers' feature gates.
     pub gates: &'a FeatureGates,
     /// The time of this reading.

@@ -12,7 +12,7 @@ pub(super) fn old_pods(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     work.recreation = match phase {
         Phase::NeedsDeletion => Recreation::Deleting,
         Phase::WaitingTermination => Recreation::Waiting,
-        Phase::ReadyForCreation => Recreation::Creating,
+        Phase::ReadyForCreation => Recreation::Creating { there: counts.new },
         Phase::Complete => Recreation::Complete,
     };
     match phase {

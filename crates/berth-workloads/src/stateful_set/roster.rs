@@ -30,6 +30,8 @@ pub struct Roster {
     revisions: BTreeMap<String, Revision>,
     unavailable: BTreeSet<i64>,
     unsettled: BTreeSet<i64>,
+    /// Not being deleted, and not coming up.
+    failing: BTreeSet<i64>,
     /// Ready, not yet available, by when they will be.
     pending: BTreeSet<(Timestamp, i64)>,
     /// Every wanted pod below this number is there.
@@ -97,6 +99,7 @@ impl Roster {
             revisions: BTreeMap::new(),
             unavailable: BTreeSet::new(),
             unsettled: BTreeSet::new(),
+            failing: BTreeSet::new(),
             pending: BTreeSet::new(),
             next_missing: ordinals.start,
         };
@@ -154,6 +157,9 @@ impl Roster {
         if !is_available || !self.set.has_identity(pod) || !self.set.has_volumes(ordinal, pod) {
             self.unsettled.insert(ordinal);
         }
+        if pod.meta.deleted.is_none() && pod.failure().is_some() {
+            self.failing.insert(ordinal);
+        }
         self.pending.extend(self.due(pod).map(|at| (at, ordinal)));
     }
 
@@ -171,6 +177,7 @@ impl Roster {
         }
         self.unavailable.remove(&ordinal);
         self.unsettled.remove(&ordinal);
+        self.failing.remove(&ordinal);
         if let Some(at) = self.due(pod) {
             self.pending.remove(&(at, ordinal));
         }
@@ -235,6 +242,23 @@ impl Roster {
     #[must_use]
     pub fn is_available(&self, ordinal: i64) -> bool {
         self.pods.contains_key(&ordinal) && !self.unavailable.contains(&ordinal)
+    }
+
+    /// How many pods are available and not being deleted, wanted or not; those of one revision, if it is given.
+    #[must_use]
+    pub fn available(&self, revision: Option<&str>) -> i64 {
+        let available = match revision {
+            None => self.pods.len() - self.unavailable.len(),
+            Some(name) => self.revisions.get(name).map_or(0, |pods| pods.live.difference(&self.unavailable).count()),
+        };
+        i64::try_from(available).unwrap_or(i64::MAX)
+    }
+
+    /// The pod of this revision with the lowest number that does not come up: see [`PodView::failure`].
+    #[must_use]
+    pub fn failing(&self, revision: &str) -> Option<&PodView> {
+        let live = &self.revisions.get(revision)?.live;
+        self.failing.iter().find(|ordinal| live.contains(ordinal)).and_then(|ordinal| self.pod(*ordinal))
     }
 
     /// Whether the labels that make a pod's identity are right.

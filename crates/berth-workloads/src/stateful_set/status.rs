@@ -2,12 +2,12 @@
 
 use super::{
     complete_rolling_update,
-    events::event,
+    events::{event, once_of},
     observe::{Observed, RECREATE_GATE, Strategy},
 };
 use crate::{
     deployment::status::Verdict,
-    plan::{EventRecord, Severity},
+    plan::{EventRecord, Severity, Wait},
 };
 use berth_api::apps::StatefulSetStatus;
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use k8s_openapi::{api::apps::v1::StatefulSetCondition, apimachinery::pkg::apis::
 const AVAILABLE: &str = "Available";
 const PROGRESSING: &str = "Progressing";
 const IN_PROGRESS: &str = "RecreateInProgress";
+const CREATING: &str = "CreatingPods";
 const COMPLETE: &str = "RecreateComplete";
 const DELETING: &str = "Deleting all pods for Recreate update";
 const WAITING: &str = "Waiting for the termination of all pods of older revisions";
@@ -29,45 +30,67 @@ pub(super) enum Recreation {
     Deleting,
     /// Waits for the last of them.
     Waiting,
-    /// Creates new ones.
-    Creating,
+    /// Creates what is missing: after old pods, for a new set or a larger one, or in place of pods that others deleted.
+    Creating {
+        /// How many of the wanted pods are there.
+        there: usize,
+    },
     /// Every new pod is there.
     Complete,
 }
 
 impl Recreation {
-    /// The event that tells of the phase, on its first look. That it is the first is in the stored condition.
-    pub(super) fn event(self, observed: &Observed<'_>) -> Option<EventRecord> {
+    /// The events that tell of the phase. Every look of the phase gives them, before anything is written, so that none is lost with a controller
+    /// that dies; they are recorded once for each update.
+    pub(super) fn events(self, observed: &Observed<'_>) -> Vec<EventRecord> {
         let (set, stored) = (observed.set(), stored(observed));
-        let (reason, message) = match self {
-            Self::Deleting if is_begun(observed, stored) => return None,
-            Self::Deleting => ("RecreateStarted", DELETING.to_owned()),
-            Self::Waiting if is(stored, IN_PROGRESS, WAITING) => return None,
-            Self::Waiting => ("RecreateWaitingForTermination", WAITING.to_owned()),
-            Self::Complete if stored.is_some_and(|condition| has_reason(condition, IN_PROGRESS)) => {
-                ("RecreateCompleted", format!("Recreated all pods with revision {}", observed.history.update))
+        let tell = |reason, message: &str| once_of(observed.history.number, event(set, Severity::Normal, reason, message.to_owned()));
+        let begun = || tell("RecreateStarted", DELETING);
+        match self {
+            Self::Deleting => vec![begun()],
+            Self::Waiting => {
+                // Not where others had deleted the old pods before the update began.
+                let was_deleting = is(stored, IN_PROGRESS, DELETING) && set.status.update_revision == observed.history.update;
+                was_deleting.then(begun).into_iter().chain([tell("RecreateWaitingForTermination", WAITING)]).collect()
             }
-            Self::None | Self::Creating | Self::Complete => return None,
-        };
-        Some(event(set, Severity::Normal, reason, message))
+            Self::Complete if stored.is_some_and(|condition| has_reason(condition, IN_PROGRESS)) => {
+                vec![tell("RecreateCompleted", &format!("Recreated all pods with revision {}", observed.history.update))]
+            }
+            Self::None | Self::Creating { .. } | Self::Complete => Vec::new(),
+        }
     }
 
-    fn verdict(self, observed: &Observed<'_>) -> Option<Verdict> {
-        let stored = stored(observed);
-        let verdict = |reason, message: &str| Verdict { status: "True", reason, message: message.to_owned() };
+    fn verdict(self, observed: &Observed<'_>, waits: &[Wait]) -> Option<Verdict> {
+        let verdict = |reason, message: &str| Some(Verdict { status: "True", reason, message: message.to_owned() });
         match self {
-            Self::Deleting if !is_begun(observed, stored) => Some(verdict(IN_PROGRESS, DELETING)),
-            Self::Waiting => Some(verdict(IN_PROGRESS, WAITING)),
-            Self::Complete => Some(verdict(COMPLETE, "All pods are there, and have the update revision.")),
-            Self::None | Self::Deleting | Self::Creating => None,
+            Self::None => None,
+            Self::Deleting => verdict(IN_PROGRESS, DELETING),
+            Self::Waiting => verdict(IN_PROGRESS, WAITING),
+            Self::Creating { there } => {
+                // KEP-3541: an update is in progress until all of its pods are there. Without an update there is none in progress.
+                let is_update = stored(observed).is_some_and(|condition| has_reason(condition, IN_PROGRESS));
+                verdict(if is_update { IN_PROGRESS } else { CREATING }, &creating(observed, there, waits))
+            }
+            Self::Complete => verdict(COMPLETE, "All pods are there, and have the update revision."),
         }
+    }
+
+    /// How many pods are available and not deleted in this look.
+    fn available(self, observed: &Observed<'_>) -> i64 {
+        let stays = matches!(self, Self::Deleting | Self::Waiting).then_some(&*observed.history.update);
+        observed.roster().available(stays)
     }
 }
 
-/// Whether the stored status tells of a Recreate update to the same revision.
-fn is_begun(observed: &Observed<'_>, stored: Option<&StatefulSetCondition>) -> bool {
-    let in_progress = stored.is_some_and(|condition| has_reason(condition, IN_PROGRESS));
-    in_progress && observed.set().status.update_revision == observed.history.update
+/// How far the creation is, and what it waits for or why it failed. Says the same as long as that is so: every change is a write.
+fn creating(observed: &Observed<'_>, there: usize, waits: &[Wait]) -> String {
+    let text = format!("{there} of {} pods of revision {} are there", observed.ordinals.replicas, observed.history.update);
+    let lasting = |wait: &Wait| match wait.clone() {
+        Wait::PodTerminating { pod, then, .. } => Wait::PodTerminating { pod, last: None, then },
+        other => other,
+    };
+    let cause = observed.state.last_error.map(str::to_owned).or_else(|| waits.first().map(|wait| lasting(wait).to_string()));
+    cause.map_or_else(|| text.clone(), |cause| format!("{text}: {cause}"))
 }
 
 fn stored<'a>(observed: &Observed<'a>) -> Option<&'a StatefulSetCondition> {
@@ -83,7 +106,7 @@ fn is(stored: Option<&StatefulSetCondition>, reason: &str, message: &str) -> boo
 }
 
 /// The status after this look. `leaving` pods of the current revision are deleted in it.
-pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreation) -> StatefulSetStatus {
+pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreation, waits: &[Wait]) -> StatefulSetStatus {
     let (set, history) = (observed.set(), &observed.history);
     let mut status = StatefulSetStatus {
         observed_generation: set.meta.generation,
@@ -98,7 +121,7 @@ pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreati
         complete_rolling_update(&mut status, observed.strategy.name(), number(observed.ordinals.replicas));
     }
     if observed.state.gates.enabled(RECREATE_GATE) {
-        status.conditions = conditions(observed, &status, recreation);
+        status.conditions = Some(conditions(observed, recreation, waits));
     }
     status
 }
@@ -113,14 +136,14 @@ pub(super) fn differs(observed: &Observed<'_>, status: &StatefulSetStatus) -> bo
     stored != *status
 }
 
-fn conditions(observed: &Observed<'_>, status: &StatefulSetStatus, recreation: Recreation) -> Option<Vec<StatefulSetCondition>> {
+fn conditions(observed: &Observed<'_>, recreation: Recreation, waits: &[Wait]) -> Vec<StatefulSetCondition> {
     let mut conditions = observed.set().status.conditions.clone().unwrap_or_default();
     if observed.set().meta.deleted.is_none() {
-        let progress = if observed.strategy == Strategy::Recreate { recreation.verdict(observed) } else { Some(progress(observed)) };
+        let progress = if observed.strategy == Strategy::Recreate { recreation.verdict(observed, waits) } else { Some(progress(observed)) };
         progress.into_iter().for_each(|verdict| set(&mut conditions, PROGRESSING, verdict, observed.state.now));
     }
-    set(&mut conditions, AVAILABLE, availability(observed, status), observed.state.now);
-    Some(conditions)
+    set(&mut conditions, AVAILABLE, availability(observed, recreation), observed.state.now);
+    conditions
 }
 
 /// Sets a condition; one that says the same already stays as it is, and one with the same status keeps its transition time.
@@ -166,13 +189,14 @@ fn progress(observed: &Observed<'_>) -> Verdict {
     }
 }
 
-fn availability(observed: &Observed<'_>, status: &StatefulSetStatus) -> Verdict {
+/// Pods that are on their way out, or are deleted in this look, make nothing available; `status.availableReplicas` counts them until they are gone.
+fn availability(observed: &Observed<'_>, recreation: Recreation) -> Verdict {
     let wanted = observed.ordinals.replicas;
     let required = match observed.strategy {
         Strategy::RollingUpdate => (wanted - observed.max_unavailable()).max(wanted.min(1)),
         Strategy::OnDelete | Strategy::Recreate => wanted,
     };
-    if i64::from(status.available_replicas) >= required {
+    if recreation.available(observed) >= required {
         let message = "StatefulSet has minimum availability.".to_owned();
         Verdict { status: "True", reason: "MinimumReplicasAvailable", message }
     } else {

@@ -1,7 +1,7 @@
 //! One look's decisions, collected and put in order of writing.
 
 use super::{
-    events::{Verb, event, pod_outcome},
+    events::{Verb, event, pod_outcome, warn_once},
     observe::Observed,
     status::{self, Recreation},
     volumes::References,
@@ -130,6 +130,10 @@ impl<'o, 'a> Work<'o, 'a> {
     /// them.
     pub(super) fn finish(mut self) -> Plan {
         let observed = self.observed;
+        if observed.set().meta.deleted.is_none() {
+            self.events.extend(self.recreation.events(observed));
+            self.events.extend(failing_pods(observed));
+        }
         let mut first: Vec<_> = observed.history.write(observed.set()).into_iter().collect();
         let mut beside: Vec<_> = self.write_status().into_iter().collect();
         if !self.references.is_empty() {
@@ -160,19 +164,25 @@ impl<'o, 'a> Work<'o, 'a> {
     fn write_status(&self) -> Option<Action> {
         let observed = self.observed;
         let set = observed.set();
-        let status = status::status(observed, self.leaving, self.recreation);
+        let status = status::status(observed, self.leaving, self.recreation, &self.waits);
         if !status::differs(observed, &status) {
             return None;
         }
-        let success = self.recreation.event(observed);
         Some(Action::Patch {
             target: set.reference(),
             subresource: Some("status"),
             patch: json!({"status": merge_patch(&set.status, &status)?}),
             reason: "its pods have changed".to_owned(),
-            events: Outcome { success, failure: None },
+            events: Outcome::default(),
         })
     }
+}
+
+/// An event where a pod of the update revision does not come up: once for each revision and reason.
+fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
+    let update = &observed.history.update;
+    let reason = observed.roster().failing(update)?.failure()?;
+    Some(warn_once(observed.set(), "NewPodsFailing", format!("Pods of revision \"{update}\" fail to come up: {reason}")))
 }
 
 /// Deletes a pod, whatever version of it there is: a change of its status must not save it.

@@ -5,7 +5,7 @@ use crate::merge::merge;
 use berth_api::{FeatureGates, Object};
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, ObjectRef, Outcome, Wait},
+    plan::{EventRecord, ObjectRef, Outcome, Repeat, Wait},
     selector::Selector,
     stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
@@ -37,6 +37,10 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) gates: FeatureGates,
     pub(crate) events: Vec<(String, String)>,
+    /// What a recorder remembers of events that are recorded once.
+    told_once: Vec<(String, String, Repeat)>,
+    /// Why the last look failed.
+    pub(crate) last_error: Option<String>,
     /// Broken templates are not any more: whatever their pods waited for is there.
     pub(crate) is_healed: bool,
     writes: u64,
@@ -63,6 +67,8 @@ impl World {
             now: Timestamp::from_second(1_000_000).expect("a time"),
             gates: FeatureGates::default(),
             events: Vec::new(),
+            told_once: Vec::new(),
+            last_error: None,
             is_healed: false,
             writes: 1,
         }
@@ -105,6 +111,7 @@ impl World {
             is_pod_there: &|name| self.pods.contains_key(name),
             claims_in_doubt: &claims_in_doubt(&set, &roster, &claim_named, roster.ordinals()),
             claim_named: &claim_named,
+            last_error: self.last_error.as_deref(),
             gates: &self.gates,
             now: self.now,
         })
@@ -113,8 +120,7 @@ impl World {
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
     pub(crate) fn look(&mut self, limit: usize) -> usize {
         let (plan, seen) = (self.plan(), self.roster().ordinals().collect::<Vec<_>>());
-        let told = plan.events.iter().map(text).filter(|event| !self.events.contains(event)).collect::<Vec<_>>();
-        self.events.extend(told);
+        plan.events.iter().for_each(|event| self.tell_once(event));
         let actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let (all, count) = (actions.len(), actions.len().min(limit));
         actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
@@ -156,6 +162,24 @@ impl World {
         }
     }
 
+    /// As [`World::look`], and none of the events are written before the controller dies; whoever takes over remembers nothing.
+    pub(crate) fn look_and_lose_events(&mut self, limit: usize) {
+        let events = self.events.clone();
+        self.look(limit);
+        self.events = events;
+        self.told_once.clear();
+    }
+
+    fn tell_once(&mut self, event: &EventRecord) {
+        let (reason, message) = text(event);
+        let key = (reason.clone(), message.clone(), event.repeat);
+        assert_ne!(event.repeat, Repeat::Each, "what every look sees is not recorded each time: {reason}");
+        if !self.told_once.contains(&key) {
+            self.told_once.push(key);
+            self.events.push((reason, message));
+        }
+    }
+
     /// As [`World::look`] where the API refuses every pod.
     pub(crate) fn look_without_pods(&mut self) {
         for stage in self.plan().stages {
@@ -163,9 +187,12 @@ impl World {
             let (pods, others): (Vec<_>, Vec<_>) = stage.actions.into_iter().partition(is_pod);
             others.into_iter().for_each(|action| self.carry_out(action));
             if !pods.is_empty() {
+                self.last_error =
+                    Some("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2".to_owned());
                 return;
             }
         }
+        self.last_error = None;
     }
 
     fn carry_out(&mut self, action: Action) {
@@ -368,6 +395,19 @@ impl World {
         let conditions = self.view().status.conditions.unwrap_or_default();
         let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
         condition.map_or_else(Default::default, |condition| (condition.status, condition.reason.unwrap_or_default()))
+    }
+
+    /// A condition in one line: `True Reason: message`; empty if there is none. Revisions are shown by their templates' image.
+    pub(crate) fn said(&self, type_: &str) -> String {
+        let conditions = self.view().status.conditions.unwrap_or_default();
+        let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
+        let text = condition.map_or_else(String::new, |condition| {
+            format!("{} {}: {}", condition.status, condition.reason.unwrap_or_default(), condition.message.unwrap_or_default())
+        });
+        self.revisions.iter().fold(text, |text, (name, revision)| {
+            let image = &revision.json["data"]["spec"]["template"]["spec"]["containers"][0]["image"];
+            text.replace(name, image.as_str().unwrap_or_default())
+        })
     }
 
     /// Reasons of the events so far that are about the set as a whole.

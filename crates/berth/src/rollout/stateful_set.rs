@@ -119,6 +119,7 @@ fn waits(
         is_pod_there: &|name| pods.iter().any(|pod| pod.meta.name == name),
         claim_named: &claim_named,
         claims_in_doubt: &stateful_set::claims_in_doubt(set, roster, &claim_named, slots),
+        last_error: None,
         gates: &FeatureGates::default(),
         now,
     });
