@@ -22,6 +22,7 @@ mod metrics;
 pub mod negotiate;
 pub mod path;
 pub mod pki;
+mod protocol;
 pub mod query;
 mod sending;
 mod server;

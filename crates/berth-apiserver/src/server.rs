@@ -10,6 +10,7 @@ use crate::{
     limits::{Limits, Quota, Share, client_network},
     metrics::Metrics,
     pki::Pki,
+    protocol::{self, Protocol},
     stall::StallGuard,
     tls::{Tls, TlsError},
 };
@@ -17,10 +18,7 @@ use berth_api::FeatureGates;
 use berth_registry::Registry;
 use berth_store::env::Rng;
 use hyper::service::service_fn;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-};
+use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -30,20 +28,6 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// The largest head of a request, in bytes. Selectors stand in it.
-const HEAD_BYTES_MAX: u32 = 256 << 10;
-/// Requests at once on one HTTP/2 connection, watches included: as Go's servers have it. Clients that need more open another connection.
-const STREAMS_MAX: u32 = 250;
-/// Streams that a client may open and reset before its connection is closed ("rapid reset").
-const RESET_STREAMS_MAX: usize = 100;
-/// Idle HTTP/2 connections are asked for a sign of life this often, and closed if none comes.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// What a request may buffer towards a slow HTTP/2 client, in bytes.
-const STREAM_BUFFER_BYTES: usize = 256 << 10;
-/// How much of a request body an HTTP/2 client may send ahead: a stream's share, and a connection's.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// How long requests may go on once the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle client may take to answer that its connection is closed.
@@ -239,7 +223,9 @@ async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<
     let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream, shared.limits.stall_timeout));
     let Ok(Ok(stream)) = timeout(shared.limits.handshake_timeout, handshake).await else { return };
     let session = stream.get_ref().1;
-    let (peer, is_http2) = (tls.peer(session), session.alpn_protocol() == Some(b"h2"));
+    // Which protocol it is was said in the handshake: a client that then says nothing is one that has no request.
+    let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
+    let peer = tls.peer(session);
     let Ok(_share) = share_of(&peer, users) else {
         tracing::debug!(%from, "closed: its user has too many connections");
         return;
@@ -256,17 +242,7 @@ async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<
         let (shared, peer, open) = (shared.clone(), peer.clone(), activity.begin());
         async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, from, request, open).await) }
     });
-    let protocol = protocol(is_http2, shared.limits.head_timeout);
-    let mut serving = pin!(protocol.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
-        grace = unwanted => {
-            serving.as_mut().graceful_shutdown();
-            let Ok(ended) = timeout(grace, serving).await else { return };
-            ended
-        }
-    };
-    if let Err(error) = ended {
+    if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, unwanted).await {
         tracing::debug!(%error, "connection ended early");
     }
 }
@@ -280,24 +256,4 @@ fn share_of(peer: &Peer, users: &Arc<Quota<String>>) -> Result<Option<Share<Stri
         Peer::Known { user, .. } if !user.is_master() => users.take(user.name.clone()).map(Some).ok_or(TooMany),
         Peer::Known { .. } | Peer::Nobody | Peer::Untrusted => Ok(None),
     }
-}
-
-/// Which protocol it is was said in the TLS handshake: a client that then says nothing is one that has no request.
-fn protocol(is_http2: bool, head_timeout: Duration) -> auto::Builder<TokioExecutor> {
-    let protocol = auto::Builder::new(TokioExecutor::new());
-    let mut protocol = if is_http2 { protocol.http2_only() } else { protocol.http1_only() };
-    protocol.http1().timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(HEAD_BYTES_MAX as usize);
-    protocol
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_pending_accept_reset_streams(RESET_STREAMS_MAX)
-        .max_local_error_reset_streams(RESET_STREAMS_MAX)
-        .max_header_list_size(HEAD_BYTES_MAX)
-        .max_send_buf_size(STREAM_BUFFER_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT);
-    protocol
 }
