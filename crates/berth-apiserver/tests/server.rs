@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 fn config_map(name: &str, data: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": data}})
@@ -200,6 +201,38 @@ async fn protobuf_bodies_create_update_and_delete() {
     let cut = client.send(Method::POST, CONFIG_MAPS, &sent, protobuf("v1", "ConfigMap", b"\x0a\x02\x0a\x05")).await;
     assert_eq!(cut.code, 400);
     assert_eq!(cut.json()["message"], "the body of the request could not be decoded: metadata: unexpected end of data");
+}
+
+/// Its KEPs give `podReplacementPolicy` number 10; 0x48 and 0x38 are `terminatingReplicas` of a Deployment's and of a ReplicaSet's status.
+#[tokio::test]
+async fn protobuf_carries_the_pod_replacement_policy_and_terminating_replicas() {
+    const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+    let server = TestServer::start().await;
+    let mut client = server.admin().await;
+    let sent = [("content-type", "application/vnd.kubernetes.protobuf")];
+    let label = [field(1, b"a"), field(2, b"b")].concat();
+    let template = [field(1, &field(11, &label)), field(2, &field(2, &[field(1, b"c"), field(2, b"i")].concat()))].concat();
+    let spec = |policy: &[u8]| field(2, &[field(2, &field(1, &label)), field(3, &template), policy.to_vec()].concat());
+    let object = |kind: &str, parts: &[Vec<u8>]| protobuf("apps/v1", kind, &[field(1, &field(1, b"d")), parts.concat()].concat());
+    let policy = |policy: &str| object("Deployment", &[spec(&field(10, policy.as_bytes()))]);
+    let strict = |path: &str| format!("{path}?fieldValidation=Strict");
+    let (one, status) = (format!("{DEPLOYMENTS}/d"), format!("{DEPLOYMENTS}/d/status"));
+    for (method, path, body, code, policy, terminating) in [
+        (Method::POST, strict(DEPLOYMENTS), policy("Soon"), 422, json!(null), json!(null)),
+        (Method::POST, strict(DEPLOYMENTS), policy("TerminationComplete"), 201, json!("TerminationComplete"), json!(null)),
+        (Method::PUT, strict(&one), policy("TerminationStarted"), 200, json!("TerminationStarted"), json!(null)),
+        (Method::PUT, strict(&one), policy("TerminationComplete"), 200, json!("TerminationComplete"), json!(null)),
+        (Method::PUT, strict(&status), object("Deployment", &[field(3, b"\x48\x02")]), 200, json!("TerminationComplete"), json!(2)),
+        (Method::PUT, one.clone(), object("Deployment", &[spec(b"")]), 200, json!(null), json!(2)),
+        (Method::POST, strict(SETS), object("ReplicaSet", &[spec(b"")]), 201, json!(null), json!(null)),
+        (Method::PUT, format!("{SETS}/d/status"), object("ReplicaSet", &[field(3, b"\x38\x03")]), 200, json!(null), json!(3)),
+    ] {
+        let answer = client.send(method.clone(), &path, &sent, body).await;
+        assert_eq!(answer.code.as_u16(), code, "{method} {path}: {}", answer.text());
+        let found = answer.json();
+        assert_eq!(found["spec"]["podReplacementPolicy"], policy, "{method} {path}");
+        assert_eq!(found["status"]["terminatingReplicas"], terminating, "{method} {path}");
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-/// Numbers, names and types of Kubernetes 1.36: facts, taken from the tags of its Go types.
+/// Numbers, names and types of Kubernetes 1.36: facts, taken from the tags of its Go types; `podReplacementPolicy` of a Deployment as KEP-3973
+/// and KEP-5882 number it.
 const TEXT: &str = include_str!("schema.txt");
 
 /// All messages, and which of them a body may hold.
