@@ -14,6 +14,8 @@ use berth_api::{
         api::core::v1::{Binding, Pod, PodCondition},
         apimachinery::pkg::apis::meta::v1::Time,
     },
+    metadata,
+    pod::validate_deletion_cost_update,
 };
 use berth_store::{Entry, Expected, WriteError, env::Timestamp};
 use serde_json::json;
@@ -62,7 +64,7 @@ impl Registry {
             let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
             set_node(target, pod, node, whole_seconds(self.clock.now()))?;
             if !annotations.is_empty() {
-                pod.metadata.annotations.get_or_insert_default().extend(annotations.clone());
+                annotate(target, pod, annotations)?;
             }
             if mode == Mode::Dry {
                 return Ok(old.entry);
@@ -130,6 +132,16 @@ fn set_node(target: &Target, pod: &mut Pod, node: &str, now: Timestamp) -> Resul
     let conditions = status.conditions.get_or_insert_default();
     set_condition(conditions, PodCondition { type_: "PodScheduled".to_owned(), status: "True".to_owned(), ..PodCondition::default() }, now);
     Ok(())
+}
+
+/// Gives the pod the annotations of its binding, under the rules of every other way to change them.
+fn annotate(target: &Target, pod: &mut Pod, annotations: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let old = pod.metadata.annotations.clone();
+    pod.metadata.annotations.get_or_insert_default().extend(annotations.clone());
+    let new = pod.metadata.annotations.as_ref();
+    let mut errors = metadata::validate_annotations(new, &Path::new("metadata.annotations"));
+    errors.extend(validate_deletion_cost_update(new, old.as_ref()));
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(target.resource, &target.name, errors)) }
 }
 
 /// Puts a condition in the place of the one of its type; the transition time moves only with the status.

@@ -34,9 +34,14 @@ pub(super) fn validate(annotations: Option<&BTreeMap<String, String>>, path: &Pa
     Some(FieldError::invalid(&path.key(DELETION_COST), value, REFUSAL))
 }
 
-/// Whether the annotations hold an invalid cost: then an update that holds one too is not refused for it.
-pub(super) fn is_invalid(annotations: Option<&BTreeMap<String, String>>) -> bool {
-    invalid(annotations).is_some()
+/// The fault of an invalid cost among the annotations of a pod after a change, whichever way the change takes; none where the pod had an
+/// invalid cost before, so that it can be changed.
+#[must_use]
+pub fn validate_deletion_cost_update(
+    annotations: Option<&BTreeMap<String, String>>,
+    old: Option<&BTreeMap<String, String>>,
+) -> Option<FieldError> {
+    if invalid(old).is_some() { None } else { validate(annotations, &Path::new("metadata.annotations")) }
 }
 
 fn invalid(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {

@@ -14,7 +14,7 @@ pub(crate) mod volume_sources;
 mod warnings;
 
 pub use defaults::set_template_defaults;
-pub use deletion_cost::{DELETION_COST, deletion_cost, is_deletion_cost_error, is_valid_deletion_cost};
+pub use deletion_cost::{DELETION_COST, deletion_cost, is_deletion_cost_error, is_valid_deletion_cost, validate_deletion_cost_update};
 pub use quantities::{total_limits, total_requests};
 pub use state::{is_ready, is_terminal, qos_class, ready_since};
 pub use validate::{validate_template, validate_template_with_claims};

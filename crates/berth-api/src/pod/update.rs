@@ -1,6 +1,6 @@
 //! What an update of a pod may change.
 
-use super::{deletion_cost, validate};
+use super::{validate, validate_deletion_cost_update};
 use crate::{
     FieldError, Path,
     faults::Faults,
@@ -17,9 +17,7 @@ const IMMUTABLE: &str = "pod updates may not change fields other than `spec.cont
 /// All faults of an update. A spec that did not change is not looked at, so that old pods can always be labelled or freed of finalizers.
 pub(super) fn validate_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
     let mut faults = Faults::default();
-    if !deletion_cost::is_invalid(old.metadata.annotations.as_ref()) {
-        faults.add(deletion_cost::validate(pod.metadata.annotations.as_ref(), &Path::new("metadata.annotations")));
-    }
+    faults.add(deletion_cost(pod, old));
     let empty = PodSpec::default();
     let (spec, old_spec) = (pod.spec.as_ref().unwrap_or(&empty), old.spec.as_ref().unwrap_or(&empty));
     if spec != old_spec {
@@ -27,6 +25,10 @@ pub(super) fn validate_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
         validate_change(spec, old_spec, &mut faults);
     }
     faults.into_vec()
+}
+
+fn deletion_cost(pod: &Pod, old: &Pod) -> Option<FieldError> {
+    validate_deletion_cost_update(pod.metadata.annotations.as_ref(), old.metadata.annotations.as_ref())
 }
 
 fn validate_change(spec: &PodSpec, old: &PodSpec, faults: &mut Faults) {
@@ -170,8 +172,10 @@ fn to_value(part: impl serde::Serialize) -> Value {
 /// All faults of a write of the status.
 pub(super) fn validate_status_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
     let mut faults = Faults::default();
+    // Annotations come in through `/status` too.
+    faults.add(deletion_cost(pod, old));
     let path = Path::new("status");
-    let (Some(status), Some(spec)) = (&pod.status, &pod.spec) else { return Vec::new() };
+    let (Some(status), Some(spec)) = (&pod.status, &pod.spec) else { return faults.into_vec() };
     for (index, condition) in list(&status.conditions).iter().enumerate() {
         faults.form(&path.child("conditions").index(index).child("type"), &condition.type_, check_qualified_name);
     }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, deployment, now, pod};
 use berth_api::FeatureGates;
-use berth_registry::ApiError;
+use berth_registry::{ApiError, Patch, WriteOptions};
 use berth_store::{Expected, Key, Store};
 use serde_json::{Value, json};
 
@@ -163,6 +163,72 @@ fn a_bad_deletion_cost_is_a_bad_request_wherever_it_is_new() {
     }
 }
 
+/// Annotations of a pod change by `pods/status` and come from a Binding too: what is refused changes nothing.
+#[test]
+fn a_bad_deletion_cost_is_a_bad_request_by_every_way_into_a_pod() {
+    let annotations = |cost: &str| json!({"metadata": {"name": "p", "annotations": {COST: cost}}});
+    let applied = |world: &World, what: &str, cost: &str| {
+        let mut config = annotations(cost);
+        config["apiVersion"] = "v1".into();
+        config["kind"] = "Pod".into();
+        let options = WriteOptions { field_manager: "m".to_owned(), ..WriteOptions::default() };
+        world.patch(what, "p", Patch::Apply(config.to_string().into_bytes()), &options)
+    };
+    let put = |world: &World, what: &str, cost: &str| {
+        let mut object = world.get("pods", "p").expect("there");
+        object["metadata"]["annotations"][COST] = cost.into();
+        world.update(what, "p", &object)
+    };
+    let bound = |world: &World, cost: &str| {
+        let mut binding = annotations(cost);
+        binding["target"] = json!({"kind": "Node", "name": "n"});
+        world.post("pods/binding", "p", binding)
+    };
+    let json_patch = |world: &World, what: &str, cost: &str| {
+        let patch = json!([{"op": "add", "path": "/metadata/annotations", "value": {COST: cost}}]);
+        world.patch(what, "p", Patch::Json(patch.to_string().into_bytes()), &WriteOptions::default())
+    };
+    for cost in ["abc", "+1", "2147483648"] {
+        let world = World::new();
+        let before = world.made("pods", pod("p"));
+        for what in ["pods", "pods/status"] {
+            for refused in [
+                put(&world, what, cost),
+                world.merge(what, "p", annotations(cost)),
+                world.patch(what, "p", Patch::Strategic(annotations(cost).to_string().into_bytes()), &WriteOptions::default()),
+                json_patch(&world, what, cost),
+                applied(&world, what, cost),
+                bound(&world, cost),
+            ] {
+                let error = refused.expect_err("refused");
+                assert!(matches!(error, ApiError::BadRequestFields { .. }), "{what}: {error}");
+                let field = format!("metadata.annotations[{COST}]");
+                assert_eq!(error.to_string(), format!("Pod \"p\" is invalid: {field}: Invalid value: {cost:?}: must be a 32bit integer"));
+            }
+        }
+        assert_eq!(world.get("pods", "p").expect("there"), before);
+    }
+    let world = World::new();
+    world.made("pods", pod("p"));
+    put(&world, "pods/status", "1").expect("a cost");
+    applied(&world, "pods/status", "1").expect("a cost");
+    bound(&world, "-3").expect("a cost");
+    assert_eq!(world.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "-3");
+}
+
+#[test]
+fn annotations_of_a_binding_are_those_of_a_pod() {
+    let world = World::new();
+    world.made("pods", pod("p"));
+    let binding = json!({"metadata": {"name": "p", "annotations": {"a b": "", COST: "x"}}, "target": {"name": "n"}});
+    let ApiError::Invalid { errors, .. } = world.post("pods/binding", "p", binding).expect_err("refused") else {
+        panic!("not only the cost")
+    };
+    let fields: Vec<String> = errors.iter().map(|error| error.field.to_string()).collect();
+    assert_eq!(fields, ["metadata.annotations", &format!("metadata.annotations[{COST}]")]);
+    assert_eq!(world.get("pods", "p").expect("there")["spec"].get("nodeName"), None);
+}
+
 /// What was stored before the rule was does not have to be mended by a change of something else.
 #[test]
 fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
@@ -177,4 +243,5 @@ fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
     let mended = world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "7"}}})).expect("mended");
     assert_eq!(mended["metadata"]["annotations"][COST], "7");
     assert!(world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "and never back");
+    assert!(world.merge("pods/status", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "by no way");
 }
