@@ -1,6 +1,7 @@
 //! Syntax of names, label keys and label values. Every check gives upstream's messages, none if the text is well-formed.
 
-/// Longest DNS label, label value and name part of a qualified name, in bytes.
+/// Longest DNS label, label value and name part of a qualified name, in bytes: what is longer is told of in "characters" for names and in
+/// "bytes" for keys and values, as upstream says it since 1.36.
 const LABEL_BYTES_MAX: usize = 63;
 /// Longest DNS subdomain, in bytes.
 const SUBDOMAIN_BYTES_MAX: usize = 253;
@@ -49,8 +50,12 @@ impl Form {
     }
 }
 
-fn too_long(bytes_max: usize) -> String {
-    format!("must be no more than {bytes_max} bytes")
+/// Of what a too long text has too many, in upstream's words.
+const CHARACTERS: &str = "characters";
+const BYTES: &str = "bytes";
+
+fn check_length(text: &str, max: usize, unit: &str) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} {unit}"))
 }
 
 /// Whether `text` is non-empty, has only allowed bytes and has a letter or digit at both ends.
@@ -75,7 +80,7 @@ fn is_dns_words(text: &str) -> bool {
 /// RFC 1123 label, at most 63 bytes.
 #[must_use]
 pub fn check_dns_label(text: &str) -> Vec<String> {
-    let length = (text.len() > LABEL_BYTES_MAX).then(|| too_long(LABEL_BYTES_MAX));
+    let length = check_length(text, LABEL_BYTES_MAX, CHARACTERS);
     let form = match (is_dns_word(text), is_dns_words(text)) {
         (true, _) => None,
         (false, true) => Some("must not contain dots".to_owned()),
@@ -87,7 +92,11 @@ pub fn check_dns_label(text: &str) -> Vec<String> {
 /// DNS subdomain, at most 253 bytes.
 #[must_use]
 pub fn check_dns_subdomain(text: &str) -> Vec<String> {
-    let length = (text.len() > SUBDOMAIN_BYTES_MAX).then(|| too_long(SUBDOMAIN_BYTES_MAX));
+    check_subdomain(text, CHARACTERS)
+}
+
+fn check_subdomain(text: &str, unit: &str) -> Vec<String> {
+    let length = check_length(text, SUBDOMAIN_BYTES_MAX, unit);
     let form = (!is_dns_words(text)).then(|| DNS_SUBDOMAIN.message());
     length.into_iter().chain(form).collect()
 }
@@ -95,7 +104,7 @@ pub fn check_dns_subdomain(text: &str) -> Vec<String> {
 /// RFC 1035 label (a label that starts with a letter), at most 63 bytes.
 #[must_use]
 pub fn check_dns_1035_label(text: &str) -> Vec<String> {
-    let length = (text.len() > LABEL_BYTES_MAX).then(|| too_long(LABEL_BYTES_MAX));
+    let length = check_length(text, LABEL_BYTES_MAX, CHARACTERS);
     let starts_well = text.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
     let form = !(starts_well && is_dns_word(text));
     length.into_iter().chain(form.then(|| DNS_1035_LABEL.message())).collect()
@@ -117,7 +126,7 @@ pub fn check_qualified_name(text: &str) -> Vec<String> {
         [name] => check_name_part(name),
         [prefix, name] => check_prefix(prefix).into_iter().chain(check_name_part(name)).collect(),
         _ => vec![format!(
-            "a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+            "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
             QUALIFIED_NAME.message()
         )],
     }
@@ -127,15 +136,11 @@ fn check_prefix(prefix: &str) -> Vec<String> {
     if prefix.is_empty() {
         return vec!["prefix part must be non-empty".to_owned()];
     }
-    check_dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")).collect()
+    check_subdomain(prefix, BYTES).into_iter().map(|message| format!("prefix part {message}")).collect()
 }
 
 fn check_name_part(name: &str) -> Vec<String> {
-    let length = match name.len() {
-        0 => Some("must be non-empty".to_owned()),
-        length if length > LABEL_BYTES_MAX => Some(too_long(LABEL_BYTES_MAX)),
-        _ => None,
-    };
+    let length = if name.is_empty() { Some("must be non-empty".to_owned()) } else { check_length(name, LABEL_BYTES_MAX, BYTES) };
     let form = (!is_label_word(name)).then(|| QUALIFIED_NAME.message());
     length.into_iter().chain(form).map(|message| format!("name part {message}")).collect()
 }
@@ -149,7 +154,7 @@ pub fn check_label_key(key: &str) -> Vec<String> {
 /// Value of a label: empty, or at most 63 bytes of letters, digits, `-`, `_` and `.`.
 #[must_use]
 pub fn check_label_value(value: &str) -> Vec<String> {
-    let length = (value.len() > LABEL_BYTES_MAX).then(|| too_long(LABEL_BYTES_MAX));
+    let length = check_length(value, LABEL_BYTES_MAX, BYTES);
     let form = !(value.is_empty() || is_label_word(value));
     length.into_iter().chain(form.then(|| LABEL_VALUE.message())).collect()
 }
@@ -167,7 +172,7 @@ mod tests {
         check(&check_dns_label("a-1"), &[]);
         check(&check_dns_label("a.b"), &["must not contain dots"]);
         check(&check_dns_label("A"), &[&DNS_LABEL.message()]);
-        check(&check_dns_label(&"a".repeat(64)), &["must be no more than 63 bytes"]);
+        check(&check_dns_label(&"a".repeat(64)), &["must be no more than 63 characters"]);
         check(&check_dns_subdomain("a.b-c.1"), &[]);
         check(
             &check_dns_subdomain("a..b"),
@@ -176,7 +181,9 @@ mod tests {
                alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
             ],
         );
-        check(&check_dns_subdomain(&"a".repeat(254)), &["must be no more than 253 bytes"]);
+        check(&check_dns_subdomain(&"a".repeat(254)), &["must be no more than 253 characters"]);
+        check(&check_dns_subdomain(&"é".repeat(127)), &["must be no more than 253 characters", &DNS_SUBDOMAIN.message()]);
+        check(&check_dns_1035_label(&"a".repeat(64)), &["must be no more than 63 characters"]);
         check(&check_dns_1035_label("1a"), &[&DNS_1035_LABEL.message()]);
         check(&check_dns_1035_label("a1"), &[]);
         check(&check_path_segment("system:x"), &[]);
@@ -195,7 +202,8 @@ mod tests {
         check(&check_qualified_name("/a"), &["prefix part must be non-empty"]);
         check(&check_qualified_name("a/"), &["name part must be non-empty", form]);
         check(&check_qualified_name(&"a".repeat(64)), &["name part must be no more than 63 bytes"]);
-        assert!(check_qualified_name("a/b/c")[0].starts_with("a qualified name must consist of"));
+        check(&check_qualified_name(&format!("{}/b", "a".repeat(254))), &["prefix part must be no more than 253 bytes"]);
+        assert!(check_qualified_name("a/b/c")[0].starts_with("a valid label key must consist of"));
     }
 
     #[test]

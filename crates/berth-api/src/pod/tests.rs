@@ -202,7 +202,7 @@ fn containers_are_validated() {
         ),
         (
             with_container(&json!({"ports": [{"containerPort": 1, "name": "a-long-port-name"}]})),
-            vec!["spec.containers[0].ports[0].name: Invalid value: \"a-long-port-name\": must be no more than 15 bytes"],
+            vec!["spec.containers[0].ports[0].name: Invalid value: \"a-long-port-name\": must be no more than 15 characters"],
         ),
         (
             with_container(&json!({"ports": [{"containerPort": 1, "hostPort": 1}, {"containerPort": 2, "hostPort": 1}]})),

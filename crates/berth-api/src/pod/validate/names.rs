@@ -12,7 +12,7 @@ pub(crate) fn check_port_name(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();
     let known = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
     [
-        fault(value.len() > 15, "must be no more than 15 bytes"),
+        fault(value.len() > 15, "must be no more than 15 characters"),
         fault(!bytes.iter().all(known), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
         fault(!bytes.iter().any(u8::is_ascii_lowercase), "must contain at least one letter (a-z)"),
         fault(value.contains("--"), "must not contain consecutive hyphens"),
@@ -32,8 +32,12 @@ pub(crate) fn check_config_key(value: &str) -> Vec<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let form = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', \
                 regex used for validation is '[-._a-zA-Z0-9]+')";
-    [fault(value.len() > 253, "must be no more than 253 bytes"), fault(value.is_empty() || !value.bytes().all(known), form), dots(value)]
-        .concat()
+    [
+        fault(value.len() > 253, "must be no more than 253 characters"),
+        fault(value.is_empty() || !value.bytes().all(known), form),
+        dots(value),
+    ]
+    .concat()
 }
 
 /// `.`, `..` and what starts with `..` would escape the folder or hide the kubelet's own files.
