@@ -1,9 +1,11 @@
 //! From bytes to objects: JSON with its duplicate keys, typed objects with their unknown fields, and where a wrong type stands.
 
+mod order;
 mod parse;
 mod time;
 mod typed;
 
+pub use order::{FieldFault, faults_in_order};
 pub use parse::{DEPTH_MAX, ParseError, Parsed, parse_json};
 pub use typed::DecodeError;
 

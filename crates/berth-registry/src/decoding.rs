@@ -1,7 +1,7 @@
 //! From what a request carries to an object, as strictly as the request asks.
 
 use crate::{ApiError, Body, BoxObject, Resource, options::FieldValidation};
-use berth_api::decode::parse_json;
+use berth_api::decode::{FieldFault, faults_in_order, parse_json};
 use serde_json::Value;
 
 /// An object from a request, without defaults.
@@ -30,7 +30,10 @@ fn json(resource: &Resource, bytes: &[u8], validation: FieldValidation) -> Resul
     }
     check_type(resource, &parsed.value)?;
     let decoded = (resource.decode)(parsed.value).map_err(|error| refused(&error.to_string()))?;
-    let faults = faults(&parsed.duplicates, &decoded.unknown);
+    let faults = match (parsed.duplicates.len(), decoded.unknown.len()) {
+        (0, 0 | 1) | (1, 0) => faults(&parsed.duplicates, &decoded.unknown),
+        _ => faults_in_order(bytes, &decoded.unknown).iter().map(ToString::to_string).collect(),
+    };
     let warnings = match validation {
         FieldValidation::Strict if !faults.is_empty() => return Err(refused(&strict(&faults))),
         FieldValidation::Warn => faults,
@@ -39,10 +42,10 @@ fn json(resource: &Resource, bytes: &[u8], validation: FieldValidation) -> Resul
     Ok(Incoming { object: decoded.object, warnings })
 }
 
-/// Duplicate fields first, then unknown ones.
+/// Duplicate fields first, then unknown ones: the order of a patch, whose duplicates are its own and whose unknown fields are its result's.
 pub(crate) fn faults(duplicates: &[String], unknown: &[String]) -> Vec<String> {
-    let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-    duplicates.chain(unknown.iter().map(|path| format!("unknown field {path:?}"))).collect()
+    let duplicates = duplicates.iter().cloned().map(FieldFault::Duplicate);
+    duplicates.chain(unknown.iter().cloned().map(FieldFault::Unknown)).map(|fault| fault.to_string()).collect()
 }
 
 /// The text of a strict refusal.
