@@ -140,7 +140,13 @@ fn decide(old: &dyn Object, policy: Option<PropagationPolicy>, grace_seconds: Op
 fn mark(mut new: BoxObject, grace: Grace, now: Timestamp) -> Outcome {
     let is_held = new.meta().finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
     match grace {
-        Grace::None if !is_held => return Outcome::Remove(new),
+        Grace::None if !is_held => {
+            // The last that is seen of a pod says that its time is over, also where it never had any.
+            if new.as_any().is::<Pod>() {
+                mark_now(new.meta_mut(), now);
+            }
+            return Outcome::Remove(new);
+        }
         Grace::None => mark_now(new.meta_mut(), now),
         Grace::Running => (),
         Grace::Start(seconds) => {

@@ -118,6 +118,12 @@ fn a_dry_run_deletes_nothing() {
     assert_eq!(world.revision(), before);
 }
 
+/// When a pod's time ends, and the grace that it was given.
+fn end(pod: &Value) -> (&str, i64) {
+    let meta = &pod["metadata"];
+    (meta["deletionTimestamp"].as_str().expect("a time"), meta["deletionGracePeriodSeconds"].as_i64().expect("a number"))
+}
+
 #[test]
 fn pods_are_deleted_gracefully() {
     // What a pod is, the grace asked for, and the grace it gets; `None`: it is gone at once.
@@ -137,11 +143,10 @@ fn pods_are_deleted_gracefully() {
         let answer = world.delete("pods", "p", &options).expect("deleted").expect("always the pod");
         assert_eq!(answer["metadata"]["name"], "p");
         let found = world.get("pods", "p").ok();
-        let found = found.as_ref().map(|pod| {
-            let meta = &pod["metadata"];
-            (meta["deletionTimestamp"].as_str().expect("a time"), meta["deletionGracePeriodSeconds"].as_i64().expect("a number"))
-        });
-        assert_eq!(found, wanted, "{what} {asked:?}");
+        assert_eq!(found.as_ref().map(end), wanted, "{what} {asked:?}");
+        // What is gone at once ends now, and says so.
+        assert_eq!(end(&answer), wanted.unwrap_or(("2026-01-01T00:00:00Z", 0)), "{what} {asked:?}");
+        assert_eq!(answer["metadata"]["generation"], 2, "{what} {asked:?}");
     };
     check("bound", None, Some(("2026-01-01T00:00:30Z", 30)));
     check("patient", None, Some(("2026-01-01T00:01:30Z", 90)));
@@ -170,7 +175,7 @@ fn a_grace_period_can_only_be_shortened() {
     assert_eq!(times(&delete(&grace(10))), (json!("2026-01-01T00:00:10Z"), json!(10)));
     world.clock.advance(4);
     assert_eq!(times(&delete(&grace(3))), (json!("2026-01-01T00:00:10Z"), json!(1)), "not into the past: a second from now");
-    delete(&grace(0));
+    assert_eq!(times(&delete(&grace(0))), (json!("2026-01-01T00:00:09Z"), json!(0)), "it ends now");
     assert!(matches!(world.get("pods", "p"), Err(ApiError::NotFound { .. })));
 }
 
