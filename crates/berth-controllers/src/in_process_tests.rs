@@ -251,6 +251,73 @@ fn a_namespace_goes_with_all_that_is_in_it() {
 }
 
 #[test]
+fn a_namespace_keeps_the_rest_until_its_last_pod_is_gone() {
+    let running = Running::start("*");
+    running.create(None, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}));
+    let held = |kind: &str, name: &str, finalizers: &[&str]| {
+        let spec = if kind == "Pod" { json!({"containers": [{"name": "c", "image": "i"}]}) } else { json!(null) };
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "finalizers": finalizers}, "spec": spec})
+    };
+    running.create(Some("team"), &held("Pod", "held", &["e.com/a"]));
+    running.create(Some("team"), &held("Pod", "free", &[]));
+    running.create(Some("team"), &held("ConfigMap", "settings", &["e.com/b"]));
+    running.create(
+        Some("team"),
+        &json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "wall"}, "spec": {"podSelector": {}}}),
+    );
+    running.create(Some("team"), &deployment("web", 1));
+    running.settle();
+    let of_team = |group: &'static str, plural: &'static str| -> Vec<(String, bool)> {
+        let all = running.list(ResourceName { group, plural });
+        let all = all.iter().map(|object| &object["metadata"]).filter(|meta| meta["namespace"] == "team");
+        all.map(|meta| (meta["name"].as_str().unwrap_or_default().to_owned(), meta.get("deletionTimestamp").is_some())).collect()
+    };
+    let condition = |type_: &str| {
+        let namespaces = running.list(NAMESPACES);
+        let team = namespaces.iter().find(|namespace| namespace["metadata"]["name"] == "team").expect("it is left");
+        let conditions = team["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.iter().find(|condition| condition["type"] == type_).cloned().unwrap_or_default();
+        format!("{} {}", found["reason"].as_str().unwrap_or_default(), found["message"].as_str().unwrap_or_default())
+    };
+    let release = |resource: ResourceName, name: &str| {
+        let at = ObjectName { resource, namespace: "team".to_owned(), name: name.to_owned() };
+        let cluster = Arc::clone(&running.cluster);
+        running.world.block_on(async move { cluster.patch(&at, None, json!({"metadata": {"finalizers": null}})).await }).expect("valid");
+        running.settle();
+    };
+    let config_maps = ResourceName { group: "", plural: "configmaps" };
+    let there = |name: &str, is_leaving: bool| (name.to_owned(), is_leaving);
+
+    running.delete(NAMESPACES, "team", None);
+    running.settle();
+    assert_eq!(of_team("", "pods"), [there("held", true)]);
+    assert!(of_team("", "configmaps").contains(&there("settings", false)));
+    assert_eq!(of_team("networking.k8s.io", "networkpolicies"), [there("wall", false)]);
+    assert_eq!(of_team("apps", "deployments"), [there("web", false)]);
+    let left = condition("NamespaceContentRemaining");
+    assert!(left.starts_with("SomeResourcesRemain Some resources are remaining: "), "{left}");
+    for part in ["pods. has 1 resource instances", "deployments.apps has 1 resource instances", "networkpolicies.networking.k8s.io has 1"] {
+        assert!(left.contains(part), "{left}");
+    }
+    let finalizers = condition("NamespaceFinalizersRemaining");
+    assert!(finalizers.contains("e.com/a in 1 resource instances"), "{finalizers}");
+
+    release(PODS, "held");
+    assert_eq!(
+        (of_team("", "pods"), of_team("networking.k8s.io", "networkpolicies"), of_team("apps", "deployments")),
+        (vec![], vec![], vec![])
+    );
+    assert_eq!(of_team("", "configmaps"), [there("settings", true)]);
+    assert_eq!(
+        condition("NamespaceContentRemaining"),
+        "SomeResourcesRemain Some resources are remaining: configmaps. has 1 resource instances"
+    );
+
+    release(config_maps, "settings");
+    assert!(running.list(NAMESPACES).iter().all(|namespace| namespace["metadata"]["name"] != "team"));
+}
+
+#[test]
 fn pods_of_a_node_that_is_gone_are_removed_and_replaced() {
     let running = Running::start("*");
     running.create(Some("default"), &deployment("web", 2));

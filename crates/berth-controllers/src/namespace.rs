@@ -1,4 +1,5 @@
-//! The namespace controller: empties a namespace that is being deleted, then lets it go; gives every other one its default account.
+//! The namespace controller: empties a namespace that is being deleted, pods first, then lets it go; gives every other one its default
+//! account.
 
 use crate::{
     cache::{Delta, ObjectKey, View},
@@ -116,7 +117,9 @@ impl NamespaceController {
         }
     }
 
-    /// Deletes what is left; when nothing was, lets the namespace go.
+    /// Deletes the pods that are left; when none was, the rest; when nothing was, lets the namespace go.
+    ///
+    /// Source: upstream `namespaced_resources_deleter.go`, `OrderedNamespaceDeletion`.
     async fn empty(&self, name: &str) -> Result<(), Unfinished> {
         let at = ObjectName { resource: NAMESPACES, namespace: String::new(), name: name.to_owned() };
         let Some(raw) = self.cluster.get(&at).await? else { return Ok(()) };
@@ -133,7 +136,9 @@ impl NamespaceController {
         if remaining.is_empty() {
             return self.finalize(namespace, &raw).await;
         }
-        remaining.failures = self.delete_contents(name).await;
+        // What pods rely on, the network policies around them above all, stays for as long as one is there.
+        let next: fn(&Resource) -> bool = if remaining.has_pods() { is_pods } else { |_| true };
+        remaining.failures = self.delete_contents(name, next).await;
         self.write_conditions(&at, &namespace, &remaining).await?;
         if remaining.failures.is_empty() { Ok(()) } else { Err(Unfinished::Contents(remaining.failures.join(", "))) }
     }
@@ -153,10 +158,10 @@ impl NamespaceController {
         remaining
     }
 
-    /// Deletes what is not yet being deleted; gives the errors.
-    async fn delete_contents(&self, namespace: &str) -> Vec<String> {
+    /// Deletes what is not yet being deleted of the resources that are `next`; gives the errors.
+    async fn delete_contents(&self, namespace: &str, next: fn(&Resource) -> bool) -> Vec<String> {
         let mut doomed = Vec::new();
-        for (resource, cache) in self.contents() {
+        for (resource, cache) in self.contents().filter(|(resource, _)| next(resource)) {
             let known = cache.read();
             let alive = known.in_namespace(namespace).filter(|object| object.deletion_timestamp.is_none());
             doomed.extend(alive.map(|object| (object_name(resource, namespace, &object.name), object.uid.clone())));
@@ -197,6 +202,10 @@ impl NamespaceController {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn is_pods(resource: &Resource) -> bool {
+    (resource.group, resource.plural) == ("", "pods")
 }
 
 fn note_terminating(terminating: &Mutex<BTreeSet<String>>, delta: &Delta<MetaView>) {

@@ -21,6 +21,12 @@ impl Remaining {
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
+
+    /// Whether pods are left.
+    #[must_use]
+    pub fn has_pods(&self) -> bool {
+        self.objects.contains_key("pods.")
+    }
 }
 
 /// The conditions of a namespace that is being deleted. Those of `stored` that are not about its deletion stay; a transition time moves only
