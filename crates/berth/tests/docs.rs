@@ -234,7 +234,8 @@ impl Reader {
 
     fn masked(&self, line: &str) -> String {
         let mask = |text: String, (pattern, mask): &(Regex, &str)| pattern.replace_all(&text, *mask).into_owned();
-        self.masks.iter().fold(line.trim_end().to_owned(), mask).trim().to_owned()
+        let line = line.trim_end().replace(&*self.home.path().to_string_lossy(), "~");
+        self.masks.iter().fold(line, mask).trim().to_owned()
     }
 
     fn shell(&self, command: &str) -> Command {
