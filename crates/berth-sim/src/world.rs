@@ -177,7 +177,7 @@ impl World {
             Part::Controllers => self.start_controllers(cluster, env, metrics),
             Part::Scheduler => Scheduler::start(&cluster, &env, &events("default-scheduler"), &metrics),
             Part::Nodes => {
-                let shape = NodeShape { cpu: "1000".to_owned(), memory: "4Ti".to_owned(), pods: 1000 };
+                let shape = NodeShape::new("1000", "4Ti", 1000);
                 Nodes::start(&cluster, &env, &events("kubelet"), &metrics, (self.options.nodes, shape, self.options.latencies));
             }
         }

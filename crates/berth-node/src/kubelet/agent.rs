@@ -4,14 +4,15 @@ use super::{
     addresses::Addresses,
     behaviour::{Behaviour, Latencies},
     heartbeat,
+    images::{MissingImages, pull_error},
     node::{self, NodeShape},
-    stage::{Stage, begin, due, mounted, step, terminating},
-    status::{Place, ended, status},
+    stage::{Stage, begin, due, images_changed, mounted, step, terminating},
+    status::{Place, backing_off, ended, status},
     view::PodView,
     volumes::{Contents, Volumes},
 };
 use crate::about::about_pod;
-use berth_api::{annotations::CONTENT_IDS, simulation::Failure};
+use berth_api::annotations::CONTENT_IDS;
 use berth_controllers::{
     Cluster, ObjectName, ResourceName,
     cache::{Cache, Delta, ObjectKey, Warm},
@@ -150,7 +151,7 @@ impl Nodes {
         match delta {
             Delta { new: Some(pod), .. } => {
                 let Some(node) = self.index_of(&pod.node_name) else { return };
-                if self.held().take_in(pod, node, self.latencies, now) {
+                if self.held().take_in(pod, node, (self.latencies, &self.shape.missing_images), now) {
                     self.queue.add(pod.uid.as_str().into());
                 }
             }
@@ -207,7 +208,7 @@ impl Nodes {
         address: Option<&str>,
     ) -> Result<(), ApiError> {
         let place = Place { host_ip: &node::address(node), pod_ip: address };
-        let Some(status) = status(pod, &stage, &place, self.env.clock.now()) else { return Ok(()) };
+        let Some(status) = status(pod, &stage, &place, &self.shape.missing_images, self.env.clock.now()) else { return Ok(()) };
         let mut patch = json!({"metadata": {"uid": pod.uid}, "status": status});
         if !contents.is_empty() {
             patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
@@ -235,7 +236,9 @@ impl Nodes {
 
     fn tell(&self, pod: &PodView, stage: &Stage) {
         let names = pod.containers.iter().map(|container| container.name.as_str()).collect::<Vec<_>>().join(", ");
-        let images = pod.containers.iter().map(|container| format!("\"{}\"", container.image)).collect::<Vec<_>>().join(", ");
+        if let Stage::PullFailing { backs_off, .. } = stage {
+            return self.tell_pull_failing(pod, *backs_off);
+        }
         let (severity, reason, message) = match stage {
             Stage::Running { restarts: 0, ready, ready_at, .. } if *ready || ready_at.is_some() => {
                 (Severity::Normal, "Started", format!("Started container {names}"))
@@ -243,14 +246,32 @@ impl Nodes {
             Stage::CrashLoop { .. } => {
                 (Severity::Warning, "BackOff", format!("Back-off restarting failed container {names} in pod {}", pod.name))
             }
-            Stage::Stuck { failure: Failure::ImagePullBackOff } => {
-                (Severity::Warning, "Failed", format!("Error: ImagePullBackOff: image {images}"))
-            }
             Stage::Running { ready: false, ready_at: None, crashes_at: None, .. } => {
                 (Severity::Warning, "Unhealthy", "Readiness probe failed".to_owned())
             }
             _ => return,
         };
+        self.record(pod, severity, reason, message);
+    }
+
+    /// As a kubelet: of the first init container whose image is missing, or else of each container whose is.
+    fn tell_pull_failing(&self, pod: &PodView, backs_off: bool) {
+        let missing = &self.shape.missing_images;
+        let first = pod.init_containers.iter().find(|container| missing.fails(pod, container));
+        let failing = pod.containers.iter().filter(|container| first.is_none() && missing.fails(pod, container));
+        for image in first.into_iter().chain(failing).map(|container| &container.image) {
+            if backs_off {
+                self.record(pod, Severity::Normal, "BackOff", backing_off(image));
+                self.record(pod, Severity::Warning, "Failed", "Error: ImagePullBackOff".to_owned());
+            } else {
+                self.record(pod, Severity::Normal, "Pulling", format!("Pulling image \"{image}\""));
+                self.record(pod, Severity::Warning, "Failed", format!("Failed to pull image \"{image}\": {}", pull_error(image)));
+                self.record(pod, Severity::Warning, "Failed", "Error: ErrImagePull".to_owned());
+            }
+        }
+    }
+
+    fn record(&self, pod: &PodView, severity: Severity, reason: &'static str, message: String) {
         self.recorder.record(&about_pod(&pod.namespace, &pod.name, &pod.uid, severity, reason, message));
     }
 }
@@ -263,14 +284,15 @@ impl Reconcile<Uid> for Nodes {
 
 impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
-    fn take_in(&mut self, pod: &Arc<PodView>, node: u32, latencies: Latencies, now: Timestamp) -> bool {
+    fn take_in(&mut self, pod: &Arc<PodView>, node: u32, (latencies, missing): (Latencies, &MissingImages), now: Timestamp) -> bool {
         if pod.is_finished() && pod.deletion_deadline.is_none() {
             // Also if somebody else has ended it: no phase follows the last.
             self.forget(&pod.uid);
             return false;
         }
         if let Some(held) = self.pods.get_mut(pod.uid.as_str()) {
-            let due = held.update(pod, now);
+            let behaviour = Behaviour::of(pod, latencies, missing);
+            let due = held.update(pod, &behaviour, now);
             if held.is_contradicted() {
                 self.contradicted.insert(pod.uid.as_str().into());
             }
@@ -279,7 +301,7 @@ impl Held {
         if let Some(address) = &pod.status.pod_ip {
             self.addresses.note(address);
         }
-        let behaviour = Behaviour::of(pod, latencies);
+        let behaviour = Behaviour::of(pod, latencies, missing);
         let stage = begin(pod, &behaviour, now);
         // What a status shows already need not be written again.
         let reported = matches!(stage, Stage::Running { .. }).then(|| stage.clone());
@@ -343,7 +365,7 @@ impl Held {
         if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now) || matches!(held.stage, Stage::Terminating { .. }) {
             return (Due::Nothing, again);
         }
-        if held.address.is_none() && matches!(held.stage, Stage::Running { .. } | Stage::CrashLoop { .. }) {
+        if held.address.is_none() && matches!(held.stage, Stage::Running { .. } | Stage::CrashLoop { .. } | Stage::PullFailing { .. }) {
             held.address = Some(self.addresses.take());
         }
         let (stage, node, address, contents) = (held.stage.clone(), held.node, held.address.clone(), held.contents.clone());
@@ -353,11 +375,19 @@ impl Held {
 
 impl HeldPod {
     /// Whether something is to be done for the pod because of its new version.
-    fn update(&mut self, pod: &Arc<PodView>, now: Timestamp) -> bool {
+    fn update(&mut self, pod: &Arc<PodView>, behaviour: &Behaviour, now: Timestamp) -> bool {
         let shortened = pod.deletion_deadline != self.view.deletion_deadline;
-        self.view = Arc::clone(pod);
+        let old = std::mem::replace(&mut self.view, Arc::clone(pod));
         if !shortened || pod.deletion_deadline.is_none() {
-            return false;
+            let images = |pod: &PodView| -> Vec<String> {
+                pod.init_containers.iter().chain(&pod.containers).map(|container| container.image.clone()).collect()
+            };
+            // What a pod does is settled when it comes, but for an image that could not be pulled and is another one now.
+            let corrected = images_changed(&self.stage, behaviour, now).filter(|_| images(&old) != images(pod));
+            let Some(stage) = corrected else { return false };
+            self.behaviour.pull_fails = behaviour.pull_fails;
+            self.stage = stage;
+            return true;
         }
         let stage = terminating(pod, &self.behaviour, now);
         // A later delete may shorten what is left, never lengthen it.

@@ -1,6 +1,6 @@
 //! What a simulated pod does, as data: the node's defaults, and what the pod's annotations say instead.
 
-use super::view::PodView;
+use super::{images::MissingImages, view::PodView};
 use berth_api::simulation::Failure;
 use std::time::Duration;
 
@@ -24,23 +24,34 @@ pub struct Behaviour {
     pub terminates_after: Duration,
     /// How it fails, if it does.
     pub fails: Option<Failure>,
+    /// Whether the pull of one of its images fails.
+    pub pull_fails: bool,
 }
 
 impl Behaviour {
     /// What `pod` does. Without a readiness probe it is ready as soon as it runs, so that `ready-after` then delays the start of its
     /// containers; with one it runs after the node's latency and passes the probe later.
     #[must_use]
-    pub fn of(pod: &PodView, latencies: Latencies) -> Self {
+    pub fn of(pod: &PodView, latencies: Latencies, missing: &MissingImages) -> Self {
         let ready_after = pod.ready_after.unwrap_or(latencies.start);
         let runs_after = if pod.has_readiness_probe() { latencies.start.min(ready_after) } else { ready_after };
-        Self { runs_after, ready_after, terminates_after: pod.terminates_after.unwrap_or(latencies.stop), fails: pod.fails }
+        Self {
+            runs_after,
+            ready_after,
+            terminates_after: pod.terminates_after.unwrap_or(latencies.stop),
+            fails: pod.fails,
+            pull_fails: missing.fail_some(pod),
+        }
     }
 }
 
 /// How long a container that crashes runs before it does.
 pub(super) const CRASHES_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the `restarts`-th restart is held back: 10 s, doubling up to 5 minutes, as a kubelet does.
+/// How long a pull that has failed is shown as such before the pod waits for the next one.
+pub(super) const PULL_ERROR_SHOWN: Duration = Duration::from_millis(500);
+
+/// How long the `restarts`-th restart, or the pull after the `restarts`-th that failed, is held back: 10 s, doubling up to 5 minutes, as a kubelet does.
 pub(super) fn back_off(restarts: u32) -> Duration {
     Duration::from_secs(10).saturating_mul(1 << restarts.saturating_sub(1).min(5)).min(Duration::from_secs(300))
 }

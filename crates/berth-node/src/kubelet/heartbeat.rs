@@ -92,15 +92,12 @@ async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Strin
     };
     let found: Node = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
     // A create keeps no status, and a node that was there may have had another shape.
-    let patch = node::heartbeat(index, &nodes.shape, now, ready_since(&found));
+    if let Some(patch) = node::relabel(index, &nodes.shape, &found) {
+        nodes.cluster.patch(&name, None, patch).await?;
+    }
+    let patch = node::heartbeat(index, &nodes.shape, now, &found);
     nodes.cluster.patch(&name, Some(Subresource::Status), patch).await?;
     Ok(found.metadata.uid.unwrap_or_default())
-}
-
-fn ready_since(node: &Node) -> Option<Timestamp> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
-    ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
 async fn renew(nodes: &Nodes, index: u32, uid: &str, now: Timestamp) {

@@ -4,6 +4,7 @@ mod addresses;
 mod agent;
 mod behaviour;
 mod heartbeat;
+mod images;
 mod node;
 mod stage;
 mod status;
@@ -12,6 +13,7 @@ mod volumes;
 
 pub use agent::Nodes;
 pub use behaviour::{Behaviour, Latencies};
-pub use node::NodeShape;
+pub use images::MissingImages;
+pub use node::{NodeShape, Zone, parse_label, parse_resource};
 pub use stage::{Stage, begin, due, step};
 pub use view::PodView;

@@ -1,19 +1,23 @@
 //! A simulated node as an object: what it has, and that it is well.
 
-use super::status::whole_seconds;
-use berth_api::k8s_openapi::{
-    api::{
-        coordination::v1::{Lease, LeaseSpec},
-        core::v1::{Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo},
+use super::{images::MissingImages, status::whole_seconds};
+use berth_api::{
+    k8s_openapi::{
+        api::{
+            coordination::v1::{Lease, LeaseSpec},
+            core::v1::{Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo},
+        },
+        apimachinery::pkg::{
+            api::resource::Quantity as WireQuantity,
+            apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
+        },
     },
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
-    },
+    names,
+    quantity::Quantity,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, str::FromStr};
 
 /// The label by which simulated nodes are known.
 pub(super) const SIMULATED: &str = "berth.dev/simulated-node";
@@ -24,15 +28,109 @@ pub(super) const LEASES: &str = "kube-node-lease";
 /// How long a lease holds; it is renewed four times as often.
 pub(super) const LEASE_SECONDS: i32 = 40;
 
-/// What each simulated node has.
+/// On a node: the labels that it has by its shape, joined by commas, so that those are taken off again that a later shape does not have.
+const SHAPED_LABELS: &str = "berth.dev/node-labels";
+
+/// What simulated nodes have, and what is around them.
 #[derive(Clone, Debug)]
 pub struct NodeShape {
-    /// Its cores, a quantity.
-    pub cpu: String,
-    /// Its memory, a quantity.
-    pub memory: String,
-    /// How many pods it takes.
-    pub pods: u32,
+    /// Quantities by the names of the resources.
+    pub resources: BTreeMap<String, String>,
+    /// Labels of every node.
+    pub labels: BTreeMap<String, String>,
+    /// The zones that nodes are in, in turn; none: in no zone.
+    pub zones: Vec<Zone>,
+    /// Images that they cannot pull.
+    pub missing_images: MissingImages,
+}
+
+impl NodeShape {
+    /// Nodes with so many cores and so much memory, both quantities, that take so many pods, with much ephemeral storage.
+    #[must_use]
+    pub fn new(cpu: &str, memory: &str, pods: u32) -> Self {
+        let resources = [("cpu", cpu), ("memory", memory), ("pods", &pods.to_string()), ("ephemeral-storage", EPHEMERAL_STORAGE)];
+        Self {
+            resources: resources.map(|(name, quantity)| (name.to_owned(), quantity.to_owned())).into(),
+            labels: BTreeMap::new(),
+            zones: Vec::new(),
+            missing_images: MissingImages::default(),
+        }
+    }
+
+    /// The labels of a node: those that a kubelet gives it, its zone's, its shape's.
+    fn labels_of(&self, index: u32) -> BTreeMap<String, String> {
+        let name = name(index);
+        let own = [
+            ("kubernetes.io/hostname", name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", "amd64"),
+            ("beta.kubernetes.io/os", "linux"),
+            ("beta.kubernetes.io/arch", "amd64"),
+            ("node.kubernetes.io/instance-type", "simulated"),
+            (SIMULATED, "true"),
+        ];
+        let mut labels = BTreeMap::from(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        if let Some(zone) = self.zones.iter().cycle().nth(usize::try_from(index).unwrap_or(0) % self.zones.len().max(1)) {
+            labels.insert("topology.kubernetes.io/zone".to_owned(), zone.name.clone());
+            labels.extend(zone.region.clone().map(|region| ("topology.kubernetes.io/region".to_owned(), region)));
+        }
+        labels.extend(self.labels.clone());
+        labels
+    }
+}
+
+/// More than pods ask for that do not mean to be refused.
+const EPHEMERAL_STORAGE: &str = "1Ti";
+
+/// A zone of the cluster: `eu-1a`, or with its region `eu-1/eu-1a`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    region: Option<String>,
+    name: String,
+}
+
+impl FromStr for Zone {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (region, name) = text.split_once('/').map_or((None, text), |(region, name)| (Some(region), name));
+        for part in region.into_iter().chain([name]) {
+            valid(part, if part.is_empty() { vec!["must not be empty".to_owned()] } else { names::check_label_value(part) })?;
+        }
+        Ok(Self { region: region.map(str::to_owned), name: name.to_owned() })
+    }
+}
+
+/// Reads `nvidia.com/gpu=8`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_resource(text: &str) -> Result<(String, String), String> {
+    let (name, amount) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=QUANTITY, such as nvidia.com/gpu=8"))?;
+    valid(name, names::check_qualified_name(name))?;
+    let quantity: Quantity = amount.parse().map_err(|_| format!("{amount:?} is no quantity; write 8, 500m or 100Gi"))?;
+    if quantity.is_negative() {
+        return Err(format!("{amount:?} is negative"));
+    }
+    if name != "cpu" && !quantity.is_integer() {
+        return Err(format!("{amount:?} is not whole; only cpu has fractions"));
+    }
+    Ok((name.to_owned(), amount.to_owned()))
+}
+
+/// Reads `disk=ssd`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not KEY=VALUE, such as disk=ssd"))?;
+    valid(key, names::check_label_key(key))?;
+    valid(value, names::check_label_value(value))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn valid(text: &str, faults: Vec<String>) -> Result<(), String> {
+    if faults.is_empty() { Ok(()) } else { Err(format!("{text:?}: {}", faults.join("; "))) }
 }
 
 /// `node-0`, `node-1`, …
@@ -48,18 +146,12 @@ pub(super) fn address(index: u32) -> String {
 
 /// The node as it registers.
 pub(super) fn object(index: u32, shape: &NodeShape, now: Timestamp) -> Node {
-    let name = name(index);
-    let labels = [
-        ("kubernetes.io/hostname", name.as_str()),
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", "amd64"),
-        ("node.kubernetes.io/instance-type", "simulated"),
-        (SIMULATED, "true"),
-    ];
+    let (name, labels) = (name(index), shape.labels_of(index));
     Node {
         metadata: ObjectMeta {
             name: Some(name.clone()),
-            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            annotations: Some(BTreeMap::from([(SHAPED_LABELS.to_owned(), shaped(&labels))])),
+            labels: Some(labels),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec { provider_id: Some(format!("simulated://{name}")), ..NodeSpec::default() }),
@@ -67,13 +159,28 @@ pub(super) fn object(index: u32, shape: &NodeShape, now: Timestamp) -> Node {
     }
 }
 
+/// The keys, as the annotation has them.
+fn shaped(labels: &BTreeMap<String, String>) -> String {
+    labels.keys().map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
+/// A merge patch that gives a node that is there the labels of its shape, and takes those off that it had by an earlier one. `None`: it has them. Labels that
+/// others have put on it stay.
+pub(super) fn relabel(index: u32, shape: &NodeShape, found: &Node) -> Option<Value> {
+    let wanted = shape.labels_of(index);
+    let (labels, annotations) = (found.metadata.labels.clone().unwrap_or_default(), found.metadata.annotations.clone().unwrap_or_default());
+    let earlier = annotations.get(SHAPED_LABELS).map(String::as_str).unwrap_or_default();
+    let stale = earlier.split(',').filter(|key| !wanted.contains_key(*key) && labels.contains_key(*key));
+    let mut changes: BTreeMap<&str, Option<&String>> = stale.map(|key| (key, None)).collect();
+    changes.extend(wanted.iter().filter(|(key, value)| labels.get(*key) != Some(value)).map(|(key, value)| (key.as_str(), Some(value))));
+    let keys = shaped(&wanted);
+    (!changes.is_empty() || earlier != keys)
+        .then(|| json!({"metadata": {"uid": found.metadata.uid, "labels": changes, "annotations": {SHAPED_LABELS: keys}}}))
+}
+
 fn status(index: u32, shape: &NodeShape, now: Timestamp) -> NodeStatus {
-    let quantity = |text: &str| Quantity(text.to_owned());
-    let amounts = BTreeMap::from([
-        ("cpu".to_owned(), quantity(&shape.cpu)),
-        ("memory".to_owned(), quantity(&shape.memory)),
-        ("pods".to_owned(), quantity(&shape.pods.to_string())),
-    ]);
+    let amounts: BTreeMap<String, WireQuantity> =
+        shape.resources.iter().map(|(name, amount)| (name.clone(), WireQuantity(amount.clone()))).collect();
     let named = |type_: &str, address: String| NodeAddress { type_: type_.to_owned(), address };
     NodeStatus {
         capacity: Some(amounts.clone()),
@@ -114,10 +221,23 @@ fn conditions(now: Timestamp, ready_since: Option<Timestamp>) -> Vec<NodeConditi
     ]
 }
 
-/// A merge patch of the status that says the node is well and has what `shape` says.
-pub(super) fn heartbeat(index: u32, shape: &NodeShape, now: Timestamp, ready_since: Option<Timestamp>) -> Value {
-    let status = NodeStatus { conditions: Some(conditions(now, ready_since)), ..status(index, shape, now) };
-    json!({"status": status})
+/// A merge patch of the status of the node `found` that says it is well and has what `shape` says, and nothing else.
+pub(super) fn heartbeat(index: u32, shape: &NodeShape, now: Timestamp, found: &Node) -> Value {
+    let status = NodeStatus { conditions: Some(conditions(now, ready_since(found))), ..status(index, shape, now) };
+    let mut patch = json!({"status": status});
+    let had = found.status.iter().flat_map(|status| [("capacity", &status.capacity), ("allocatable", &status.allocatable)]);
+    for (member, amounts) in had {
+        for name in amounts.iter().flat_map(BTreeMap::keys).filter(|name| !shape.resources.contains_key(*name)) {
+            patch["status"][member][name] = Value::Null;
+        }
+    }
+    patch
+}
+
+fn ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
 /// The node's lease, renewed now.
@@ -155,5 +275,68 @@ mod tests {
         assert_eq!(address(255), "10.1.1.0");
         let all: std::collections::BTreeSet<String> = (0..5000).map(address).collect();
         assert_eq!(all.len(), 5000);
+    }
+
+    fn labels(shape: &NodeShape, index: u32) -> String {
+        let interesting = ["kubernetes.io/hostname", "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "disk"];
+        let labels = shape.labels_of(index);
+        interesting.iter().map(|key| labels.get(*key).map_or("-", String::as_str)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn shape(zones: &[&str], disk: Option<&str>) -> NodeShape {
+        let mut shape = NodeShape::new("32", "256Gi", 110);
+        shape.zones = zones.iter().map(|zone| zone.parse().expect("a zone")).collect();
+        shape.labels = disk.map(|disk| ("disk".to_owned(), disk.to_owned())).into_iter().collect();
+        shape
+    }
+
+    #[test]
+    fn nodes_are_in_the_zones_in_turn() {
+        let zoned = shape(&["eu/eu-a", "eu/eu-b", "lone"], Some("ssd"));
+        let all: Vec<String> = (0..4).map(|index| labels(&zoned, index)).collect();
+        assert_eq!(all, ["node-0 eu eu-a ssd", "node-1 eu eu-b ssd", "node-2 - lone ssd", "node-3 eu eu-a ssd"]);
+        assert_eq!(labels(&shape(&[], None), 7), "node-7 - - -");
+    }
+
+    #[test]
+    fn a_node_that_is_there_gets_the_labels_of_its_new_shape() {
+        let zoned = shape(&["eu/a"], Some("ssd"));
+        let mut found = object(0, &zoned, Timestamp::UNIX_EPOCH);
+        assert_eq!(relabel(0, &zoned, &found), None);
+        found.metadata.labels.get_or_insert_default().insert("own".to_owned(), "kept".to_owned());
+        let patch = relabel(0, &shape(&["b"], None), &found).expect("it changes");
+        let wanted = json!({"topology.kubernetes.io/zone": "b", "topology.kubernetes.io/region": null, "disk": null});
+        assert_eq!(patch["metadata"]["labels"], wanted);
+    }
+
+    #[test]
+    fn a_resource_that_a_node_no_longer_has_is_taken_off() {
+        let mut with_gpu = shape(&[], None);
+        with_gpu.resources.insert("nvidia.com/gpu".to_owned(), "8".to_owned());
+        let found = object(0, &with_gpu, Timestamp::UNIX_EPOCH);
+        let patch = heartbeat(0, &shape(&[], None), Timestamp::UNIX_EPOCH, &found);
+        let wanted = json!({"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "1Ti", "nvidia.com/gpu": null});
+        assert_eq!((&patch["status"]["capacity"], &patch["status"]["allocatable"]), (&wanted, &wanted));
+    }
+
+    #[test]
+    fn options_are_read_or_refused_with_the_reason() {
+        let pair = |(name, value): (&str, &str)| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(parse_resource("nvidia.com/gpu=8"), pair(("nvidia.com/gpu", "8")));
+        assert_eq!(parse_resource("cpu=500m"), pair(("cpu", "500m")));
+        assert_eq!(parse_label("disk="), pair(("disk", "")));
+        for (text, wanted) in [
+            ("gpu", "\"gpu\" is not NAME=QUANTITY, such as nvidia.com/gpu=8"),
+            ("gpu=many", "\"many\" is no quantity; write 8, 500m or 100Gi"),
+            ("gpu=-1", "\"-1\" is negative"),
+            ("gpu=1500m", "\"1500m\" is not whole; only cpu has fractions"),
+        ] {
+            assert_eq!(parse_resource(text), Err(wanted.to_owned()));
+        }
+        assert!(parse_resource("a b=1").is_err_and(|text| text.starts_with("\"a b\": name part must consist of")));
+        assert!(parse_label("disk").is_err_and(|text| text.starts_with("\"disk\" is not KEY=VALUE")));
+        assert!(parse_label("disk=a b").is_err_and(|text| text.starts_with("\"a b\": a valid label")));
+        assert!("eu/".parse::<Zone>().is_err_and(|text| text == "\"\": must not be empty"));
+        assert!("a/b/c".parse::<Zone>().is_err(), "a zone has one region");
     }
 }

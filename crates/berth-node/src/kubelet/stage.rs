@@ -1,7 +1,7 @@
 //! The life of one pod on its node, as a state machine.
 
 use super::{
-    behaviour::{Behaviour, CRASHES_AFTER, back_off},
+    behaviour::{Behaviour, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
     view::PodView,
 };
 use berth_api::{k8s_openapi::api::core::v1::ContainerState, simulation::Failure};
@@ -23,6 +23,17 @@ pub enum Stage {
     Stuck {
         /// Why.
         failure: Failure,
+    },
+    /// An image could not be pulled, which is tried again and again. Containers whose images are there run, unless the missing one is an init container's.
+    PullFailing {
+        /// Since when those run.
+        since: Timestamp,
+        /// When the last pull failed.
+        failed: Timestamp,
+        /// How many have.
+        tries: u32,
+        /// Whether it waits for the next one.
+        backs_off: bool,
     },
     /// Its containers run.
     Running {
@@ -64,6 +75,9 @@ pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
         return terminating(pod, behaviour, now);
     }
     let start = pod.status.start_time.as_ref().map(|time| time.0);
+    if pod.status.waits_for_image() {
+        return taken_on(behaviour, start.unwrap_or(now));
+    }
     match pod.status.container_statuses.iter().find_map(|status| status.state.as_ref()) {
         Some(state) if state.running.is_some() => running_on(pod, behaviour, state, now),
         // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
@@ -71,6 +85,12 @@ pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
         _ if !pod.claims.is_empty() => Stage::Mounting,
         _ => taken_on(behaviour, start.unwrap_or(now)),
     }
+}
+
+/// The stage of a pod whose images have been changed while one could not be pulled; `None`: it goes on as before.
+#[must_use]
+pub(super) fn images_changed(stage: &Stage, behaviour: &Behaviour, now: Timestamp) -> Option<Stage> {
+    matches!(stage, Stage::PullFailing { .. }).then(|| Stage::Creating { runs_at: now, ready_at: now + behaviour.ready_after })
 }
 
 /// The stage that follows [`Stage::Mounting`].
@@ -112,6 +132,8 @@ pub(super) fn terminating(pod: &PodView, behaviour: &Behaviour, now: Timestamp) 
 pub fn due(stage: &Stage) -> Option<Timestamp> {
     match stage {
         Stage::Creating { runs_at, .. } => Some(*runs_at),
+        Stage::PullFailing { failed, backs_off: false, .. } => Some(*failed + PULL_ERROR_SHOWN),
+        Stage::PullFailing { failed, tries, backs_off: true, .. } => Some(*failed + back_off(*tries)),
         Stage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
         Stage::CrashLoop { again_at, .. } => Some(*again_at),
         Stage::Terminating { gone_at } => Some(*gone_at),
@@ -125,6 +147,8 @@ pub fn step(stage: &Stage, behaviour: &Behaviour, probed: bool, now: Timestamp) 
     let at = due(stage).filter(|at| *at <= now)?;
     Some(match *stage {
         Stage::Creating { ready_at, .. } => start(at, ready_at, 0, behaviour, probed),
+        Stage::PullFailing { since, failed, tries, backs_off: false } => Stage::PullFailing { since, failed, tries, backs_off: true },
+        Stage::PullFailing { since, tries, .. } => Stage::PullFailing { since, failed: at, tries: tries + 1, backs_off: false },
         Stage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
         Stage::Running { since, crashes_at, restarts, .. } => Stage::Running { since, ready_at: None, ready: true, crashes_at, restarts },
         Stage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
@@ -135,8 +159,8 @@ pub fn step(stage: &Stage, behaviour: &Behaviour, probed: bool, now: Timestamp) 
 
 /// Containers start: ready at once if nobody probes them, or if the probe passes by then.
 fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviour, probed: bool) -> Stage {
-    if let Some(failure @ Failure::ImagePullBackOff) = behaviour.fails {
-        return Stage::Stuck { failure };
+    if behaviour.pull_fails {
+        return Stage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
     }
     let never_ready = behaviour.fails == Some(Failure::NeverReady) || (probed && crashes(behaviour));
     let ready = !never_ready && (!probed || ready_at <= at);
@@ -161,7 +185,7 @@ fn crashes(behaviour: &Behaviour) -> bool {
 mod tests {
     use super::*;
     use berth_api::k8s_openapi::{
-        api::core::v1::{ContainerStateRunning, ContainerStatus},
+        api::core::v1::{ContainerStateRunning, ContainerStateWaiting, ContainerStatus},
         apimachinery::pkg::apis::meta::v1::Time,
     };
     use std::time::Duration;
@@ -173,7 +197,13 @@ mod tests {
     }
 
     fn behaviour(fails: Option<Failure>, ready_after: u64) -> Behaviour {
-        Behaviour { runs_after: LATENCY, ready_after: Duration::from_secs(ready_after), terminates_after: Duration::from_secs(5), fails }
+        Behaviour {
+            runs_after: LATENCY,
+            ready_after: Duration::from_secs(ready_after),
+            terminates_after: Duration::from_secs(5),
+            fails,
+            pull_fails: fails == Some(Failure::ImagePullBackOff),
+        }
     }
 
     fn shown(stage: &Stage) -> String {
@@ -181,6 +211,7 @@ mod tests {
             Stage::Mounting => "mounting".to_owned(),
             Stage::Creating { .. } => "creating".to_owned(),
             Stage::Stuck { failure } => format!("stuck {failure:?}"),
+            Stage::PullFailing { tries, backs_off, .. } => format!("pull failed {tries} backs_off={backs_off}"),
             Stage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),
             Stage::CrashLoop { restarts, .. } => format!("crashed restarts={restarts}"),
             Stage::Terminating { .. } => "terminating".to_owned(),
@@ -194,7 +225,7 @@ mod tests {
         let mut seen = vec![format!("0: {}", shown(&stage))];
         while let Some(next_at) = due(&stage).filter(|next| *next <= at(until)) {
             stage = step(&stage, behaviour, probed, next_at).expect("it is due");
-            seen.push(format!("{}: {}", next_at.as_second(), shown(&stage)));
+            seen.push(format!("{}: {}", next_at.duration_since(at(0)).as_secs_f64(), shown(&stage)));
         }
         seen
     }
@@ -215,8 +246,42 @@ mod tests {
     #[test]
     fn each_failure_shows() {
         assert_eq!(life(&behaviour(Some(Failure::Pending), 2), false, 60), ["0: stuck Pending"]);
-        assert_eq!(life(&behaviour(Some(Failure::ImagePullBackOff), 2), false, 60), ["0: creating", "2: stuck ImagePullBackOff"]);
         assert_eq!(life(&behaviour(Some(Failure::NeverReady), 2), false, 60), ["0: creating", "2: running ready=false restarts=0"]);
+    }
+
+    #[test]
+    fn a_pull_that_fails_is_tried_again_later_and_later() {
+        let missing = behaviour(Some(Failure::ImagePullBackOff), 2);
+        let expected = [
+            "0: creating",
+            "2: pull failed 1 backs_off=false",
+            "2.5: pull failed 1 backs_off=true",
+            "12: pull failed 2 backs_off=false",
+            "12.5: pull failed 2 backs_off=true",
+            "32: pull failed 3 backs_off=false",
+            "32.5: pull failed 3 backs_off=true",
+        ];
+        assert_eq!(life(&missing, false, 60), expected);
+        // A node that starts anew counts from when it took the pod on: it is late, and ends where a timely one would.
+        let mut pod = PodView::default();
+        pod.status.start_time = Some(Time(at(0)));
+        let waiting = ContainerStateWaiting { reason: Some("ImagePullBackOff".to_owned()), ..ContainerStateWaiting::default() };
+        let status = |state| ContainerStatus { state: Some(state), ..ContainerStatus::default() };
+        let running = ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };
+        pod.status.container_statuses =
+            vec![status(running), status(ContainerState { waiting: Some(waiting), ..ContainerState::default() })];
+        let mut stage = begin(&pod, &missing, at(40));
+        while let Some(next) = step(&stage, &missing, false, at(40)) {
+            stage = next;
+        }
+        assert_eq!(shown(&stage), "pull failed 3 backs_off=true");
+        // The image has been put right, or the registry.
+        assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(40))), "creating");
+        let corrected = images_changed(&stage, &behaviour(None, 2), at(40)).expect("it was failing");
+        assert_eq!(
+            step(&corrected, &behaviour(None, 2), false, at(40)).as_ref().map(shown),
+            Some("running ready=true restarts=0".to_owned())
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{
     behaviour::back_off,
+    images::{MissingImages, pull_error},
     stage::Stage,
     view::{ContainerView, PodView},
 };
@@ -27,23 +28,28 @@ pub(super) struct Place<'a> {
 }
 
 /// The pod's whole status, for a merge patch; `None` where the stage has nothing to report.
-pub(super) fn status(pod: &PodView, stage: &Stage, place: &Place<'_>, now: Timestamp) -> Option<Value> {
-    let containers: Vec<ContainerStatus> = match stage {
-        Stage::Terminating { .. } | Stage::Gone => return None,
-        _ => pod.containers.iter().map(|container| container_status(pod, container, stage)).collect(),
-    };
+pub(super) fn status(pod: &PodView, stage: &Stage, place: &Place<'_>, missing: &MissingImages, now: Timestamp) -> Option<Value> {
+    if matches!(stage, Stage::Terminating { .. } | Stage::Gone) {
+        return None;
+    }
+    let containers = Containers { pod, stage, missing };
+    let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
     let started = matches!(stage, Stage::Running { .. } | Stage::CrashLoop { .. });
     let ips: Vec<PodIP> = place.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
-    Some(json!({
+    let mut status = json!({
         "phase": if started { "Running" } else { "Pending" },
-        "conditions": conditions(pod, stage, now),
-        "containerStatuses": containers,
+        "conditions": conditions(&containers, &statuses, now),
+        "containerStatuses": statuses,
         "hostIP": place.host_ip,
         "hostIPs": [HostIP { ip: place.host_ip.to_owned() }],
         "podIP": place.pod_ip,
         "podIPs": ips,
         "startTime": pod.status.start_time.clone().unwrap_or_else(|| whole_seconds(now)),
-    }))
+    });
+    if !pod.init_containers.is_empty() {
+        status["initContainerStatuses"] = json!(containers.init_statuses(now));
+    }
+    Some(status)
 }
 
 /// The status of a pod whose containers have ended because it was deleted: for pods that somebody holds back by a finalizer.
@@ -68,10 +74,12 @@ pub(super) fn ended(pod: &PodView, now: Timestamp) -> Value {
     json!({"phase": "Succeeded", "conditions": conditions, "containerStatuses": containers})
 }
 
-fn conditions(pod: &PodView, stage: &Stage, now: Timestamp) -> Vec<PodCondition> {
+fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Timestamp) -> Vec<PodCondition> {
+    let Containers { pod, stage, .. } = containers;
     let mut conditions = pod.status.conditions.clone();
-    let names: Vec<&str> = pod.containers.iter().map(|container| container.name.as_str()).collect();
-    let unready = format!("containers with unready status: [{}]", names.join(" "));
+    let joined = |names: Vec<&str>| names.join(" ");
+    let unready = joined(statuses.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect());
+    let unready = format!("containers with unready status: [{unready}]");
     let (ready, since) = match stage {
         Stage::Running { ready, .. } => (*ready, now),
         // Ready went at the crash, whenever that is written down.
@@ -80,7 +88,13 @@ fn conditions(pod: &PodView, stage: &Stage, now: Timestamp) -> Vec<PodCondition>
     };
     let created = !matches!(stage, Stage::Mounting | Stage::Creating { .. } | Stage::Stuck { failure: Failure::Pending });
     set(&mut conditions, "PodReadyToStartContainers", created, None, "", now);
-    set(&mut conditions, "Initialized", true, None, "", now);
+    let incomplete = joined(pod.init_containers.iter().skip(containers.done()).map(|container| container.name.as_str()).collect());
+    if incomplete.is_empty() {
+        set(&mut conditions, "Initialized", true, None, "", now);
+    } else {
+        let message = format!("containers with incomplete status: [{incomplete}]");
+        set(&mut conditions, "Initialized", false, Some("ContainersNotInitialized"), &message, now);
+    }
     for type_ in ["Ready", "ContainersReady"] {
         let (reason, message) = if ready { (None, "") } else { (Some("ContainersNotReady"), unready.as_str()) };
         set(&mut conditions, type_, ready, reason, message, since);
@@ -109,58 +123,133 @@ fn set(conditions: &mut Vec<PodCondition>, type_: &str, holds: bool, reason: Opt
     }
 }
 
-fn container_status(pod: &PodView, container: &ContainerView, stage: &Stage) -> ContainerStatus {
-    let mut status = ContainerStatus {
+/// The containers of a pod, in the stage that it is in.
+struct Containers<'a> {
+    pod: &'a PodView,
+    stage: &'a Stage,
+    missing: &'a MissingImages,
+}
+
+impl Containers<'_> {
+    /// How many init containers have done their work.
+    fn done(&self) -> usize {
+        let all = self.pod.init_containers.len();
+        match self.stage {
+            Stage::Running { .. } | Stage::CrashLoop { .. } => all,
+            Stage::PullFailing { .. } => {
+                self.pod.init_containers.iter().position(|container| self.missing.fails(self.pod, container)).unwrap_or(all)
+            }
+            _ => 0,
+        }
+    }
+
+    fn init_statuses(&self, now: Timestamp) -> Vec<ContainerStatus> {
+        let done = self.done();
+        let status = |(index, container): (usize, &ContainerView)| {
+            let mut status = waiting_status(container, self.waiting(container, index == done));
+            if index < done {
+                let id = container_id(self.pod, container, 0);
+                let stays = container.restart_policy.as_deref() == Some("Always");
+                let before = self.pod.status.init_container_statuses.iter().find(|known| known.name == container.name && known.ready);
+                let state = || if stays { running(now) } else { completed(id.clone(), now) };
+                status.state = before.map_or_else(|| Some(state()), |known| known.state.clone());
+                status.ready = true;
+                status.started = Some(stays);
+                status.image_id = image_id(container);
+                status.container_id = Some(id);
+            }
+            status
+        };
+        self.pod.init_containers.iter().enumerate().map(status).collect()
+    }
+
+    fn status(&self, container: &ContainerView) -> ContainerStatus {
+        let pod = self.pod;
+        let is_next = self.done() == pod.init_containers.len();
+        let mut status = waiting_status(container, self.waiting(container, is_next));
+        match self.stage {
+            Stage::Running { since, ready, restarts, .. } => {
+                status.state = Some(running(*since));
+                status.ready = *ready;
+                status.started = Some(true);
+                status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
+                status.last_state = last_end(pod, &container.name);
+            }
+            Stage::PullFailing { since, .. } if is_next && !self.missing.fails(pod, container) => {
+                status.state = Some(running(*since));
+                status.ready = container.readiness_probe.is_none();
+                status.started = Some(true);
+            }
+            Stage::CrashLoop { started, crashed, restarts, .. } => {
+                status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
+                status.last_state = Some(crash(pod, container, *started, *crashed));
+            }
+            _ => return status,
+        }
+        status.image_id = image_id(container);
+        status.container_id = Some(container_id(pod, container, status.restart_count));
+        status
+    }
+
+    /// What a container waits for that does not run; `is_next`: nothing has to run before it.
+    fn waiting(&self, container: &ContainerView, is_next: bool) -> ContainerState {
+        let (reason, message) = match self.stage {
+            Stage::PullFailing { backs_off, .. } if is_next && self.missing.fails(self.pod, container) => {
+                let error = pull_error(&container.image);
+                match backs_off {
+                    false => ("ErrImagePull", Some(error)),
+                    true => ("ImagePullBackOff", Some(format!("{}: ErrImagePull: {error}", backing_off(&container.image)))),
+                }
+            }
+            Stage::CrashLoop { restarts, .. } => {
+                let (back_off, name) = (back_off_text(*restarts), &container.name);
+                let message = format!(
+                    "back-off {back_off} restarting failed container={name} pod={}_{}({})",
+                    self.pod.name, self.pod.namespace, self.pod.uid
+                );
+                ("CrashLoopBackOff", Some(message))
+            }
+            _ if !self.pod.init_containers.is_empty() => ("PodInitializing", None),
+            _ => ("ContainerCreating", None),
+        };
+        let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
+        ContainerState { waiting: Some(waiting), ..ContainerState::default() }
+    }
+}
+
+fn waiting_status(container: &ContainerView, state: ContainerState) -> ContainerStatus {
+    ContainerStatus {
         name: container.name.clone(),
         image: container.image.clone(),
         image_id: String::new(),
         started: Some(false),
-        state: Some(state(container, pod, stage)),
+        state: Some(state),
         ..ContainerStatus::default()
-    };
-    match stage {
-        Stage::Running { ready, restarts, .. } => {
-            status.ready = *ready;
-            status.started = Some(true);
-            status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-            status.last_state = last_end(pod, &container.name);
-        }
-        Stage::CrashLoop { started, crashed, restarts, .. } => {
-            status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-            status.last_state = Some(crash(pod, container, *started, *crashed));
-        }
-        _ => return status,
     }
-    status.image_id = format!("{}@sha256:simulated", container.image);
-    status.container_id = Some(container_id(pod, container, status.restart_count));
-    status
 }
 
-fn state(container: &ContainerView, pod: &PodView, stage: &Stage) -> ContainerState {
-    let waiting = |reason: &str, message: Option<String>| ContainerState {
-        waiting: Some(ContainerStateWaiting { reason: Some(reason.to_owned()), message }),
-        ..ContainerState::default()
+fn running(since: Timestamp) -> ContainerState {
+    ContainerState { running: Some(ContainerStateRunning { started_at: Some(whole_seconds(since)) }), ..ContainerState::default() }
+}
+
+fn completed(id: String, at: Timestamp) -> ContainerState {
+    let terminated = ContainerStateTerminated {
+        reason: Some("Completed".to_owned()),
+        started_at: Some(whole_seconds(at)),
+        finished_at: Some(whole_seconds(at)),
+        container_id: Some(id),
+        ..ContainerStateTerminated::default()
     };
-    match stage {
-        Stage::Running { since, .. } => {
-            ContainerState { running: Some(ContainerStateRunning { started_at: Some(whole_seconds(*since)) }), ..ContainerState::default() }
-        }
-        Stage::Stuck { failure: Failure::ImagePullBackOff } => {
-            waiting("ImagePullBackOff", Some(format!("Back-off pulling image \"{}\"", container.image)))
-        }
-        Stage::CrashLoop { restarts, .. } => {
-            let message = format!(
-                "back-off {} restarting failed container={} pod={}_{}({})",
-                back_off_text(*restarts),
-                container.name,
-                pod.name,
-                pod.namespace,
-                pod.uid
-            );
-            waiting("CrashLoopBackOff", Some(message))
-        }
-        _ => waiting("ContainerCreating", None),
-    }
+    ContainerState { terminated: Some(terminated), ..ContainerState::default() }
+}
+
+fn image_id(container: &ContainerView) -> String {
+    format!("{}@sha256:simulated", container.image)
+}
+
+/// What is said of an image whose pull is held back.
+pub(super) fn backing_off(image: &str) -> String {
+    format!("Back-off pulling image \"{image}\"")
 }
 
 fn back_off_text(restarts: u32) -> String {

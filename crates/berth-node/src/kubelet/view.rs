@@ -31,6 +31,8 @@ pub struct PodView {
     pub has_finalizers: bool,
     /// Its containers.
     pub containers: Vec<ContainerView>,
+    /// Those that run before, in order.
+    pub init_containers: Vec<ContainerView>,
     /// Names of claims by the names of the volumes that they are mounted as.
     pub claims: BTreeMap<String, String>,
     /// `sim.berth.dev/ready-after`.
@@ -53,6 +55,8 @@ pub struct ContainerView {
     pub image: String,
     /// Whether it says when it is ready.
     pub readiness_probe: Option<serde::de::IgnoredAny>,
+    /// `Always` for init containers that stay.
+    pub restart_policy: Option<String>,
 }
 
 /// A pod's status, as last written.
@@ -70,6 +74,8 @@ pub struct StatusView {
     pub conditions: Vec<PodCondition>,
     /// Its containers.
     pub container_statuses: Vec<ContainerStatus>,
+    /// Those that run before.
+    pub init_container_statuses: Vec<ContainerStatus>,
 }
 
 impl StatusView {
@@ -83,6 +89,14 @@ impl StatusView {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
+    }
+
+    /// Whether a container waits for an image that could not be pulled.
+    #[must_use]
+    pub fn waits_for_image(&self) -> bool {
+        let statuses = self.init_container_statuses.iter().chain(&self.container_statuses);
+        let mut reasons = statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
+        reasons.any(|reason| matches!(reason, "ErrImagePull" | "ImagePullBackOff"))
     }
 
     /// The highest restart count.
@@ -119,6 +133,7 @@ struct Wire {
 struct WireSpec {
     node_name: String,
     containers: Vec<ContainerView>,
+    init_containers: Vec<ContainerView>,
     volumes: Option<Vec<PodVolume>>,
 }
 
@@ -134,6 +149,7 @@ impl View for PodView {
             deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
             has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             containers: wire.spec.containers,
+            init_containers: wire.spec.init_containers,
             claims: claims_of(&wire.spec.volumes.unwrap_or_default()),
             ready_after: simulation::duration(&annotations, SIM_READY_AFTER),
             terminates_after: simulation::duration(&annotations, SIM_TERMINATES_AFTER),
