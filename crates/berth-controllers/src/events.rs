@@ -245,20 +245,24 @@ impl Correlator {
             message: record.message.clone(),
             severity: severity(record.severity),
             occurrence: match record.repeat {
-                Repeat::Each | Repeat::Once => None,
                 Repeat::OnceOf(number) => Some(number),
+                Repeat::Each | Repeat::Once | Repeat::OncePer(_) => None,
             },
         };
-        let is_once = record.repeat != Repeat::Each;
-        if is_once && self.once.get_mut(&key).is_some() {
+        let once = match &record.repeat {
+            Repeat::Each => None,
+            Repeat::Once | Repeat::OnceOf(_) => Some(key.clone()),
+            Repeat::OncePer(what) => Some(SeriesKey { message: what.clone(), ..key.clone() }),
+        };
+        if once.as_ref().is_some_and(|once| self.once.get_mut(once).is_some()) {
             return Verdict::Known;
         }
         // By object and reason, so that a thousand created pods do not hide the one that could not be.
         if !self.allow((record.about.uid.clone(), record.reason), now) {
             return Verdict::TooMany;
         }
-        if is_once {
-            self.once.insert(key.clone(), ());
+        if let Some(once) = &once {
+            self.once.insert(once.clone(), ());
         }
         match self.series.get_mut(&key) {
             Some(series) if now.duration_since(series.last) < SERIES_WINDOW => {
@@ -267,7 +271,7 @@ impl Correlator {
                 Verdict::Repeated { name: series.name.clone(), count: series.count, first: series.first }
             }
             _ => {
-                let name = if is_once { key.event_name(&record.about.name) } else { event_name(&record.about.name, rng) };
+                let name = once.map_or_else(|| event_name(&record.about.name, rng), |once| once.event_name(&record.about.name));
                 self.series.insert(key, Series { name: name.clone(), count: 1, first: now, last: now });
                 Verdict::New { name }
             }
@@ -331,7 +335,7 @@ mod tests {
         let (mut correlator, rng) = (Correlator::default(), Numbers::default());
         let verdicts: Vec<String> = events
             .iter()
-            .map(|(second, uid, message, repeat)| match correlator.correlate(&record(uid, message, *repeat), at(*second), &rng) {
+            .map(|(second, uid, message, repeat)| match correlator.correlate(&record(uid, message, repeat.clone()), at(*second), &rng) {
                 Verdict::New { .. } => "new".to_owned(),
                 Verdict::Repeated { count, .. } => count.to_string(),
                 Verdict::Known => "known".to_owned(),
@@ -344,9 +348,10 @@ mod tests {
     #[test]
     fn the_same_event_within_ten_minutes_is_counted() {
         let each = Repeat::Each;
-        check(&[(0, "1", "m", each), (599, "1", "m", each), (1198, "1", "m", each)], &["new", "2", "3"]);
-        check(&[(0, "1", "m", each), (600, "1", "m", each)], &["new", "new"]);
-        check(&[(0, "1", "m", each), (1, "1", "other", each), (1, "2", "m", each)], &["new", "new", "new"]);
+        let each = || each.clone();
+        check(&[(0, "1", "m", each()), (599, "1", "m", each()), (1198, "1", "m", each())], &["new", "2", "3"]);
+        check(&[(0, "1", "m", each()), (600, "1", "m", each())], &["new", "new"]);
+        check(&[(0, "1", "m", each()), (1, "1", "other", each()), (1, "2", "m", each())], &["new", "new", "new"]);
     }
 
     #[test]
@@ -379,6 +384,13 @@ mod tests {
             name("1", "m", Repeat::Once),
         ];
         assert!(!others.contains(&first), "{others:?}");
+    }
+
+    #[test]
+    fn an_event_that_is_recorded_once_for_its_cause_may_say_it_in_other_words() {
+        let per = |what: &str| Repeat::OncePer(what.to_owned());
+        let events = [(0, "1", "a", per("x")), (5, "1", "b", per("x")), (6, "1", "c", per("y")), (7, "2", "a", per("x"))];
+        check(&events, &["new", "known", "new", "new"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     owners::remove_from,
 };
 use berth_workloads::{
+    cause::{self, Kind},
     counts::{PodCounts, PodSource, Role, SetPods, role},
     selector::Selector,
     stateful_set::Roster,
@@ -16,9 +17,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// Why containers wait when a pod does not come up by itself.
-const FAILING_REASONS: [&str; 4] = ["CrashLoopBackOff", "CreateContainerError", "ErrImagePull", "ImagePullBackOff"];
 
 type Pods = BTreeMap<ObjectKey, Arc<PodView>>;
 
@@ -45,8 +43,8 @@ struct Owned {
     roster: Option<(i64, Roster)>,
     /// Terminating pods by the end of their grace period.
     going: BTreeSet<(Timestamp, ObjectKey)>,
-    /// Active pods that do not come up.
-    failing: BTreeSet<ObjectKey>,
+    /// Active pods that do not come up, by the rank of their causes.
+    failing: BTreeSet<(Kind, ObjectKey)>,
 }
 
 /// Running counts for one ReplicaSet. They hold for its generation: selector, template and minReadySeconds are of the spec.
@@ -202,8 +200,8 @@ impl Owned {
         if let Some(until) = pod.meta.deleted.filter(|_| pod.is_terminating()) {
             self.going.insert((until, key.clone()));
         }
-        if is_failing(pod) {
-            self.failing.insert(key.clone());
+        if let Some(kind) = failing(pod) {
+            self.failing.insert((kind, key.clone()));
         }
         self.pods.insert(key, Arc::clone(pod));
     }
@@ -218,7 +216,9 @@ impl Owned {
         if let Some(until) = pod.meta.deleted {
             self.going.remove(&(until, key.clone()));
         }
-        self.failing.remove(key);
+        if let Some(kind) = failing(pod) {
+            self.failing.remove(&(kind, key.clone()));
+        }
         self.pods.remove(key);
     }
 }
@@ -273,8 +273,9 @@ impl Counted {
     }
 }
 
-fn is_failing(pod: &PodView) -> bool {
-    pod.is_active() && (pod.unschedulable || pod.waiting_reasons.iter().any(|reason| FAILING_REASONS.contains(&reason.as_str())))
+/// Why an active pod does not come up.
+fn failing(pod: &PodView) -> Option<Kind> {
+    cause::of_pod(pod).filter(|_| pod.is_active()).map(|cause| cause.kind)
 }
 
 /// A ReplicaSet's pods, for its plan.
@@ -352,7 +353,7 @@ impl SetPods for DeploymentPods<'_> {
 
     fn failing(&self, set_uid: &str) -> Option<&PodView> {
         let owned = self.index.owned.get(set_uid)?;
-        owned.pods.get(owned.failing.first()?).map(|pod| &**pod)
+        owned.pods.get(&owned.failing.first()?.1).map(|pod| &**pod)
     }
 
     fn terminating_without_set(&self) -> u32 {
@@ -373,7 +374,7 @@ impl DeploymentPods<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_workloads::view::{Meta, PodPhase};
+    use berth_workloads::view::{ContainerSymptom, Meta, PodPhase, Said, Symptoms};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
     use proptest::prelude::*;
 
@@ -388,10 +389,15 @@ mod tests {
         Arc::new(ReplicaSetView { meta, selector: Selector::parse(&selector), min_ready_seconds, ..ReplicaSetView::default() })
     }
 
+    fn waits_for(reason: &str) -> Box<Symptoms> {
+        let waiting = Some(Said { reason: reason.to_owned(), ..Said::default() });
+        Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() })
+    }
+
     prop_compose! {
         fn any_pod()(
             name in 0u8..6, owner in 0u8..3, labels in 0u8..2, phase in 0u8..3, ready_since in proptest::option::of(0i64..60),
-            deleted in proptest::option::weighted(0.3, 0i64..90), node in 0u8..3, waiting in 0u8..2,
+            deleted in proptest::option::weighted(0.3, 0i64..90), node in 0u8..3, waiting in 0usize..3,
         ) -> Arc<PodView> {
             let owner_reference = OwnerReference { uid: ["set", "other", ""][usize::from(owner)].into(), controller: Some(true), ..OwnerReference::default() };
             Arc::new(PodView {
@@ -408,7 +414,7 @@ mod tests {
                 phase: [PodPhase::Pending, PodPhase::Running, PodPhase::Failed][usize::from(phase)],
                 ready: ready_since.is_some(),
                 ready_since: ready_since.map(at),
-                waiting_reasons: if waiting == 1 { vec!["ErrImagePull".into()] } else { Vec::new() },
+                symptoms: ["ErrImagePull", "CrashLoopBackOff"].get(waiting).map(|reason| waits_for(reason)),
                 ..PodView::default()
             })
         }
@@ -434,11 +440,11 @@ mod tests {
                     pod.is_terminating() && pod.meta.controller().is_some_and(|owner| owner.uid == "other") && pod.meta.labels["app"] == "web"
                 });
                 let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by("set")).map(|pod| pod.meta.deleted).max();
-                let any_failing = all.clone().any(|pod| pod.meta.is_controlled_by("set") && is_failing(pod));
+                let worst = all.clone().filter(|pod| pod.meta.is_controlled_by("set")).filter_map(|pod| failing(pod)).min();
                 let without_set = without_set.filter(|pod| pod.meta.controller().is_some_and(|owner| owner.kind == "ReplicaSet")).count();
                 let view = index.of_sets(&[Arc::clone(&set)], set.selector.as_ref(), "ns", &known, at(now));
                 prop_assert_eq!(view.last_to_go("set").map(|pod| pod.meta.deleted), wanted_last);
-                prop_assert_eq!(view.failing("set").is_some(), any_failing);
+                prop_assert_eq!(view.failing("set").and_then(failing), worst);
                 prop_assert_eq!(view.terminating_without_set() as usize, without_set);
                 let on_nodes: usize = index.nodes().map(|node| index.on_node(node).count()).sum();
                 prop_assert_eq!(on_nodes, pods.len());

@@ -15,7 +15,7 @@ use berth_api::{
     apps::stateful_set::{ORDERED_READY, PARALLEL},
 };
 use berth_workloads::{
-    Plan,
+    Plan, cause,
     plan::{EventRecord, Wait},
     selector::Labels,
     stateful_set::{self, PodName, Roster, State, member_ordinal},
@@ -134,10 +134,11 @@ fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
 /// Whether a pod's change can make a difference to a set; being bound to a node makes none.
 fn matters(delta: &Delta<PodView>) -> bool {
     let seen = |pod: &PodView| (pod.phase, pod.ready, pod.ready_since, pod.meta.deleted);
+    let failing = |pod: &PodView| cause::of_pod(pod).map(|cause| cause.kind);
     match (&delta.old, &delta.new) {
         (Some(old), Some(new)) => {
             seen(old) != seen(new)
-                || old.failure() != new.failure()
+                || failing(old) != failing(new)
                 || old.meta.labels != new.meta.labels
                 || old.meta.owners != new.meta.owners
         }

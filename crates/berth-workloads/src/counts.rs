@@ -126,7 +126,7 @@ pub trait SetPods {
     fn counts(&self, set_uid: &str) -> PodCounts;
     /// Of those being deleted and not finished, the one whose grace period ends last.
     fn last_to_go(&self, set_uid: &str) -> Option<&PodView>;
-    /// Of the active ones, one that does not come up: see [`PodView::waiting_reasons`] and [`PodView::unschedulable`].
+    /// Of the active ones, one that does not come up: the one whose cause ([`crate::cause::of_pod`]) ranks first.
     fn failing(&self, set_uid: &str) -> Option<&PodView>;
     /// Pods being deleted and not finished that match the Deployment's selector and whose controlling ReplicaSet no longer exists.
     fn terminating_without_set(&self) -> u32;

@@ -218,7 +218,7 @@ pub struct EventRecord {
 }
 
 /// How often an event is recorded that several plans in a row give.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Repeat {
     /// Each time.
     #[default]
@@ -228,6 +228,8 @@ pub enum Repeat {
     Once,
     /// As [`Repeat::Once`], for this number: what it tells of can happen again, and is another time then.
     OnceOf(i64),
+    /// As [`Repeat::Once`], but for this text in place of the message: what the message tells besides may change.
+    OncePer(String),
 }
 
 /// `type` of an event.

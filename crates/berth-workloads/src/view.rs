@@ -27,9 +27,6 @@ pub use event::EventView;
 pub use stateful_set::{ClaimView, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 
-/// Reasons of waiting containers that keep a pod from coming up.
-const FAILING_REASONS: &[&str] = &["ImagePullBackOff", "ErrImagePull", "CrashLoopBackOff", "CreateContainerError"];
-
 /// Metadata that every plan reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
@@ -210,13 +207,6 @@ impl PodView {
             claims: spec.claims(),
             node_name: spec.node_name.unwrap_or_default(),
         })
-    }
-
-    /// Why it does not come up; `None` while it may.
-    #[must_use]
-    pub fn failure(&self) -> Option<&str> {
-        let waiting = self.waiting_reasons.iter().map(String::as_str).find(|reason| FAILING_REASONS.contains(reason));
-        waiting.or(self.unschedulable.then_some("Unschedulable"))
     }
 
     /// Whether it counts towards a set's replicas: neither finished nor being deleted.

@@ -3,7 +3,11 @@
 #[path = "world/mod.rs"]
 mod world;
 
-use berth_workloads::{Action, Plan};
+use berth_workloads::{
+    Action, Plan,
+    plan::Repeat,
+    view::{ContainerSymptom, Said, Symptoms},
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use world::{World, template};
@@ -290,15 +294,47 @@ fn surplus_revisions_are_deleted_when_the_rollout_is_complete() {
     assert_eq!(world.sets.len(), 2);
 }
 
+/// What a pod says whose container waits.
+fn waits_for(reason: &str, message: &str) -> Option<Box<Symptoms>> {
+    let waiting = Some(Said { reason: reason.to_owned(), message: message.to_owned() });
+    Some(Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() }))
+}
+
 #[test]
-fn failing_pods_of_the_new_template_are_reported() {
-    let mut world = World::new(rolling(1, 1, 0));
+fn failing_pods_of_the_new_template_are_reported_once_for_each_cause() {
+    let mut world = World::new(rolling(2, 1, 0));
     act(&mut world);
     world.settle_sets();
-    world.pods[0].waiting_reasons = vec!["ImagePullBackOff".to_owned()];
-    let events = world.plan_deployment().events;
-    assert_eq!(events[0].reason, "NewPodsFailing");
-    assert!(events[0].message.ends_with("fail to come up: ImagePullBackOff"), "{}", events[0].message);
+    let event = |world: &World| {
+        let [event] = <[_; 1]>::try_from(world.plan_deployment().events).expect("one event");
+        assert_eq!(event.reason, "NewPodsFailing");
+        (event.message, event.repeat)
+    };
+    let (set, first) = (world.sets.keys().next().expect("a set").clone(), world.pods[0].meta.name.clone());
+    let once = |kind: &str| Repeat::OncePer(format!("{set}/{kind}"));
+    let said = |text: &str| format!("Pods of replica set \"{set}\" fail to come up: {text}");
+    world.pods[1].symptoms = waits_for("CrashLoopBackOff", "back-off 10s");
+    let crash = said(&format!("{} keeps crashing: CrashLoopBackOff: back-off 10s", world.pods[1].meta.name));
+    assert_eq!(event(&world), (crash, once("crash")));
+    world.pods[1].symptoms = waits_for("CrashLoopBackOff", "back-off 20s");
+    assert_eq!(event(&world).1, once("crash"), "in other words the same");
+    world.pods[0].symptoms = waits_for("ImagePullBackOff", "no such image");
+    let image = said(&format!("{first} cannot pull its image: ImagePullBackOff: no such image"));
+    assert_eq!(event(&world), (image, once("image_pull")), "it ranks first");
+}
+
+#[test]
+fn pods_that_a_quota_refuses_are_reported() {
+    let mut world = World::new(rolling(2, 1, 0));
+    act(&mut world);
+    world.settle_sets();
+    let set = world.sets.values_mut().next().expect("a set");
+    set.json["status"]["replicas"] = json!(1);
+    set.json["status"]["conditions"] =
+        json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q"}]);
+    let name = world.sets.keys().next().expect("a set").clone();
+    let wanted = format!("1 pod of ReplicaSet {name} is not created because of a quota: exceeded quota: q");
+    assert_eq!(world.plan_deployment().events.last().map(|event| &event.message), Some(&wanted));
 }
 
 #[test]

@@ -131,9 +131,7 @@ impl Kind {
             Self::SchedulingGated => words("scheduling_gated", "is held back by a scheduling gate", "are held back by a scheduling gate"),
             Self::Quota => words("quota", "is not created because of a quota", "are not created because of a quota"),
             Self::LimitRange => words("limit_range", "is not created because of a LimitRange", "are not created because of a LimitRange"),
-            Self::PodSecurity => {
-                words("pod_security", "is not created: pod security forbids it", "are not created: pod security forbids them")
-            }
+            Self::PodSecurity => words("pod_security", "is not created because of pod security", "are not created because of pod security"),
             Self::Webhook => {
                 words("webhook", "is not created because of an admission webhook", "are not created because of an admission webhook")
             }
@@ -183,7 +181,9 @@ impl fmt::Display for Cause {
             (_, 1) => write!(f, "1 pod of {about} {name} {one}")?,
             (_, _) => write!(f, "{pods} pods of {about} {name} {many}")?,
         }
-        if evidence.is_empty() { Ok(()) } else { write!(f, ": {evidence}") }
+        // One line, whatever came.
+        let lines = evidence.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.enumerate().try_for_each(|(index, line)| write!(f, "{}{line}", if index == 0 { ": " } else { " " }))
     }
 }
 
@@ -220,6 +220,7 @@ mod tests {
         let text = "2 pods of ReplicaSet web-5 are not created because of a quota: exceeded";
         check(Kind::Quota, 2, ("ReplicaSet", "web-5"), "exceeded", text);
         check(Kind::Refused, 1, ("StatefulSet", "db"), "no", "1 pod of StatefulSet db cannot be created: no");
+        check(Kind::Refused, 1, ("StatefulSet", "db"), "no:\r\n  never\n", "1 pod of StatefulSet db cannot be created: no: never");
         check(Kind::NotObserved, 0, ("Deployment", "web"), "", "Deployment web was looked at by no controller");
     }
 }

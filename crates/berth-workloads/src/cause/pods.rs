@@ -40,6 +40,9 @@ const CONFIG_REASONS: [&str; 9] = [
 /// Why a container waits that has ended too often.
 const CRASH_REASON: &str = "CrashLoopBackOff";
 
+/// How many characters of a container's last words are told; a termination message may have 4096 bytes.
+const LAST_WORDS_MAX: usize = 300;
+
 /// The warnings of a node that has trouble with a pod's volumes.
 const VOLUME_EVENTS: [&str; 3] = ["FailedAttachVolume", "FailedMapVolume", "FailedMount"];
 
@@ -140,7 +143,13 @@ fn crash_text(container: &ContainerSymptom) -> String {
         restarts => format!(", restarted {restarts} times"),
     };
     let ended = format!("{back_off}{role} {} ended with exit code {}{why}{restarts}", container.name, end.exit_code);
-    text(&ended, end.message.trim_end())
+    text(&ended, last_words(end.message.trim_end()))
+}
+
+/// The end of what a container left behind: what it died of is said last.
+fn last_words(message: &str) -> &str {
+    let start = message.char_indices().rev().nth(LAST_WORDS_MAX - 1).map_or(0, |(start, _)| start);
+    &message[start..]
 }
 
 fn failed(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
@@ -319,13 +328,15 @@ mod tests {
         let runs_again =
             with_container("Running", &json!({"restartCount": 3, "state": {"running": {"startedAt": at(0)}}, "lastState": end}));
         check(&runs_again, &[], 1, Some(("crash", text)));
-        let last_words = json!({"terminated": {"exitCode": 2, "message": "no such table\n"}});
+        let said_why = json!({"terminated": {"exitCode": 2, "message": "no such table\n"}});
         check(
-            &with_container("Running", &json!({"restartCount": 1, "state": last_words})),
+            &with_container("Running", &json!({"restartCount": 1, "state": said_why})),
             &[],
             1,
             Some(("crash", "container main ended with exit code 2, restarted once: no such table")),
         );
+        let (long, wanted) = (format!("{}é", "a".repeat(4000)), format!("{}é", "a".repeat(299)));
+        assert_eq!((last_words(&long), last_words("short"), last_words("")), (&*wanted, "short", ""));
         let ends_well = json!({"restartCount": 1, "state": waiting, "lastState": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
         let text = "CrashLoopBackOff: container main ended with exit code 0 (Completed), restarted once";
         check(&with_container("Running", &ends_well), &[], 1, Some(("crash", text)));

@@ -10,6 +10,7 @@ use super::{
     status::{self, Conditions, PROGRESSING, Verdict},
 };
 use crate::{
+    cause,
     plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Wait, merge_patch},
     view::PodView,
 };
@@ -305,16 +306,19 @@ impl<'o, 'a> Work<'o, 'a> {
         Some(Action::Patch { target: deployment.reference(), subresource, patch, reason, events: Outcome::default() })
     }
 
-    /// An event where pods of the new template do not come up: once for each set and reason.
+    /// An event where pods of the new template do not come up or cannot be made: once for each set and kind of cause, as it comes first.
     fn report_failing_pods(&mut self) {
         let observed = self.observed;
         let Some(set) = observed.new_set() else { return };
-        let Some(pod) = observed.state.pods.failing(&set.meta.uid) else { return };
-        if let Some(reason) = pod.failure() {
-            let message = format!("Pods of replica set \"{}\" fail to come up: {reason}", set.meta.name);
-            let event = event(observed.deployment(), Severity::Warning, "NewPodsFailing", message);
-            self.events.push(EventRecord { repeat: Repeat::Once, ..event });
-        }
+        let failing = observed.state.pods.failing(&set.meta.uid).and_then(cause::of_pod);
+        let Some(cause) = failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind) else { return };
+        let message = match cause.about.kind {
+            "Pod" => format!("Pods of replica set \"{}\" fail to come up: {cause}", set.meta.name),
+            _ => cause.to_string(),
+        };
+        let event = event(observed.deployment(), Severity::Warning, "NewPodsFailing", message);
+        let repeat = Repeat::OncePer(format!("{}/{}", set.meta.name, cause.kind.reason()));
+        self.events.push(EventRecord { repeat, ..event });
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     rollout::{PhaseCounts, Share, revision_of, set_counts},
 };
 use crate::{
+    cause,
     selector::Selector,
     view::{PodView, StatefulSetView},
 };
@@ -157,7 +158,7 @@ impl Roster {
         if !is_available || !self.set.has_identity(pod) || !self.set.has_volumes(ordinal, pod) {
             self.unsettled.insert(ordinal);
         }
-        if pod.meta.deleted.is_none() && pod.failure().is_some() {
+        if pod.meta.deleted.is_none() && cause::of_pod(pod).is_some() {
             self.failing.insert(ordinal);
         }
         self.pending.extend(self.due(pod).map(|at| (at, ordinal)));
@@ -254,7 +255,7 @@ impl Roster {
         i64::try_from(available).unwrap_or(i64::MAX)
     }
 
-    /// The pod of this revision with the lowest number that does not come up: see [`PodView::failure`].
+    /// The pod of this revision with the lowest number that does not come up: see [`cause::of_pod`].
     #[must_use]
     pub fn failing(&self, revision: &str) -> Option<&PodView> {
         let live = &self.revisions.get(revision)?.live;

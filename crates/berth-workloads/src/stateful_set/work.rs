@@ -1,13 +1,14 @@
 //! One look's decisions, collected and put in order of writing.
 
 use super::{
-    events::{Verb, event, pod_outcome, warn_once},
+    events::{Verb, event, pod_outcome},
     observe::Observed,
     status::{self, Recreation},
     volumes::References,
 };
 use crate::{
-    plan::{Action, EventRecord, Outcome, Plan, Severity, Stage, TerminatingPod, Wait, merge_patch},
+    cause,
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Wait, merge_patch},
     view::PodView,
 };
 use serde_json::json;
@@ -178,11 +179,13 @@ impl<'o, 'a> Work<'o, 'a> {
     }
 }
 
-/// An event where a pod of the update revision does not come up: once for each revision and reason.
+/// An event where a pod of the update revision does not come up: once for each revision and kind of cause.
 fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
     let update = &observed.history.update;
-    let reason = observed.roster().failing(update)?.failure()?;
-    Some(warn_once(observed.set(), "NewPodsFailing", format!("Pods of revision \"{update}\" fail to come up: {reason}")))
+    let cause = cause::of_pod(observed.roster().failing(update)?)?;
+    let message = format!("Pods of revision \"{update}\" fail to come up: {cause}");
+    let repeat = Repeat::OncePer(format!("{update}/{}", cause.kind.reason()));
+    Some(EventRecord { repeat, ..event(observed.set(), Severity::Warning, "NewPodsFailing", message) })
 }
 
 /// Deletes a pod, whatever version of it there is: a change of its status must not save it.

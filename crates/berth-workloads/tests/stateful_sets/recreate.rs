@@ -341,20 +341,20 @@ fn pods_that_others_deleted_are_not_said_to_be_deleted_by_the_update() {
 }
 
 #[test]
-fn pods_of_the_update_that_do_not_come_up_are_told_of_once_for_each_revision_and_reason() {
+fn pods_of_the_update_that_do_not_come_up_are_told_of_once_for_each_revision_and_cause() {
     for strategy in ["Recreate", "RollingUpdate", "OnDelete"] {
         let mut world =
             World::new(&json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": strategy, "rollingUpdate": null}}));
         world.look(usize::MAX);
         let waiting = |reason: &str| json!({"status": {"containerStatuses": [{"name": "web", "state": {"waiting": {"reason": reason}}}]}});
-        for reason in ["ContainerCreating", "ErrImagePull", "ImagePullBackOff", "ErrImagePull"] {
+        for reason in ["ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "ErrImagePull"] {
             ["web-0", "web-1"].into_iter().for_each(|name| world.edit_pod(name, &waiting(reason)));
             (0..2).for_each(|_| _ = world.look(usize::MAX));
         }
         let name = world.view().status.update_revision;
-        let told = |reason: &str| ("NewPodsFailing".to_owned(), format!("Pods of revision \"{name}\" fail to come up: {reason}"));
+        let told = |cause: &str| ("NewPodsFailing".to_owned(), format!("Pods of revision \"{name}\" fail to come up: web-0 {cause}"));
         let failing: Vec<_> = world.events.iter().filter(|(reason, _)| reason == "NewPodsFailing").cloned().collect();
-        assert_eq!(failing, [told("ErrImagePull"), told("ImagePullBackOff")], "{strategy}");
+        assert_eq!(failing, [told("cannot pull its image: ErrImagePull"), told("keeps crashing: CrashLoopBackOff")], "{strategy}");
         world.edit(&json!({"spec": {"template": template(2)}}));
         world.look(usize::MAX);
         let last = world.events.iter().filter(|(reason, _)| reason == "NewPodsFailing").count();

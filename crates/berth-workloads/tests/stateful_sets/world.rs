@@ -172,7 +172,8 @@ impl World {
 
     fn tell_once(&mut self, event: &EventRecord) {
         let (reason, message) = text(event);
-        let key = (reason.clone(), message.clone(), event.repeat);
+        let what = if let Repeat::OncePer(what) = &event.repeat { what } else { &message };
+        let key = (reason.clone(), what.clone(), event.repeat.clone());
         assert_ne!(event.repeat, Repeat::Each, "what every look sees is not recorded each time: {reason}");
         if !self.told_once.contains(&key) {
             self.told_once.push(key);

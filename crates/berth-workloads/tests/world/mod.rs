@@ -4,7 +4,7 @@ mod merge;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_workloads::{
-    Action, Plan,
+    Action, Plan, cause,
     counts::{PodCounts, PodSource, Role, SetPods, role},
     deployment, replica_set,
     view::{DeploymentView, PodPhase, PodView, ReplicaSetView},
@@ -262,8 +262,8 @@ impl SetPods for Pods<'_> {
     }
 
     fn failing(&self, set_uid: &str) -> Option<&PodView> {
-        let mut pods = self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_active());
-        pods.find(|pod| !pod.waiting_reasons.is_empty() || pod.unschedulable)
+        let pods = self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_active());
+        pods.filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod))).min_by_key(|(kind, _)| *kind).map(|(_, pod)| pod)
     }
 
     fn terminating_without_set(&self) -> u32 {
