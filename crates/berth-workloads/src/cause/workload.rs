@@ -81,7 +81,12 @@ pub fn of_deployment(facts: &DeploymentFacts<'_>) -> Causes {
     };
     let mut found = Collected::new(facts.events, facts.now);
     facts.pods.iter().filter(counts).for_each(|pod| found.take_pod(pod));
-    asked.iter().filter_map(|set| refusal(set)).for_each(|refusal| found.take_refusal(&refusal));
+    for set in &asked {
+        if let Some(refusal) = refusal(set) {
+            let refusal = found.latest(refusal, &set.meta.uid);
+            found.take_refusal(&refusal);
+        }
+    }
     refusal_of_sets(deployment, &own).into_iter().for_each(|refusal| found.take_refusal(&refusal));
     found.take_unobserved("Deployment", &deployment.meta.name, facts.unobserved_since);
     found.into_causes()
@@ -183,6 +188,16 @@ impl<'a> Collected<'a> {
             }
             self.expect(counts_from);
         }
+    }
+
+    /// In the words of the latest event: a condition keeps those of the first failure as long as failures last.
+    fn latest<'r>(&self, refusal: Refusal<'r>, uid: &str) -> Refusal<'r>
+    where
+        'a: 'r,
+    {
+        let event = self.events.get(uid).and_then(|events| events.iter().find(|event| event.reason == "FailedCreate"));
+        let message = event.map_or(refusal.message, |event| event.message.strip_prefix("Error creating: ").unwrap_or(&event.message));
+        Refusal { message, ..refusal }
     }
 
     fn take_refusal(&mut self, refusal: &Refusal<'_>) {
@@ -316,6 +331,22 @@ mod tests {
     fn a_refusal_is_over_when_no_pod_is_missing() {
         let web = deployment(&json!({}), &json!({}));
         assert_eq!(look(&web, &[set("web-2", "web:2", &quota(0))], &[], 1), Causes::default());
+    }
+
+    #[test]
+    fn the_latest_event_tells_what_a_condition_does_not_yet() {
+        let (web, gates, sets) = (deployment(&json!({}), &json!({})), FeatureGates::default(), [set("web-2", "web:2", &quota(1))]);
+        let events = [event("web-2", 1, "Error creating: earlier"), event("web-2", 2, "Error creating: now"), event("other", 3, "no")];
+        let facts = DeploymentFacts {
+            deployment: &web,
+            sets: &sets,
+            pods: &[],
+            events: &events,
+            gates: &gates,
+            unobserved_since: None,
+            now: at(4),
+        };
+        assert_eq!(texts(&of_deployment(&facts)), ["1 pod of ReplicaSet web-2 cannot be created: now"]);
     }
 
     #[test]

@@ -63,6 +63,14 @@ impl Connection {
         self.client.request_text(request).await.map_err(|error| self.refused(error))
     }
 
+    /// What the server answers at a path that is no object's, such as `/metrics`.
+    pub(super) async fn text(&self, path: &str) -> Result<String, Error> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or_default();
+        let request = Request::new(folder).get(name, &kube::api::GetParams::default());
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        self.client.request_text(request).await.map_err(|error| self.refused(error))
+    }
+
     /// All objects, or those with the labels.
     pub(super) async fn list(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
         let params = ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() };

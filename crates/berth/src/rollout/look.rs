@@ -5,7 +5,14 @@ use super::{
     stateful_set::UnreadyPod,
     waits::Observed,
 };
-use berth_workloads::{Wait, deployment::annotations, view::DeploymentView};
+use berth_api::FeatureGates;
+use berth_workloads::{
+    Wait,
+    cause::{Cause, Causes},
+    deployment::annotations,
+    view::DeploymentView,
+};
+use jiff::Timestamp;
 use serde::Serialize;
 
 /// One look at a workload.
@@ -17,21 +24,27 @@ pub(super) struct Look {
     /// Of a StatefulSet's Recreate.
     pub(super) phase: Option<String>,
     pub(super) replicas: Replicas,
+    /// What stands in the way, most telling first.
+    pub(super) causes: Vec<Cause>,
+    /// What is left undone on purpose.
     pub(super) waits: Vec<Wait>,
     /// Of StatefulSets: pods that something keeps from being ready.
     pub(super) unready_pods: Vec<UnreadyPod>,
+    /// When there will be more to say although nothing has changed.
+    pub(super) look_again: Option<Timestamp>,
 }
 
-/// `observed` is what its sets and pods say besides.
-pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed) -> Look {
+/// `observed` and `causes` are what its sets and pods say besides; `gates` those of the cluster's controllers.
+pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> Look {
     let terminating = deployment.status.terminating_replicas.unwrap_or(observed.terminating);
     let name = &deployment.meta.name;
-    let (state, message) = match state::of(deployment, terminating) {
+    let waited_for = if gates.enabled("DeploymentPodReplacementPolicy") { terminating } else { 0 };
+    let (state, message) = match state::of(deployment, waited_for) {
         Rollout::Waiting(pending) => (Stage::Waiting, pending.sentence(name)),
         Rollout::Done => (Stage::Complete, format!("deployment \"{name}\" successfully rolled out")),
         Rollout::Failed(_) => (Stage::Failed, format!("deployment \"{name}\" exceeded its progress deadline")),
     };
-    let waits = if state == Stage::Complete { Vec::new() } else { observed.waits };
+    let (waits, causes) = if state == Stage::Complete { (Vec::new(), Causes::default()) } else { (observed.waits, causes) };
     let status = &deployment.status;
     let replicas = Replicas {
         wanted: deployment.spec.replicas.unwrap_or(1),
@@ -41,7 +54,8 @@ pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed) -> 
         terminating: Some(terminating),
     };
     let (revision, standing) = (annotations::revision(&deployment.annotations), Standing { state, message });
-    Look { revision, standing, phase: None, replicas, waits, unready_pods: Vec::new() }
+    let Causes { list: causes, look_again } = causes;
+    Look { revision, standing, phase: None, replicas, causes, waits, unready_pods: Vec::new(), look_again }
 }
 
 /// How far it is.

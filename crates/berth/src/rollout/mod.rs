@@ -3,6 +3,7 @@
 mod cluster;
 mod edit;
 mod error;
+mod features;
 mod history;
 mod look;
 pub(crate) mod options;

@@ -1,7 +1,9 @@
 //! How results are printed: tables for people, JSON and YAML for programs.
 
 use super::error::Error;
+use crate::progress::printable;
 use serde::Serialize;
+use std::{borrow::Cow, fmt::Write};
 
 /// Columns as wide as their widest cell, three blanks between them.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
@@ -16,9 +18,18 @@ pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> 
     lines.into_iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// One line.
+/// One line. What a terminal must not get is escaped in JSON's own way: a program reads the text as it came.
 pub(super) fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("what is printed has string keys only")
+    let text = serde_json::to_string(value).expect("what is printed has string keys only");
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        match printable(char.encode_utf8(&mut [0; 4])) {
+            Cow::Borrowed(_) => line.push(char),
+            // All of them have four digits.
+            Cow::Owned(_) => write!(line, "\\u{:04x}", u32::from(char)).expect("a String takes whatever is written"),
+        }
+    }
+    line
 }
 
 /// YAML without a newline at its end.
@@ -28,4 +39,17 @@ pub(super) fn json(value: &impl Serialize) -> String {
 pub(super) fn yaml(value: &impl Serialize) -> Result<String, Error> {
     let text = serde_saphyr::to_string(value).map_err(|error| Error::Print(std::io::Error::other(error)))?;
     Ok(text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_objects_say_is_neither_harmful_nor_lost_in_json() {
+        let said = "a\u{1b}[2J\u{9b}\u{202e}\u{7f}é\n";
+        let line = json(&said);
+        assert!(matches!(printable(&line), Cow::Borrowed(_)) && !line.contains('\n'), "{line}");
+        assert_eq!(serde_json::from_str::<String>(&line).expect("JSON"), said);
+    }
 }

@@ -11,6 +11,7 @@ use berth_api::{
 };
 use berth_workloads::{
     Wait,
+    cause::Causes,
     stateful_set::{self, Roster, State, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
@@ -46,17 +47,20 @@ enum Strategy {
     Recreate,
 }
 
-/// One look at a set.
-pub(super) fn look(set: &StatefulSetView, of: &Belongings, now: Timestamp) -> Look {
+/// One look at a set. `causes` is what stands in its way, `gates` are those of the cluster's controllers.
+pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
     let status = &set.status;
-    let standing = standing(set);
+    let strategy = strategy(set, gates);
+    let standing = standing(set, strategy);
     let roster = of.pods.as_ref().map(|pods| Roster::new(set, pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)), now));
     let mut waits = match (&of.revisions, &of.pods, &roster) {
-        (Some(revisions), Some(pods), Some(roster)) => waits(set, revisions, pods, roster, &of.claims, now),
+        (Some(revisions), Some(pods), Some(roster)) => waits(set, revisions, pods, roster, &of.claims, gates, now),
         _ => Vec::new(),
     };
+    let mut causes = causes;
     if standing.state == Stage::Complete {
         waits.retain(|wait| matches!(wait, Wait::Partition { .. }));
+        causes = Causes::default();
     }
     let terminating = of.pods.iter().flatten().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid)).count();
     let update = of.revisions.iter().flatten().find(|revision| revision.meta.name == status.update_revision);
@@ -64,7 +68,7 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, now: Timestamp) -> Lo
     Look {
         revision: update.map(|revision| revision.number),
         standing,
-        phase: roster.as_ref().filter(|_| strategy(set) == Strategy::Recreate).map(phase),
+        phase: roster.as_ref().filter(|_| strategy == Strategy::Recreate).map(phase),
         replicas: Replicas {
             wanted: wanted(set),
             total: status.replicas,
@@ -72,14 +76,16 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, now: Timestamp) -> Lo
             available: status.available_replicas,
             terminating: of.pods.as_ref().map(|_| i32::try_from(terminating).unwrap_or(i32::MAX)),
         },
+        causes: causes.list,
         waits,
         unready_pods: unready_pods(set, of.pods.as_deref().unwrap_or_default()),
+        look_again: causes.look_again,
     }
 }
 
 /// What is left to do, in kubectl's words where it has any; `None` if nothing is.
 pub(crate) fn pending(set: &StatefulSetView) -> Option<String> {
-    let standing = standing(set);
+    let standing = standing(set, strategy(set, &FeatureGates::default()));
     (standing.state != Stage::Complete).then_some(standing.message)
 }
 
@@ -87,24 +93,36 @@ fn wanted(set: &StatefulSetView) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-fn strategy(set: &StatefulSetView) -> Strategy {
-    let strategy = &set.spec.update_strategy;
+/// Whether the set asks for Recreate, by its type or by berth's annotation.
+pub(super) fn asks_for_recreate(set: &StatefulSetView) -> bool {
     let annotated = set.annotations.get(BERTH_UPDATE_STRATEGY).is_some_and(|text| text == RECREATE);
+    match set.spec.update_strategy.type_.as_str() {
+        RECREATE => true,
+        ON_DELETE => annotated,
+        _ => false,
+    }
+}
+
+/// Without the feature, a set that is Recreate is as one that is RollingUpdate without a block (KEP-3541, version skew).
+fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> Strategy {
+    let strategy = &set.spec.update_strategy;
+    if asks_for_recreate(set) && gates.enabled("StatefulSetRecreateStrategy") {
+        return Strategy::Recreate;
+    }
     match strategy.type_.as_str() {
-        RECREATE => Strategy::Recreate,
-        ON_DELETE if annotated => Strategy::Recreate,
         ON_DELETE => Strategy::OnDelete,
         _ => Strategy::RollingUpdate(strategy.rolling_update.as_ref().map(|rolling| rolling.partition.unwrap_or(0))),
     }
 }
 
-/// Plans for the set, with every gate as it is by default, and takes the waits alone.
+/// Plans for the set with the gates of the cluster's controllers, and takes the waits alone.
 fn waits(
     set: &StatefulSetView,
     revisions: &[Arc<RevisionView>],
     pods: &[Arc<PodView>],
     roster: &Roster,
     claims: &[Arc<ClaimView>],
+    gates: &FeatureGates,
     now: Timestamp,
 ) -> Vec<Wait> {
     let claim_named = |name: &str| claims.iter().find(|claim| claim.meta.name == name).cloned();
@@ -120,10 +138,12 @@ fn waits(
         claim_named: &claim_named,
         claims_in_doubt: &stateful_set::claims_in_doubt(set, roster, &claim_named, slots),
         last_error: None,
-        gates: &FeatureGates::default(),
+        gates,
         now,
     });
-    plan.waits
+    // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
+    let is_there = |name: &String| pods.iter().any(|pod| pod.meta.name == *name);
+    plan.waits.into_iter().filter(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !is_there(pod))).collect()
 }
 
 /// The pods of the set that something keeps from being ready, lowest number first.
@@ -144,13 +164,13 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
 }
 
 /// Read from the set alone. For rolling updates in kubectl's words and order; kubectl refuses the others.
-fn standing(set: &StatefulSetView) -> Standing {
+fn standing(set: &StatefulSetView, strategy: Strategy) -> Standing {
     let status = &set.status;
     let observed = status.observed_generation;
     if observed == 0 || observed < set.meta.generation {
         return waiting("Waiting for statefulset spec update to be observed...".to_owned());
     }
-    match strategy(set) {
+    match strategy {
         Strategy::RollingUpdate(partition) => rolling_update(status, wanted(set), partition),
         Strategy::OnDelete => on_delete(status, wanted(set)),
         Strategy::Recreate => recreate(status, wanted(set)),
@@ -244,7 +264,8 @@ mod tests {
     }
 
     fn check(strategy: Value, status: Value, state: Stage, message: &str) {
-        assert_eq!(standing(&set(&strategy, &status)), Standing { state, message: message.to_owned() });
+        let set = set(&strategy, &status);
+        assert_eq!(standing(&set, super::strategy(&set, &FeatureGates::default())), Standing { state, message: message.to_owned() });
     }
 
     #[test]
@@ -318,7 +339,8 @@ mod tests {
         let set = set(strategy, &status(2, 0, "db-2"));
         let newest = revision_data(&set.spec.template);
         let revisions = Some(vec![revision("db-1", 1, json!({"spec": {"template": {"$patch": "replace"}}})), revision("db-2", 2, newest)]);
-        look(&set, &Belongings { revisions, pods: Some(pods), claims: Vec::new() }, at(10))
+        let belongings = Belongings { revisions, pods: Some(pods), claims: Vec::new() };
+        look(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10))
     }
 
     #[test]
@@ -337,6 +359,12 @@ mod tests {
         assert!(waits.iter().any(|wait| wait.starts_with("waiting for db-1 to become ready")), "{waits:?}");
         assert_eq!(look.unready_pods, [UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ImagePullBackOff".to_owned()] }]);
         assert_eq!((look.revision, look.phase), (Some(2), None));
+    }
+
+    #[test]
+    fn a_pod_that_is_not_there_is_not_waited_for() {
+        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ())]);
+        assert_eq!(look.waits, [], "db-1 is still to be created");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{
     cluster::{Connection, gvk},
     error::Error,
+    features::{self, Features},
     history::selector_text,
     look::{Look, Replicas, Stage, Standing},
     options::{Status, StatusOutput},
@@ -13,7 +14,10 @@ use super::{
     world::{Of, Seen, World},
 };
 use crate::progress::line;
-use berth_workloads::view::{DeploymentView, StatefulSetView};
+use berth_workloads::{
+    cause::Cause,
+    view::{DeploymentView, StatefulSetView},
+};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -23,9 +27,6 @@ use std::time::Duration;
 
 /// How many changes that are there at once are taken in before the next look.
 const BATCH_MAX: usize = 1024;
-
-/// How many unready pods are named.
-const PODS_MAX: usize = 5;
 
 /// Reports a rollout until it is complete.
 ///
@@ -55,9 +56,33 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<&'a str>,
     replicas: Replicas,
+    /// What stands in the way, most telling first.
+    causes: Vec<CauseReport>,
     waits: Vec<Waiting>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     unready_pods: &'a [UnreadyPod],
+    /// Features of the cluster on which it depends what all this means.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    features: &'a [features::Finding],
+}
+
+/// One thing that stands in the way.
+#[derive(Debug, Serialize)]
+struct CauseReport {
+    reason: &'static str,
+    message: String,
+    /// How many pods it is true of.
+    pods: usize,
+    /// One of the pods, or the object that cannot make them.
+    object: Named,
+    /// In the cluster's own words.
+    evidence: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Named {
+    kind: &'static str,
+    name: String,
 }
 
 /// One reason why a rollout does not go on.
@@ -71,28 +96,54 @@ struct Waiting {
 async fn follow(options: &Status, connection: &Connection, workload: &Found) -> Result<(), Error> {
     let mut world = World::new(workload);
     let mut changes = changes(connection, workload)?.ready_chunks(BATCH_MAX);
-    let mut printed = None;
-    while let Some(batch) = changes.next().await {
-        batch.into_iter().try_for_each(|seen| world.take(seen))?;
+    let mut printed: Option<Look> = None;
+    loop {
+        let look_again = printed.as_ref().and_then(|look| look.look_again);
+        tokio::select! {
+            batch = changes.next() => match batch {
+                Some(batch) => batch.into_iter().try_for_each(|seen| world.take(seen))?,
+                None => return Ok(()),
+            },
+            () = until(look_again) => (),
+        }
+        while let Some(feature) = world.open_feature()? {
+            let finding = features::find(connection, &feature).await;
+            if options.output.is_none() {
+                finding.note(&feature).iter().for_each(|note| line(&format!("  {note}")));
+            }
+            world.features.add(finding);
+        }
         let Some(look) = world.look(Timestamp::now())? else { continue };
         check_revision(options, workload, &look)?;
-        print(options, connection, workload, printed.as_ref(), &look);
+        print(options, connection, workload, &world.features, printed.as_ref(), &look);
         match look.standing.state {
             Stage::Failed => {
-                let undo = format!("`berth rollout undo {}` goes back", workload.title());
-                return Err(Error::Rollout(format!("{}; {undo}", look.standing.message)));
+                // Before the second revision there is nothing to go back to.
+                let undo = look
+                    .revision
+                    .filter(|revision| *revision > 1)
+                    .map(|_| format!("; `berth rollout undo {}` goes back", workload.title()));
+                return Err(Error::Rollout(format!("{}{}", look.standing.message, undo.unwrap_or_default())));
             }
             Stage::Complete => return Ok(()),
             Stage::Waiting if !options.watch => return Ok(()),
             Stage::Waiting => printed = Some(look),
         }
     }
-    Ok(())
+}
+
+/// Resolves then; never, if there is no such time.
+async fn until(time: Option<Timestamp>) {
+    match time {
+        Some(time) => tokio::time::sleep(time.duration_since(Timestamp::now()).try_into().unwrap_or_default()).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Watches the workload and what it selects of all that a report is made from.
 fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStream<'static, Seen>, Error> {
     let named = watcher::Config::default().fields(&format!("metadata.name={}", workload.name));
+    let warnings = watcher::Config::default().fields("type=Warning");
     let selected = watcher::Config::default().labels(&selector_text(workload, selector(workload)?.as_ref())?);
     let group = workload.kind.group().api_version();
     let watch = |of: &Of| {
@@ -103,6 +154,7 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
             Of::Revisions => ("apps/v1", "ControllerRevision", "controllerrevisions", selected.clone()),
             Of::Claims => ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", selected.clone()),
             Of::Pods => ("v1", "Pod", "pods", selected.clone()),
+            Of::Events => ("v1", "Event", "events", warnings.clone()),
         };
         connection.watch(&gvk(api_version, kind), plural, config).map(move |event| (of, event)).boxed()
     };
@@ -129,31 +181,44 @@ fn check_revision(options: &Status, workload: &Found, look: &Look) -> Result<(),
 }
 
 /// Prints what has changed since the look before.
-fn print(options: &Status, connection: &Connection, workload: &Found, before: Option<&Look>, look: &Look) {
+fn print(options: &Status, connection: &Connection, workload: &Found, features: &Features, before: Option<&Look>, look: &Look) {
     let is_new = before.is_none_or(|before| before.standing != look.standing);
     let has_new_waits = before.map_or(!look.waits.is_empty(), |before| !waits::same(&before.waits, &look.waits));
-    let has_new_pods = before.map_or(!look.unready_pods.is_empty(), |before| before.unready_pods != look.unready_pods);
     if options.output == Some(StatusOutput::Json) {
-        if is_new || has_new_waits || has_new_pods || before.is_some_and(|before| before.replicas != look.replicas) {
-            line(&report::json(&report(connection, workload, look)));
+        let (causes, pods) = before.map_or((&[] as &[_], &[] as &[_]), |before| (&*before.causes, &*before.unready_pods));
+        let has_news = has_new_waits || causes != look.causes || pods != look.unready_pods;
+        if is_new || has_news || before.is_some_and(|before| before.replicas != look.replicas) {
+            line(&report::json(&report(connection, workload, features, look)));
         }
         return;
     }
     if is_new && look.standing.state != Stage::Failed {
         line(&look.standing.message);
     }
+    if before.map_or(!look.causes.is_empty(), |before| !same_causes(&before.causes, &look.causes)) {
+        let (first, rest) = look.causes.split_at(look.causes.len().min(1));
+        first.iter().for_each(|cause| line(&format!("  {cause}")));
+        rest.iter().for_each(|cause| line(&format!("  also: {cause}")));
+    }
     if has_new_waits {
         look.waits.iter().for_each(|wait| line(&format!("  {wait}")));
     }
-    if has_new_pods {
-        look.unready_pods.iter().take(PODS_MAX).for_each(|pod| line(&format!("  {} is not ready: {}", pod.name, pod.reasons.join(", "))));
-        if let Some(more) = look.unready_pods.len().checked_sub(PODS_MAX).filter(|more| *more > 0) {
-            line(&format!("  {more} more pods are not ready"));
-        }
-    }
 }
 
-fn report<'a>(connection: &'a Connection, workload: &'a Found, look: &'a Look) -> Report<'a> {
+/// Whether nobody needs to be told again: figures in texts change all the time, and so does how many pods something is true of.
+fn same_causes(before: &[Cause], now: &[Cause]) -> bool {
+    let outline = |cause: &Cause| (cause.kind, cause.pods.min(2), cause.about.kind);
+    before.iter().map(outline).eq(now.iter().map(outline))
+}
+
+fn report<'a>(connection: &'a Connection, workload: &'a Found, features: &'a Features, look: &'a Look) -> Report<'a> {
+    let causes = look.causes.iter().map(|cause| CauseReport {
+        reason: cause.kind.reason(),
+        message: cause.to_string(),
+        pods: cause.pods,
+        object: Named { kind: cause.about.kind, name: cause.about.name.clone() },
+        evidence: cause.evidence.clone(),
+    });
     let waits = look.waits.iter().map(|wait| Waiting { reason: wait.metric_label(), message: wait.to_string() });
     Report {
         kind: workload.kind.name(),
@@ -163,7 +228,9 @@ fn report<'a>(connection: &'a Connection, workload: &'a Found, look: &'a Look) -
         standing: look.standing.clone(),
         phase: look.phase.as_deref(),
         replicas: look.replicas,
+        causes: causes.collect(),
         waits: waits.collect(),
         unready_pods: &look.unready_pods,
+        features: features.findings(),
     }
 }

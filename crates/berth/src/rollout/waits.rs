@@ -19,8 +19,14 @@ pub(super) struct Observed {
     pub(super) terminating: i32,
 }
 
-/// Plans for the Deployment, with every gate as it is by default, and takes the waits alone. `sets` and `pods` are those that it selects.
-pub(super) fn observe(deployment: &DeploymentView, sets: &[Arc<ReplicaSetView>], pods: &[Arc<PodView>], now: Timestamp) -> Observed {
+/// Plans for the Deployment with the gates of the cluster's controllers, and takes the waits alone. `sets` and `pods` are those that it selects.
+pub(super) fn observe(
+    deployment: &DeploymentView,
+    sets: &[Arc<ReplicaSetView>],
+    pods: &[Arc<PodView>],
+    gates: &FeatureGates,
+    now: Timestamp,
+) -> Observed {
     let mut index = PodIndex::default();
     pods.iter().for_each(|pod| index.change(None, Some(pod)));
     let uids: BTreeSet<&str> = sets.iter().map(|set| set.meta.uid.as_str()).collect();
@@ -33,7 +39,7 @@ pub(super) fn observe(deployment: &DeploymentView, sets: &[Arc<ReplicaSetView>],
         name_taken: &name_taken,
         pods: &of_sets,
         last_error: None,
-        gates: &FeatureGates::default(),
+        gates,
         now,
     });
     let terminating = pods.iter().filter(|pod| pod.is_terminating()).count();
@@ -109,7 +115,7 @@ mod tests {
     #[test]
     fn the_plans_own_words_say_what_is_waited_for() {
         let (deployment, sets, pods) = half_way();
-        let observed = observe(&deployment, &sets, &pods, at("05"));
+        let observed = observe(&deployment, &sets, &pods, &FeatureGates::default(), at("05"));
         assert_eq!(observed.terminating, 3);
         let texts: Vec<_> = observed.waits.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["waiting for 3 terminating pods (c has 25s of its 30s grace left) before creating 3 more"]);
@@ -118,7 +124,7 @@ mod tests {
     #[test]
     fn the_passing_of_time_alone_is_no_change() {
         let (deployment, sets, pods) = half_way();
-        let [early, late] = ["05", "06"].map(|time| observe(&deployment, &sets, &pods, at(time)).waits);
+        let [early, late] = ["05", "06"].map(|time| observe(&deployment, &sets, &pods, &FeatureGates::default(), at(time)).waits);
         assert!(early != late && same(&early, &late));
         assert!(!same(&early, &[]));
     }

@@ -2,13 +2,17 @@
 
 use super::{
     error::Error,
+    features::{Feature, Features},
     look::{self, Look},
     stateful_set::{self, Belongings},
     target::{Found, Kind},
     waits::{self, Observed},
 };
 use crate::progress::warn;
-use berth_workloads::view::{ClaimView, DeploymentView, PodView, ReplicaSetView, RevisionView, StatefulSetView};
+use berth_workloads::{
+    cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
+    view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView},
+};
 use jiff::Timestamp;
 use kube::{
     api::DynamicObject,
@@ -92,14 +96,16 @@ pub(super) enum Of {
     Revisions,
     Claims,
     Pods,
+    /// Warnings.
+    Events,
 }
 
 impl Of {
     /// What a report on a workload of this kind is made from.
     pub(super) fn all(kind: Kind) -> &'static [Self] {
         match kind {
-            Kind::Deployment(_) => &[Self::Workload, Self::Sets, Self::Pods],
-            Kind::StatefulSet(_) => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods],
+            Kind::Deployment(_) => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
+            Kind::StatefulSet(_) => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods, Self::Events],
         }
     }
 }
@@ -115,6 +121,11 @@ pub(super) struct World<'a> {
     revisions: Mirror<RevisionView>,
     claims: Mirror<ClaimView>,
     pods: Mirror<PodView>,
+    events: Mirror<EventView>,
+    /// Since when the workload has been seen with a spec that its controller has not.
+    unobserved_since: Option<Timestamp>,
+    /// What is known of the cluster's features.
+    pub(super) features: Features,
     /// The last one that was printed: the same is not said twice.
     warning: String,
 }
@@ -129,6 +140,9 @@ impl<'a> World<'a> {
             revisions: Mirror::default(),
             claims: Mirror::default(),
             pods: Mirror::default(),
+            events: Mirror::default(),
+            unobserved_since: None,
+            features: Features::default(),
             warning: String::new(),
         }
     }
@@ -153,6 +167,7 @@ impl<'a> World<'a> {
             Of::Revisions => self.revisions.take(event, |json| RevisionView::decode(json, 0)),
             Of::Claims => self.claims.take(event, |json| ClaimView::decode(json, 0)),
             Of::Pods => self.pods.take(event, |json| PodView::decode(json, 0)),
+            Of::Events => self.events.take(event, EventView::decode),
         }
     }
 
@@ -164,11 +179,14 @@ impl<'a> World<'a> {
             Of::Revisions => self.revisions.miss(),
             Of::Claims => self.claims.miss(),
             Of::Pods => self.pods.miss(),
+            Of::Events => self.events.miss(),
         }
         let Some(cause) = cause(error) else { return };
         let warning = match of {
             Of::Workload => format!("Warning: lost sight of the rollout, trying again: {cause}"),
-            Of::Sets | Of::Revisions | Of::Claims | Of::Pods => format!("Warning: cannot tell all that is waited for: {cause}"),
+            Of::Sets | Of::Revisions | Of::Claims | Of::Pods | Of::Events => {
+                format!("Warning: cannot tell all that is waited for: {cause}")
+            }
         };
         if self.warning != warning {
             warn(&warning);
@@ -187,6 +205,7 @@ impl<'a> World<'a> {
             Of::Revisions => self.revisions.fill,
             Of::Claims => self.claims.fill,
             Of::Pods => self.pods.fill,
+            Of::Events => self.events.fill,
         }
     }
 
@@ -197,16 +216,26 @@ impl<'a> World<'a> {
     /// What sets and pods say; nothing where they cannot be read.
     fn observed(&self, deployment: &DeploymentView, now: Timestamp) -> Observed {
         match (self.sets.fill, self.pods.fill) {
-            (Fill::Whole, Fill::Whole) => waits::observe(deployment, &self.sets.all(), &self.pods.all(), now),
+            (Fill::Whole, Fill::Whole) => waits::observe(deployment, &self.sets.all(), &self.pods.all(), &self.features.gates, now),
             _ => Observed::default(),
         }
+    }
+
+    /// The feature that the workload needs for what it asks for, if it is not known yet whether the cluster has it.
+    ///
+    /// # Errors
+    /// The workload is not of its kind.
+    pub(super) fn open_feature(&self) -> Result<Option<Feature>, Error> {
+        let Some(current) = self.workload.shown.values().next().filter(|_| !self.is_awaited()) else { return Ok(None) };
+        let needed = Feature::needed_by(current)?;
+        Ok(needed.filter(|feature| !self.features.is_known(feature.name)))
     }
 
     /// How the workload stands now; `None` as long as it could not be read.
     ///
     /// # Errors
     /// It is there no longer, or is not of its kind.
-    pub(super) fn look(&self, now: Timestamp) -> Result<Option<Look>, Error> {
+    pub(super) fn look(&mut self, now: Timestamp) -> Result<Option<Look>, Error> {
         if self.is_awaited() {
             return Ok(None);
         }
@@ -214,14 +243,40 @@ impl<'a> World<'a> {
         match current.kind {
             Kind::Deployment(_) => {
                 let deployment = current.decode(|json| DeploymentView::decode(json, 0))?;
-                Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now))))
+                self.unobserved_since = since(
+                    deployment.status.observed_generation < deployment.meta.generation,
+                    self.unobserved_since,
+                    deployment.meta.created,
+                    now,
+                );
+                let causes = self.causes_of_deployment(&deployment, now);
+                Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
             }
             Kind::StatefulSet(_) => {
                 let set = current.decode(|json| StatefulSetView::decode(json, 0))?;
-                Ok(Some(stateful_set::look(&set, &self.belongings(), now)))
+                self.unobserved_since =
+                    since(set.status.observed_generation < set.meta.generation, self.unobserved_since, set.meta.created, now);
+                let causes = self.causes_of_stateful_set(&set, now);
+                Ok(Some(stateful_set::look(&set, &self.belongings(), causes, &self.features.gates, now)))
             }
         }
     }
+
+    fn causes_of_deployment(&self, deployment: &DeploymentView, now: Timestamp) -> Causes {
+        let (sets, pods, events) = (self.sets.all(), self.pods.all(), self.events.all());
+        let (gates, unobserved_since) = (&self.features.gates, self.unobserved_since);
+        cause::of_deployment(&DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates, unobserved_since, now })
+    }
+
+    fn causes_of_stateful_set(&self, set: &StatefulSetView, now: Timestamp) -> Causes {
+        let (pods, events) = (self.pods.all(), self.events.all());
+        cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since: self.unobserved_since, now })
+    }
+}
+
+/// Since when a newest spec has not been observed: since it was first seen so, or, if it was never observed, since it was made.
+fn since(lags: bool, known: Option<Timestamp>, created: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    lags.then(|| known.or(created).unwrap_or(now))
 }
 
 /// What a watch failed on; `None` if the server no longer has what was seen last: the list that follows makes up for it.

@@ -1,0 +1,219 @@
+//! Whether the cluster's controllers do what a workload asks for: without the feature they do as if it had not asked.
+
+use super::{
+    cluster::Connection,
+    error::Error,
+    stateful_set,
+    target::{Found, Kind},
+};
+use berth_api::FeatureGates;
+use berth_workloads::{
+    deployment::observe::{Policy, policy},
+    view::{DeploymentView, StatefulSetView},
+};
+use serde::Serialize;
+
+/// Where the API server's and the controllers' gates are.
+const METRICS: &str = "/metrics";
+/// The component whose series are the controllers'.
+const CONTROLLERS: &str = "component=\"kube-controller-manager\"";
+/// How a metric begins that tells that the controllers are berth's and run beside their API server.
+const BESIDE: &str = "berth_events_dropped_total ";
+/// The schemas of the kinds that are rolled out.
+const SCHEMA: &str = "/openapi/v3/apis/apps/v1";
+
+/// A feature that a workload needs for what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Feature {
+    /// Its gate.
+    pub(super) name: &'static str,
+    /// What the workload asks for.
+    asked: &'static str,
+    /// A field that a server which has the feature has in its schema.
+    field: Option<&'static str>,
+    /// Whether the workload's status tells that the feature is at work.
+    seen_at_work: bool,
+}
+
+impl Feature {
+    /// The one that the workload needs, if it needs one.
+    ///
+    /// # Errors
+    /// It is not of its kind.
+    pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
+        Ok(match workload.kind {
+            Kind::Deployment(_) => {
+                let deployment = workload.decode(|json| DeploymentView::decode(json, 0))?;
+                let asked = !matches!(policy(&deployment), Ok(Policy::Unset) | Err(_));
+                asked.then_some(Self {
+                    name: "DeploymentPodReplacementPolicy",
+                    asked: "podReplacementPolicy",
+                    field: Some("\"podReplacementPolicy\""),
+                    seen_at_work: false,
+                })
+            }
+            Kind::StatefulSet(_) => {
+                let set = workload.decode(|json| StatefulSetView::decode(json, 0))?;
+                let mut conditions = set.status.conditions.iter().flatten();
+                stateful_set::asks_for_recreate(&set).then(|| Self {
+                    name: "StatefulSetRecreateStrategy",
+                    asked: "Recreate",
+                    field: None,
+                    // Only a controller with the feature writes it.
+                    seen_at_work: conditions.any(|condition| condition.type_ == "Progressing"),
+                })
+            }
+        })
+    }
+}
+
+/// Who says whether a feature is on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Source {
+    /// The metrics of the controllers.
+    Controllers,
+    /// The workload's own status.
+    Status,
+    /// The metrics of the API server, whose gates need not be those of the controllers.
+    ApiServer,
+    /// The API server, which does not know it: neither its metrics nor its schema name it.
+    Missing,
+    /// Nobody: it is supposed.
+    Supposed,
+}
+
+/// What is known of a feature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    name: &'static str,
+    enabled: bool,
+    source: Source,
+    /// Why nothing better is known.
+    #[serde(skip)]
+    why: String,
+}
+
+impl Finding {
+    /// What people should know before they read on.
+    pub(super) fn note(&self, feature: &Feature) -> Option<String> {
+        let Self { name, enabled, source, why } = self;
+        let asked = feature.asked;
+        match (enabled, source) {
+            (true, Source::Controllers | Source::Status) => None,
+            (true, Source::ApiServer) => Some(format!("supposing that the controllers have the feature {name} on, as the API server has")),
+            (true, Source::Missing | Source::Supposed) => {
+                Some(format!("supposing that the cluster's controllers have the feature {name} on: {why}"))
+            }
+            (false, Source::Controllers | Source::Status) => {
+                Some(format!("{asked} has no effect: the controllers have the feature {name} off"))
+            }
+            (false, Source::ApiServer | Source::Supposed) => Some(format!("{asked} has no effect: the server has the feature {name} off")),
+            (false, Source::Missing) => Some(format!("{asked} has no effect: this server does not know it")),
+        }
+    }
+}
+
+/// What is known of the cluster's features.
+#[derive(Debug, Default)]
+pub(super) struct Features {
+    findings: Vec<Finding>,
+    /// The controllers' gates: as found, else as they are by default.
+    pub(super) gates: FeatureGates,
+}
+
+impl Features {
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.findings.iter().any(|finding| finding.name == name)
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) {
+        self.findings.push(finding);
+        let settings: Vec<_> = self.findings.iter().map(|finding| format!("{}={}", finding.name, finding.enabled)).collect();
+        self.gates = FeatureGates::parse(&settings.join(",")).expect("all features asked for are gates that can be set");
+    }
+
+    pub(super) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+}
+
+/// Asks the cluster, in order of who knows best: the workload's status, the controllers' metrics, the server's, its schema.
+pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding {
+    let finding = |enabled, source, why: &str| Finding { name: feature.name, enabled, source, why: why.to_owned() };
+    if feature.seen_at_work {
+        return finding(true, Source::Status, "");
+    }
+    match connection.text(METRICS).await {
+        Ok(metrics) => of_metrics(feature, &metrics).map_or_else(
+            || finding(true, Source::Supposed, "its metrics say nothing of features"),
+            |(enabled, source)| finding(enabled, source, ""),
+        ),
+        Err(error) => match (feature.field, connection.text(SCHEMA).await) {
+            (Some(field), Ok(schema)) if !schema.contains(field) => finding(false, Source::Missing, ""),
+            _ => {
+                let why = if let Error::Refused { message, .. } = error { message } else { error.to_string() };
+                finding(true, Source::Supposed, &format!("its metrics cannot be read: {why}"))
+            }
+        },
+    }
+}
+
+/// What metrics say. A server that tells of its features but not of this one does not have it.
+///
+/// A server whose controllers run beside it tells of theirs apart where they differ, by a label with their component's name.
+fn of_metrics(feature: &Feature, metrics: &str) -> Option<(bool, Source)> {
+    let about_features = || metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{"));
+    let named = format!("name=\"{}\"", feature.name);
+    let value = |of_controllers: bool| {
+        let mut lines = about_features().filter(|line| line.contains(&named) && line.contains(CONTROLLERS) == of_controllers);
+        lines.find_map(|line| line.rsplit(' ').next()).map(|value| value == "1")
+    };
+    let of_both = if metrics.lines().any(|line| line.starts_with(BESIDE)) { Source::Controllers } else { Source::ApiServer };
+    let told = value(true).map(|enabled| (enabled, Source::Controllers)).or_else(|| value(false).map(|enabled| (enabled, of_both)));
+    told.or_else(|| about_features().next().map(|_| (false, Source::Missing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feature() -> Feature {
+        Feature { name: "StatefulSetRecreateStrategy", asked: "Recreate", field: None, seen_at_work: false }
+    }
+
+    fn check(lines: &[&str], wanted: Option<(bool, Source)>) {
+        assert_eq!(of_metrics(&feature(), &lines.join("\n")), wanted, "{lines:?}");
+    }
+
+    const HELP: &str = "# HELP kubernetes_feature_enabled Whether a feature gate is on.\n# TYPE kubernetes_feature_enabled gauge";
+    const OTHER: &str = r#"kubernetes_feature_enabled{name="PodDeletionCost",stage="BETA"} 1"#;
+    const ON: &str = r#"kubernetes_feature_enabled{name="StatefulSetRecreateStrategy",stage="BETA"} 1"#;
+    const SERVER: &str = r#"kubernetes_feature_enabled{component="kube-apiserver",name="StatefulSetRecreateStrategy",stage="BETA"} 1"#;
+    const CONTROLLERS: &str =
+        r#"kubernetes_feature_enabled{component="kube-controller-manager",name="StatefulSetRecreateStrategy",stage="BETA"} 0"#;
+
+    #[test]
+    fn the_controllers_own_gates_count_before_the_servers() {
+        check(&[HELP, OTHER, SERVER, CONTROLLERS], Some((false, Source::Controllers)));
+        check(&[HELP, OTHER, ON], Some((true, Source::ApiServer)));
+        let beside = "berth_events_dropped_total 0";
+        check(&[beside, HELP, OTHER, ON], Some((true, Source::Controllers)));
+        check(&[HELP, OTHER], Some((false, Source::Missing)));
+        check(&["apiserver_request_total 7"], None);
+    }
+
+    #[test]
+    fn what_is_only_supposed_is_said() {
+        let finding = |enabled, source| Finding { name: "StatefulSetRecreateStrategy", enabled, source, why: "forbidden".to_owned() };
+        let note = |enabled, source| finding(enabled, source).note(&feature());
+        assert_eq!((note(true, Source::Controllers), note(true, Source::Status)), (None, None));
+        let supposed = "supposing that the cluster's controllers have the feature StatefulSetRecreateStrategy on: forbidden";
+        assert_eq!(note(true, Source::Supposed).as_deref(), Some(supposed));
+        let off = "Recreate has no effect: the controllers have the feature StatefulSetRecreateStrategy off";
+        assert_eq!(note(false, Source::Controllers).as_deref(), Some(off));
+        let mut features = Features::default();
+        features.add(finding(false, Source::Controllers));
+        assert!(!features.gates.enabled("StatefulSetRecreateStrategy") && features.gates.enabled("DeploymentPodReplacementPolicy"));
+    }
+}

@@ -1,0 +1,187 @@
+//! What stands in the way of a rollout, as `berth rollout status` and the controller's events tell it, against a real `berth up`.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{Berth, PATIENCE};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use std::{fs, time::Instant};
+use tempfile::TempDir;
+
+/// `berth up` with these objects applied.
+fn up_with(objects: &[Value], arguments: &[&str]) -> Berth {
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("objects.json");
+    fs::write(&manifest, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()).unwrap();
+    let fast = ["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms", "-f"];
+    let mut berth = common::up(&[&fast, &[manifest.to_str().unwrap()] as &[_], arguments].concat());
+    let last = objects.last().unwrap();
+    berth.line_with(&format!("{} created", last["metadata"]["name"].as_str().unwrap()));
+    berth
+}
+
+fn workload(kind: &str, namespace: &str, name: &str, template: &Value) -> Value {
+    let mut pod = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": format!("{name}:1")}]}});
+    merge(&mut pod, template);
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 2, "serviceName": name, "selector": {"matchLabels": {"app": name}}, "template": pod},
+    })
+}
+
+fn deployment(namespace: &str, name: &str, template: &Value) -> Value {
+    let mut deployment = workload("Deployment", namespace, name, template);
+    deployment["spec"].as_object_mut().unwrap().remove("serviceName");
+    deployment
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            from.iter().for_each(|(key, value)| merge(into.entry(key.as_str()).or_insert(Value::Null), value));
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+/// Asks for the status again and again until its first cause is this one.
+fn until_first_cause(berth: &Berth, namespace: &str, workload: &str, reason: &str) -> Value {
+    let started = Instant::now();
+    loop {
+        let status: Value =
+            serde_json::from_str(&berth.rollout(&["status", workload, "-n", namespace, "--watch=false", "-o", "json"])).unwrap();
+        if status["causes"][0]["reason"] == reason {
+            return status;
+        }
+        assert!(started.elapsed() < PATIENCE, "{workload} still shows {status}");
+    }
+}
+
+/// The text of the first cause as people get it; the messages of both must be the same.
+fn check(berth: &Berth, namespace: &str, workload: &str, reason: &str, says: &str) -> Value {
+    let status = until_first_cause(berth, namespace, workload, reason);
+    let message = status["causes"][0]["message"].as_str().unwrap();
+    assert!(message.contains(says), "{message} should say {says}");
+    let text = berth.rollout(&["status", workload, "-n", namespace, "--watch=false"]);
+    assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("  ") && line.contains(says)), "{text}");
+    status
+}
+
+#[tokio::test]
+async fn a_deployment_that_cannot_go_on_names_the_cause() {
+    let namespace =
+        |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+    let quota = |namespace: &str, pods: &str| {
+        let metadata = json!({"name": "few", "namespace": namespace});
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": pods}}})
+    };
+    let fails = |why: &str| json!({"metadata": {"annotations": {"sim.berth.dev/fails": why}}});
+    let huge = json!({"spec": {"containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1000"}}}]}});
+    let privileged = json!({"spec": {"hostNetwork": true}});
+    let objects = [
+        namespace("full", json!({})),
+        quota("full", "1"),
+        namespace("strict", json!({"pod-security.kubernetes.io/enforce": "baseline"})),
+        deployment("default", "image", &fails("ImagePullBackOff")),
+        deployment("default", "crash", &fails("CrashLoopBackOff")),
+        deployment("default", "huge", &huge),
+        deployment("default", "elsewhere", &json!({"spec": {"nodeSelector": {"disk": "fast"}}})),
+        deployment("strict", "open", &privileged),
+        deployment("full", "web", &json!({})),
+    ];
+    let berth = up_with(&objects, &[]);
+
+    let status = check(&berth, "default", "deployment/image", "image_pull", "ImagePullBackOff: Back-off pulling image \"image:1\"");
+    assert_eq!(status["causes"][0]["object"]["kind"], "Pod");
+    let crash = "container main ended with exit code 1 (Error), restarted";
+    check(&berth, "default", "deployment/crash", "crash", crash);
+    check(&berth, "default", "deployment/huge", "unschedulable_resources", "0/2 nodes are available: 2 Insufficient cpu");
+    check(&berth, "default", "deployment/elsewhere", "unschedulable_affinity", "0/2 nodes are available: 2 node(s) didn't match");
+    check(
+        &berth,
+        "strict",
+        "deployment/open",
+        "pod_security",
+        "violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)",
+    );
+    let full = "is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1";
+    let status = check(&berth, "full", "deployment/web", "quota", full);
+    assert_eq!((&status["causes"][0]["pods"], &status["causes"][0]["object"]["kind"]), (&json!(1), &json!("ReplicaSet")));
+
+    let events: Api<Event> = Api::all(berth.kube_client().await);
+    let started = Instant::now();
+    let told = loop {
+        let told = events.list(&ListParams::default().fields("reason=NewPodsFailing")).await.unwrap().items;
+        if told.len() >= 6 {
+            break told;
+        }
+        assert!(started.elapsed() < PATIENCE, "{told:?}");
+    };
+    let mut about: Vec<_> = told.iter().map(|event| event.involved_object.name.as_deref().unwrap()).collect();
+    about.sort_unstable();
+    about.dedup();
+    assert_eq!(about, ["crash", "elsewhere", "huge", "image", "open", "web"]);
+    let of = |name: &str| told.iter().find(|event| event.involved_object.name.as_deref() == Some(name)).unwrap().message.clone().unwrap();
+    assert!(of("web").contains("exceeded quota: few"), "{}", of("web"));
+    assert!(of("image").contains("Back-off pulling image \"image:1\""), "{}", of("image"));
+}
+
+#[test]
+fn a_stateful_set_that_cannot_go_on_names_the_cause_and_no_pod_that_is_not_there() {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "1"}}});
+    let mut set = workload("StatefulSet", "default", "db", &json!({}));
+    set["spec"]["replicas"] = json!(3);
+    let berth = up_with(&[quota, set], &[]);
+    let says = "2 pods of StatefulSet db are not created because of a quota: pods \"db-1\" is forbidden: exceeded quota: few";
+    let status = check(&berth, "default", "statefulset/db", "quota", says);
+    assert_eq!(status["causes"][0]["object"], json!({"kind": "StatefulSet", "name": "db"}));
+    assert_eq!(status["waits"], json!([]), "nobody waits for db-1 to become ready");
+}
+
+#[tokio::test]
+async fn a_finalizer_that_holds_a_pod_is_named() {
+    let berth = up_with(&[workload("StatefulSet", "default", "db", &json!({}))], &[]);
+    berth.rollout(&["status", "statefulset/db"]);
+    let pods: Api<Pod> = Api::default_namespaced(berth.kube_client().await);
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    pods.patch("db-1", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
+    pods.delete("db-1", &DeleteParams::default()).await.unwrap();
+    check(&berth, "default", "statefulset/db", "finalizer", "db-1 has ended but a finalizer holds it: example.com/hold");
+}
+
+#[test]
+fn what_the_controllers_do_not_do_is_not_explained() {
+    let slow = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}});
+    let mut web = deployment("default", "web", &slow);
+    web["spec"]["podReplacementPolicy"] = json!("TerminationComplete");
+    let mut db = workload("StatefulSet", "default", "db", &slow);
+    db["spec"]["updateStrategy"] = json!({"type": "Recreate"});
+    let gates = "DeploymentPodReplacementPolicy=false,StatefulSetRecreateStrategy=false";
+    let berth = up_with(&[web, db], &["--controller-feature-gates", gates]);
+    for (workload, note, feature) in [
+        (
+            "deployment/web",
+            "podReplacementPolicy has no effect: the controllers have the feature DeploymentPodReplacementPolicy off",
+            "DeploymentPodReplacementPolicy",
+        ),
+        (
+            "statefulset/db",
+            "Recreate has no effect: the controllers have the feature StatefulSetRecreateStrategy off",
+            "StatefulSetRecreateStrategy",
+        ),
+    ] {
+        let text = berth.rollout(&["status", workload, "--watch=false"]);
+        assert!(text.contains(note), "{text}");
+        let status = until_first_cause(&berth, "default", workload, "image_pull");
+        assert_eq!(status["features"], json!([{"name": feature, "enabled": false, "source": "controllers"}]));
+        assert!(status.get("phase").is_none() && !status["message"].as_str().unwrap().contains("recreate"), "{status}");
+    }
+    let berth = up_with(&[deployment("default", "plain", &json!({}))], &[]);
+    let status: Value = serde_json::from_str(berth.rollout(&["status", "deployment/plain", "-o", "json"]).lines().last().unwrap()).unwrap();
+    assert_eq!((status.get("features"), &status["causes"]), (None, &json!([])), "nothing asked for, nothing to say");
+}
