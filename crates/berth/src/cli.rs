@@ -1,8 +1,9 @@
 //! The command line.
 
-use crate::rollout::options::Rollout;
+use crate::{progress::warn, rollout::options::Rollout, variables};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::{
+    env,
     ffi::OsString,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -12,23 +13,53 @@ use std::{
 /// Kubernetes-compatible workload control plane: Deployments, ReplicaSets and StatefulSets that replace pods exactly as their owner asked.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version = concat!(env!("CARGO_PKG_VERSION"), " (Kubernetes 1.36)"), max_term_width = 120)]
-#[command(after_help = "Example:\n  berth up -f examples/shop.yaml")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+const EXAMPLES: &str = "Examples:
+  berth up -f examples/shop.yaml           a control plane, with a shop in it
+  berth rollout status deployment/web      how a rollout stands in any cluster, and what it waits for
+
+Every option has an environment variable, which its help names; what stands on the command line counts more.";
+
 /// Reads the command line; on `--help` or a mistake, prints what there is to say and ends the process.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Arguments {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let matches = command(arguments.first()).get_matches_from(arguments);
+    let command = command(arguments.first());
+    let matches = command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| {
+        let _ = error.print();
+        let mut command = command.clone();
+        command.build();
+        if let Some(name) = variables::blamed(&error, &command, |name| env::var_os(name).is_some()) {
+            warn(&format!("\nThe environment variable {name} is set."));
+        }
+        std::process::exit(error.exit_code())
+    });
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// The command tree; called `kubectl berth` where kubectl calls it as its plugin.
 fn command(called: Option<&OsString>) -> clap::Command {
     let is_plugin = called.and_then(|path| Path::new(path).file_stem()).is_some_and(|name| name == "kubectl-berth");
-    if is_plugin { Arguments::command().bin_name("kubectl berth") } else { Arguments::command() }
+    if is_plugin { described().bin_name("kubectl berth") } else { described() }
+}
+
+/// The command tree with all that help says of it.
+pub(crate) fn described() -> clap::Command {
+    variables::add(Arguments::command().mut_subcommand("test", as_test))
+}
+
+/// `berth test` takes the options of `berth up`, but by default shares no port and no folder with anybody, whatever variables say.
+fn as_test(command: clap::Command) -> clap::Command {
+    command
+        .mut_arg("secure_port", |arg| arg.default_value("0").env("BERTH_TEST_SECURE_PORT").hide_env_values(true))
+        .mut_arg("store", |arg| arg.default_value("memory").env("BERTH_TEST_STORE").hide_env_values(true))
+        .mut_arg("data_dir", |arg| arg.env("BERTH_TEST_DATA_DIR").hide_env_values(true))
+        .mut_arg("kubeconfig_file", |arg| arg.env("BERTH_TEST_KUBECONFIG_FILE").hide_env_values(true))
+        .mut_arg("wait", |arg| arg.hide(true).default_value("true"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -36,12 +67,67 @@ pub(crate) enum Command {
     /// Starts a whole control plane: API server, store, controllers, scheduler and simulated nodes in this one process.
     #[command(after_help = UP_EXAMPLES)]
     Up(Box<Up>),
+    /// Runs a command against a control plane of its own: any port, objects in memory, KUBECONFIG set, all gone when the command ends.
+    ///
+    /// The manifests are rolled out first; if that fails, the command is not run and the exit code is 1. Else it is the command's: 128 and
+    /// the signal's number where a signal ended it, 127 where there is no such command. Signals are passed on to it. What berth itself has
+    /// to say goes to standard error.
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(Box<Test>),
     /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
     /// Makes a kubeconfig for another user, with a client certificate of the control plane's own authority.
     #[command(after_help = KUBECONFIG_EXAMPLES)]
     Kubeconfig(IssueKubeconfig),
+    /// Says which build this is: version, commit, date, and the Kubernetes release that it is compatible with.
+    #[command(after_help = "Examples:\n  berth version\n  berth version -o json")]
+    Version(VersionOptions),
+    /// Prints a script with which a shell completes commands and options.
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completion(Completion),
+    /// Writes the man pages of all commands.
+    #[command(after_help = "Example:\n  berth man ~/.local/share/man/man1 && man berth-rollout-status")]
+    Man(Man),
+    /// Prints docs/commands.md.
+    #[command(hide = true, after_help = "Example:\n  berth commands-page > docs/commands.md")]
+    CommandsPage,
+}
+
+/// Options of `berth version`.
+#[derive(Args, Debug)]
+pub(crate) struct VersionOptions {
+    /// For programs.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<VersionOutput>,
+}
+
+/// How `version` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VersionOutput {
+    /// One object.
+    Json,
+}
+
+const COMPLETION_EXAMPLES: &str = "Examples:
+  berth completion bash > ~/.local/share/bash-completion/completions/berth
+  berth completion zsh > \"${fpath[1]}/_berth\"
+  berth completion fish > ~/.config/fish/completions/berth.fish";
+
+/// Options of `berth completion`.
+#[derive(Args, Debug)]
+pub(crate) struct Completion {
+    /// Whose script.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Options of `berth man`.
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Where to write them; made if it is missing.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 const KUBECONFIG_EXAMPLES: &str = "Examples:
@@ -66,7 +152,7 @@ pub(crate) struct IssueKubeconfig {
     pub(crate) duration: Duration,
 
     /// The folder of the control plane [default: berth's folder under the XDG data folder].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "BERTH_DATA_DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
 
     /// The server's address [default: that of the administrator's kubeconfig in the folder].
@@ -88,6 +174,7 @@ As a plugin of kubectl (kubectl berth rollout status deployment/web):
 const UP_EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml                     start, roll the manifest out, keep running
   berth up --store memory --secure-port 0            a throw-away control plane on any free port
+  berth up --store memory -f manifests/ --wait       whether they roll out: exit code 0 or 1
   berth up --controllers='*,-deployment'             all controllers but one
   kubectl kustomize overlays/test | berth up -f -    from standard input
 
@@ -95,12 +182,45 @@ In another terminal:
   export KUBECONFIG=<the path that berth printed>
   kubectl get deployments --watch";
 
+const TEST_EXAMPLES: &str = "Examples:
+  berth test -- pytest tests/
+  berth test -f manifests/ -- sh -c 'kubectl get pods && ./check.sh'";
+
+/// Options of `berth test`.
+#[derive(Args, Debug)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    pub(crate) up: Up,
+
+    /// The command and its arguments.
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
 /// Options of `berth up`.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
-    /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, or - for standard input. Repeatable; applied in order.
-    #[arg(short, long = "filename", value_name = "FILE|DIR|-")]
+    /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or several
+    /// with commas between them; applied in order.
+    #[arg(short, long = "filename", value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) filename: Vec<PathBuf>,
+
+    /// Looks for manifests in the folders within a folder too.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
+    /// Ends when the manifests' Deployments and StatefulSets are rolled out, with exit code 0; with 1 as soon as one has failed and no other is under
+    /// way, or when --timeout is over. For a command to run against the control plane, see berth test.
+    #[arg(long, requires = "filename")]
+    pub(crate) wait: bool,
+
+    /// How long --wait waits; 0s: for ever.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub(crate) timeout: Duration,
+
+    /// How long workloads must stay complete, without a pod that crashes, until they count as rolled out.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub(crate) steady: Duration,
 
     /// Where objects, certificates and the kubeconfig are kept [default: berth's folder under the XDG data folder; a fresh temporary folder with --store memory].
     #[arg(long, value_name = "DIR")]
@@ -221,9 +341,16 @@ pub(crate) struct Up {
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// Logs more: -v what is done, -vv every request.
-    #[arg(short, action = clap::ArgAction::Count)]
+    /// Logs more: -v what controllers and nodes do, -vv every request. The variable BERTH_LOG takes a filter instead: warn,berth_apiserver=debug.
+    #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+impl Up {
+    /// How long to wait for rollouts; for ever, where nobody waits for an end.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        (self.wait && self.timeout > Duration::ZERO).then_some(self.timeout)
+    }
 }
 
 /// Where objects are kept.

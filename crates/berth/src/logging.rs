@@ -1,20 +1,30 @@
 //! The log on standard error.
 
 use crate::cli::LogFormat;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging. `verbose` counts -v; the variable `BERTH_LOG` overrides it with a filter of its own.
 pub(crate) fn start(format: LogFormat, verbose: u8) {
-    let default = match verbose {
-        0 => "warn",
-        1 => "info,berth=debug",
-        2 => "debug",
-        _ => "trace",
-    };
-    let filter = EnvFilter::try_from_env("BERTH_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = EnvFilter::try_from_env("BERTH_LOG").unwrap_or_else(|_| EnvFilter::new(filter(verbose)));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colours());
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
+}
+
+/// Controllers and nodes say what they do on the level that others use for every request.
+fn filter(verbose: u8) -> &'static str {
+    match verbose {
+        0 => "warn",
+        1 => "info,berth_controllers=debug,berth_node=debug",
+        2 => "debug",
+        _ => "trace",
+    }
+}
+
+/// A file gets none; nor does somebody who does not want any: <https://no-color.org>.
+fn has_colours() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -4,12 +4,21 @@ mod apply;
 mod cli;
 mod data_dir;
 mod env;
+mod fetch;
 mod issue;
+mod kubeconfig_file;
 mod logging;
 mod manifests;
+mod manual;
 mod progress;
 mod rollout;
+mod rollouts;
+mod signals;
+mod test;
+mod trouble;
 mod up;
+mod variables;
+mod version;
 
 use cli::Command;
 use std::{error::Error, io::Write, process::ExitCode};
@@ -18,18 +27,27 @@ use std::{error::Error, io::Write, process::ExitCode};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let result = match cli::parse(std::env::args_os()).command {
-        Command::Up(options) => up::run(*options),
-        Command::Rollout(options) => rollout::run(&options),
-        Command::Kubeconfig(options) => issue::run(&options),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(cli::parse(std::env::args_os()).command) {
+        Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "berth: {}", progress::printable(&chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    match command {
+        Command::Up(options) => return up::run(&options),
+        Command::Test(options) => return test::run(&options),
+        Command::Rollout(options) => rollout::run(&options)?,
+        Command::Kubeconfig(options) => issue::run(&options)?,
+        Command::Version(options) => version::run(&options),
+        Command::Completion(options) => manual::complete(&options)?,
+        Command::Man(options) => manual::write_man_pages(&options)?,
+        Command::CommandsPage => manual::print_page()?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// An error with all its causes, outermost first.

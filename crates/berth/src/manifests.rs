@@ -1,5 +1,6 @@
-//! Manifests from files, folders and standard input.
+//! Manifests from files, folders, the web and standard input.
 
+use crate::fetch::{self, FetchError};
 use serde_json::Value;
 use std::{
     fs,
@@ -21,30 +22,54 @@ pub(crate) struct Document {
 pub(crate) enum ManifestError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} holds no *.yaml, *.yml or *.json file", path.display())]
-    EmptyFolder { path: PathBuf },
+    #[error("{} holds no *.yaml, *.yml or *.json file{}", path.display(), below(*depth))]
+    EmptyFolder { path: PathBuf, depth: Depth },
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     #[error("{place} is neither YAML nor JSON: {message}")]
     Syntax { place: String, message: String },
     #[error("{place} is no Kubernetes object: {missing} is missing")]
     NoObject { place: String, missing: &'static str },
 }
 
-/// Reads every document of `paths`, in order: files as given, the files of a folder by name, `-` from standard input.
-pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
+fn below(depth: Depth) -> &'static str {
+    match depth {
+        Depth::Folder => "; --recursive looks into the folders in it too",
+        Depth::Tree => ", nor does any folder in it",
+    }
+}
+
+/// How far into folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Their files alone.
+    Folder,
+    /// All folders below too.
+    Tree,
+}
+
+impl Depth {
+    /// By the option `--recursive`.
+    pub(crate) fn of(recursive: bool) -> Self {
+        if recursive { Self::Tree } else { Self::Folder }
+    }
+}
+
+/// Reads every document of `paths`, in order: files as given, the files of a folder by name, URLs, `-` from standard input.
+pub(crate) async fn read(paths: &[PathBuf], depth: Depth) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for path in paths {
-        for (place, text) in texts(path)? {
+        for (place, text) in texts(path, depth).await? {
             documents.extend(parse(&place, &text)?);
         }
     }
     Ok(documents)
 }
 
-fn texts(path: &Path) -> Result<Vec<(String, String)>, ManifestError> {
-    let failed = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| ManifestError::Read { path, source }
-    };
+async fn texts(path: &Path, depth: Depth) -> Result<Vec<(String, String)>, ManifestError> {
+    if let Some(url) = path.to_str().filter(|text| fetch::is_url(text)) {
+        return Ok(vec![(url.to_owned(), fetch::text(url).await?)]);
+    }
     if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(failed(path))?;
@@ -53,15 +78,35 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>, ManifestError> {
     if !path.is_dir() {
         return Ok(vec![(path.display().to_string(), fs::read_to_string(path).map_err(failed(path))?)]);
     }
-    let entries = fs::read_dir(path).map_err(failed(path))?.collect::<Result<Vec<_>, _>>().map_err(failed(path))?;
-    let is_manifest =
-        |path: &PathBuf| path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
-    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(is_manifest).collect();
-    files.sort();
+    let files = files(path, depth)?;
     if files.is_empty() {
-        return Err(ManifestError::EmptyFolder { path: path.to_path_buf() });
+        return Err(ManifestError::EmptyFolder { path: path.to_path_buf(), depth });
     }
     files.iter().map(|file| Ok((file.display().to_string(), fs::read_to_string(file).map_err(failed(file))?))).collect()
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> ManifestError + use<> {
+    let path = path.to_path_buf();
+    move |source| ManifestError::Read { path: path.clone(), source }
+}
+
+/// The manifests of a folder in the order of their paths.
+fn files(folder: &Path, depth: Depth) -> Result<Vec<PathBuf>, ManifestError> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(folder).map_err(failed(folder))?.collect::<Result<Vec<_>, _>>().map_err(failed(folder))?;
+    for entry in entries {
+        // Of links only those to files: a tree ends.
+        let is_folder = entry.file_type().map_err(failed(&entry.path()))?.is_dir();
+        let path = entry.path();
+        let is_manifest = path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
+        if is_folder && depth == Depth::Tree {
+            found.extend(files(&path, depth)?);
+        } else if !is_folder && is_manifest {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {

@@ -1,21 +1,50 @@
 //! Showing rollouts while they run: a live line each on a terminal, plain lines otherwise.
 
-use crate::rollout::{
-    state::{self, Rollout},
-    stateful_set,
-};
-use berth_workloads::view::{DeploymentView, StatefulSetView};
-use futures::{Stream, StreamExt};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     borrow::Cow,
     collections::BTreeMap,
+    fmt,
     io::{IsTerminal, Write},
     time::{Duration, Instant},
 };
 
-/// Plain lines of one workload are at least so far apart, but for the first and the last: a thousand pods are no thousand lines.
+/// Plain lines of one workload are at least so far apart, but for those that tell of an end: a thousand pods are no thousand lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Where lines for people go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Standard output: there is nobody else's.
+    Stdout,
+    /// Standard error: standard output belongs to another program.
+    Stderr,
+}
+
+impl Output {
+    /// Prints one line.
+    pub(crate) fn line(self, text: &str) {
+        match self {
+            Self::Stdout => line(text),
+            Self::Stderr => warn(text),
+        }
+    }
+
+    /// Whether a person looks at it.
+    pub(crate) fn is_terminal(self) -> bool {
+        match self {
+            Self::Stdout => std::io::stdout().is_terminal(),
+            Self::Stderr => std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn draw_target(self) -> ProgressDrawTarget {
+        match self {
+            Self::Stdout => ProgressDrawTarget::stdout(),
+            Self::Stderr => ProgressDrawTarget::stderr(),
+        }
+    }
+}
 
 /// Prints one line, for people and for programs that read along.
 pub(crate) fn line(text: &str) {
@@ -51,122 +80,121 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 /// A workload that is rolled out: `deployment.apps`, its namespace, its name.
 pub(crate) type Workload = (&'static str, String, String);
 
-/// What Deployments are called here.
-pub(crate) const DEPLOYMENT: &str = "deployment.apps";
-/// What StatefulSets are called here.
-pub(crate) const STATEFUL_SET: &str = "statefulset.apps";
-
-/// One version of a workload, as far as progress is concerned.
-pub(crate) struct Version {
-    workload: Workload,
-    wanted: i32,
-    available: i32,
-    /// Pods of the newest template that are available, or about that many.
-    settled: i32,
-    state: State,
-}
-
 /// How far a workload is.
-#[derive(PartialEq, Eq)]
-enum State {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
     /// What is left to do.
     Waiting(String),
-    Done,
+    /// Complete; how many pods are available.
+    Done(i32),
+    /// Why.
     Failed(String),
 }
 
-impl Version {
-    pub(crate) fn of_deployment(deployment: &DeploymentView) -> Self {
-        let status = &deployment.status;
-        let state = match state::of(deployment, status.terminating_replicas.unwrap_or_default()) {
-            Rollout::Waiting(pending) => State::Waiting(pending.to_string()),
-            Rollout::Done => State::Done,
-            Rollout::Failed(message) => State::Failed(message),
-        };
-        Self {
-            workload: (DEPLOYMENT, deployment.meta.namespace.clone(), deployment.meta.name.clone()),
-            wanted: deployment.spec.replicas.unwrap_or(1),
-            available: status.available_replicas,
-            settled: status.available_replicas.min(status.updated_replicas),
-            state,
-        }
-    }
-
-    pub(crate) fn of_stateful_set(set: &StatefulSetView) -> Self {
-        Self {
-            workload: (STATEFUL_SET, set.meta.namespace.clone(), set.meta.name.clone()),
-            wanted: set.spec.replicas.unwrap_or(1),
-            available: set.status.available_replicas,
-            settled: set.status.available_replicas.min(set.status.updated_replicas),
-            state: stateful_set::pending(set).map_or(State::Done, State::Waiting),
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting(pending) => f.write_str(pending),
+            Self::Done(1) => f.write_str("rolled out, 1 pod available"),
+            Self::Done(pods) => write!(f, "rolled out, {pods} pods available"),
+            Self::Failed(why) => write!(f, "failed: {why}"),
         }
     }
 }
 
-/// Shows `workloads` until each is rolled out or has failed. `versions` are versions of any workloads, from the present ones on.
-pub(crate) async fn show(workloads: &[Workload], versions: impl Stream<Item = Version>) {
-    let mut screen = Screen::new(workloads);
-    let mut open: BTreeMap<Workload, Option<State>> = workloads.iter().map(|workload| (workload.clone(), None)).collect();
-    let mut versions = std::pin::pin!(versions);
-    while !open.is_empty() {
-        let Some(version) = versions.next().await else { return };
-        let Some(before) = open.get_mut(&version.workload) else { continue };
-        if before.as_ref() == Some(&version.state) {
-            continue;
-        }
-        screen.show(&version);
-        match version.state {
-            State::Waiting(_) => *before = Some(version.state),
-            State::Done | State::Failed(_) => drop(open.remove(&version.workload)),
-        }
-    }
+/// How many pods of a workload have come how far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pods {
+    pub(crate) wanted: i32,
+    /// Of the newest template and available, or about that many.
+    pub(crate) settled: i32,
 }
 
 /// Where progress is shown.
-enum Screen {
-    Live { bars: BTreeMap<Workload, ProgressBar>, _all: MultiProgress },
-    Plain { printed: BTreeMap<Workload, Instant> },
+pub(crate) enum Screen {
+    /// A line each, which changes.
+    Live { bars: BTreeMap<Workload, ProgressBar>, all: MultiProgress },
+    /// A new line for each change.
+    Plain { output: Output, lines: BTreeMap<Workload, PlainLine> },
+}
+
+/// What was printed of a workload, and what is to be printed when enough time has passed.
+#[derive(Default)]
+pub(crate) struct PlainLine {
+    printed: Option<Instant>,
+    held_back: Option<String>,
 }
 
 impl Screen {
-    fn new(workloads: &[Workload]) -> Self {
-        if !std::io::stdout().is_terminal() {
-            return Self::Plain { printed: BTreeMap::new() };
+    pub(crate) fn new(output: Output, workloads: &[Workload]) -> Self {
+        if !output.is_terminal() {
+            return Self::Plain { output, lines: BTreeMap::new() };
         }
-        let all = MultiProgress::new();
-        let style = ProgressStyle::with_template("  {prefix:32} {bar:24} {msg}").expect("the template is a constant");
+        let all = MultiProgress::with_draw_target(output.draw_target());
+        // Cut at the terminal's width: a line that wraps is left behind when it is drawn anew.
+        let style = ProgressStyle::with_template("  {prefix:32} {bar:24} {wide_msg}").expect("the template is a constant");
         let bars = workloads.iter().map(|workload| {
             let bar = all.add(ProgressBar::new(1).with_style(style.clone()).with_prefix(format!("{}/{}", workload.1, workload.2)));
             (workload.clone(), bar)
         });
-        Self::Live { bars: bars.collect(), _all: all }
+        Self::Live { bars: bars.collect(), all }
     }
 
-    fn show(&mut self, version: &Version) {
-        let (text, last) = match &version.state {
-            State::Waiting(pending) => (pending.clone(), false),
-            State::Done => (format!("rolled out, {} pods available", version.available), true),
-            State::Failed(message) => (format!("failed: {message}"), true),
-        };
+    /// Shows how far a workload is. What is left to do may be shown a little later.
+    pub(crate) fn show(&mut self, workload: &Workload, pods: Pods, state: &State) {
         match self {
             Self::Live { bars, .. } => {
-                let Some(bar) = bars.get(&version.workload) else { return };
-                bar.set_length(u64::try_from(version.wanted).unwrap_or(0).max(1));
-                bar.set_position(u64::try_from(version.settled).unwrap_or(0));
-                let text = printable(&text).into_owned();
-                if last { bar.finish_with_message(text) } else { bar.set_message(text) }
+                let Some(bar) = bars.get(workload) else { return };
+                bar.set_length(u64::try_from(pods.wanted).unwrap_or(0).max(1));
+                bar.set_position(u64::try_from(pods.settled).unwrap_or(0));
+                bar.set_message(printable(&state.to_string()).replace(['\n', '\t'], " "));
             }
-            Self::Plain { printed } => {
-                let now = Instant::now();
-                let due = printed.get(&version.workload).is_none_or(|at| now.duration_since(*at) >= PLAIN_INTERVAL);
-                if last || due {
-                    printed.insert(version.workload.clone(), now);
-                    let (kind, namespace, name) = &version.workload;
-                    line(&format!("{kind}/{name} in {namespace}: {text}"));
+            Self::Plain { output, lines } => {
+                let line = lines.entry(workload.clone()).or_default();
+                line.held_back = Some(format!("{}: {state}", title(workload)));
+                if !matches!(state, State::Waiting(_)) || line.is_due(Instant::now()) {
+                    line.print(*output);
                 }
             }
         }
     }
+
+    /// Prints what was held back for long enough.
+    pub(crate) fn catch_up(&mut self) {
+        if let Self::Plain { output, lines } = self {
+            let now = Instant::now();
+            lines.values_mut().filter(|line| line.is_due(now)).for_each(|line| line.print(*output));
+        }
+    }
+
+    /// Shows no changes any more. The last ones stay.
+    pub(crate) fn close(self) {
+        match self {
+            Self::Live { bars, all } => {
+                bars.values().for_each(ProgressBar::abandon);
+                drop(all);
+            }
+            Self::Plain { output, mut lines } => lines.values_mut().for_each(|line| line.print(output)),
+        }
+    }
+}
+
+impl PlainLine {
+    fn is_due(&self, now: Instant) -> bool {
+        self.printed.is_none_or(|at| now.duration_since(at) >= PLAIN_INTERVAL)
+    }
+
+    fn print(&mut self, output: Output) {
+        if let Some(text) = self.held_back.take() {
+            output.line(&text);
+            self.printed = Some(Instant::now());
+        }
+    }
+}
+
+/// `deployment.apps/web in shop`
+pub(crate) fn title((kind, namespace, name): &Workload) -> String {
+    format!("{kind}/{name} in {namespace}")
 }
 
 #[cfg(test)]

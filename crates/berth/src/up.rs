@@ -1,16 +1,19 @@
 //! `berth up`: wires the parts and tells what it does.
 
 use crate::{
-    apply::{self, Applied},
     cli::{StoreKind, Up},
     data_dir::DataDir,
-    env, logging,
-    manifests::{self, Document},
-    progress::{self, Version, Workload},
+    env,
+    kubeconfig_file::{self, KubeconfigFile},
+    logging,
+    manifests::{self, Depth, Document},
+    progress::Output,
+    rollouts::{Rollouts, Verdict},
+    signals::{Signal, Signals},
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server,
+    Access, Config, Limits, Pki, PkiOptions, Readiness, Server,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
 };
@@ -22,34 +25,63 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
-use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, header_of, resource};
+use berth_registry::{Registry, header_of};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
-use berth_workloads::view::{AppsGroup, DeploymentView, StatefulSetView};
-use futures::{FutureExt, Stream, StreamExt, stream};
-use std::{
-    error::Error,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
-};
+use berth_workloads::view::AppsGroup;
+use futures::FutureExt;
+use std::{error::Error, net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Instant};
+use tokio::{sync::oneshot, task::JoinHandle};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Starts everything, applies the manifests, runs until it is told to stop.
-pub(crate) fn run(options: Up) -> Outcome<()> {
+/// Starts everything, applies the manifests, runs until it is told to stop, or with `--wait` until they are rolled out.
+pub(crate) fn run(options: &Up) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.log_format, options.verbose);
-    // Read before anything starts: a broken manifest leaves no trace.
-    let documents = manifests::read(&options.filename)?;
-    let settings = Settings::new(&options)?;
-    let data_dir = DataDir::open(options.data_dir.clone(), options.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(options, settings, data_dir.path(), &documents, started))
+    // Before anything starts: a broken manifest leaves no trace. Before signals are taken: whoever waits for standard input ends it as
+    // any other program.
+    let documents = runtime.block_on(manifests::read(&options.filename, Depth::of(options.recursive)))?;
+    let settings = Settings::new(options)?;
+    runtime.block_on(serve(options, settings, &documents, started))
+}
+
+async fn serve(options: &Up, settings: Settings, documents: &[Document], started: Instant) -> Outcome<ExitCode> {
+    let signals = Signals::take()?;
+    let data_dir = DataDir::open(options.data_dir.clone(), options.store)?;
+    let plane = Plane::start(options, settings, data_dir.path(), started).await?;
+    plane.announce(options, data_dir.path());
+    let ended = tokio::select! {
+        ended = live(options, &plane, documents) => ended,
+        signal = signals.beyond(0) => Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
+    };
+    let hurried = plane.stop(&signals).await;
+    match hurried {
+        Some(signal) if ended.is_ok() => Ok(signal.exit_code()),
+        _ => ended,
+    }
+}
+
+/// What happens between start and end. Ends by itself with `--wait`, or if a manifest is refused.
+async fn live(options: &Up, plane: &Plane, documents: &[Document]) -> Outcome<ExitCode> {
+    let mut rollouts = Rollouts::apply(plane, documents, Output::Stdout).await?;
+    match rollouts.settle(options.steady, options.timeout()).await? {
+        Verdict::Failed(why) if options.wait => return Err(why.into()),
+        Verdict::RolledOut if options.wait => return Ok(ExitCode::SUCCESS),
+        Verdict::Failed(why) => Output::Stdout.line(&why),
+        Verdict::RolledOut => (),
+    }
+    let end = match options.store {
+        StoreKind::Embedded => "Ctrl-C stops it; the same command goes on from here",
+        StoreKind::Memory => "Ctrl-C stops it and forgets all objects",
+    };
+    Output::Stdout.line(&format!("Running. {end}."));
+    rollouts.follow().await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What was said on the command line and needs checking before anything starts.
-struct Settings {
+pub(crate) struct Settings {
     api_gates: Arc<FeatureGates>,
     controller_gates: Arc<FeatureGates>,
     controllers: Enabled,
@@ -57,7 +89,10 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(options: &Up) -> Outcome<Self> {
+    pub(crate) fn new(options: &Up) -> Outcome<Self> {
+        if let Some(path) = &options.kubeconfig_file {
+            KubeconfigFile::check(path)?;
+        }
         let gates = |own: &str| FeatureGates::parse(&format!("{},{own}", options.feature_gates)).map(Arc::new);
         let (api_gates, controller_gates) = (gates(&options.apiserver_feature_gates)?, gates(&options.controller_feature_gates)?);
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
@@ -95,63 +130,87 @@ fn limits(options: &Up) -> Limits {
     }
 }
 
-async fn serve(options: Up, mut settings: Settings, data_dir: &Path, documents: &[Document], started: Instant) -> Outcome<()> {
-    let env = env::real(tokio::runtime::Handle::current());
-    let Opened { store, close } = open_store(&options, data_dir)?;
-    let pki = Pki::load_or_create(
-        &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &[], now: env.clock.now() },
-        env.rng.as_ref(),
-    )?;
-    let mut registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
-    if settings.controllers.contains("root-ca-cert-publisher") {
-        registry = registry.with_root_ca(&pki.ca_certificate);
-    }
-    registry.bootstrap().await?;
-    registry.bootstrap_policy().await?;
+/// A control plane that runs.
+pub(crate) struct Plane {
+    pub(crate) registry: Registry,
+    pub(crate) controller_gates: Arc<FeatureGates>,
+    pub(crate) kubeconfig: KubeconfigFile,
+    address: SocketAddr,
+    started: Instant,
+    readiness: Readiness,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+    close: Box<dyn FnOnce()>,
+}
 
-    let metrics = prometheus::Registry::new();
-    let readiness = Readiness::default();
-    let config = Config {
-        bind: SocketAddr::new(options.bind_address, options.secure_port),
-        registry: registry.clone(),
-        pki: pki.clone(),
-        access: std::mem::take(&mut settings.access),
-        limits: limits(&options),
-        gates: Arc::clone(&settings.api_gates),
-        controller_gates: Arc::clone(&settings.controller_gates),
-        metrics: metrics.clone(),
-        readiness: readiness.clone(),
-        rng: Arc::clone(&env.rng),
-    };
-    let server = Server::bind(config).await.map_err(|error| format!("{error} (--secure-port, --bind-address)"))?;
-    let address = server.local_addr();
-    let kubeconfig = write_kubeconfig(&options, data_dir, &pki, address)?;
-
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = tokio::spawn(server.serve(stopped.map(drop)));
-    start_controllers(&options, &settings, &registry, &env, &metrics)?;
-    readiness.set_ready();
-    announce(&options, data_dir, &kubeconfig, address, started);
-
-    let signal = wait_for_signal();
-    let mut signal = std::pin::pin!(signal);
-    let rolled_out = {
-        let rollout = roll_out(&registry, documents);
-        tokio::select! {
-            result = rollout => result,
-            () = &mut signal => Ok(()),
+impl Plane {
+    /// Starts everything.
+    ///
+    /// # Errors
+    /// Something of the machine is not to be had: a folder, a port, a file.
+    pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
+        let env = env::real(tokio::runtime::Handle::current());
+        let Opened { store, close } = open_store(options, data_dir)?;
+        let pki = Pki::load_or_create(
+            &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &[], now: env.clock.now() },
+            env.rng.as_ref(),
+        )?;
+        let mut registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
+        if settings.controllers.contains("root-ca-cert-publisher") {
+            registry = registry.with_root_ca(&pki.ca_certificate);
         }
-    };
-    let told_to_stop = rolled_out.is_ok() && signal.as_mut().now_or_never().is_some();
-    if rolled_out.is_ok() && !told_to_stop {
-        progress::line("Running. Ctrl-C stops it; the same command goes on from here.");
-        signal.await;
+        registry.bootstrap().await?;
+        registry.bootstrap_policy().await?;
+
+        let metrics = prometheus::Registry::new();
+        let readiness = Readiness::default();
+        let config = Config {
+            bind: SocketAddr::new(options.bind_address, options.secure_port),
+            registry: registry.clone(),
+            pki: pki.clone(),
+            access: std::mem::take(&mut settings.access),
+            limits: limits(options),
+            gates: Arc::clone(&settings.api_gates),
+            controller_gates: Arc::clone(&settings.controller_gates),
+            metrics: metrics.clone(),
+            readiness: readiness.clone(),
+            rng: Arc::clone(&env.rng),
+        };
+        let server = Server::bind(config).await.map_err(|error| format!("{error} (--secure-port, --bind-address)"))?;
+        let address = server.local_addr();
+        let kubeconfig = write_kubeconfig(options, data_dir, &pki, address)?;
+
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(server.serve(stopped.map(drop)));
+        start_controllers(options, &settings, &registry, &env, &metrics)?;
+        readiness.set_ready();
+        let controller_gates = settings.controller_gates;
+        Ok(Self { registry, controller_gates, kubeconfig, address, started, readiness, stop, serving, close })
     }
-    readiness.set_stopping();
-    let _ = stop.send(());
-    serving.await?;
-    close();
-    rolled_out
+
+    fn announce(&self, options: &Up, data_dir: &Path) {
+        let kept = match options.store {
+            StoreKind::Embedded => format!("objects are kept in {}", data_dir.display()),
+            StoreKind::Memory => "objects are kept in memory only".to_owned(),
+        };
+        let took = self.started.elapsed().as_millis();
+        Output::Stdout.line(&format!("API server ready at https://{} after {took} ms; {kept}", self.address));
+        Output::Stdout.line(&format!("  export KUBECONFIG={}", self.kubeconfig.path().display()));
+    }
+
+    /// Ends everything in order. A signal that comes meanwhile ends it at once, and is given; what was acknowledged is kept all the same.
+    pub(crate) async fn stop(mut self, signals: &Signals) -> Option<Signal> {
+        let told = signals.count();
+        self.readiness.set_stopping();
+        let _ = self.stop.send(());
+        let hurried = tokio::select! {
+            _ = &mut self.serving => None,
+            signal = signals.beyond(told) => Some(signal),
+        };
+        self.serving.abort();
+        (self.close)();
+        hurried
+    }
 }
 
 /// A store, and how to finish what it has begun.
@@ -170,18 +229,14 @@ fn open_store(options: &Up, data_dir: &Path) -> Outcome<Opened> {
     }
 }
 
-fn write_kubeconfig(options: &Up, data_dir: &Path, pki: &Pki, address: SocketAddr) -> Outcome<PathBuf> {
-    let path = options.kubeconfig_file.clone().unwrap_or_else(|| data_dir.join("kubeconfig"));
+fn write_kubeconfig(options: &Up, data_dir: &Path, pki: &Pki, address: SocketAddr) -> Outcome<KubeconfigFile> {
     let reachable = if address.ip().is_unspecified() { SocketAddr::new([127, 0, 0, 1].into(), address.port()) } else { address };
-    let kubeconfig = Kubeconfig {
-        name: "berth",
+    let access = kubeconfig_file::Access {
         server: &format!("https://{reachable}"),
         ca_certificate: &pki.ca_certificate,
-        client_certificate: &pki.admin.certificate,
-        client_key: &pki.admin.key,
+        client: (&pki.admin.certificate, &pki.admin.key),
     };
-    kubeconfig.write(&path).map_err(|error| format!("cannot write the kubeconfig {}: {error}", path.display()))?;
-    Ok(path)
+    Ok(KubeconfigFile::write(options.kubeconfig_file.as_deref(), data_dir, &access)?)
 }
 
 fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env: &Env, metrics: &prometheus::Registry) -> Outcome<()> {
@@ -221,83 +276,4 @@ fn node_shape(options: &Up) -> NodeShape {
     shape.zones.clone_from(&options.zones);
     shape.missing_images = MissingImages::matching(options.image_fails.clone());
     shape
-}
-
-fn announce(options: &Up, data_dir: &Path, kubeconfig: &Path, address: SocketAddr, started: Instant) {
-    let kept = match options.store {
-        StoreKind::Embedded => format!("objects are kept in {}", data_dir.display()),
-        StoreKind::Memory => "objects are kept in memory only".to_owned(),
-    };
-    progress::line(&format!("API server ready at https://{address} after {} ms; {kept}", started.elapsed().as_millis()));
-    progress::line(&format!("  export KUBECONFIG={}", kubeconfig.display()));
-}
-
-/// Applies the documents in order and shows their workloads until they are rolled out.
-async fn roll_out(registry: &Registry, documents: &[Document]) -> Outcome<()> {
-    if documents.is_empty() {
-        return Ok(());
-    }
-    let started = Instant::now();
-    let mut workloads = Vec::new();
-    for document in documents {
-        let applied = apply::apply(registry, document).await?;
-        progress::line(&applied.to_string());
-        applied.warnings.iter().for_each(|warning| progress::line(&format!("  warning: {warning}")));
-        workloads.extend(workload(&applied));
-    }
-    if workloads.is_empty() {
-        return Ok(());
-    }
-    let deployments = versions(registry, "Deployment", |bytes| Some(Version::of_deployment(&DeploymentView::decode(bytes, 0).ok()?)));
-    let sets = versions(registry, "StatefulSet", |bytes| Some(Version::of_stateful_set(&StatefulSetView::decode(bytes, 0).ok()?)));
-    let (deployments, sets) = (deployments.await?, sets.await?);
-    progress::show(&workloads, stream::select(deployments, sets)).await;
-    progress::line(&format!("{} rolled out after {:.1} s", count(&workloads), started.elapsed().as_secs_f64()));
-    Ok(())
-}
-
-fn workload(applied: &Applied) -> Option<Workload> {
-    let kind = match applied.resource.kind {
-        "Deployment" => progress::DEPLOYMENT,
-        "StatefulSet" => progress::STATEFUL_SET,
-        _ => return None,
-    };
-    Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
-}
-
-/// `3 Deployments and 1 StatefulSet`
-fn count(workloads: &[Workload]) -> String {
-    let of = |kind: &str, name: &str| match workloads.iter().filter(|workload| workload.0 == kind).count() {
-        0 => None,
-        1 => Some(format!("1 {name}")),
-        some => Some(format!("{some} {name}s")),
-    };
-    let texts: Vec<String> =
-        [of(progress::DEPLOYMENT, "Deployment"), of(progress::STATEFUL_SET, "StatefulSet")].into_iter().flatten().collect();
-    texts.join(" and ")
-}
-
-/// Every object of an `apps/v1` kind as it is now, then each new version.
-async fn versions(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<impl Stream<Item = Version> + use<>> {
-    let resource = resource::by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
-    let all = Collection { resource, namespace: None };
-    let events = registry.watch(&all, &WatchOptions::default()).await?;
-    Ok(events.filter_map(move |event| async move {
-        let entry = match event {
-            WatchEvent::Added(entry) => entry,
-            WatchEvent::Modified(event) => Arc::clone(&event.entry),
-            WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => return None,
-        };
-        read(&entry.value)
-    }))
-}
-
-/// Resolves at SIGINT or SIGTERM.
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).expect("a signal handler can be installed");
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => (),
-        _ = terminate.recv() => (),
-    }
 }

@@ -1,0 +1,30 @@
+//! Tells the binary which commit it is of and when it was built, for `berth version`.
+//!
+//! In release builds only: each commit would otherwise build every test of this crate anew.
+#![expect(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
+
+mod stamp;
+
+use std::{env, path::PathBuf, time::SystemTime};
+
+/// A commit for those who build without the repository.
+const COMMIT: &str = "BERTH_BUILD_COMMIT";
+/// Seconds since 1970, for builds that are the same every time: <https://reproducible-builds.org/specs/source-date-epoch/>.
+const EPOCH: &str = "SOURCE_DATE_EPOCH";
+
+fn main() -> Result<(), String> {
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-env-changed={COMMIT}");
+    println!("cargo:rerun-if-env-changed={EPOCH}");
+    if env::var("PROFILE").as_deref() != Ok("release") {
+        return Ok(());
+    }
+    let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo names no CARGO_MANIFEST_DIR")?);
+    let root = folder.join("../..");
+    stamp::changing_files(&root).iter().for_each(|path| println!("cargo:rerun-if-changed={}", path.display()));
+    if let Some(commit) = env::var(COMMIT).ok().filter(|commit| !commit.is_empty()).or_else(|| stamp::commit(&root)) {
+        println!("cargo:rustc-env=BERTH_COMMIT={commit}");
+    }
+    println!("cargo:rustc-env=BERTH_BUILT_AT={}", stamp::built_at(env::var(EPOCH).ok().as_deref(), SystemTime::now())?);
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What a build is known by. Works without git and outside a repository: then the commit is not known.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// The commit that is checked out in `root`; `None` where that is no repository of its own, or there is no git.
+pub(crate) fn commit(root: &Path) -> Option<String> {
+    // A source tree that was unpacked inside somebody else's repository is not of its commits.
+    let top = fs::canonicalize(git(root, &["rev-parse", "--show-toplevel"])?).ok()?;
+    (top == fs::canonicalize(root).ok()?).then(|| git(root, &["rev-parse", "HEAD"]))?
+}
+
+/// The files of the repository that change when another commit is checked out or made; those that are there.
+pub(crate) fn changing_files(root: &Path) -> Vec<PathBuf> {
+    let files = ["HEAD", "logs/HEAD"].into_iter().filter_map(|name| git(root, &["rev-parse", "--git-path", name]));
+    files.map(|path| root.join(path)).filter(|path| path.exists()).collect()
+}
+
+/// When the build is said to have happened, in seconds since 1970: `epoch`, else `now`.
+///
+/// # Errors
+/// `epoch` is no such number.
+pub(crate) fn built_at(epoch: Option<&str>, now: SystemTime) -> Result<u64, String> {
+    match epoch.filter(|epoch| !epoch.is_empty()) {
+        Some(epoch) => epoch.parse().map_err(|_| format!("SOURCE_DATE_EPOCH is {epoch:?}, no number of seconds")),
+        None => Ok(now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())),
+    }
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

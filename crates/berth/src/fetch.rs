@@ -1,0 +1,115 @@
+//! Manifests from the web, as kubectl gets them.
+
+use futures::TryFutureExt;
+use http::{Request, Response, StatusCode, Uri, header::LOCATION};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::{Client, Config, client::Body};
+use std::{error::Error, time::Duration};
+
+/// Attempts, and the pause between them: of answers that nobody got and of servers' own faults. Source: kubectl's `readHttpWithRetries`.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long one attempt may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest manifest. The largest bundles in use have a few MiB.
+const BYTES_MAX: usize = 16 << 20;
+/// How often an answer may name another place. Source: Go's `http.Client`.
+const REDIRECTS_MAX: usize = 10;
+
+/// Why there is no manifest.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("{url} is no URL")]
+    Url { url: String },
+    #[error("unable to read URL \"{url}\", server reported {status}, status code={}", status.as_u16())]
+    Status { url: String, status: StatusCode },
+    #[error("unable to read URL \"{url}\"")]
+    Unreachable { url: String, source: Box<dyn Error + Send + Sync> },
+    #[error("unable to read URL \"{url}\": no answer within {} s", TIMEOUT.as_secs())]
+    Late { url: String },
+    #[error("unable to read URL \"{url}\": more than {REDIRECTS_MAX} redirects")]
+    Redirects { url: String },
+    #[error("{url} has more than {} MiB", BYTES_MAX >> 20)]
+    Large { url: String },
+    #[error("{url} is no text")]
+    Text { url: String },
+}
+
+impl FetchError {
+    /// Whether another attempt may help.
+    fn passes(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => status.is_server_error(),
+            Self::Unreachable { .. } | Self::Late { .. } => true,
+            Self::Url { .. } | Self::Redirects { .. } | Self::Large { .. } | Self::Text { .. } => false,
+        }
+    }
+}
+
+/// Whether this is to be got from the web.
+pub(crate) fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+/// Gets a text.
+///
+/// # Errors
+/// [`FetchError`]: that of the last attempt.
+pub(crate) async fn text(url: &str) -> Result<String, FetchError> {
+    let mut attempt = 1;
+    loop {
+        let late = |_| Err(FetchError::Late { url: url.to_owned() });
+        match tokio::time::timeout(TIMEOUT, get(url)).await.unwrap_or_else(late) {
+            Err(error) if error.passes() && attempt < ATTEMPTS => tokio::time::sleep(PAUSE).await,
+            ended => return ended,
+        }
+        attempt += 1;
+    }
+}
+
+async fn get(url: &str) -> Result<String, FetchError> {
+    let mut place: Uri = parse(url)?;
+    for _ in 0..=REDIRECTS_MAX {
+        let answer = send(&place).map_err(|source| FetchError::Unreachable { url: url.to_owned(), source }).await?;
+        match (answer.status(), target(&place, &answer)) {
+            (StatusCode::OK, _) => return read(url, answer).await,
+            (status, Some(next)) if status.is_redirection() => place = next,
+            (status, _) => return Err(FetchError::Status { url: url.to_owned(), status }),
+        }
+    }
+    Err(FetchError::Redirects { url: url.to_owned() })
+}
+
+fn parse(url: &str) -> Result<Uri, FetchError> {
+    let parsed = url.parse::<Uri>().ok().filter(|uri| uri.authority().is_some());
+    parsed.ok_or_else(|| FetchError::Url { url: url.to_owned() })
+}
+
+/// The client is kube's: one TLS, with the roots of the system.
+async fn send(place: &Uri) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
+    let mut base = place.clone().into_parts();
+    let path = base.path_and_query.replace("/".parse()?).map_or_else(|| "/".to_owned(), |path| path.to_string());
+    let client = Client::try_from(Config::new(Uri::from_parts(base)?))?;
+    Ok(client.send(Request::get(path).body(Body::empty())?).await?)
+}
+
+/// Where an answer sends the asker: a whole URL, or a path of the same server.
+fn target(from: &Uri, answer: &Response<Body>) -> Option<Uri> {
+    let location = answer.headers().get(LOCATION)?.to_str().ok()?;
+    if is_url(location) {
+        return location.parse().ok();
+    }
+    let path = location.starts_with('/').then(|| location.parse().ok())??;
+    let mut parts = from.clone().into_parts();
+    parts.path_and_query = Some(path);
+    Uri::from_parts(parts).ok()
+}
+
+async fn read(url: &str, answer: Response<Body>) -> Result<String, FetchError> {
+    let failed = |source: Box<dyn Error + Send + Sync>| match source.is::<LengthLimitError>() {
+        true => FetchError::Large { url: url.to_owned() },
+        false => FetchError::Unreachable { url: url.to_owned(), source },
+    };
+    let bytes = Limited::new(answer.into_body(), BYTES_MAX).collect().await.map_err(failed)?.to_bytes();
+    String::from_utf8(bytes.into()).map_err(|_| FetchError::Text { url: url.to_owned() })
+}

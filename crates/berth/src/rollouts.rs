@@ -1,0 +1,371 @@
+//! Applying manifests and following their workloads from inside the process.
+
+use crate::{
+    apply::{self, Applied},
+    manifests::Document,
+    progress::{Output, Pods, Screen, State, Workload, title},
+    rollout::{
+        state::{self, Rollout},
+        stateful_set,
+    },
+    trouble::{self, Trouble},
+    up::Plane,
+};
+use berth_api::FeatureGates;
+use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, resource};
+use berth_workloads::view::{DeploymentView, StatefulSetView};
+use futures::{StreamExt, stream, stream::BoxStream};
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::time::sleep_until;
+
+/// What Deployments are called here.
+const DEPLOYMENT: &str = "deployment.apps";
+/// What StatefulSets are called here.
+const STATEFUL_SET: &str = "statefulset.apps";
+/// How many new versions that are there at once are taken in before the next look.
+const BATCH_MAX: usize = 1024;
+/// How often it is asked what stands in the way of workloads that are not done.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The same once it was told what became of them.
+const LATER_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// One version of a workload.
+#[derive(Clone, Debug)]
+pub(crate) enum Version {
+    Deployment(Arc<DeploymentView>),
+    StatefulSet(Arc<StatefulSetView>),
+}
+
+impl Version {
+    fn workload(&self) -> Workload {
+        let (kind, meta) = match self {
+            Self::Deployment(deployment) => (DEPLOYMENT, &deployment.meta),
+            Self::StatefulSet(set) => (STATEFUL_SET, &set.meta),
+        };
+        (kind, meta.namespace.clone(), meta.name.clone())
+    }
+
+    fn pods(&self) -> Pods {
+        match self {
+            Self::Deployment(deployment) => {
+                let status = &deployment.status;
+                let settled = status.available_replicas.min(status.updated_replicas);
+                Pods { wanted: deployment.spec.replicas.unwrap_or(1), settled }
+            }
+            Self::StatefulSet(set) => {
+                let settled = set.status.available_replicas.min(set.status.updated_replicas);
+                Pods { wanted: set.spec.replicas.unwrap_or(1), settled }
+            }
+        }
+    }
+
+    /// As its status tells.
+    fn state(&self) -> State {
+        match self {
+            Self::Deployment(deployment) => {
+                let status = &deployment.status;
+                match state::of(deployment, status.terminating_replicas.unwrap_or_default()) {
+                    Rollout::Waiting(pending) => State::Waiting(pending.to_string()),
+                    Rollout::Done => State::Done(status.available_replicas),
+                    Rollout::Failed(message) => State::Failed(message),
+                }
+            }
+            Self::StatefulSet(set) => stateful_set::pending(set).map_or(State::Done(set.status.available_replicas), State::Waiting),
+        }
+    }
+}
+
+/// What is known of a workload.
+#[derive(Debug)]
+struct Followed {
+    version: Option<Version>,
+    state: State,
+    /// Whether it was complete once: then only its pods tell that it fails, for its progress deadline is over.
+    was_done: bool,
+    trouble: Trouble,
+}
+
+impl Followed {
+    fn new() -> Self {
+        Self { version: None, state: State::Waiting("not seen yet".to_owned()), was_done: false, trouble: Trouble::default() }
+    }
+
+    /// Its state from its status and from what stands in its way.
+    fn judge(&mut self) {
+        let Some(version) = &self.version else { return };
+        let first = self.trouble.causes.first();
+        self.state = match version.state() {
+            State::Waiting(_) | State::Done(_) if self.was_done && self.trouble.crashes => {
+                State::Failed(first.cloned().unwrap_or_default())
+            }
+            State::Done(_) if self.trouble.crashes => State::Waiting(first.cloned().unwrap_or_default()),
+            State::Waiting(pending) => State::Waiting(with_cause(&pending, first)),
+            State::Failed(message) => State::Failed(with_cause(&message, first)),
+            State::Done(pods) => State::Done(pods),
+        };
+        self.was_done |= matches!(self.state, State::Done(_));
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
+    }
+
+    fn has_ended(&self) -> bool {
+        !matches!(self.state, State::Waiting(_))
+    }
+}
+
+fn with_cause(text: &str, cause: Option<&String>) -> String {
+    cause.map_or_else(|| text.to_owned(), |cause| format!("{}: {cause}", text.trim_end_matches('.')))
+}
+
+/// Workloads that were applied, and how far they are.
+pub(crate) struct Rollouts {
+    registry: Registry,
+    gates: Arc<FeatureGates>,
+    output: Output,
+    started: Instant,
+    order: Vec<Workload>,
+    followed: BTreeMap<Workload, Followed>,
+    versions: BoxStream<'static, Vec<Version>>,
+}
+
+/// What became of all of them.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Each is complete, no pod of it fails, and it stayed so.
+    RolledOut,
+    /// In one sentence.
+    Failed(String),
+}
+
+impl Rollouts {
+    /// Applies the documents in order, and tells of each.
+    ///
+    /// # Errors
+    /// One is refused; those before it stay applied.
+    pub(crate) async fn apply(plane: &Plane, documents: &[Document], output: Output) -> Outcome<Self> {
+        let (registry, gates) = (&plane.registry, Arc::clone(&plane.controller_gates));
+        let started = Instant::now();
+        let mut order = Vec::new();
+        for document in documents {
+            let applied = apply::apply(registry, document).await?;
+            output.line(&applied.to_string());
+            applied.warnings.iter().for_each(|warning| output.line(&format!("  warning: {warning}")));
+            order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
+        }
+        let versions = match order.is_empty() {
+            true => stream::pending().boxed(),
+            false => versions(registry).await?,
+        };
+        let followed = order.iter().map(|workload| (workload.clone(), Followed::new())).collect();
+        Ok(Self { registry: registry.clone(), gates, output, started, order, followed, versions })
+    }
+
+    /// Shows them until all are complete and stay so for `steady`, or until one has failed and no other is under way, or until
+    /// `timeout` is over; says what became of them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn settle(&mut self, steady: Duration, timeout: Option<Duration>) -> Outcome<Verdict> {
+        if self.order.is_empty() {
+            return Ok(Verdict::RolledOut);
+        }
+        let mut screen = Screen::new(self.output, &self.order);
+        let ended = self.until_settled(&mut screen, steady, timeout).await;
+        screen.close();
+        match ended? {
+            Ended::Done { at } => {
+                let took = at.duration_since(self.started).as_secs_f64();
+                self.output.line(&format!("{} rolled out after {took:.1} s", count(&self.order)));
+                Ok(Verdict::RolledOut)
+            }
+            Ended::Failed => Ok(Verdict::Failed(self.explain(""))),
+            Ended::Late { timeout } => Ok(Verdict::Failed(self.explain(&format!(" within {} s", timeout.as_secs_f64())))),
+        }
+    }
+
+    async fn until_settled(&mut self, screen: &mut Screen, steady: Duration, timeout: Option<Duration>) -> Outcome<Ended> {
+        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        let mut done_at = None;
+        loop {
+            tokio::select! {
+                Some(versions) = self.versions.next() => self.take(versions, |workload, followed| show(screen, workload, followed)),
+                _ = looks.tick() => {
+                    if !self.are_all_done() {
+                        self.look_closer(|workload, followed| show(screen, workload, followed)).await?;
+                    }
+                    screen.catch_up();
+                }
+                () = until(done_at.map(|at| at + steady)) => {
+                    // The last word is the pods'.
+                    self.look_closer(|workload, followed| show(screen, workload, followed)).await?;
+                    if let Some(at) = done_at.filter(|_| self.are_all_done()) {
+                        return Ok(Ended::Done { at });
+                    }
+                }
+                () = until(timeout.map(|timeout| self.started + timeout)) => {
+                    self.look_closer(|_, _| ()).await?;
+                    return Ok(Ended::Late { timeout: timeout.unwrap_or_default() });
+                }
+            }
+            done_at = self.are_all_done().then(|| done_at.unwrap_or_else(Instant::now));
+            if done_at.is_none() && self.followed.values().all(Followed::has_ended) {
+                self.look_closer(|workload, followed| show(screen, workload, followed)).await?;
+                if self.followed.values().all(Followed::has_ended) {
+                    return Ok(Ended::Failed);
+                }
+            }
+        }
+    }
+
+    /// Goes on for ever, and says when one that was complete fails, and when one that failed is complete.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn follow(&mut self) -> Outcome<()> {
+        let mut told: BTreeMap<Workload, bool> =
+            self.followed.iter().map(|(workload, followed)| (workload.clone(), followed.is_done())).collect();
+        let output = self.output;
+        let mut tell = move |workload: &Workload, followed: &Followed| {
+            let before = told.insert(workload.clone(), followed.is_done() || !followed.has_ended() && told.get(workload) == Some(&true));
+            match (before, &followed.state) {
+                (Some(true), State::Failed(_)) | (Some(false), State::Done(_)) => {
+                    output.line(&format!("{}: {}", title(workload), followed.state))
+                }
+                _ => (),
+            }
+        };
+        let mut looks = tokio::time::interval(LATER_LOOK_INTERVAL);
+        loop {
+            tokio::select! {
+                Some(versions) = self.versions.next() => self.take(versions, &mut tell),
+                _ = looks.tick() => {
+                    if !self.are_all_done() {
+                        self.look_closer(&mut tell).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn are_all_done(&self) -> bool {
+        self.followed.values().all(Followed::is_done)
+    }
+
+    /// Takes in new versions; calls `changed` with each workload whose state is another now.
+    fn take(&mut self, versions: Vec<Version>, mut changed: impl FnMut(&Workload, &Followed)) {
+        for version in versions {
+            let workload = version.workload();
+            let Some(followed) = self.followed.get_mut(&workload) else { continue };
+            followed.version = Some(version);
+            rejudge(&workload, followed, &mut changed);
+        }
+    }
+
+    /// Asks what stands in the way of those that are not known to be done, or no longer.
+    async fn look_closer(&mut self, mut changed: impl FnMut(&Workload, &Followed)) -> Outcome<()> {
+        let seen = trouble::Seen::read(&self.registry, self.followed.keys().map(|workload| &workload.1)).await?;
+        for (workload, followed) in &mut self.followed {
+            followed.trouble = match &followed.version {
+                Some(Version::Deployment(deployment)) => seen.of_deployment(deployment, &self.gates),
+                Some(Version::StatefulSet(set)) => seen.of_stateful_set(set),
+                None => continue,
+            };
+            rejudge(workload, followed, &mut changed);
+        }
+        Ok(())
+    }
+
+    /// Tells of each that is not complete, with all that stands in its way; gives a summary.
+    fn explain(&self, when: &str) -> String {
+        let left: Vec<_> = self.order.iter().filter_map(|workload| Some((workload, self.followed.get(workload)?))).collect();
+        let left: Vec<_> = left.into_iter().filter(|(_, followed)| !followed.is_done()).collect();
+        for (workload, followed) in &left {
+            // Plain lines have told of failures, at full length.
+            if self.output.is_terminal() || !followed.has_ended() {
+                self.output.line(&format!("{}: {}", title(workload), followed.state));
+            }
+            followed.trouble.causes.iter().skip(1).for_each(|cause| self.output.line(&format!("  {cause}")));
+        }
+        let names: Vec<_> = left.iter().map(|(workload, _)| title(workload)).collect();
+        format!("{} of {} not rolled out{when}: {}", left.len(), count(&self.order), names.join(", "))
+    }
+}
+
+/// How [`Rollouts::settle`] ends.
+enum Ended {
+    Done { at: Instant },
+    Failed,
+    Late { timeout: Duration },
+}
+
+fn show(screen: &mut Screen, workload: &Workload, followed: &Followed) {
+    let pods = followed.version.as_ref().map(Version::pods).unwrap_or_default();
+    screen.show(workload, pods, &followed.state);
+}
+
+fn rejudge(workload: &Workload, followed: &mut Followed, changed: &mut impl FnMut(&Workload, &Followed)) {
+    let before = followed.state.clone();
+    followed.judge();
+    if followed.state != before {
+        changed(workload, followed);
+    }
+}
+
+/// Resolves then; never, if there is no such time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn workload(applied: &Applied) -> Option<Workload> {
+    let kind = match applied.resource.kind {
+        "Deployment" => DEPLOYMENT,
+        "StatefulSet" => STATEFUL_SET,
+        _ => return None,
+    };
+    Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
+}
+
+/// `3 Deployments and 1 StatefulSet`
+fn count(workloads: &[Workload]) -> String {
+    let of = |kind: &str, name: &str| match workloads.iter().filter(|workload| workload.0 == kind).count() {
+        0 => None,
+        1 => Some(format!("1 {name}")),
+        some => Some(format!("{some} {name}s")),
+    };
+    let texts: Vec<String> = [of(DEPLOYMENT, "Deployment"), of(STATEFUL_SET, "StatefulSet")].into_iter().flatten().collect();
+    texts.join(" and ")
+}
+
+/// Every workload as it is now, then each new version.
+async fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
+    let deployments =
+        entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, 0).ok()?.into()))).await?;
+    let sets = entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, 0).ok()?.into()))).await?;
+    Ok(stream::select(deployments, sets).ready_chunks(BATCH_MAX).boxed())
+}
+
+async fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
+    let resource = resource::by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
+    let all = Collection { resource, namespace: None };
+    let events = registry.watch(&all, &WatchOptions::default()).await?;
+    let read = move |event| async move {
+        match event {
+            WatchEvent::Added(entry) => read(&entry.value),
+            WatchEvent::Modified(event) => read(&event.entry.value),
+            WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => None,
+        }
+    };
+    Ok(events.filter_map(read).boxed())
+}

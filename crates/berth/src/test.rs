@@ -1,0 +1,110 @@
+//! `berth test`: a command, and a control plane for as long as it runs.
+
+use crate::{
+    cli::Test,
+    data_dir::DataDir,
+    logging,
+    manifests::{self, Depth, Document},
+    progress::Output,
+    rollouts::{Rollouts, Verdict},
+    signals::{Signal, Signals},
+    up::{Plane, Settings},
+};
+use rustix::process::{Pid, Signal as Forwarded, kill_process};
+use std::{
+    error::Error,
+    io::{self, IsTerminal},
+    os::unix::process::ExitStatusExt,
+    process::{ExitCode, ExitStatus},
+    time::Instant,
+};
+use tokio::process::{Child, Command};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What a shell says of a command that cannot be run, and of one that is not there.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Starts everything, applies the manifests, runs the command, ends everything; gives the command's exit code.
+pub(crate) fn run(options: &Test) -> Outcome<ExitCode> {
+    let started = Instant::now();
+    logging::start(options.up.log_format, options.up.verbose);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Before signals are taken: whoever waits for standard input ends it as any other program.
+    let documents = runtime.block_on(manifests::read(&options.up.filename, Depth::of(options.up.recursive)))?;
+    let settings = Settings::new(&options.up)?;
+    runtime.block_on(serve(options, settings, &documents, started))
+}
+
+async fn serve(options: &Test, settings: Settings, documents: &[Document], started: Instant) -> Outcome<ExitCode> {
+    let signals = Signals::take()?;
+    let data_dir = DataDir::open(options.up.data_dir.clone(), options.up.store)?;
+    let plane = Plane::start(&options.up, settings, data_dir.path(), started).await?;
+    let ended = tokio::select! {
+        ended = rolled_out(options, &plane, documents) => match ended {
+            Ok(()) => run_command(options, &plane, &signals).await,
+            Err(error) => Err(error),
+        },
+        signal = signals.beyond(0) => Ok(signal.exit_code()),
+    };
+    let hurried = plane.stop(&signals).await;
+    match hurried {
+        Some(signal) if ended.is_ok() => Ok(signal.exit_code()),
+        _ => ended,
+    }
+}
+
+/// Standard output is the command's.
+async fn rolled_out(options: &Test, plane: &Plane, documents: &[Document]) -> Outcome<()> {
+    let mut rollouts = Rollouts::apply(plane, documents, Output::Stderr).await?;
+    match rollouts.settle(options.up.steady, options.up.timeout()).await? {
+        Verdict::RolledOut => Ok(()),
+        Verdict::Failed(why) => Err(format!("{why}; the command was not run").into()),
+    }
+}
+
+async fn run_command(options: &Test, plane: &Plane, signals: &Signals) -> Outcome<ExitCode> {
+    let (program, arguments) = options.command.split_first().ok_or("there is no command to run")?;
+    let spawned = Command::new(program).args(arguments).env("KUBECONFIG", plane.kubeconfig.path()).kill_on_drop(true).spawn();
+    match spawned {
+        Ok(child) => Ok(exit_code(wait(child, signals).await?)),
+        Err(error) => {
+            let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_RUN };
+            Output::Stderr.line(&format!("berth: cannot run {}: {error}", program.display()));
+            Ok(ExitCode::from(code))
+        }
+    }
+}
+
+/// Waits for the command's end, and passes signals on to it.
+async fn wait(mut child: Child, signals: &Signals) -> io::Result<ExitStatus> {
+    let mut passed_on = 0;
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            signal = signals.beyond(passed_on) => {
+                passed_on = signals.count();
+                pass_on(&child, signal);
+            }
+        }
+    }
+}
+
+fn pass_on(child: &Child, signal: Signal) {
+    let forwarded = match signal {
+        // A terminal sends it to all of its foreground programs: the command has it already.
+        Signal::Interrupt if io::stdin().is_terminal() => return,
+        Signal::Interrupt => Forwarded::INT,
+        Signal::Terminate => Forwarded::TERM,
+    };
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    // It may have ended meanwhile.
+    let _ = pid.map(|pid| kill_process(pid, forwarded));
+}
+
+/// As a shell tells it: 128 and the signal's number where one ended it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
+}

@@ -1,0 +1,76 @@
+//! What stands in the way of workloads, read from inside the process.
+
+use berth_api::FeatureGates;
+use berth_registry::{Collection, ListOptions, Registry, resource};
+use berth_workloads::{
+    cause::{self, Causes, DeploymentFacts, Kind, StatefulSetFacts},
+    view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+};
+use jiff::Timestamp;
+use std::{collections::BTreeSet, error::Error, sync::Arc};
+
+/// What stands in the way of one workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// The one to look at first is first.
+    pub(crate) causes: Vec<String>,
+    /// Whether a pod of it keeps crashing.
+    pub(crate) crashes: bool,
+}
+
+impl From<Causes> for Trouble {
+    fn from(found: Causes) -> Self {
+        let crashes = found.list.iter().any(|cause| cause.kind == Kind::Crash);
+        Self { causes: found.list.iter().map(ToString::to_string).collect(), crashes }
+    }
+}
+
+/// ReplicaSets, pods and warnings of some namespaces.
+pub(crate) struct Seen {
+    sets: Vec<Arc<ReplicaSetView>>,
+    pods: Vec<Arc<PodView>>,
+    events: Vec<Arc<EventView>>,
+    now: Timestamp,
+}
+
+impl Seen {
+    /// Reads them as they are now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn read(registry: &Registry, namespaces: impl Iterator<Item = &String>) -> Result<Self, Box<dyn Error>> {
+        let mut seen = Self { sets: Vec::new(), pods: Vec::new(), events: Vec::new(), now: Timestamp::now() };
+        let (all, warnings) = (ListOptions::default(), ListOptions { field_selector: "type=Warning".to_owned(), ..ListOptions::default() });
+        for namespace in namespaces.collect::<BTreeSet<_>>() {
+            seen.sets.extend(list(registry, ("apps/v1", "ReplicaSet"), namespace, &all, |json| ReplicaSetView::decode(json, 0)).await?);
+            seen.pods.extend(list(registry, ("v1", "Pod"), namespace, &all, |json| PodView::decode(json, 0)).await?);
+            seen.events.extend(list(registry, ("v1", "Event"), namespace, &warnings, EventView::decode).await?);
+        }
+        Ok(seen)
+    }
+
+    /// `gates` are those of the controllers.
+    pub(crate) fn of_deployment(&self, deployment: &DeploymentView, gates: &FeatureGates) -> Trouble {
+        let Self { sets, pods, events, now } = self;
+        cause::of_deployment(&DeploymentFacts { deployment, sets, pods, events, gates, unobserved_since: None, now: *now }).into()
+    }
+
+    pub(crate) fn of_stateful_set(&self, set: &StatefulSetView) -> Trouble {
+        let Self { pods, events, now, .. } = self;
+        cause::of_stateful_set(&StatefulSetFacts { set, pods, events, unobserved_since: None, now: *now }).into()
+    }
+}
+
+async fn list<V>(
+    registry: &Registry,
+    (api_version, kind): (&str, &str),
+    namespace: &str,
+    options: &ListOptions,
+    decode: impl Fn(&[u8]) -> serde_json::Result<V>,
+) -> Result<Vec<Arc<V>>, Box<dyn Error>> {
+    let resource = resource::by_kind(api_version, kind).ok_or("a kind is not in the resource table")?;
+    let at = Collection { resource, namespace: Some(namespace.to_owned()) };
+    let list = registry.list(&at, options).await?;
+    // What cannot be read tells nothing.
+    Ok(list.items.iter().filter_map(|entry| decode(&entry.value).ok().map(Arc::new)).collect())
+}
