@@ -142,6 +142,7 @@ fn kind(command: &str) -> Kind {
     match words[0] {
         "export" => Kind::Export,
         "berth" if words.get(1) == Some(&"up") && !has(&["--wait"]) => Kind::Up,
+        "berth" if words.get(1) == Some(&"up") || words.get(1) == Some(&"test") => Kind::Do,
         "berth" | "kubectl" if has(&["rollout"]) && has(&["status"]) && !has(&["--watch=false"]) => Kind::Follow,
         "kubectl" if has(&["--watch", "-w"]) => Kind::Watch,
         "berth" | "kubectl" if has(&["get", "describe", "explain", "auth", "history", "status", "diff", "logs", "version"]) => Kind::Ask,
@@ -249,6 +250,7 @@ impl Reader {
             .current_dir(&self.root)
             .env("PATH", path)
             .env("HOME", self.home.path())
+            .env("BERTH_SECURE_PORT", "0")
             .env_remove("XDG_DATA_HOME")
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null())
