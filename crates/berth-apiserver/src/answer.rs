@@ -27,6 +27,8 @@ pub(crate) type Answer = Response<ResponseBody>;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+/// As upstream passes on what a kubelet sends.
+const LOG: HeaderValue = HeaderValue::from_static("text/plain");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
 /// Longer lists are made aside of other requests' work.
@@ -259,6 +261,18 @@ pub(crate) fn refusal(refusal: &Refusal) -> Answer {
 /// Plain text.
 pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Answer {
     answer(code, TEXT, ResponseBody::from(text.into()))
+}
+
+/// What a container has written.
+pub(crate) fn log(body: ResponseBody) -> Answer {
+    answer(StatusCode::OK, LOG, body)
+}
+
+/// Nothing, and no fault either.
+pub(crate) fn no_content() -> Answer {
+    let mut answer = Response::new(ResponseBody::Full(Bytes::new()));
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
 }
 
 /// A stream of JSON lines.

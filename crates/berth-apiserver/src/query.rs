@@ -1,12 +1,14 @@
 //! The options that a URL's query carries.
 
-use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, WatchOptions, WriteOptions};
+use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, WatchOptions, WriteOptions, log::LogOptions};
 use std::{borrow::Cow, time::Duration};
 
 /// A parsed query. Parameters that nobody asks for are ignored, as upstream does.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
+/// How Go describes the form of times in its refusals.
+const RFC3339_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 /// The longest time that a watch may ask for: longer numbers are as good as this one.
 const WATCH_SECONDS_MAX: i64 = 366 * 24 * 3600;
 
@@ -126,6 +128,31 @@ impl<'a> Query<'a> {
             propagation_policy: self.first("propagationPolicy").map(ToOwned::to_owned),
             orphan_dependents: self.truth("orphanDependents"),
             ..DeleteOptions::default()
+        })
+    }
+
+    /// Options of a pod's log.
+    ///
+    /// # Errors
+    /// A number that is none, or a `sinceTime` that is no time.
+    pub fn log_options(&self) -> Result<LogOptions, ApiError> {
+        let truth = |name| self.truth(name).unwrap_or(false);
+        let since_time = self.first("sinceTime").filter(|text| !text.is_empty());
+        let since_time = since_time.map(|text| {
+            text.parse().map_err(|_| ApiError::BadRequest {
+                message: format!("parsing time {text:?} as {RFC3339_LAYOUT:?}: cannot parse {text:?}"),
+            })
+        });
+        Ok(LogOptions {
+            container: self.text("container"),
+            follow: truth("follow"),
+            previous: truth("previous"),
+            timestamps: truth("timestamps"),
+            since_seconds: self.integer("sinceSeconds")?,
+            since_time: since_time.transpose()?,
+            tail_lines: self.integer("tailLines")?,
+            limit_bytes: self.integer("limitBytes")?,
+            has_stream: self.has("stream"),
         })
     }
 

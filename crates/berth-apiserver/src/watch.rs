@@ -5,7 +5,9 @@
 
 use crate::{audit::Watched, limits::Share, metrics::Inflight, status::Status};
 use berth_registry::{
-    ApiError, Resource, WatchEvent, splice,
+    ApiError, Resource, WatchEvent,
+    log::{Log, News},
+    splice,
     table::{PartialObjectMetadata, Position, Printer},
 };
 use berth_store::{Entry, Event, Revision};
@@ -19,7 +21,7 @@ use std::{
 };
 
 /// In which form a watch shows its objects.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum WatchForm {
     /// Whole.
     Object,
@@ -27,6 +29,8 @@ pub(crate) enum WatchForm {
     Table(Printer, Position),
     /// Metadata only.
     Metadata,
+    /// Not at all: what a pod's container writes is shown.
+    Log(Box<Log>),
 }
 
 /// The body of a watch.
@@ -58,19 +62,30 @@ impl WatchBody {
             self.ended = true;
             return Poll::Ready(None);
         }
-        let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) else {
-            self.ended = true;
-            return Poll::Ready(None);
-        };
+        loop {
+            let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) else {
+                self.ended = true;
+                return Poll::Ready(None);
+            };
+            let WatchForm::Log(log) = &mut self.form else { return Poll::Ready(Some(self.line(&event))) };
+            let News { text, ended } = log.follow(self.resource, &event);
+            self.ended = ended;
+            if ended || !text.is_empty() {
+                return Poll::Ready(Some(text.into()).filter(|text: &Bytes| !text.is_empty()));
+            }
+        }
+    }
+
+    fn line(&mut self, event: &WatchEvent) -> Bytes {
         self.ended = matches!(event, WatchEvent::Expired(_));
-        let line = encode(self.resource, &self.form, &event).unwrap_or_else(|error| {
+        let line = encode(self.resource, &self.form, event).unwrap_or_else(|error| {
             self.ended = true;
             error_line(&error)
         });
         if let WatchForm::Table(_, position) = &mut self.form {
             *position = Position::Later;
         }
-        Poll::Ready(Some(line))
+        line
     }
 }
 
@@ -82,7 +97,7 @@ impl Drop for WatchBody {
 
 fn encode(resource: &Resource, form: &WatchForm, event: &WatchEvent) -> Result<Bytes, ApiError> {
     let special = match form {
-        WatchForm::Object => None,
+        WatchForm::Object | WatchForm::Log(_) => None,
         WatchForm::Table(printer, position) => printer.watch_event(event, *position)?.map(|table| json_line(word(event), &table)),
         WatchForm::Metadata => PartialObjectMetadata::of_watch_event(event)?.map(|partial| json_line(word(event), &partial)),
     };

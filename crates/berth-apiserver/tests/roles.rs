@@ -198,7 +198,10 @@ async fn revision(admin: &mut Client) -> String {
 
 /// Makes an object `x` of every kind, in both namespaces where it is in one.
 async fn put_objects(admin: &mut Client, entries: &[Entry]) {
-    for entry in entries.iter().filter(|entry| entry.verbs.iter().any(|verb| verb == "get") && entry.subresource().is_none()) {
+    for entry in entries
+        .iter()
+        .filter(|entry| ["create", "get"].iter().all(|verb| entry.verbs.iter().any(|has| has == verb)) && entry.subresource().is_none())
+    {
         let namespaces: &[&str] = if entry.is_namespaced { &["a", "b"] } else { &["-"] };
         for namespace in namespaces {
             let (collection, object) = entry.paths(namespace, "x");

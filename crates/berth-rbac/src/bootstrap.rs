@@ -78,6 +78,7 @@ fn view_rules() -> Vec<PolicyRule> {
         "persistentvolumeclaims",
         "persistentvolumeclaims/status",
         "pods",
+        "pods/log",
         "pods/status",
         "resourcequotas",
         "resourcequotas/status",
@@ -110,11 +111,15 @@ fn view_rules() -> Vec<PolicyRule> {
 
 fn edit_rules() -> Vec<PolicyRule> {
     let core = ["configmaps", "events", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services"];
+    // They are refused, but for a reason that those who would have them may know.
+    let connections = ["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy"];
     let apps = ["deployments", "deployments/scale", "replicasets", "replicasets/scale", "statefulsets", "statefulsets/scale"];
     vec![
         rule("", &["secrets"], READ),
+        rule("", &connections, READ),
         rule("", &["serviceaccounts"], &["impersonate"]),
         rule("", &core, WRITE),
+        rule("", &connections, WRITE),
         rule("", &["pods/eviction", "serviceaccounts/token"], CREATE),
         rule("apps", &apps, WRITE),
         rule("autoscaling", &["horizontalpodautoscalers"], WRITE),
@@ -296,6 +301,10 @@ mod tests {
             ("get", "", "secrets", "admin edit"),
             ("update", "apps", "deployments/scale", "admin edit"),
             ("create", "", "pods/eviction", "admin edit"),
+            ("get", "", "pods/log", "admin edit view"),
+            ("create", "", "pods/exec", "admin edit"),
+            ("get", "", "pods/portforward", "admin edit"),
+            ("patch", "", "pods/ephemeralcontainers", ""),
             ("create", "", "serviceaccounts/token", "admin edit"),
             ("create", "rbac.authorization.k8s.io", "rolebindings", "admin"),
             ("create", "authorization.k8s.io", "localsubjectaccessreviews", "admin"),

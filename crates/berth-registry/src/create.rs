@@ -53,6 +53,7 @@ impl Registry {
     /// # Errors
     /// A body that cannot be read, a namespace that is missing or terminating, faults of the object, a name that is taken.
     pub async fn create(&self, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
+        ApiError::check_writable(at.resource)?;
         let checked = checks::write_options(Verb::Create, options)?;
         let owners = if ownership::is_recorded(&body) { Owners::Follow } else { Owners::Unchanged };
         let incoming = decoding::body(at.resource, body, checked.validation)?;
@@ -68,7 +69,7 @@ impl Registry {
         match target.subresource {
             Some(Subresource::Binding) => self.create_binding(target, body, options).await,
             Some(Subresource::Eviction) => self.create_eviction(target, body, options).await,
-            None | Some(Subresource::Status | Subresource::Scale | Subresource::Finalize | Subresource::Token) => {
+            None | Some(Subresource::Status | Subresource::Scale | Subresource::Finalize | Subresource::Log | Subresource::Token) => {
                 Err(ApiError::MethodNotAllowed)
             }
         }

@@ -43,6 +43,7 @@ impl Registry {
     /// # Errors
     /// Bad options, a failed precondition, an object that is not there or may not be deleted.
     pub async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        ApiError::check_writable(target.resource)?;
         let checked = checks::delete_options(options)?;
         if target.subresource.is_some() {
             return Err(ApiError::MethodNotAllowed);

@@ -9,6 +9,7 @@ impl Registry {
     /// # Errors
     /// Those of list and delete; what was deleted before the error stays deleted. Objects that others delete meanwhile are no error.
     pub async fn delete_collection(&self, at: &Collection, list: &ListOptions, options: &DeleteOptions) -> Result<List, ApiError> {
+        ApiError::check_writable(at.resource)?;
         checks::delete_options(options)?;
         if at.namespace.is_none() && at.resource.scope == Scope::Namespaced {
             return Err(ApiError::MethodNotAllowed);

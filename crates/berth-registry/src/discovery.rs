@@ -101,6 +101,7 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
         Subresource::Status | Subresource::Scale => &["get", "patch", "update"],
         Subresource::Binding | Subresource::Eviction | Subresource::Token => &["create"],
         Subresource::Finalize => &["update"],
+        Subresource::Log => &["get"],
     }
 }
 
@@ -109,6 +110,7 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     match (resource.group, resource.plural) {
         _ if resource.is_review() => &["create"],
+        _ if !resource.read_only.is_empty() => &["get", "list", "watch"],
         ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     }
@@ -151,7 +153,7 @@ fn subresource_kind(subresource: Subresource) -> Option<(&'static str, &'static 
         Subresource::Eviction => Some(("policy", "v1", "Eviction")),
         Subresource::Binding => Some(("", "v1", "Binding")),
         Subresource::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
-        Subresource::Status | Subresource::Finalize => None,
+        Subresource::Status | Subresource::Finalize | Subresource::Log => None,
     }
 }
 
@@ -259,6 +261,7 @@ mod tests {
                 "policy",
                 "rbac.authorization.k8s.io",
                 "storage.k8s.io",
+                "apiextensions.k8s.io",
                 "scheduling.k8s.io",
                 "coordination.k8s.io",
                 "discovery.k8s.io",

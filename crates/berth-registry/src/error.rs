@@ -122,6 +122,12 @@ pub enum ApiError {
     /// The path does not take this verb.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
+    /// As [`ApiError::MethodNotAllowed`], where a person should know why.
+    #[error("{message}")]
+    NotServed {
+        /// Complete.
+        message: String,
+    },
     /// No such resource or subresource.
     #[error("the server could not find the requested resource")]
     UnknownResource,
@@ -200,6 +206,11 @@ impl ApiError {
         let group = target.resource.group;
         let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", qualified(kind, group), target.name);
         Self::Conflict { group: group.to_owned(), kind: kind.to_owned(), name: target.name.clone(), message }
+    }
+
+    /// A write to what can only be read is refused.
+    pub(crate) fn check_writable(resource: &Resource) -> Result<(), Self> {
+        if resource.read_only.is_empty() { Ok(()) } else { Err(Self::NotServed { message: resource.read_only.to_owned() }) }
     }
 
     /// Another writer was first.

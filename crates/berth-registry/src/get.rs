@@ -25,7 +25,7 @@ impl Registry {
         match target.subresource {
             None | Some(Subresource::Status | Subresource::Finalize) => Ok(Current::Stored(stored::shown(target.resource, entry))),
             Some(Subresource::Scale) => scale::view(target, &entry).map(Current::Made),
-            Some(Subresource::Binding | Subresource::Eviction | Subresource::Token) => Err(ApiError::MethodNotAllowed),
+            Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => Err(ApiError::MethodNotAllowed),
         }
     }
 

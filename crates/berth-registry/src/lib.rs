@@ -24,6 +24,7 @@ mod get;
 mod header;
 mod key;
 mod list;
+pub mod log;
 mod modify;
 pub mod openapi;
 pub mod options;

@@ -19,11 +19,14 @@ impl Registry {
     /// A patch that cannot be read or applied, conflicts, faults of the result.
     pub async fn patch(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
+        ApiError::check_writable(target.resource)?;
         let verb = if matches!(patch, Patch::Apply(_)) { Verb::Apply } else { Verb::Patch };
         let checked = checks::write_options(verb, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::patch(self, target, &patch, options, checked).await,
-            Some(Subresource::Binding | Subresource::Eviction | Subresource::Token) => return Err(ApiError::MethodNotAllowed),
+            Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => {
+                return Err(ApiError::MethodNotAllowed);
+            }
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         if let Patch::Apply(bytes) = &patch {

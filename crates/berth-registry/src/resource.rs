@@ -27,9 +27,10 @@ use berth_api::{
         scheduling::v1::PriorityClass,
         storage::v1::StorageClass,
     },
+    k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 
-use Subresource::{Binding, Eviction, Finalize, Scale, Status, Token};
+use Subresource::{Binding, Eviction, Finalize, Log, Scale, Status, Token};
 
 /// A part of an object with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +45,8 @@ pub enum Subresource {
     Eviction,
     /// `finalize` (namespaces).
     Finalize,
+    /// `log` (pods): text, answered by [`crate::Registry::log`].
+    Log,
     /// `token` (service accounts): answered where tokens are signed, not by the registry.
     Token,
 }
@@ -58,6 +61,7 @@ impl Subresource {
             Self::Binding => "binding",
             Self::Eviction => "eviction",
             Self::Finalize => "finalize",
+            Self::Log => "log",
             Self::Token => "token",
         }
     }
@@ -100,6 +104,8 @@ pub struct Resource {
     pub scope: Scope,
     /// Its subresources.
     pub subresources: &'static [Subresource],
+    /// Why none of it can be made or changed; empty where it can.
+    pub read_only: &'static str,
     /// Whether PUT may create (Lease, Event, Service, …).
     pub create_on_update: bool,
     /// Fields that a field selector may name, besides name and namespace, each with the JSON pointer of its value.
@@ -131,7 +137,7 @@ pub struct Decoded {
 static RESOURCES: &[Resource] = &[
     Resource::cluster::<Namespace>("namespace").short(&["ns"]).sub(&[Finalize, Status]).fields(NAMESPACE_FIELDS),
     Resource::cluster::<Node>("node").short(&["no"]).sub(&[Status]).fields(NODE_FIELDS),
-    Resource::namespaced::<Pod>("pod").short(&["po"]).all().sub(&[Binding, Eviction, Status]).fields(POD_FIELDS),
+    Resource::namespaced::<Pod>("pod").short(&["po"]).all().sub(&[Binding, Eviction, Log, Status]).fields(POD_FIELDS),
     Resource::namespaced::<Service>("service").short(&["svc"]).all().sub(&[Status]).fields(SERVICE_FIELDS).put_creates(),
     Resource::namespaced::<Endpoints>("endpoints").short(&["ep"]),
     Resource::namespaced::<ConfigMap>("configmap").short(&["cm"]),
@@ -157,10 +163,15 @@ static RESOURCES: &[Resource] = &[
     Resource::namespaced::<RoleBinding>("rolebinding").put_creates(),
     Resource::namespaced::<Role>("role").put_creates(),
     Resource::cluster::<StorageClass>("storageclass").short(&["sc"]),
+    Resource::cluster::<CustomResourceDefinition>("customresourcedefinition").short(&["crd", "crds"]).read_only(NO_CUSTOM_RESOURCES),
     Resource::cluster::<PriorityClass>("priorityclass").short(&["pc"]),
     Resource::namespaced::<Lease>("lease").put_creates(),
     Resource::namespaced::<EndpointSlice>("endpointslice"),
 ];
+
+/// The kind is there so that clients which look for definitions, as kubectl does before it says that a kind is unknown, find that there are none.
+const NO_CUSTOM_RESOURCES: &str =
+    "berth does not serve custom resources yet: CustomResourceDefinitions can only be listed, and there are none";
 
 /// Kinds that are only asked, by a create: nothing is stored.
 static REVIEWS: &[Resource] = &[
@@ -241,6 +252,7 @@ impl Resource {
             categories: &[],
             scope,
             subresources: &[],
+            read_only: "",
             create_on_update: false,
             selectable_fields: &[],
             columns: K::COLUMNS,
@@ -270,6 +282,11 @@ impl Resource {
 
     const fn fields(mut self, fields: &'static [(&'static str, &'static str)]) -> Self {
         self.selectable_fields = fields;
+        self
+    }
+
+    const fn read_only(mut self, why: &'static str) -> Self {
+        self.read_only = why;
         self
     }
 

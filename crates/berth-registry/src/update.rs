@@ -18,10 +18,13 @@ impl Registry {
     /// A body that cannot be read or names another object; conflicts; faults of the result.
     pub async fn update(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
+        ApiError::check_writable(target.resource)?;
         let checked = checks::write_options(Verb::Update, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::update(self, target, body, options, checked).await,
-            Some(Subresource::Binding | Subresource::Eviction | Subresource::Token) => return Err(ApiError::MethodNotAllowed),
+            Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => {
+                return Err(ApiError::MethodNotAllowed);
+            }
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         let author = self.author(options, target.subresource);

@@ -181,19 +181,68 @@ fn what_simulated_pods_cannot_do_is_refused() {
     berth.kubectl(&["rollout", "status", "deployment/web"]);
     let pod = berth.kubectl(&["get", "pods", "-o", "name"]);
     let pod = pod.trim();
-    for command in [
-        &["logs", pod][..],
-        &["logs", "deployment/web"],
-        &["exec", pod, "--", "ls"],
-        &["attach", pod],
-        &["port-forward", pod, ":80"],
-        &["debug", pod, "--image=busybox"],
+    for (command, why) in [
+        (&["exec", pod, "--", "ls"][..], "no container runs in which a command could be executed"),
+        (&["attach", pod], "no container runs to which one could attach"),
+        (&["port-forward", pod, ":80"], "no container runs to which a port could be forwarded"),
+        (
+            &["cp", &format!("{}:/etc/hosts", pod.trim_start_matches("pod/")), "hosts"],
+            "no container runs in which a command could be executed",
+        ),
+        (&["debug", pod, "--image=busybox"], "no ephemeral container could run beside the others"),
     ] {
         let told = berth.kubectl_fails(command);
-        assert!(told.contains("the server could not find the requested resource"), "{command:?}: {told}");
+        assert!(told.contains(&format!("pods are simulated: {why}")), "{command:?}: {told}");
     }
-    assert!(berth.kubectl_fails(&["logs", "nobody"]).contains("pods \"nobody\" not found"));
     assert!(berth.kubectl_fails(&["top", "pods"]).contains("Metrics API not available"));
+}
+
+#[test]
+fn logs_tell_the_life_of_a_simulated_container_and_what_it_is_told_to_say() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    berth.apply(&deployment("web", 1, "web:1"));
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    let pod = berth.kubectl(&["get", "pods", "-o", "name"]);
+    let pod = pod.trim();
+    berth.kubectl(&["annotate", pod, "sim.berth.dev/logs=listening on :8080"]);
+    let lines = |arguments: &[&str]| berth.kubectl(&[&["logs"], arguments].concat()).lines().map(str::to_owned).collect::<Vec<_>>();
+    let whole = lines(&[pod]);
+    assert_eq!(whole.len(), 3, "{whole:?}");
+    assert!(whole[0].starts_with("simulated container ") && whole[0].ends_with("\"web:1\" started"), "{whole:?}");
+    assert!(whole[1] == "listening on :8080" && whole[2].ends_with(" is ready"), "{whole:?}");
+    assert_eq!(lines(&["deployment/web"]), whole);
+    assert_eq!(lines(&[pod, "--tail=1"]), whole[2..]);
+    assert_eq!(lines(&[pod, "--since=1h", "--all-containers"]), whole);
+    let stamped = lines(&[pod, "--timestamps"]);
+    assert!(stamped[1].ends_with("Z listening on :8080") && stamped[1].starts_with("20"), "{stamped:?}");
+    assert_eq!(berth.kubectl(&["logs", "--follow", "--limit-bytes=9", pod]), "simulated");
+    assert!(berth.kubectl_fails(&["logs", pod, "-c", "other"]).contains("container other is not valid for pod"));
+    assert!(berth.kubectl_fails(&["logs", pod, "--previous"]).contains("previous terminated container"));
+    assert!(berth.kubectl_fails(&["logs", "nobody"]).contains("pods \"nobody\" not found"));
+}
+
+#[test]
+fn a_kind_that_is_not_served_has_no_match_and_no_definition() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    let refused = |manifest: &str| {
+        let output = berth.kubectl_with(manifest, &["apply", "--filename", "-"]);
+        assert!(!output.status.success(), "applied:\n{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = refused("apiVersion: e.com/v1\nkind: Ship\nmetadata:\n  name: s\n");
+    assert!(told.contains("no matches for kind \"Ship\" in version \"e.com/v1\""), "{told}");
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: ships.e.com\nspec:\n  group: e.com\n  \
+               scope: Namespaced\n  names: {plural: ships, singular: ship, kind: Ship}\n  versions: [{name: v1, served: true, storage: true}]\n";
+    let told = refused(crd);
+    assert!(told.contains("berth does not serve custom resources yet"), "{told}");
+    assert!(berth.kubectl(&["get", "crds"]).is_empty());
+    assert!(berth.kubectl(&["api-resources", "--api-group=apiextensions.k8s.io"]).contains("customresourcedefinitions"));
 }
 
 #[test]

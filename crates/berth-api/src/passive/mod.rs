@@ -5,6 +5,7 @@ mod budget;
 mod cluster;
 mod config;
 mod events;
+mod extensions;
 mod limits;
 mod network;
 mod node;

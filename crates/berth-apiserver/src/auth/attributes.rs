@@ -43,7 +43,8 @@ impl<'a> Asked<'a> {
             verb: self.verb,
             group: &at.group,
             resource: &at.resource,
-            subresource: at.subresource.unwrap_or_default(),
+            // What stands behind a subresource, as a path behind a proxy, is the subresource's.
+            subresource: at.subresource.and_then(|path| path.split('/').next()).unwrap_or_default(),
             namespace,
             name,
         })

@@ -2,6 +2,7 @@
 
 mod admission;
 mod documents;
+mod logs;
 mod objects;
 mod reviews;
 mod tokens;

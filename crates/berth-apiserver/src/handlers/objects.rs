@@ -1,6 +1,6 @@
 //! Requests for objects: what the path and the method mean, then one call of the registry.
 
-use super::{Exchange, reviews, tokens, with_warnings};
+use super::{Exchange, logs, reviews, tokens, with_warnings};
 use crate::{
     answer::{self, Answer},
     body::{self, ResponseBody},
@@ -14,7 +14,7 @@ use crate::{
 use berth_api::Scope;
 use berth_protobuf::DecodeError;
 use berth_registry::{
-    ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, resource,
+    ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log, resource,
     table::Position,
 };
 use futures::future::BoxFuture;
@@ -82,23 +82,39 @@ async fn object(
     if (resource.scope == Scope::Namespaced) != at.namespace.is_some() {
         return Err(ApiError::UnknownResource.into());
     }
-    let subresource = at.subresource.map(|name| find_subresource(resource, name)).transpose()?;
     let namespace = at.namespace.as_deref().map(ToOwned::to_owned);
+    if let Some(why) = at.subresource.and_then(|path| log::simulated(resource, path)) {
+        let target = Target { resource, namespace, name: name.to_owned(), subresource: None };
+        return Err(refuse_simulated(exchange, &target, why).await);
+    }
+    let subresource = at.subresource.map(|name| find_subresource(resource, name)).transpose()?;
     if at.legacy_watch && exchange.method == Method::GET {
         return watch(exchange, at, Collection { resource, namespace }, Some(name)).await;
     }
     let target = Target { resource, namespace, name: name.to_owned(), subresource };
     let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
-    let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Token));
+    let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token));
     match *exchange.method {
         Method::GET if is_view => get(exchange, &target).await,
+        Method::GET if subresource == Some(Subresource::Log) => logs::answer(exchange, at, &target).await,
         Method::PUT if !is_action => update(exchange, &target, body).await,
         Method::PATCH if is_view => patch(exchange, &target, body).await,
         Method::DELETE if subresource.is_none() => delete(exchange, &target, body).await,
         Method::POST if subresource == Some(Subresource::Token) => tokens::request(exchange, &target, body).await,
-        Method::POST if is_action => act(exchange, &target, body).await,
+        Method::POST if is_action && subresource != Some(Subresource::Log) => act(exchange, &target, body).await,
         _ => Err(ApiError::MethodNotAllowed.into()),
     }
+}
+
+/// Says why what needs a running container cannot be done, to whoever asks it of a pod that is there. Services are reached by a name with scheme and
+/// port, so that it is not looked for them.
+async fn refuse_simulated(exchange: &Exchange<'_>, target: &Target, why: &str) -> Refusal {
+    if target.resource.kind == "Pod"
+        && let Err(error) = exchange.registry().get(target, &exchange.query.get_options()).await
+    {
+        return error.into();
+    }
+    ApiError::NotServed { message: why.to_owned() }.into()
 }
 
 fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiError> {
@@ -128,7 +144,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
         Form::Table => WatchForm::Table(wishes.printer(at.resource), Position::First),
         Form::Metadata | Form::MetadataList => WatchForm::Metadata,
     };
-    let timeout = exchange.query.watch_timeout()?.unwrap_or_else(|| default_timeout(exchange));
+    let timeout = exchange.query.watch_timeout()?.unwrap_or_else(|| follow_timeout(exchange));
     let mut options = exchange.query.watch_options()?;
     if let Some(name) = name {
         options.field_selector = format!("metadata.name={name}");
@@ -143,7 +159,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
 }
 
 /// A place for one more watch of the caller.
-fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<String>>, Refusal> {
+pub(super) fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<String>>, Refusal> {
     let user = exchange.user();
     if user.is_master() {
         return Ok(None);
@@ -151,11 +167,12 @@ fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<String>>, Re
     exchange.shared.watches.take(user.name.clone()).map(Some).ok_or(Refusal::Overloaded)
 }
 
-fn default_timeout(exchange: &Exchange<'_>) -> Duration {
+/// How long a watch lasts that does not say, and a log that is followed.
+pub(super) fn follow_timeout(exchange: &Exchange<'_>) -> Duration {
     Duration::from_secs(WATCH_SECONDS_MIN + exchange.shared.rng.below(WATCH_SECONDS_MIN))
 }
 
-fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFuture<'static, ()> {
+pub(super) fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFuture<'static, ()> {
     let mut stopping = exchange.shared.stopping.clone();
     Box::pin(async move {
         // Either way out, and also a server that is gone altogether, ends the watch.

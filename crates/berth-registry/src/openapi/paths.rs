@@ -116,6 +116,7 @@ fn of_subresource(resource: &'static Resource, subresource: Subresource, object:
             (schemas.object::<TokenRequest>(gvk), gvk)
         }
         Subresource::Status | Subresource::Finalize => (object.clone(), Gvk::of(resource)),
+        Subresource::Log => (json!({"type": "string"}), Gvk::of(resource)),
     };
     let suffix = capitalised(subresource.as_str());
     let mut operations = match subresource_verbs(subresource) {
@@ -123,6 +124,11 @@ fn of_subresource(resource: &'static Resource, subresource: Subresource, object:
             let id = operation_id("create", resource, &suffix);
             let create = Operation { resource, gvk, action: "post", id }.with(WRITE_QUERY).body(&object);
             Map::from_iter([("post".to_owned(), create.answer(&[200, 201, 202], &object))])
+        }
+        ["get"] => {
+            let id = operation_id("read", resource, &suffix);
+            let read = Operation { resource, gvk, action: "get", id }.with(LOG_QUERY);
+            Map::from_iter([("get".to_owned(), read.text_answer(&object))])
         }
         _ => read_and_write(resource, gvk, &object, &suffix, schemas),
     };
@@ -177,6 +183,16 @@ const LIST_QUERY: &[Parameter] = &[
     ("timeoutSeconds", "integer", "How long the request may take."),
     ("watch", "boolean", "Follow changes instead of listing."),
 ];
+const LOG_QUERY: &[Parameter] = &[
+    ("container", "string", "Which container; the only one where it is unsaid."),
+    ("follow", "boolean", "Whether to go on until the container ends."),
+    ("limitBytes", "integer", "At most so many bytes."),
+    ("previous", "boolean", "The run before this one."),
+    ("sinceSeconds", "integer", "Only lines of so many last seconds."),
+    ("sinceTime", "string", "Only lines from this time on."),
+    ("tailLines", "integer", "Only so many last lines."),
+    ("timestamps", "boolean", "Whether each line begins with its time."),
+];
 const DELETE_COLLECTION_QUERY: &[Parameter] = &[
     ("continue", "string", "Where to go on, from the page before."),
     DRY_RUN,
@@ -201,6 +217,9 @@ fn parameters(of: &[Parameter], place: &str) -> Vec<Value> {
 
 /// Operations at a path, with the parameters that they share.
 fn path_item(mut operations: Map<String, Value>, resource: &Resource, in_path: &[Parameter]) -> Value {
+    if !resource.read_only.is_empty() {
+        operations.retain(|method, _| method == "get");
+    }
     let namespace: &[Parameter] = if resource.scope == Scope::Namespaced { &[NAMESPACE] } else { &[] };
     let mut shared = parameters(in_path, "path");
     shared.extend(parameters(namespace, "path"));
@@ -242,6 +261,16 @@ impl Draft {
         let content: Map<String, Value> = PATCH_TYPES.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
         self.0["requestBody"] = json!({"required": true, "content": content});
         self
+    }
+
+    fn text_answer(mut self, schema: &Value) -> Value {
+        let content = json!({"text/plain": {"schema": schema}});
+        self.0["responses"] = json!({
+            "200": {"description": "OK", "content": content},
+            "204": {"description": "No Content"},
+            "401": {"description": "Unauthorized"},
+        });
+        self.0
     }
 
     fn answer(mut self, codes: &[u16], schema: &Value) -> Value {

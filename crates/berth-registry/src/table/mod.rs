@@ -6,6 +6,7 @@
 pub mod age;
 mod autoscaling;
 mod cluster;
+mod extensions;
 mod network;
 mod partial;
 mod pod;
