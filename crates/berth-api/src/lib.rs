@@ -12,6 +12,7 @@ mod faults;
 pub mod field;
 pub mod gates;
 pub mod int_or_string;
+pub mod ip;
 pub mod label_selector;
 pub mod limit_range;
 pub mod metadata;

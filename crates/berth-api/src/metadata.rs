@@ -5,7 +5,7 @@ pub use crate::names::{
     check_qualified_name,
 };
 
-use crate::{FieldError, Path, Scope, object::NameRule, unset::drop_zero};
+use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule, unset::drop_zero};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::BTreeMap;
 
@@ -77,6 +77,7 @@ pub fn check_name(name: &str, rule: NameRule) -> Vec<String> {
         NameRule::Label => check_dns_label(name),
         NameRule::Rfc1035Label => check_dns_1035_label(name),
         NameRule::PathSegment => check_path_segment(name),
+        NameRule::Ip => check_canonical_ip(name),
     }
 }
 
@@ -128,7 +129,7 @@ fn validate_names(meta: &ObjectMeta, rule: NameRule, path: &Path) -> Vec<FieldEr
 /// Checks the start of a generated name: a `-` at its end will be followed by letters.
 fn check_name_base(base: &str, rule: NameRule) -> Vec<String> {
     match (rule, base.strip_suffix('-').filter(|start| !start.is_empty())) {
-        (NameRule::PathSegment, _) | (_, None) => check_name(base, rule),
+        (NameRule::PathSegment | NameRule::Ip, _) | (_, None) => check_name(base, rule),
         (_, Some(start)) => {
             let mut masked: String = start.to_owned();
             masked.pop();

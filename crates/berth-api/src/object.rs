@@ -27,6 +27,8 @@ pub enum NameRule {
     Rfc1035Label,
     /// Anything that can be one segment of a URL path (RBAC).
     PathSegment,
+    /// An IP address in its canonical form (IPAddress).
+    Ip,
 }
 
 /// When `metadata.generation` rises (api-wire.md §6).

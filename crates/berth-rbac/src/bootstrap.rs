@@ -311,6 +311,10 @@ mod tests {
             ("update", "", "pods/status", ""),
             ("create", "", "namespaces", ""),
             ("get", "", "nodes", ""),
+            ("get", "discovery.k8s.io", "endpointslices", "admin edit view"),
+            ("update", "discovery.k8s.io", "endpointslices", ""),
+            ("update", "", "endpoints", ""),
+            ("get", "networking.k8s.io", "ipaddresses", ""),
             ("bind", "rbac.authorization.k8s.io", "roles", ""),
             ("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
         ] {

@@ -2,6 +2,7 @@
 
 use crate::{
     ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
+    allocation::Allocation,
     checks::{self, Mode},
     consequences::Happened,
     create::whole_seconds,
@@ -74,6 +75,10 @@ impl Registry {
             return Ok(Some(answer(target, outcome, None, Current::Made(object.to_value()))));
         }
         let value = || if is_same { entry.value.clone() } else { stored::encode(target.resource, &**object) };
+        let allocation = match outcome {
+            Outcome::Keep(_) => Allocation::default(),
+            Outcome::Remove(_) => self.claims_on(target, &*old.object).await?,
+        };
         let written = match outcome {
             Outcome::Keep(_) if is_same => Ok(Arc::clone(entry)),
             Outcome::Keep(_) => self.store.put(entry.key.clone(), value(), Expected::At(entry.mod_revision)).await,
@@ -81,6 +86,7 @@ impl Registry {
         };
         match written {
             Ok(entry) => {
+                self.give_up(&allocation).await;
                 let shown = stored::shown(target.resource, Arc::clone(&entry));
                 Ok(Some(answer(target, outcome, Some(&entry), Current::Stored(shown))))
             }

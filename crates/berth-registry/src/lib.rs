@@ -4,6 +4,7 @@
 //! IO happens only through [`berth_store::Store`]; time and randomness come in through [`berth_store::env`].
 
 mod admission;
+pub mod allocation;
 mod applying;
 pub mod authorization;
 mod binding;
@@ -23,6 +24,7 @@ mod filter;
 mod get;
 mod header;
 mod key;
+mod kubernetes_service;
 mod list;
 pub mod log;
 mod modify;
@@ -44,6 +46,7 @@ pub use continuing::round_trips as continue_token_round_trips;
 pub use error::ApiError;
 pub use header::header_of;
 pub use key::{KeyParts, parts as key_parts};
+pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
 pub use resource::{Resource, Subresource};
 
@@ -65,13 +68,25 @@ pub struct Registry {
     pub(crate) caller: Option<Arc<User>>,
     /// PEM of the authority that every namespace has in a config map.
     pub(crate) root_ca: Option<Arc<str>>,
+    /// What Services are given.
+    pub(crate) ranges: Arc<allocation::ServiceRanges>,
 }
 
 impl Registry {
     /// The API over `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, gates: Arc<FeatureGates>) -> Self {
-        Self { store, clock, rng, gates, turns: Arc::default(), policy: Arc::default(), caller: None, root_ca: None }
+        Self {
+            store,
+            clock,
+            rng,
+            gates,
+            turns: Arc::default(),
+            policy: Arc::default(),
+            caller: None,
+            root_ca: None,
+            ranges: Arc::default(),
+        }
     }
 
     /// The same API, where each namespace has a config map `kube-root-ca.crt` with the certificate (PEM) by which clients know the server.

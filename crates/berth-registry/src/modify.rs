@@ -107,7 +107,6 @@ impl Registry {
         self.settle(target, &*old.object, &mut *new.object)?;
         let mut remarks = Remarks::default();
         if target.subresource.is_none() {
-            self.assign_late(target, &*old.object, &mut *new.object).await?;
             new.warnings.extend(new.object.warnings(Some(&*old.object)));
             remarks = self.admit_changed(target, &*old.object, &*new.object).await?;
             new.warnings.append(&mut remarks.warnings);
@@ -126,13 +125,16 @@ impl Registry {
             None => self.charge_growth(target, &*old.object, &*new.object, by.mode).await?,
             Some(_) => Charge::default(),
         };
-        let committed = self.commit(target, by.mode, &old, &*new.object).await;
-        match &committed {
-            Err(Failure::Raced) => self.give_back(charge).await,
-            Err(Failure::Refused(error)) => self.give_back_unless_unknown(charge, error).await,
-            Ok(_) => (),
-        }
-        let object = committed?;
+        let object = match self.commit_allocated(target, by.mode, &old, &mut *new.object).await {
+            Ok(object) => object,
+            Err(failure) => {
+                match &failure {
+                    Failure::Raced => self.give_back(charge).await,
+                    Failure::Refused(error) => self.give_back_unless_unknown(charge, error).await,
+                }
+                return Err(failure);
+            }
+        };
         Ok(Written { object, created: false, warnings: new.warnings, audit: remarks.audit })
     }
 
@@ -159,6 +161,28 @@ impl Registry {
             raise_generation(old, new);
         }
         Ok(())
+    }
+
+    /// [`Registry::commit`], with the addresses and node ports that a Service then has.
+    async fn commit_allocated(&self, target: &Target, mode: Mode, old: &Stored, new: &mut dyn Object) -> Result<Current, Failure> {
+        let allocation = self.allocate(target, Some(&*old.object), new, mode).await?;
+        let object = match self.commit(target, mode, old, new).await {
+            Ok(object) => object,
+            Err(failure) => {
+                match &failure {
+                    Failure::Raced => self.take_back(allocation).await,
+                    Failure::Refused(error) => self.take_back_unless_unknown(allocation, error).await,
+                }
+                return Err(failure);
+            }
+        };
+        if let (Err(lost), Current::Stored(entry)) = (self.secure(target, &allocation).await, &object) {
+            // The Service must not keep what is another's: it gets back what it had, unless somebody has changed it since.
+            let _ = self.store.put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision)).await;
+            self.take_back(allocation).await;
+            return Err(lost.into());
+        }
+        Ok(object)
     }
 
     /// Writes `new` in place of `old`, unless they are equal; removes the object where `new` was all that kept it from going.

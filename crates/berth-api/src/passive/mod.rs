@@ -1,5 +1,6 @@
 //! Kinds that are stored and served, with upstream's types: the rules that clients rely on.
 
+mod addresses;
 mod autoscaling;
 mod budget;
 mod cluster;
@@ -12,6 +13,7 @@ mod node;
 mod rbac;
 mod reviews;
 mod routing;
+mod service;
 mod storage;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
+    ip::{Cidr, check_cidr},
     label_selector::validate_label_selector,
     names::{check_dns_1035_label, check_dns_label, check_dns_subdomain, check_path_segment},
     object::GenerationRule,
@@ -281,43 +282,18 @@ fn validate_peer(peer: &NetworkPolicyPeer, path: &Path, faults: &mut Faults) {
 }
 
 fn validate_block(block: &IPBlock, path: &Path, faults: &mut Faults) {
-    const FORM: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     if !faults.set(&path.child("cidr"), &block.cidr) {
         return;
     }
-    let Some(whole) = Block::parse(&block.cidr) else { return faults.invalid(&path.child("cidr"), block.cidr.as_str(), FORM) };
+    let Ok(whole) = block.cidr.parse::<Cidr>() else { return faults.form(&path.child("cidr"), &block.cidr, check_cidr) };
     for (index, except) in list(&block.except).iter().enumerate() {
         let path = path.child("except").index(index);
-        match Block::parse(except) {
-            None => faults.invalid(&path, except.as_str(), FORM),
-            Some(part) if !whole.strictly_holds(&part) => {
+        match except.parse() {
+            Err(_) => faults.form(&path, except, check_cidr),
+            Ok(part) if !whole.strictly_holds(&part) => {
                 faults.invalid(&path, except.as_str(), format!("must be a strict subset of `cidr` {:?}", block.cidr));
             }
-            Some(_) => (),
+            Ok(_) => (),
         }
-    }
-}
-
-/// A range of addresses: its bits, how many of them count, how many there are.
-struct Block {
-    bits: u128,
-    prefix: u32,
-    width: u32,
-}
-
-impl Block {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, prefix) = text.split_once('/')?;
-        let (bits, width) = match address.parse().ok()? {
-            IpAddr::V4(address) => (u128::from(address.to_bits()), u32::BITS),
-            IpAddr::V6(address) => (address.to_bits(), u128::BITS),
-        };
-        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= width)?;
-        Some(Self { bits, prefix, width })
-    }
-
-    fn strictly_holds(&self, part: &Self) -> bool {
-        let network = |block: &Self| block.bits.checked_shr(self.width - self.prefix).unwrap_or(0);
-        self.width == part.width && part.prefix > self.prefix && network(self) == network(part)
     }
 }

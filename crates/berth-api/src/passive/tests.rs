@@ -153,7 +153,7 @@ fn services_are_validated_and_keep_what_was_allocated() {
     check_update::<Service>(
         &old,
         &merged(old.clone(), &json!({"spec": {"clusterIP": "10.0.0.2"}})),
-        &["spec.clusterIPs[0]: Invalid value: \"10.0.0.2\": may not change once set"],
+        &["spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set"],
     );
 }
 

@@ -7,13 +7,15 @@ pub(crate) mod limits;
 mod pod;
 pub(crate) mod pod_security;
 pub(crate) mod quota;
-mod service;
 
 use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource};
 use berth_api::{
     Object, Scope,
     k8s_openapi::{
-        api::core::v1::{LimitRange, PersistentVolume, PersistentVolumeClaim, Pod},
+        api::{
+            core::v1::{LimitRange, PersistentVolume, PersistentVolumeClaim, Pod},
+            networking::v1::ServiceCIDR,
+        },
         apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
     limit_range,
@@ -25,6 +27,8 @@ use std::sync::Arc;
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Holds a volume back while it is bound.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// Holds a range of cluster addresses back while some of them are in use (upstream: the controller service-cidr-controller).
+pub(crate) const SERVICE_CIDR_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
 
 impl Registry {
     /// A new object's namespace, which must exist and not be terminating; `None`: it is not in one.
@@ -58,6 +62,9 @@ impl Registry {
         }
         if let Some(volume) = object.downcast_mut::<PersistentVolume>() {
             protect(&mut volume.metadata, VOLUME_PROTECTION);
+        }
+        if let Some(range) = object.downcast_mut::<ServiceCIDR>() {
+            protect(&mut range.metadata, SERVICE_CIDR_PROTECTION);
         }
         Ok(())
     }

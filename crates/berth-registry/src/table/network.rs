@@ -8,6 +8,7 @@ use crate::resource::Column;
 use berth_api::k8s_openapi::api::{
     core::v1::{EndpointSubset, Endpoints, Service, ServicePort, ServiceSpec, ServiceStatus},
     discovery::v1::EndpointSlice,
+    networking::v1::{IPAddress, ServiceCIDR},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -114,5 +115,29 @@ impl Printed for EndpointSlice {
             json!(or(Some(&first_few(&addresses, SHOWN_MAX)), "<unset>")),
             json!(age_of(&self.metadata, now)),
         ]
+    }
+}
+
+impl Printed for IPAddress {
+    const COLUMNS: &'static [Column] = &[NAME, text("ParentRef", "What has the address.")];
+
+    fn cells(&self, _now: Timestamp) -> Vec<Value> {
+        let parent = &self.spec.parent_ref;
+        let resource = match parent.group.as_deref().unwrap_or_default() {
+            "" => parent.resource.clone(),
+            group => format!("{}.{group}", parent.resource),
+        };
+        let parts = [Some(resource), parent.namespace.clone(), Some(parent.name.clone())];
+        let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        vec![json!(name(&self.metadata)), json!(parts.join("/"))]
+    }
+}
+
+impl Printed for ServiceCIDR {
+    const COLUMNS: &'static [Column] = &[NAME, text("CIDRs", "The ranges that addresses are given out from."), AGE];
+
+    fn cells(&self, now: Timestamp) -> Vec<Value> {
+        let cidrs = self.spec.as_ref().and_then(|spec| spec.cidrs.clone()).unwrap_or_default();
+        vec![json!(name(&self.metadata)), json!(cidrs.join(",")), json!(age_of(&self.metadata, now))]
     }
 }

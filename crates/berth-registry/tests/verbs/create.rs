@@ -207,29 +207,29 @@ fn every_service_has_an_address_of_its_own() {
     };
     let address = |object: &Value| at(object, "/spec/clusterIP").clone();
     let first = world.made("services", service("a", json!({})));
-    assert_eq!(address(&first), "10.96.0.1");
-    assert_eq!(at(&first, "/spec/clusterIPs"), &json!(["10.96.0.1"]));
-    assert_eq!(address(&world.made("services", service("b", json!({})))), "10.96.0.2");
+    assert_eq!(address(&first), "10.96.1.1");
+    assert_eq!(at(&first, "/spec/clusterIPs"), &json!(["10.96.1.1"]));
+    assert_eq!(address(&world.made("services", service("b", json!({})))), "10.96.1.2");
     assert_eq!(address(&world.made("services", service("c", json!({"clusterIP": "None"})))), "None");
     assert_eq!(address(&world.made("services", service("d", json!({"clusterIP": "10.96.3.4"})))), "10.96.3.4");
     let external = json!({"type": "ExternalName", "externalName": "example.org"});
     assert_eq!(address(&world.made("services", service("e", external))), Value::Null);
-    let text = world.create("services", service("f", json!({"clusterIP": "10.96.0.1"}))).expect_err("taken").to_string();
+    let text = world.create("services", service("f", json!({"clusterIP": "10.96.1.1"}))).expect_err("taken").to_string();
     assert!(text.contains("provided IP is already allocated"), "{text}");
     let text = world.create("services", service("f", json!({"clusterIP": "10.0.0.1"}))).expect_err("outside").to_string();
-    assert!(text.contains("is not in the valid range. The range of valid IPs is 10.96.0.0/16"), "{text}");
+    assert!(text.ends_with("failed to allocate IP 10.0.0.1: the provided network does not match the current range"), "{text}");
 
     let mut updated = first.clone();
     updated["spec"].as_object_mut().expect("a spec").remove("clusterIP");
     updated["metadata"]["labels"] = json!({"x": "y"});
-    assert_eq!(address(&world.update("services", "a", &updated).expect("updated")), "10.96.0.1");
+    assert_eq!(address(&world.update("services", "a", &updated).expect("updated")), "10.96.1.1");
     updated["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
     updated["spec"]["clusterIP"] = "10.96.9.9".into();
     let text = world.update("services", "a", &updated).expect_err("refused").to_string();
     assert!(text.contains("may not change once set"), "{text}");
 
     world.delete("services", "a", &berth_registry::DeleteOptions::default()).expect("deleted");
-    assert_eq!(address(&world.made("services", service("g", json!({})))), "10.96.0.1");
+    assert_eq!(address(&world.made("services", service("g", json!({})))), "10.96.1.1");
 }
 
 #[test]

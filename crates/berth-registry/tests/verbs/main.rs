@@ -12,6 +12,7 @@ mod pods;
 mod quota;
 mod races;
 mod scale;
+mod services;
 mod update;
 mod watch;
 mod world;

@@ -1,17 +1,14 @@
 //! Other writers between a read and the write that follows it.
 
 use crate::world::{World, config_map, json_of, now, target};
-use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, WriteOptions, header_of};
+use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, WriteOptions, header_of};
 use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 /// A store where another writer is first, so many times.
@@ -41,17 +38,51 @@ fn counting(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) 
     true
 }
 
-/// Creates a Service with the address that the Service about to be written has.
-fn grabbing(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -> bool {
+/// What another server puts at the key of a claim.
+fn claim_for(name: &str, of: &str) -> Bytes {
+    let parent = json!({"resource": "services", "namespace": "default", "name": name});
+    json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": of}, "spec": {"parentRef": parent}})
+        .to_string()
+        .into()
+}
+
+/// Claims the address or port that is about to be claimed.
+fn grabbing(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) -> bool {
+    let is_claim = key.as_str().contains("/ipaddresses/") || key.as_str().contains("/servicenodeports/");
+    if !is_claim || expected != Expected::Absent {
+        return false;
+    }
+    now(store.put(key.clone(), claim_for("other", "grabbed"), Expected::Absent)).expect("first");
+    true
+}
+
+/// What becomes of a Service's claim before the Service is stored.
+fn meddling(store: &MemoryStore, key: &Key, value: &Bytes, other: impl FnOnce(Arc<Entry>)) -> bool {
     if !key.as_str().contains("/services/") {
         return false;
     }
     let object: Value = serde_json::from_slice(value).expect("JSON");
-    let name = format!("other-{}", store.revision());
-    let other = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": object["spec"]});
-    let key = Key::new(&format!("/registry/core/services/default/{name}"));
-    now(store.put(key, other.to_string().into(), Expected::Absent)).expect("first");
+    let address = object["spec"]["clusterIP"].as_str().expect("claimed");
+    let claim = Key::new(&format!("/registry/networking.k8s.io/ipaddresses/{address}"));
+    other(now(store.get(&claim)).expect("read").expect("claimed"));
     true
+}
+
+/// Takes the claim away, as a repair does after a long time, and claims it for another.
+fn stealing(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -> bool {
+    meddling(store, key, value, |claim| {
+        now(store.delete(claim.key.clone(), claim.value.clone(), claim.mod_revision)).expect("taken away");
+        now(store.put(claim.key.clone(), claim_for("other", "stolen"), Expected::Absent)).expect("another's");
+    })
+}
+
+/// Marks the claim, as a repair does that sees no Service yet.
+fn marking(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -> bool {
+    meddling(store, key, value, |claim| {
+        let mut marked: Value = serde_json::from_slice(&claim.value).expect("JSON");
+        marked["metadata"]["annotations"] = json!({"berth.dev/unused": "true"});
+        now(store.put(claim.key.clone(), marked.to_string().into(), Expected::At(claim.mod_revision))).expect("marked");
+    })
 }
 
 impl Store for Contended {
@@ -157,20 +188,46 @@ fn a_deletion_looks_again_at_what_has_changed() {
 }
 
 #[test]
-fn of_two_services_with_one_address_the_younger_gives_way() {
+fn of_two_servers_that_want_one_address_or_port_one_gets_it() {
     let (world, store) = world_with(grabbing);
-    store.left.store(1, Ordering::SeqCst);
-    let made = world.made("services", json!({"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 80}]}}));
-    let services = world.list("services", &ListOptions::default()).expect("listed");
-    let addresses: BTreeSet<&str> = services.items.iter().map(|entry| &*entry.header.fields[0].1).collect();
-    assert_eq!((services.items.len(), addresses.len()), (2, 2));
-    assert!(addresses.contains(made["spec"]["clusterIP"].as_str().expect("an address")));
+    let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
+    store.left.store(2, Ordering::SeqCst);
+    let made = world.made("services", json!({"metadata": {"name": "mine"}, "spec": spec}));
+    assert_eq!(store.left.load(Ordering::SeqCst), 0, "the other was first twice");
+    let address = made["spec"]["clusterIP"].as_str().expect("an address");
+    let claim = world.get("ipaddresses.networking.k8s.io", address).expect("claimed");
+    assert_eq!(claim["spec"]["parentRef"]["name"], "mine");
 
     store.left.store(1, Ordering::SeqCst);
     let wanting = json!({"metadata": {"name": "wanting"}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.96.7.7"}});
     let text = world.create("services", wanting).expect_err("the other has it").to_string();
     assert!(text.contains("provided IP is already allocated"), "{text}");
-    assert!(world.get("services", "wanting").is_err(), "undone");
+    assert!(world.get("services", "wanting").is_err());
+}
+
+#[test]
+fn a_service_whose_claim_is_lost_meanwhile_is_not_made() {
+    let (world, store) = world_with(stealing);
+    store.left.store(1, Ordering::SeqCst);
+    let error = world.create("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).expect_err("lost");
+    assert!(error.to_string().contains("was given to another Service meanwhile"), "{error}");
+    assert!(world.get("services", "s").is_err(), "undone");
+    let made = world.made("services", json!({"metadata": {"name": "s"}, "spec": {"type": "ExternalName", "externalName": "x.y"}}));
+    store.left.store(1, Ordering::SeqCst);
+    let real = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}});
+    world.merge("services", "s", real).expect_err("lost");
+    assert_eq!(world.get("services", "s").expect("there")["spec"], made["spec"], "as it was");
+}
+
+#[test]
+fn a_repair_in_the_middle_of_a_create_takes_nothing_away() {
+    let (world, store) = world_with(marking);
+    store.left.store(1, Ordering::SeqCst);
+    let made = world.made("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}));
+    assert_eq!(store.left.load(Ordering::SeqCst), 0, "it was marked");
+    let claim = world.get("ipaddresses.networking.k8s.io", made["spec"]["clusterIP"].as_str().expect("an address")).expect("there");
+    assert_eq!(claim["metadata"].get("annotations").filter(|annotations| **annotations != json!({})), None, "the mark is gone");
+    assert_eq!(now(world.registry.repair_allocations()).expect("repaired"), []);
 }
 
 /// Takes one pod of the quota that is about to be charged.

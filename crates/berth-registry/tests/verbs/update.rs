@@ -144,6 +144,7 @@ fn a_status_patch_loses_nothing_of_any_kind() {
             "horizontalpodautoscalers.autoscaling",
             json!({"metadata": {"name": "x"}, "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}),
         ),
+        ("servicecidrs.networking.k8s.io", json!({"metadata": {"name": "x"}, "spec": {"cidrs": ["10.1.2.0/24"]}})),
         ("ingresses.networking.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}})
         }),

@@ -4,6 +4,7 @@ use super::{env, names, names::check_port_name, probes, resources, security};
 use crate::{
     FieldError, Path,
     faults::Faults,
+    ip::check_ip,
     names::check_dns_label,
     pod::ephemeral::as_container,
     unset::{list, text},
@@ -113,7 +114,7 @@ fn validate_ports(ports: &[ContainerPort], path: &Path, faults: &mut Faults) {
             faults.port(&path.child("hostPort"), number);
         }
         faults.one_of(&path.child("protocol"), text(&port.protocol), &["SCTP", "TCP", "UDP"]);
-        faults.optional_form(&path.child("hostIP"), &port.host_ip, names::check_ip);
+        faults.optional_form(&path.child("hostIP"), &port.host_ip, check_ip);
     }
 }
 

@@ -13,6 +13,7 @@ use super::deletion_cost;
 use crate::{
     FieldError, Path,
     faults::Faults,
+    ip::check_ip,
     metadata::{validate_annotations, validate_labels},
     names::{check_dns_label, check_dns_subdomain, check_qualified_name},
     unset::{list, text},
@@ -20,7 +21,7 @@ use crate::{
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
 use std::collections::BTreeSet;
 
-pub(crate) use names::{check_config_key, check_ip, check_port_name};
+pub(crate) use names::{check_config_key, check_port_name};
 
 /// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,
 /// restart policy) is the workload's.

@@ -1,12 +1,5 @@
 //! Syntax that only pods and what they refer to have.
 
-use std::net::IpAddr;
-
-/// An IP address, version 4 or 6.
-pub(crate) fn check_ip(value: &str) -> Vec<String> {
-    fault(value.parse::<IpAddr>().is_err(), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-}
-
 /// Name of a port: an IANA service name.
 pub(crate) fn check_port_name(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();

@@ -1,0 +1,116 @@
+//! IPAddress and ServiceCIDR: which cluster addresses there are, and who has them.
+
+use super::IMMUTABLE;
+use crate::{
+    FeatureGates, FieldError, Kind, Path,
+    faults::Faults,
+    ip::{Cidr, check_canonical_cidr},
+    names::{check_dns_subdomain, check_path_segment},
+    object::NameRule,
+    unset::{drop_zero, list, text},
+};
+use k8s_openapi::api::networking::v1::{IPAddress, ParentReference, ServiceCIDR};
+use serde_json::json;
+
+/// A ServiceCIDR has at most one range of each family.
+const CIDRS_MAX: usize = 2;
+
+impl Kind for IPAddress {
+    const NAME_RULE: NameRule = NameRule::Ip;
+
+    fn set_defaults(&mut self) {
+        drop_zero(&mut self.spec.parent_ref.group);
+        drop_zero(&mut self.spec.parent_ref.namespace);
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let (parent, path) = (&self.spec.parent_ref, Path::new("spec").child("parentRef"));
+        if *parent == ParentReference::default() {
+            faults.required(&path, "");
+            return faults.into_vec();
+        }
+        faults.optional_form(&path.child("group"), &parent.group, check_dns_subdomain);
+        faults.set_form(&path.child("resource"), &parent.resource, check_path_segment);
+        faults.set_form(&path.child("name"), &parent.name, check_path_segment);
+        faults.optional_form(&path.child("namespace"), &parent.namespace, check_path_segment);
+        faults.into_vec()
+    }
+
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let parent = &self.spec.parent_ref;
+        if *parent != old.spec.parent_ref {
+            // Upstream shows its internal form.
+            let shown = json!({"Group": text(&parent.group), "Resource": parent.resource, "Namespace": text(&parent.namespace),
+                "Name": parent.name});
+            faults.invalid(&Path::new("spec").child("parentRef"), shown, IMMUTABLE);
+        }
+        faults.into_vec()
+    }
+}
+
+impl Kind for ServiceCIDR {
+    const HAS_STATUS: bool = true;
+
+    fn set_defaults(&mut self) {
+        self.spec.get_or_insert_default();
+        self.status.get_or_insert_default();
+    }
+
+    fn prepare_create(&mut self, _gates: &FeatureGates) {
+        self.status = Some(Default::default());
+    }
+
+    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.status.clone_from(&old.status);
+    }
+
+    fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
+        self.spec.clone_from(&old.spec);
+    }
+
+    fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        validate_cidrs(cidrs(self), &mut faults);
+        faults.into_vec()
+    }
+
+    /// Ranges stay what they are; one of the other family may be added.
+    fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
+        let mut faults = Faults::default();
+        let path = Path::new("spec").child("cidrs");
+        let (new, old) = (cidrs(self), cidrs(old));
+        if new.len() < old.len() {
+            faults.invalid(&path, json!(new), IMMUTABLE);
+        }
+        for (index, (new, _)) in new.iter().zip(old).enumerate().filter(|(_, (new, old))| new != old) {
+            faults.invalid(&path.index(index), new.as_str(), IMMUTABLE);
+        }
+        if new.len() > old.len() {
+            validate_cidrs(new, &mut faults);
+        }
+        faults.into_vec()
+    }
+}
+
+fn cidrs(object: &ServiceCIDR) -> &[String] {
+    object.spec.as_ref().map_or(&[], |spec| list(&spec.cidrs))
+}
+
+fn validate_cidrs(cidrs: &[String], faults: &mut Faults) {
+    let path = Path::new("spec").child("cidrs");
+    let families: Vec<&str> = cidrs.iter().filter_map(|cidr| Some(cidr.parse::<Cidr>().ok()?.family())).collect();
+    match cidrs.len() {
+        0 => return faults.required(&path, "at least one CIDR required"),
+        CIDRS_MAX if families.len() == CIDRS_MAX && families[0] == families[1] => {
+            let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+            faults.invalid(&path, json!(cidrs), detail);
+        }
+        1..=CIDRS_MAX => (),
+        _ => return faults.invalid(&path, json!({"CIDRs": cidrs}), format!("may only hold up to {CIDRS_MAX} values")),
+    }
+    for (index, cidr) in cidrs.iter().enumerate() {
+        faults.form(&path.index(index), cidr, check_canonical_cidr);
+    }
+}

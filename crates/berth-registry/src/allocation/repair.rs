@@ -1,0 +1,230 @@
+//! Cleaning up after writes that ended half-way: claims that no Service needs, Services without a claim.
+//!
+//! A claim that no Service needs may be that of a write that is under way. It is marked first, and given back a round later if it still
+//! bears the mark and still nobody needs it. A write takes the mark off once its Service is stored, and what is read of Services is newer
+//! than the marks: so one of the two always sees the other.
+//!
+//! Source: kubernetes `ipallocator/controller/repairip.go`, `portallocator/controller/repair.go`.
+
+pub use super::claim::Holder;
+
+use super::{
+    Good,
+    claim::{MANAGED_BY, NODE_PORTS, UNUSED, addresses_prefix, holder_of},
+};
+use crate::{ApiError, Patch, Registry, WriteOptions, admission::SERVICE_CIDR_PROTECTION, header, key, resource, stored};
+use berth_api::{
+    ip::Cidr,
+    k8s_openapi::api::{core::v1::Service, networking::v1::ServiceCIDR},
+};
+use berth_store::{Entry, RangeRequest};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+/// How long a range stays after its deletion began, for writes that had chosen an address of it before.
+const DELETION_GRACE: SignedDuration = SignedDuration::from_secs(10);
+
+/// A claim, as far as deciding about it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// What is claimed.
+    pub good: Good,
+    /// For which Service; `None`: for something else.
+    pub holder: Option<Holder>,
+    /// Whether a round before found that no Service needs it.
+    pub is_marked: bool,
+    /// Whether it was made here, so that it may be taken away here.
+    pub is_ours: bool,
+}
+
+/// What is to be done about one claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// No Service needs it: to be marked.
+    Mark(Good),
+    /// Still none needs it: to be given back.
+    Release(Good),
+    /// A Service has it without a claim: to be claimed.
+    Claim(Good, Holder),
+    /// A Service has what is another's. Nobody can mend that but its owner.
+    Tell(Good, Holder),
+}
+
+/// Decides what to do. `services`: what each has, read after `claims` were.
+#[must_use]
+pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -> Vec<Step> {
+    let has = |holder: &Option<Holder>, good: &Good| {
+        holder.as_ref().and_then(|holder| services.get(holder)).is_some_and(|goods| goods.contains(good))
+    };
+    let mut steps = Vec::new();
+    let mut holders: BTreeMap<Good, Option<&Holder>> = BTreeMap::new();
+    for claim in claims {
+        let is_needed = has(&claim.holder, &claim.good);
+        match (is_needed || !claim.is_ours, claim.is_marked) {
+            (true, _) => (),
+            (false, false) => steps.push(Step::Mark(claim.good)),
+            (false, true) => steps.push(Step::Release(claim.good)),
+        }
+        holders.insert(claim.good, claim.holder.as_ref());
+    }
+    for (holder, goods) in services {
+        for good in goods {
+            match holders.get(good) {
+                Some(other) if *other == Some(holder) => (),
+                Some(_) => steps.push(Step::Tell(*good, holder.clone())),
+                None => {
+                    steps.push(Step::Claim(*good, holder.clone()));
+                    holders.insert(*good, Some(holder));
+                }
+            }
+        }
+    }
+    steps
+}
+
+impl Registry {
+    /// One round: does what [`decide`] says, and gives what it said.
+    ///
+    /// # Errors
+    /// The store's; what was done before stays done.
+    pub async fn repair_allocations(&self) -> Result<Vec<Step>, ApiError> {
+        let mut entries = BTreeMap::new();
+        let mut claims = Vec::new();
+        for (prefix, read) in [(addresses_prefix(), read_address as fn(&str) -> Option<Good>), (NODE_PORTS.to_owned(), read_port)] {
+            for entry in self.store.range(RangeRequest::all(prefix.clone())).await?.entries {
+                let Some(good) = entry.key.as_str().strip_prefix(&prefix).and_then(read) else { continue };
+                claims.push(claimed(good, &entry));
+                entries.insert(good, entry);
+            }
+        }
+        let steps = decide(&claims, &self.goods_of_services().await?);
+        for step in &steps {
+            self.carry_out_step(step, &entries).await?;
+        }
+        self.let_unused_ranges_go(&claims).await?;
+        Ok(steps)
+    }
+
+    /// Takes the finalizer off ranges that are being deleted once no address of theirs is claimed, or another range has it too.
+    async fn let_unused_ranges_go(&self, claims: &[Claimed]) -> Result<(), ApiError> {
+        let resource = resource::by_name("networking.k8s.io", "servicecidrs").expect("ranges are served");
+        let mut ranges = Vec::new();
+        for entry in self.store.range(RangeRequest::all(key::resource_prefix(resource))).await?.entries {
+            let object = stored::load(resource, &entry)?;
+            ranges.extend(object.downcast_ref::<ServiceCIDR>().cloned().map(|range| (entry, range)));
+        }
+        let holds = |range: &ServiceCIDR, address: IpAddr| {
+            let mut cidrs = range.spec.iter().flat_map(|spec| spec.cidrs.iter().flatten()).filter_map(|cidr| cidr.parse::<Cidr>().ok());
+            cidrs.any(|cidr| cidr.contains(address))
+        };
+        let is_elsewhere = |address| ranges.iter().any(|(_, other)| other.metadata.deletion_timestamp.is_none() && holds(other, address));
+        for (entry, range) in &ranges {
+            let since = range.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+            let is_due = since.is_some_and(|since| since + DELETION_GRACE <= self.clock.now());
+            let needs = |claim: &Claimed| match claim.good {
+                Good::Address(address) => holds(range, address) && !is_elsewhere(address),
+                Good::NodePort(_) => false,
+            };
+            let finalizers = range.metadata.finalizers.clone().unwrap_or_default();
+            let left: Vec<&String> = finalizers.iter().filter(|finalizer| *finalizer != SERVICE_CIDR_PROTECTION).collect();
+            if !is_due || left.len() == finalizers.len() || claims.iter().any(needs) {
+                continue;
+            }
+            let Some(target) = key::target_of(resource, &entry.key) else { continue };
+            let patch = json!({"metadata": {"resourceVersion": entry.mod_revision.to_string(), "finalizers": left}});
+            match self.patch(&target, Patch::MergeValue(patch), &WriteOptions::default()).await {
+                Ok(_) | Err(ApiError::Conflict { .. } | ApiError::NotFound { .. }) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn carry_out_step(&self, step: &Step, entries: &BTreeMap<Good, Arc<Entry>>) -> Result<(), ApiError> {
+        match step {
+            Step::Mark(good) => match entries.get(good) {
+                Some(entry) => self.mark_unused(entry).await,
+                None => Ok(()),
+            },
+            Step::Release(good) => {
+                if let Some(entry) = entries.get(good) {
+                    // Somebody who touched it since needs it.
+                    let _ = self.store.delete(entry.key.clone(), entry.value.clone(), entry.mod_revision).await;
+                }
+                Ok(())
+            }
+            Step::Claim(good, holder) => self.claim(holder, *good).await.map(drop),
+            Step::Tell(..) => Ok(()),
+        }
+    }
+
+    async fn goods_of_services(&self) -> Result<BTreeMap<Holder, BTreeSet<Good>>, ApiError> {
+        let services = resource::by_name("", "services").expect("Services are served");
+        let mut goods = BTreeMap::new();
+        for entry in self.store.range(RangeRequest::all(key::resource_prefix(services))).await?.entries {
+            let Some(target) = key::target_of(services, &entry.key) else { continue };
+            let object = stored::load(services, &entry)?;
+            goods.extend(object.downcast_ref::<Service>().map(|service| (Holder::of(&target), Good::all_of(service))));
+        }
+        Ok(goods)
+    }
+}
+
+fn claimed(good: Good, entry: &Entry) -> Claimed {
+    let value: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
+    let is_ours = match good {
+        Good::Address(_) => header::label(&entry.header, MANAGED_BY.0) == Some(MANAGED_BY.1),
+        Good::NodePort(_) => true,
+    };
+    let is_marked = value["metadata"]["annotations"].get(UNUSED).is_some();
+    Claimed { good, holder: holder_of(entry), is_marked, is_ours }
+}
+
+fn read_address(name: &str) -> Option<Good> {
+    name.parse().ok().map(Good::Address)
+}
+
+fn read_port(name: &str) -> Option<Good> {
+    name.parse().ok().map(Good::NodePort)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(name: &str) -> Holder {
+        Holder { namespace: "ns".to_owned(), name: name.to_owned() }
+    }
+
+    fn claim(port: u16, name: &str, is_marked: bool) -> Claimed {
+        Claimed { good: Good::NodePort(port), holder: Some(holder(name)), is_marked, is_ours: true }
+    }
+
+    fn services(all: &[(&str, &[u16])]) -> BTreeMap<Holder, BTreeSet<Good>> {
+        all.iter().map(|(name, ports)| (holder(name), ports.iter().map(|port| Good::NodePort(*port)).collect())).collect()
+    }
+
+    #[test]
+    fn an_unused_claim_is_marked_first_and_given_back_a_round_later() {
+        let none = services(&[]);
+        assert_eq!(decide(&[claim(1, "a", false)], &none), [Step::Mark(Good::NodePort(1))]);
+        assert_eq!(decide(&[claim(1, "a", true)], &none), [Step::Release(Good::NodePort(1))]);
+        assert_eq!(decide(&[claim(1, "a", true)], &services(&[("a", &[1])])), []);
+        assert_eq!(decide(&[claim(1, "a", false)], &services(&[("a", &[])])), [Step::Mark(Good::NodePort(1))]);
+        let foreign = Claimed { is_ours: false, holder: None, ..claim(1, "", true) };
+        assert_eq!(decide(&[foreign], &none), [], "what others made is theirs");
+    }
+
+    #[test]
+    fn a_service_gets_the_claim_that_it_lacks_unless_another_has_it() {
+        let good = Good::NodePort(1);
+        assert_eq!(decide(&[], &services(&[("a", &[1])])), [Step::Claim(good, holder("a"))]);
+        assert_eq!(decide(&[], &services(&[("a", &[1]), ("b", &[1])])), [Step::Claim(good, holder("a")), Step::Tell(good, holder("b"))]);
+        assert_eq!(decide(&[claim(1, "b", false)], &services(&[("a", &[1]), ("b", &[1])])), [Step::Tell(good, holder("a"))]);
+    }
+}
