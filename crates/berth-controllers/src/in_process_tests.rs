@@ -1,6 +1,7 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
 mod nodes;
+mod services;
 mod stateful_sets;
 mod volumes;
 
@@ -63,7 +64,9 @@ impl Running {
         let enabled = Enabled::parse(controllers).expect("known names");
         let (cluster, env): (Arc<dyn Cluster>, Env) = (Arc::<LocalCluster>::clone(&self.cluster), self.world.env());
         let groups = vec![AppsGroup::Apps];
-        ControllerManager { cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY }.start();
+        let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
+        ControllerManager { cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY, load_balancer_range }
+            .start();
         self.settle();
     }
 

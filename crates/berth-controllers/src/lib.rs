@@ -25,6 +25,8 @@ pub mod pods;
 pub mod queue;
 pub mod replica_set;
 pub mod resource_quota;
+pub mod service_allocation;
+pub mod service_endpoints;
 pub mod stateful_set;
 #[cfg(test)]
 mod testing;

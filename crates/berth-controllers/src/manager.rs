@@ -16,12 +16,13 @@ use crate::{
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
     resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
+    service_endpoints::{BalancerPlanner, EndpointsPlanner, SlicePlanner, Sources},
     stateful_set::{CLAIMS, ClaimCache, REVISIONS, RevisionCache, StatefulSetCache, StatefulSetCaches, StatefulSetPlanner},
     volume_binder::VolumeBinder,
     waits::Waits,
     worker::Queue,
 };
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, ip::Cidr};
 use berth_store::env::Env;
 use berth_workloads::view::AppsGroup;
 use jiff::SignedDuration;
@@ -36,6 +37,8 @@ use std::{
 pub const CONTROLLERS: &[&str] = &[
     "deployment",
     "disruption",
+    "endpoint",
+    "endpointslice",
     "garbagecollector",
     "namespace",
     "node",
@@ -46,6 +49,7 @@ pub const CONTROLLERS: &[&str] = &[
     "resourcequota",
     "root-ca-cert-publisher",
     "scheduler",
+    "service",
     "statefulset",
 ];
 
@@ -106,6 +110,8 @@ pub struct ControllerManager {
     pub groups: Vec<AppsGroup>,
     /// How long it takes to make a volume for a claim.
     pub provision_latency: Duration,
+    /// Where the addresses of LoadBalancers come from.
+    pub load_balancer_range: Cidr,
 }
 
 impl ControllerManager {
@@ -143,6 +149,7 @@ impl ControllerManager {
         if self.enabled.contains("persistentvolume-binder") {
             self.start_volume_binder(events.of("persistentvolume-controller"));
         }
+        self.start_services(&events);
         // Handlers are in place: now the caches may fill.
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         quotas.start(cluster, spawner, metrics);
@@ -277,6 +284,62 @@ impl ControllerManager {
         self.env.spawner.spawn("persistentvolume-binder", Box::pin(begin));
     }
 
+    /// The controllers that write down where Services lead; they share what they read.
+    fn start_services(&self, events: &Recorder) {
+        let sources = Sources::new(Arc::clone(&self.env.clock));
+        let mut is_used = false;
+        if self.enabled.contains("endpointslice") {
+            let planner = SlicePlanner::new(sources.clone());
+            let (queue, own) = (self.queue("endpointslice"), Arc::clone(&planner.slices));
+            planner.wake(&queue);
+            self.run_over(&sources, "endpointslice", planner, queue, events.of("endpoint-slice-controller"), warm(&own));
+            own.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+            is_used = true;
+        }
+        if self.enabled.contains("endpoint") {
+            let planner = EndpointsPlanner::new(sources.clone());
+            let (queue, own) = (self.queue("endpoint"), Arc::clone(&planner.endpoints));
+            planner.wake(&queue);
+            self.run_over(&sources, "endpoint", planner, queue, events.of("endpoint-controller"), warm(&own));
+            own.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+            is_used = true;
+        }
+        if self.enabled.contains("service") {
+            let planner = BalancerPlanner::new(Arc::clone(sources.services()), self.load_balancer_range);
+            let queue = self.queue("service");
+            planner.wake(&queue);
+            self.run_over(&sources, "service", planner, queue, events.of("service-controller"), warm(sources.services()));
+            is_used = true;
+        }
+        if is_used {
+            let following = sources.follow(Arc::clone(&self.cluster), Arc::clone(&self.env.spawner), Arc::clone(&self.metrics));
+            self.env.spawner.spawn("endpoint sources", Box::pin(following));
+        }
+    }
+
+    /// Has a planner's keys looked at as soon as Services and what it writes are known, and once more when pods are.
+    fn run_over(
+        &self,
+        sources: &Sources,
+        name: &'static str,
+        planner: impl Planner,
+        queue: Queue<ObjectKey>,
+        events: Recorder,
+        own: Arc<dyn Warm>,
+    ) {
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let waits = Waits::new(name, self.metrics.waits.clone());
+        let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), vec![Arc::clone(&own)], waits);
+        let (sources, env) = (sources.clone(), self.env.clone());
+        let begin = async move {
+            sources.services().warm().await;
+            own.warm().await;
+            queue.start(&env, name, WORKERS, &looks);
+            sources.wake_when_known(&queue).await;
+        };
+        self.env.spawner.spawn(name, Box::pin(begin));
+    }
+
     /// Has a planner's keys looked at as soon as its caches are complete, and again when a quota that refused them gains room.
     fn run(
         &self,
@@ -345,7 +408,8 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "deployment,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota,root-ca-cert-publisher,statefulset",
+                "deployment,endpoint,endpointslice,garbagecollector,namespace,persistentvolume-binder,replicaset,resourcequota,root-ca-cert-publisher,\
+                 service,statefulset",
             ),
             ("-podgc", ""),
         ] {

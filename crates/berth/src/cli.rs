@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{progress::warn, rollout::options::Rollout, variables};
+use crate::{progress::warn, rollout::options::Rollout, services::ServiceOptions, variables};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::{
     env,
@@ -274,6 +274,9 @@ pub(crate) struct Up {
     /// How long a request that is no watch may take before it is answered with 504.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) request_timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) services: ServiceOptions,
 
     /// How many simulated nodes run pods.
     #[arg(long, value_name = "N", default_value_t = 3)]

@@ -13,6 +13,7 @@ mod manual;
 mod progress;
 mod rollout;
 mod rollouts;
+mod services;
 mod signals;
 mod test;
 mod trouble;

@@ -23,13 +23,21 @@ use berth_controllers::{
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
+    service_allocation,
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
-use berth_registry::{Registry, header_of};
+use berth_registry::{Registry, ServerAddress, header_of};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
 use berth_workloads::view::AppsGroup;
 use futures::FutureExt;
-use std::{error::Error, net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Instant};
+use std::{
+    error::Error,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+    time::Instant,
+};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -136,6 +144,8 @@ pub(crate) struct Plane {
     pub(crate) controller_gates: Arc<FeatureGates>,
     pub(crate) kubeconfig: KubeconfigFile,
     address: SocketAddr,
+    /// Where the Service `kubernetes` leads.
+    advertised: Option<IpAddr>,
     started: Instant,
     readiness: Readiness,
     stop: oneshot::Sender<()>,
@@ -151,16 +161,22 @@ impl Plane {
     pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
         let env = env::real(tokio::runtime::Handle::current());
         let Opened { store, close } = open_store(options, data_dir)?;
+        let advertised = options.services.advertised(options.bind_address);
+        let ranges = options.services.ranges();
+        let own_addresses: Vec<String> =
+            advertised.into_iter().chain([ranges.cluster_ips.host(0)]).map(|address| address.to_string()).collect();
         let pki = Pki::load_or_create(
-            &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &[], now: env.clock.now() },
+            &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &own_addresses, now: env.clock.now() },
             env.rng.as_ref(),
         )?;
-        let mut registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates));
+        let mut registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
+            .with_service_ranges(ranges);
         if settings.controllers.contains("root-ca-cert-publisher") {
             registry = registry.with_root_ca(&pki.ca_certificate);
         }
         registry.bootstrap().await?;
         registry.bootstrap_policy().await?;
+        registry.repair_allocations().await?;
 
         let metrics = prometheus::Registry::new();
         let readiness = Readiness::default();
@@ -180,12 +196,18 @@ impl Plane {
         let address = server.local_addr();
         let kubeconfig = write_kubeconfig(options, data_dir, &pki, address)?;
 
+        let reachable = ServerAddress { address: advertised, port: address.port() };
+        if let Err(error) = registry.publish_server(reachable).await {
+            tracing::warn!(%error, "the Service kubernetes could not be made; trying again every 10 s");
+        }
+        service_allocation::start(&registry, reachable, &env);
+
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(server.serve(stopped.map(drop)));
         start_controllers(options, &settings, &registry, &env, &metrics)?;
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
-        Ok(Self { registry, controller_gates, kubeconfig, address, started, readiness, stop, serving, close })
+        Ok(Self { registry, controller_gates, kubeconfig, address, advertised, started, readiness, stop, serving, close })
     }
 
     fn announce(&self, options: &Up, data_dir: &Path) {
@@ -196,6 +218,9 @@ impl Plane {
         let took = self.started.elapsed().as_millis();
         Output::Stdout.line(&format!("API server ready at https://{} after {took} ms; {kept}", self.address));
         Output::Stdout.line(&format!("  export KUBECONFIG={}", self.kubeconfig.path().display()));
+        if self.advertised.is_none() {
+            Output::Stdout.line("  no address but loopback: the Service kubernetes has no endpoints (--advertise-address)");
+        }
     }
 
     /// Ends everything in order. A signal that comes meanwhile ends it at once, and is given; what was acknowledged is kept all the same.
@@ -251,6 +276,7 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
         enabled: settings.controllers.clone(),
         groups: vec![AppsGroup::Apps],
         provision_latency: options.volume_provision_latency,
+        load_balancer_range: options.services.load_balancer_range,
     };
     manager.start();
     event_ttl::start(registry.clone(), env);

@@ -1,0 +1,72 @@
+//! Where the pods of a Service are: its EndpointSlices and, for older clients, its Endpoints.
+//!
+//! Source: kubernetes `staging/src/k8s.io/endpointslice`, `pkg/controller/endpoint`.
+
+pub mod addresses;
+pub mod slices;
+pub mod view;
+
+use self::view::{EndpointPodView, ServiceView};
+use crate::selector::Labels;
+use k8s_openapi::{
+    api::core::v1::{ObjectReference, ServicePort},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+/// On what belongs to a Service without a cluster address.
+pub const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// A port of pods that a port of the Service leads to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TargetPort {
+    pub(crate) name: String,
+    pub(crate) protocol: String,
+    pub(crate) port: i32,
+    pub(crate) app_protocol: Option<String>,
+}
+
+/// What a port of the Service leads to on this pod; `None`: the pod has no port of that name.
+fn target_port(port: &ServicePort, pod: &EndpointPodView) -> Option<TargetPort> {
+    let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+    let number = match port.target_port.as_ref() {
+        None => port.port,
+        Some(IntOrString::Int(number)) => *number,
+        Some(IntOrString::String(name)) => pod.ports.iter().find(|port| port.name == *name && port.protocol == protocol)?.number,
+    };
+    Some(TargetPort { name: port.name.clone().unwrap_or_default(), protocol, port: number, app_protocol: port.app_protocol.clone() })
+}
+
+/// Whether the Service's pods are known by its selector; else somebody else says where it leads.
+fn has_pods(service: &ServiceView) -> bool {
+    service.selector.is_some() && !service.is_external
+}
+
+/// The Service's labels with others; what is not in `others` but begins as they do is not taken over.
+fn labels_with(service: &ServiceView, others: &[(&str, &str)], never: &[&str]) -> Labels {
+    let own = service.labels.iter().filter(|(key, _)| !never.contains(&key.as_str()));
+    let mut labels: Labels = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    labels.extend(others.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+    if service.is_headless {
+        labels.insert(HEADLESS.to_owned(), String::new());
+    }
+    labels
+}
+
+/// The name under which a pod is found in a headless Service that governs it.
+fn hostname(service: &ServiceView, pod: &EndpointPodView) -> Option<String> {
+    (pod.subdomain == service.name && !pod.hostname.is_empty()).then(|| pod.hostname.clone())
+}
+
+fn reference(pod: &EndpointPodView) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace.clone()),
+        name: Some(pod.name.clone()),
+        uid: Some(pod.uid.clone()),
+        ..ObjectReference::default()
+    }
+}
+
+fn set(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}

@@ -1,0 +1,320 @@
+//! What is read of Services, of pods as their endpoints, of nodes, and of what was written about them.
+
+use crate::{
+    plan::ObjectRef,
+    selector::{Labels, Selector},
+};
+use k8s_openapi::{
+    api::{
+        core::v1::{EndpointSubset, Endpoints, LoadBalancerStatus, Service, ServicePort},
+        discovery::v1::EndpointSlice,
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use serde::Deserialize;
+use std::net::IpAddr;
+
+/// Where the zone of a node stands.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// What is read of a Service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// The resource version of this version.
+    pub revision: u64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its labels.
+    pub labels: Labels,
+    /// Which pods are its own; `None`: whoever made it says where it leads.
+    pub selector: Option<Selector>,
+    /// Its ports.
+    pub ports: Vec<ServicePort>,
+    /// Its address families, `IPv4` or `IPv6`.
+    pub families: Vec<String>,
+    /// It has no cluster address.
+    pub is_headless: bool,
+    /// It is but a name for something outside.
+    pub is_external: bool,
+    /// Pods count as ready whether they are or not.
+    pub publishes_not_ready: bool,
+    /// It asks for a load balancer of the cluster's own.
+    pub wants_balancer: bool,
+    /// It is of type LoadBalancer, whoever serves it.
+    pub is_balancer: bool,
+    /// What its status says about its load balancer.
+    pub balancer: LoadBalancerStatus,
+}
+
+impl ServiceView {
+    /// Reads a Service's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a Service's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let Service { metadata, spec, status } = serde_json::from_slice(json)?;
+        let spec = spec.unwrap_or_default();
+        let match_labels = spec.selector.filter(|selector| !selector.is_empty());
+        let selector =
+            match_labels.and_then(|labels| Selector::parse(&LabelSelector { match_labels: Some(labels), ..LabelSelector::default() }));
+        let type_ = spec.type_.unwrap_or_default();
+        let (is_balancer, deleting) = (type_ == "LoadBalancer", metadata.deletion_timestamp.is_some());
+        Ok(Self {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            revision,
+            deleting,
+            labels: metadata.labels.unwrap_or_default(),
+            selector,
+            ports: spec.ports.unwrap_or_default(),
+            families: spec.ip_families.unwrap_or_else(|| vec!["IPv4".to_owned()]),
+            is_headless: spec.cluster_ip.as_deref() == Some("None"),
+            is_external: type_ == "ExternalName",
+            publishes_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
+            is_balancer,
+            wants_balancer: is_balancer && spec.load_balancer_class.is_none() && !deleting,
+            balancer: status.and_then(|status| status.load_balancer).unwrap_or_default(),
+        })
+    }
+
+    /// The Service, in the version of this view.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        reference("", "services", [&self.namespace, &self.name, &self.uid], self.revision)
+    }
+
+    /// Whether the Service selects this pod.
+    #[must_use]
+    pub fn selects(&self, pod: &EndpointPodView) -> bool {
+        self.namespace == pod.namespace && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    }
+}
+
+/// A named port of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedPort {
+    /// Its name.
+    pub name: String,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+    /// Its number.
+    pub number: i32,
+}
+
+/// What is read of a pod as an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndpointPodView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its addresses; none until it runs.
+    pub addresses: Vec<IpAddr>,
+    /// Where it runs.
+    pub node_name: String,
+    /// `spec.hostname`.
+    pub hostname: String,
+    /// `spec.subdomain`.
+    pub subdomain: String,
+    /// The condition Ready is True.
+    pub is_ready: bool,
+    /// It is being deleted.
+    pub is_terminating: bool,
+    /// It has run to its end.
+    pub is_finished: bool,
+    /// Ports of its containers that have a name.
+    pub ports: Vec<NamedPort>,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Option<String>,
+    hostname: Option<String>,
+    subdomain: Option<String>,
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    ports: Option<Vec<ContainerPort>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerPort {
+    name: Option<String>,
+    protocol: Option<String>,
+    container_port: i32,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    #[serde(rename = "podIPs")]
+    pod_ips: Option<Vec<PodIp>>,
+    conditions: Option<Vec<Condition>>,
+}
+
+#[derive(Deserialize)]
+struct PodIp {
+    ip: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: Option<String>,
+}
+
+impl EndpointPodView {
+    /// Reads a pod's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a pod's.
+    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let Pod { metadata, spec, status } = serde_json::from_slice(json)?;
+        let named = |port: &ContainerPort| {
+            let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+            Some(NamedPort { name: port.name.clone()?, protocol, number: port.container_port })
+        };
+        let several = status.pod_ips.iter().flatten().filter_map(|ip| ip.ip.as_deref());
+        let mut addresses: Vec<IpAddr> = several.filter_map(|ip| ip.parse().ok()).collect();
+        if addresses.is_empty() {
+            addresses.extend(status.pod_ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()));
+        }
+        Ok(Self {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            addresses,
+            ports: spec.containers.iter().flat_map(|container| container.ports.iter().flatten()).filter_map(named).collect(),
+            node_name: spec.node_name.unwrap_or_default(),
+            hostname: spec.hostname.unwrap_or_default(),
+            subdomain: spec.subdomain.unwrap_or_default(),
+            is_ready: status.conditions.iter().flatten().any(|one| one.type_ == "Ready" && one.status.as_deref() == Some("True")),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+            is_finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+        })
+    }
+
+    /// Its address of a family.
+    #[must_use]
+    pub fn address(&self, family: &str) -> Option<IpAddr> {
+        self.addresses.iter().copied().find(|address| berth_api::ip::family(*address) == family)
+    }
+}
+
+/// What is read of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneView {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its zone; empty: it has none.
+    pub zone: String,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    metadata: ObjectMeta,
+}
+
+impl ZoneView {
+    /// Reads a node's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or the metadata is none.
+    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let Node { metadata } = serde_json::from_slice(json)?;
+        let zone = metadata.labels.and_then(|mut labels| labels.remove(ZONE)).unwrap_or_default();
+        Ok(Self { name: metadata.name.unwrap_or_default(), uid: metadata.uid.unwrap_or_default(), zone })
+    }
+}
+
+/// An EndpointSlice with its resource version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SliceView {
+    /// All of it but the resource version and who owns which fields.
+    pub slice: EndpointSlice,
+    /// The resource version of this version.
+    pub revision: u64,
+}
+
+impl SliceView {
+    /// Reads a slice's JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than a slice's.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let mut slice: EndpointSlice = serde_json::from_slice(json)?;
+        slice.metadata.managed_fields = None;
+        Ok(Self { slice, revision })
+    }
+
+    pub(super) fn reference(&self) -> ObjectRef {
+        reference("discovery.k8s.io", "endpointslices", names(&self.slice.metadata), self.revision)
+    }
+}
+
+/// An Endpoints object with its resource version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointsView {
+    /// Its metadata without who owns which fields.
+    pub metadata: ObjectMeta,
+    /// Where the Service leads.
+    pub subsets: Vec<EndpointSubset>,
+    /// The resource version of this version.
+    pub revision: u64,
+}
+
+impl EndpointsView {
+    /// Reads an Endpoints' JSON.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field has another type than an Endpoints'.
+    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+        let Endpoints { mut metadata, subsets } = serde_json::from_slice(json)?;
+        metadata.managed_fields = None;
+        Ok(Self { metadata, subsets: subsets.unwrap_or_default(), revision })
+    }
+
+    pub(super) fn reference(&self) -> ObjectRef {
+        reference("", "endpoints", names(&self.metadata), self.revision)
+    }
+}
+
+fn names(metadata: &ObjectMeta) -> [&str; 3] {
+    [&metadata.namespace, &metadata.name, &metadata.uid].map(|text| text.as_deref().unwrap_or_default())
+}
+
+fn reference<T: AsRef<str>>(group: &'static str, resource: &'static str, [namespace, name, uid]: [T; 3], revision: u64) -> ObjectRef {
+    let [namespace, name, uid] = [namespace, name, uid].map(|text| text.as_ref().to_owned());
+    ObjectRef { group, resource, namespace, name, uid, resource_version: Some(revision.to_string()) }
+}

@@ -1,0 +1,113 @@
+//! Addresses of LoadBalancers: each Service that asks for one gets one of a range.
+//!
+//! A stand-in for a cloud's balancer, so that what waits for an address goes on. A Service with a `loadBalancerClass` is somebody else's.
+//!
+//! Source: kubernetes `cloud-provider/controllers/service/controller.go`.
+
+use crate::{
+    endpoints::view::ServiceView,
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, merge_patch},
+};
+use berth_api::ip::Cidr;
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
+use serde_json::json;
+use std::{collections::BTreeSet, net::IpAddr};
+
+/// What a plan is made from.
+pub struct State<'a> {
+    /// The Service.
+    pub service: &'a ServiceView,
+    /// The address that it gets if it needs one; `None`: all are given out.
+    pub free: Option<IpAddr>,
+    /// Where addresses come from.
+    pub range: Cidr,
+}
+
+/// The addresses that a Service's balancer has.
+pub fn addresses(service: &ServiceView) -> impl Iterator<Item = &str> {
+    service.balancer.ingress.iter().flatten().filter_map(|ingress| ingress.ip.as_deref())
+}
+
+/// The first address of the range that is not used.
+#[must_use]
+pub fn free_address(range: &Cidr, used: &BTreeSet<String>) -> Option<IpAddr> {
+    (0..range.host_count()).map(|number| range.host(number)).find(|address| !used.contains(&address.to_string()))
+}
+
+/// Whether the Service asks for an address and has none.
+#[must_use]
+pub fn needs_address(service: &ServiceView) -> bool {
+    service.wants_balancer && service.balancer.ingress.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// Gives the Service an address, if it asks for one and has none.
+#[must_use]
+pub fn plan(state: &State<'_>) -> Plan {
+    let service = state.service;
+    if !needs_address(service) {
+        return Plan::default();
+    }
+    let Some(ip) = state.free.map(|address| address.to_string()) else {
+        let text = format!("Error syncing load balancer: failed to ensure load balancer: {} has no free address", state.range);
+        return Plan { events: vec![event(service, Severity::Warning, "SyncLoadBalancerFailed", text)], ..Plan::default() };
+    };
+    let ingress = LoadBalancerIngress { ip: Some(ip), ip_mode: Some("VIP".to_owned()), ..LoadBalancerIngress::default() };
+    let status = LoadBalancerStatus { ingress: Some(vec![ingress]) };
+    let Some(patch) = merge_patch(&service.balancer, &status) else { return Plan::default() };
+    let ensured = event(service, Severity::Normal, "EnsuredLoadBalancer", "Ensured load balancer".to_owned());
+    let action = Action::Patch {
+        target: service.reference(),
+        subresource: Some("status"),
+        patch: json!({"status": {"loadBalancer": patch}}),
+        reason: "the Service asks for a load balancer and has none".to_owned(),
+        events: Outcome { success: Some(ensured), failure: None },
+    };
+    Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }
+}
+
+fn event(service: &ServiceView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    let about = service.reference();
+    EventRecord {
+        about,
+        about_kind: "Service",
+        about_api_version: "v1".to_owned(),
+        severity,
+        reason,
+        message,
+        repeat: if severity == Severity::Warning { Repeat::Once } else { Repeat::Each },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// The address that a Service of this spec gets, or the event that tells why not.
+    fn check(spec: Value, ingress: Value, used: &[&str], wanted: &str) {
+        let json = json!({"metadata": {"namespace": "ns", "name": "s", "uid": "u"}, "spec": spec, "status": {"loadBalancer": ingress}});
+        let service = ServiceView::decode(json.to_string().as_bytes(), 1).expect("a Service");
+        let used: BTreeSet<String> = used.iter().map(ToString::to_string).collect();
+        let range = "198.51.100.0/30".parse().expect("a range");
+        let plan = plan(&State { service: &service, free: free_address(&range, &used), range });
+        let patched = plan.stages.iter().flat_map(|stage| &stage.actions).map(|action| match action {
+            Action::Patch { patch, .. } => patch["status"]["loadBalancer"]["ingress"][0]["ip"].to_string().replace('"', ""),
+            other => panic!("{other:?}"),
+        });
+        let told = plan.events.iter().map(|event| format!("{} {}", event.reason, event.message));
+        assert_eq!(patched.chain(told).collect::<Vec<_>>().join("; "), wanted);
+    }
+
+    #[test]
+    fn who_asks_gets_the_first_free_address() {
+        let balancer = || json!({"type": "LoadBalancer"});
+        check(balancer(), json!({}), &[], "198.51.100.1");
+        check(balancer(), json!({}), &["198.51.100.1"], "198.51.100.2");
+        check(balancer(), json!({"ingress": [{"hostname": "x"}]}), &[], "");
+        check(json!({"type": "ClusterIP"}), json!({}), &[], "");
+        check(json!({"type": "LoadBalancer", "loadBalancerClass": "x.io/y"}), json!({}), &[], "");
+        let full =
+            "SyncLoadBalancerFailed Error syncing load balancer: failed to ensure load balancer: 198.51.100.0/30 has no free address";
+        check(balancer(), json!({}), &["198.51.100.1", "198.51.100.2"], full);
+    }
+}
