@@ -434,6 +434,87 @@ async fn every_strategy_of_a_stateful_set_has_a_status() {
 }
 
 #[tokio::test]
+async fn workloads_are_named_by_manifests_and_across_namespaces() {
+    let cluster = Cluster::start().await;
+    cluster.create(&json!({})).await;
+    cluster.berth.rollout(&["status", "deployment/web"]);
+    let folder = cluster.berth.data_dir.join("manifests/deeper");
+    std::fs::create_dir_all(&folder).unwrap();
+    let web = common::deployment("web", 1, "web:1");
+    std::fs::write(folder.join("web.yaml"), format!("{web}---\napiVersion: v1\nkind: Service\nmetadata: {{name: web}}\n")).unwrap();
+    let manifests = folder.parent().unwrap().to_str().unwrap();
+    let done = cluster.rollout(&["status", "-R", "-f", manifests]);
+    assert!(done.ends_with("deployment \"web\" successfully rolled out\n"), "{done}");
+    let shallow = cluster.rollout_fails(&["status", "-f", manifests]);
+    assert!(shallow.contains("holds no *.yaml, *.yml or *.json file; --recursive looks into the folders in it too"), "{shallow}");
+    let elsewhere = cluster.rollout_fails(&["status", "-f", manifests, "-R", "-n", "shop"]);
+    assert!(elsewhere.contains("deployments.apps \"web\" not found"), "{elsewhere}");
+
+    let all = cluster.rollout(&["status", "deployment", "-A", "-l", "app=web"]);
+    assert!(all.contains("successfully rolled out"), "{all}");
+    assert!(cluster.rollout_fails(&["status", "sts", "-A"]).contains("no statefulsets found in any namespace"));
+    let named = cluster.rollout_fails(&["status", "deployment/web", "-A"]);
+    assert!(named.contains("a resource cannot be retrieved by name across all namespaces"), "{named}");
+}
+
+#[tokio::test]
+async fn what_was_changed_is_printed_as_asked() {
+    let cluster = Cluster::start().await;
+    cluster.create(&json!({})).await;
+    cluster.berth.rollout(&["status", "deployment/web"]);
+    assert_eq!(cluster.rollout(&["restart", "deployment/web", "-o", "name"]), "deployment.apps/web\n");
+    let paused: Value = serde_json::from_str(&cluster.rollout(&["pause", "deployment/web", "-o", "json"])).unwrap();
+    assert_eq!((&paused["kind"], &paused["spec"]["paused"]), (&json!("Deployment"), &json!(true)));
+    assert!(paused["metadata"].get("managedFields").is_none(), "{paused}");
+    let resumed = cluster.rollout(&["resume", "deployment/web", "-o", "yaml"]);
+    assert!(resumed.contains("kind: Deployment\n") && !resumed.contains("paused: true"), "{resumed}");
+
+    cluster.update(2, "second").await;
+    cluster.berth.rollout(&["status", "deployment/web"]);
+    let bare = cluster.run(&["undo", "deployment/web", "--dry-run", "-o", "json"]);
+    assert_eq!(
+        String::from_utf8(bare.stderr).unwrap().lines().next(),
+        Some("Warning: --dry-run is deprecated and can be replaced with --dry-run=client.")
+    );
+    let would: Value = serde_json::from_slice(&bare.stdout).unwrap();
+    assert_eq!(would["spec"]["template"]["spec"]["containers"][0]["image"], "web:1");
+    assert_eq!(cluster.image().await, "web:2", "nothing was sent");
+    let checked: Value = serde_json::from_str(&cluster.rollout(&["undo", "deployment/web", "--dry-run=server", "-o", "json"])).unwrap();
+    assert_eq!(checked["spec"]["template"]["spec"]["containers"][0]["image"], "web:1");
+    assert_eq!(cluster.image().await, "web:2", "nothing was kept");
+}
+
+#[tokio::test]
+async fn the_cluster_can_be_named_without_a_kubeconfig() {
+    let cluster = Cluster::start().await;
+    cluster.create(&json!({})).await;
+    let config = std::fs::read_to_string(cluster.berth.kubeconfig()).unwrap();
+    let server = config.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap().to_owned();
+    let pki = cluster.berth.data_dir.join("pki");
+    let token = std::fs::read_to_string(pki.join("token")).unwrap();
+    let status = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["rollout", "status", "deployment/web", "--server", &server]).args(arguments);
+        let output = command.env_remove("KUBECONFIG").env("HOME", "/none").output().unwrap();
+        (output.status.code(), format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+    };
+    let check = |arguments: &[&str], code: i32, says: &str| {
+        let (ended, text) = status(arguments);
+        assert!(ended == Some(code) && text.contains(says), "{arguments:?}: {ended:?} {text}");
+    };
+    let authority = pki.join("ca.pem");
+    let trusted = ["--certificate-authority", authority.to_str().unwrap(), "--token", token.trim()];
+    check(&trusted, 0, "successfully rolled out");
+    check(&[&trusted[..], &["--request-timeout", "30"]].concat(), 0, "successfully rolled out");
+    check(&["--insecure-skip-tls-verify", "--token", token.trim()], 0, "successfully rolled out");
+    check(&["--insecure-skip-tls-verify", "--token", "wrong"], 1, "Unauthorized");
+    check(&["--token", token.trim()], 1, "cannot reach https://127.0.0.1");
+    let alice = ["--as", "alice", "--as-group", "dev"];
+    check(&[&trusted[..], &alice].concat(), 1, "User \"alice\" cannot get resource \"deployments\"");
+    check(&["--server", "localhost"], 2, "cannot be used multiple times");
+}
+
+#[tokio::test]
 async fn it_is_a_plugin_of_kubectl_too() {
     let cluster = Cluster::start().await;
     cluster.create(&json!({})).await;

@@ -3,35 +3,35 @@
 use super::{
     cluster::Connection,
     error::Error,
+    options::Change,
+    report,
     target::{Found, Kind},
 };
-use crate::progress::line;
 use berth_api::annotations::RESTARTED_AT;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Holds a Deployment's changes back.
-pub(super) async fn pause(connection: &Connection, workload: &Found) -> Result<(), Error> {
-    send(connection, workload, pause_patch(workload)?, "paused").await
+pub(super) async fn pause(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    send(change, connection, workload, pause_patch(workload)?, "paused").await
 }
 
 /// Lets them go.
-pub(super) async fn resume(connection: &Connection, workload: &Found) -> Result<(), Error> {
-    send(connection, workload, resume_patch(workload)?, "resumed").await
+pub(super) async fn resume(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    send(change, connection, workload, resume_patch(workload)?, "resumed").await
 }
 
 /// Changes an annotation of the template, so that every pod is replaced.
-pub(super) async fn restart(connection: &Connection, workload: &Found) -> Result<(), Error> {
-    send(connection, workload, restart_patch(workload, Timestamp::now())?, "restarted").await
+pub(super) async fn restart(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    send(change, connection, workload, restart_patch(workload, Timestamp::now())?, "restarted").await
 }
 
-async fn send(connection: &Connection, workload: &Found, mut patch: Value, done: &str) -> Result<(), Error> {
+async fn send(change: &Change, connection: &Connection, workload: &Found, mut patch: Value, done: &str) -> Result<(), Error> {
     // Another object of the same name is none of this command's business.
     patch["metadata"] = json!({"uid": object(workload)?["metadata"]["uid"]});
     let kind = workload.kind;
-    connection.merge_patch(kind.group().api_version(), kind.plural(), &workload.name, patch).await?;
-    line(&format!("{} {done}", workload.title()));
-    Ok(())
+    let changed = connection.merge_patch(kind.group().api_version(), kind.plural(), &workload.name, patch).await?;
+    report::changed(change.output, workload, changed, done)
 }
 
 fn pause_patch(workload: &Found) -> Result<Value, Error> {

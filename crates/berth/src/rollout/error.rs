@@ -1,6 +1,7 @@
 //! Why a command of `berth rollout` did not do what it was asked for.
 
-use std::path::PathBuf;
+use crate::manifests::ManifestError;
+use std::{path::PathBuf, time::Duration};
 
 /// The text says what to do next, where there is something.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,12 @@ pub(crate) enum Error {
     Client { server: String, source: kube::Error },
     #[error("cannot reach {server}: is it running, and is the context right (--kubeconfig, --context)?")]
     Unreachable { server: String, source: kube::Error },
+    #[error("{server} gave no answer within {} s (--request-timeout)", limit.as_secs_f64())]
+    Late { server: String, limit: Duration },
+    #[error("{server} is no address of a server; write, for example, https://127.0.0.1:6443")]
+    Server { server: String },
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
     /// The API server's own words.
     #[error("{message}{hint}")]
     Refused { message: String, hint: &'static str },

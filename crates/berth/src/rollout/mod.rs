@@ -33,12 +33,12 @@ pub(crate) fn run(options: &Rollout) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn carry_out(options: &Rollout) -> Result<(), Error> {
-    let selection = Selection::parse(options.verb.target())?;
+    let selection = Selection::read(options.verb.target(), &options.cluster).await?;
     let connection = Connection::open(&options.cluster).await?;
-    let found = selection.find(&connection).await?;
+    let found = selection.find(&connection, &options.cluster).await?;
     let mut faults = Vec::new();
-    for workload in &found {
-        faults.extend(carry_out_one(&options.verb, &connection, workload).await.err());
+    for (connection, workload) in &found {
+        faults.extend(carry_out_one(&options.verb, connection, workload).await.err());
     }
     match faults.pop() {
         None => Ok(()),
@@ -52,8 +52,8 @@ async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -
         Verb::Status(options) => status::run(options, connection, workload).await,
         Verb::History(options) => history::run(options, connection, workload).await,
         Verb::Undo(options) => undo::run(options, connection, workload).await,
-        Verb::Pause(_) => edit::pause(connection, workload).await,
-        Verb::Resume(_) => edit::resume(connection, workload).await,
-        Verb::Restart(_) => edit::restart(connection, workload).await,
+        Verb::Pause(change) => edit::pause(change, connection, workload).await,
+        Verb::Resume(change) => edit::resume(change, connection, workload).await,
+        Verb::Restart(change) => edit::restart(change, connection, workload).await,
     }
 }

@@ -13,8 +13,9 @@ pub(crate) struct Rollout {
     pub(crate) cluster: ClusterOptions,
 }
 
-/// Which cluster, and what in it.
+/// Which cluster, as whom, and where in it.
 #[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterOptions {
     /// The kubeconfig to use [default: the files of KUBECONFIG; else ~/.kube/config; else, in a pod, its service account].
     #[arg(long, value_name = "FILE", global = true)]
@@ -27,6 +28,67 @@ pub(crate) struct ClusterOptions {
     /// The namespace to look in [default: the context's].
     #[arg(short, long, value_name = "NAME", global = true)]
     pub(crate) namespace: Option<String>,
+
+    /// Looks in all namespaces; with a TYPE alone.
+    #[arg(short = 'A', long, global = true)]
+    pub(crate) all_namespaces: bool,
+
+    /// The cluster of the kubeconfig to use [default: the context's].
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) cluster: Option<String>,
+
+    /// The user of the kubeconfig to use [default: the context's].
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) user: Option<String>,
+
+    /// The server's address, instead of the cluster's.
+    #[arg(short, long, value_name = "URL", global = true)]
+    pub(crate) server: Option<String>,
+
+    /// A bearer token, instead of the user's credentials.
+    #[arg(long, value_name = "TOKEN", global = true)]
+    pub(crate) token: Option<String>,
+
+    /// A file with the certificate of the server's authority, instead of the cluster's.
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "insecure_skip_tls_verify")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+
+    /// A file with a client certificate, instead of the user's.
+    #[arg(long, value_name = "FILE", global = true, requires = "client_key")]
+    pub(crate) client_certificate: Option<PathBuf>,
+
+    /// A file with its key.
+    #[arg(long, value_name = "FILE", global = true, requires = "client_certificate")]
+    pub(crate) client_key: Option<PathBuf>,
+
+    /// Does not check who the server is: whoever is in between can read and change all.
+    #[arg(long, global = true)]
+    pub(crate) insecure_skip_tls_verify: bool,
+
+    /// The name in the server's certificate, where it is not that of its address.
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) tls_server_name: Option<String>,
+
+    /// How long a single request may take, watches apart: 30s, or seconds; 0: for ever.
+    #[arg(long, value_name = "DURATION", default_value = "0", global = true, value_parser = seconds_or_duration)]
+    pub(crate) request_timeout: Duration,
+
+    /// Acts as this user; one's own must be allowed to.
+    #[arg(long = "as", value_name = "USER", global = true)]
+    pub(crate) as_user: Option<String>,
+
+    /// Acts as a member of this group; with --as. Repeatable.
+    #[arg(long = "as-group", value_name = "GROUP", global = true, requires = "as_user")]
+    pub(crate) as_groups: Vec<String>,
+
+    /// Acts as the user with this uid; with --as.
+    #[arg(long, value_name = "UID", global = true, requires = "as_user")]
+    pub(crate) as_uid: Option<String>,
+}
+
+/// Durations as kubectl takes them here: a bare number is of seconds.
+fn seconds_or_duration(text: &str) -> Result<Duration, String> {
+    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
 }
 
 /// What to do.
@@ -46,13 +108,15 @@ pub(crate) enum Verb {
     Undo(Undo),
     /// Holds changes of a Deployment's template back until it is resumed.
     #[command(after_help = "Example:\n  berth rollout pause deployment/web")]
-    Pause(Target),
+    Pause(Change),
     /// Lets a paused Deployment roll out.
     #[command(after_help = "Example:\n  berth rollout resume deployment/web")]
-    Resume(Target),
+    Resume(Change),
     /// Replaces all pods of a Deployment or StatefulSet by its rules, without another change.
-    #[command(after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front")]
-    Restart(Target),
+    #[command(
+        after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front\n  berth rollout restart -f manifests/ -o name"
+    )]
+    Restart(Change),
 }
 
 impl Verb {
@@ -62,7 +126,7 @@ impl Verb {
             Self::Status(status) => &status.target,
             Self::History(history) => &history.target,
             Self::Undo(undo) => &undo.target,
-            Self::Pause(target) | Self::Resume(target) | Self::Restart(target) => target,
+            Self::Pause(change) | Self::Resume(change) | Self::Restart(change) => &change.target,
         }
     }
 }
@@ -70,6 +134,8 @@ impl Verb {
 const STATUS_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web
   berth rollout status statefulset/db
+  berth rollout status -f manifests/                   all that the manifests name
+  berth rollout status deployment -A --watch=false     how all of the cluster stand
   berth rollout status deployment/web --timeout 2m     give up after two minutes, with exit code 1
   berth rollout status deployment/web --watch=false    say how it stands, do not wait
   berth rollout status deployment/web -o json          one JSON object a line";
@@ -89,12 +155,32 @@ const UNDO_EXAMPLES: &str = "Examples:
 pub(crate) struct Target {
     /// TYPE/NAME, repeatable; or a TYPE and names of it; or a TYPE alone, for all of the namespace. Types: deployment (deploy), statefulset (sts);
     /// deployment.apps.berth.dev for berth's own group.
-    #[arg(value_name = "TYPE/NAME", required = true)]
+    #[arg(value_name = "TYPE/NAME", required_unless_present = "filename", conflicts_with = "filename")]
     pub(crate) resources: Vec<String>,
 
+    /// Those that a manifest names: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or several with
+    /// commas between them. Other kinds in it are passed over.
+    #[arg(short, long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// Looks for manifests in the folders within a folder too.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
     /// Only those with these labels; with a TYPE alone.
-    #[arg(short = 'l', long, value_name = "LABELS")]
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "filename")]
     pub(crate) selector: Option<String>,
+}
+
+/// Options of verbs that change a workload.
+#[derive(Args, Debug)]
+pub(crate) struct Change {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// Prints the workload as it is then, instead of a sentence.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<ObjectOutput>,
 }
 
 /// Options of `berth rollout status`.
@@ -146,8 +232,23 @@ pub(crate) struct Undo {
     pub(crate) to_revision: i64,
 
     /// Change nothing: client shows the template that would be written, server has the server check it too.
-    #[arg(long, value_enum, default_value = "none")]
+    #[arg(long, value_enum, default_value = "none", num_args = 0..=1, require_equals = true, default_missing_value = "unchanged")]
     pub(crate) dry_run: DryRun,
+
+    /// Prints the workload as it is then, instead of a sentence.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<ObjectOutput>,
+}
+
+/// How a workload that was changed is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectOutput {
+    /// Type and name.
+    Name,
+    /// The object, without managedFields.
+    Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 /// How `status` prints.
@@ -170,9 +271,13 @@ pub(crate) enum HistoryOutput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
     /// It is.
+    #[value(alias = "false")]
     None,
     /// Nothing is sent.
     Client,
     /// The server does all but keep it.
     Server,
+    /// No value: client, as kubectl still reads it.
+    #[value(hide = true, alias = "true")]
+    Unchanged,
 }

@@ -1,8 +1,9 @@
 //! How results are printed: tables for people, JSON and YAML for programs.
 
-use super::error::Error;
-use crate::progress::printable;
+use super::{error::Error, options::ObjectOutput, target::Found};
+use crate::progress::{line, printable};
 use serde::Serialize;
+use serde_json::Value;
 use std::{borrow::Cow, fmt::Write};
 
 /// Columns as wide as their widest cell, three blanks between them.
@@ -16,6 +17,23 @@ pub(super) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> 
         padded.join("   ").trim_end().to_owned()
     };
     lines.into_iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// Tells what was done to a workload, or prints what it is then.
+///
+/// # Errors
+/// It cannot be written as YAML.
+pub(super) fn changed(output: Option<ObjectOutput>, workload: &Found, mut object: Value, done: &str) -> Result<(), Error> {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    match output {
+        None => line(&format!("{} {done}", workload.title())),
+        Some(ObjectOutput::Name) => line(&workload.title()),
+        Some(ObjectOutput::Json) => line(&serde_json::to_string_pretty(&object).expect("JSON has string keys only")),
+        Some(ObjectOutput::Yaml) => line(&yaml(&object)?),
+    }
+    Ok(())
 }
 
 /// One line. What a terminal must not get is escaped in JSON's own way: a program reads the text as it came.

@@ -1,7 +1,13 @@
 //! Which workloads a command is about: `deployment/web`, `deploy web shop`, `deploy -l tier=front`.
 
-use super::{cluster::Connection, error::Error, options::Target};
+use super::{
+    cluster::{Connection, Item},
+    error::Error,
+    options::{ClusterOptions, Target},
+};
+use crate::manifests::{self, Depth, Document};
 use berth_workloads::view::AppsGroup;
+use serde_json::Value;
 
 /// Kinds that can be rolled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +30,17 @@ impl Kind {
             "statefulset" | "statefulsets" | "sts" => Ok(Self::StatefulSet(group)),
             "daemonset" | "daemonsets" | "ds" => Err(Error::Usage("berth does not roll out DaemonSets; use kubectl rollout".to_owned())),
             _ => Err(Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"))),
+        }
+    }
+
+    /// The kind of an object; `None` of those that are not rolled out.
+    fn of(object: &Value) -> Option<Self> {
+        let groups = [AppsGroup::Apps, AppsGroup::BerthApps];
+        let group = groups.into_iter().find(|group| object["apiVersion"] == group.api_version())?;
+        match object["kind"].as_str()? {
+            "Deployment" => Some(Self::Deployment(group)),
+            "StatefulSet" => Some(Self::StatefulSet(group)),
+            _ => None,
         }
     }
 
@@ -107,10 +124,51 @@ pub(super) enum Selection {
     Named(Vec<(Kind, String)>),
     /// All of a type, or those with the labels.
     All(Kind, Option<String>),
+    /// Those of manifests: each with its namespace, if one is named there.
+    Manifests(Vec<(Kind, Option<String>, String)>),
 }
 
 impl Selection {
-    /// Reads the command line.
+    /// Reads the command line, and the manifests that it names.
+    ///
+    /// # Errors
+    /// A manifest cannot be read, or names nothing that is rolled out; what [`Self::parse`] refuses.
+    pub(super) async fn read(target: &Target, cluster: &ClusterOptions) -> Result<Self, Error> {
+        let selection = match target.filename.is_empty() {
+            true => Self::parse(target)?,
+            false => Self::of_manifests(&manifests::read(&target.filename, Depth::of(target.recursive)).await?, cluster)?,
+        };
+        match selection {
+            Self::Named(_) if cluster.all_namespaces => {
+                Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()))
+            }
+            selection => Ok(selection),
+        }
+    }
+
+    fn of_manifests(documents: &[Document], cluster: &ClusterOptions) -> Result<Self, Error> {
+        let mut found = Vec::new();
+        for Document { place, object } in documents {
+            let Some(kind) = Kind::of(object) else { continue };
+            let text = |key: &str| object["metadata"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+            let Some(name) = text("name") else { continue };
+            if let (Some(own), Some(asked)) = (text("namespace"), &cluster.namespace)
+                && own != *asked
+            {
+                return Err(Error::Usage(format!(
+                    "{place}: the namespace from the provided object \"{own}\" does not match the namespace \"{asked}\". \
+                     You must pass '--namespace={own}' to perform this operation."
+                )));
+            }
+            found.push((kind, text("namespace"), name));
+        }
+        match found.is_empty() {
+            true => Err(Error::Usage("the manifests name no Deployment and no StatefulSet".to_owned())),
+            false => Ok(Self::Manifests(found)),
+        }
+    }
+
+    /// Reads what stands on the command line itself.
     ///
     /// # Errors
     /// Names and labels together, both forms of names together, a type that is not rolled out.
@@ -133,30 +191,48 @@ impl Selection {
         }
     }
 
-    /// Reads the workloads.
+    /// Reads the workloads; gives each with its namespace.
     ///
     /// # Errors
     /// One of those named is not there, or no workload has the labels.
-    pub(super) async fn find(&self, connection: &Connection) -> Result<Vec<Found>, Error> {
+    pub(super) async fn find(&self, connection: &Connection, cluster: &ClusterOptions) -> Result<Vec<(Connection, Found)>, Error> {
+        let mut found = Vec::new();
         match self {
             Self::Named(names) => {
-                let mut found = Vec::new();
                 for (kind, name) in names {
-                    let json = connection.get(kind.group().api_version(), kind.plural(), name).await?;
-                    found.push(Found { kind: *kind, name: name.clone(), json });
+                    found.push((connection.clone(), read(connection, *kind, name).await?));
                 }
-                Ok(found)
+            }
+            Self::Manifests(names) => {
+                for (kind, namespace, name) in names {
+                    let there = namespace.as_ref().map_or_else(|| connection.clone(), |namespace| connection.in_namespace(namespace));
+                    let workload = read(&there, *kind, name).await?;
+                    found.push((there, workload));
+                }
             }
             Self::All(kind, selector) => {
-                let items = connection.list(kind.group().api_version(), kind.plural(), selector.as_deref()).await?;
-                let found: Vec<_> = items.into_iter().map(|item| Found { kind: *kind, name: item.name, json: item.json }).collect();
-                match found.is_empty() {
-                    true => Err(Error::Usage(format!("no {} found in namespace {} (--namespace)", kind.plural(), connection.namespace()))),
-                    false => Ok(found),
+                let (group, plural, selector) = (kind.group().api_version(), kind.plural(), selector.as_deref());
+                let (items, place) = match cluster.all_namespaces {
+                    true => (connection.list_everywhere(group, plural, selector).await?, "any namespace".to_owned()),
+                    false => {
+                        let place = format!("namespace {} (--namespace)", connection.namespace());
+                        (connection.list(group, plural, selector).await?, place)
+                    }
+                };
+                if items.is_empty() {
+                    return Err(Error::Usage(format!("no {plural} found in {place}")));
                 }
+                let each = |item: Item| (connection.in_namespace(&item.namespace), Found { kind: *kind, name: item.name, json: item.json });
+                found.extend(items.into_iter().map(each));
             }
         }
+        Ok(found)
     }
+}
+
+async fn read(connection: &Connection, kind: Kind, name: &str) -> Result<Found, Error> {
+    let json = connection.get(kind.group().api_version(), kind.plural(), name).await?;
+    Ok(Found { kind, name: name.to_owned(), json })
 }
 
 fn type_and_name(text: &str) -> Result<(Kind, String), Error> {
@@ -169,10 +245,12 @@ fn type_and_name(text: &str) -> Result<(Kind, String), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn parse(arguments: &str, selector: Option<&str>) -> Result<Selection, String> {
         let resources = arguments.split(' ').map(str::to_owned).collect();
-        Selection::parse(&Target { resources, selector: selector.map(str::to_owned) }).map_err(|error| error.to_string())
+        Selection::parse(&Target { resources, selector: selector.map(str::to_owned), ..Target::default() })
+            .map_err(|error| error.to_string())
     }
 
     const DEPLOYMENT: Kind = Kind::Deployment(AppsGroup::Apps);
@@ -188,6 +266,26 @@ mod tests {
         let both = vec![(DEPLOYMENT, "a".to_owned()), (Kind::StatefulSet(AppsGroup::Apps), "b".to_owned())];
         assert_eq!(parse("deploy/a sts/b", None), Ok(Selection::Named(both)));
         assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(DEPLOYMENT, Some("a=b".to_owned()))));
+    }
+
+    #[test]
+    fn manifests_name_workloads_among_other_kinds() {
+        let document = |kind: &str, api_version: &str, namespace: Option<&str>| Document {
+            place: "m.yaml".to_owned(),
+            object: json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web", "namespace": namespace}}),
+        };
+        let documents =
+            [document("Service", "v1", None), document("Deployment", "apps/v1", Some("shop")), document("StatefulSet", "apps/v1", None)];
+        let anywhere = ClusterOptions::default();
+        let expected =
+            vec![(DEPLOYMENT, Some("shop".to_owned()), "web".to_owned()), (Kind::StatefulSet(AppsGroup::Apps), None, "web".to_owned())];
+        let found = Selection::of_manifests(&documents, &anywhere).map_err(|error| error.to_string());
+        assert_eq!(found, Ok(Selection::Manifests(expected)));
+        let elsewhere = ClusterOptions { namespace: Some("bank".to_owned()), ..ClusterOptions::default() };
+        let error = Selection::of_manifests(&documents, &elsewhere).expect_err("another namespace").to_string();
+        assert!(error.contains("\"shop\" does not match the namespace \"bank\""), "{error}");
+        let error = Selection::of_manifests(&documents[..1], &anywhere).expect_err("nothing to roll out").to_string();
+        assert_eq!(error, "the manifests name no Deployment and no StatefulSet");
     }
 
     #[test]

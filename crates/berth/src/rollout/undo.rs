@@ -24,6 +24,9 @@ use std::collections::BTreeMap;
 
 /// Goes back, or says why not.
 pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    if options.dry_run == DryRun::Unchanged {
+        warn("Warning: --dry-run is deprecated and can be replaced with --dry-run=client.");
+    }
     match workload.kind {
         Kind::Deployment(_) => of_deployment(options, connection, workload).await,
         Kind::StatefulSet(_) => of_stateful_set(options, connection, workload).await,
@@ -80,14 +83,26 @@ async fn write(
         ));
     }
     let kind = workload.kind;
-    let send = async |keep| connection.json_patch(kind.group().api_version(), kind.plural(), &workload.name, patch, keep).await;
-    let done = match options.dry_run {
-        DryRun::None => send(Keep::Yes).await.map(|()| "rolled back".to_owned())?,
-        DryRun::Server => send(Keep::DryRun).await.map(|()| "rolled back (server dry run)".to_owned())?,
-        DryRun::Client => format!("rolled back (dry run)\nPod Template:\n{}", report::yaml(template)?),
+    let send = async |keep| connection.json_patch(kind.group().api_version(), kind.plural(), &workload.name, patch.clone(), keep).await;
+    let (object, done) = match options.dry_run {
+        DryRun::None => (send(Keep::Yes).await?, "rolled back".to_owned()),
+        DryRun::Server => (send(Keep::DryRun).await?, "rolled back (server dry run)".to_owned()),
+        DryRun::Client | DryRun::Unchanged => {
+            (replaced(workload, &patch)?, format!("rolled back (dry run)\nPod Template:\n{}", report::yaml(template)?))
+        }
     };
-    line(&format!("{} {done}", workload.title()));
-    Ok(())
+    report::changed(options.output, workload, object, &done)
+}
+
+/// The workload with the replacements of the patch.
+fn replaced(workload: &Found, patch: &Value) -> Result<Value, Error> {
+    let mut object: Value = workload.decode(|json| serde_json::from_slice(json))?;
+    for operation in patch.as_array().into_iter().flatten().filter(|operation| operation["op"] == "replace") {
+        if let Some(place) = operation["path"].as_str().and_then(|path| object.pointer_mut(path)) {
+            *place = operation["value"].clone();
+        }
+    }
+    Ok(object)
 }
 
 /// The ReplicaSet to go back to.
