@@ -215,8 +215,9 @@ impl From<&ApiError> for Status {
                 let details = Details { retry_after_seconds: *retry_after_seconds, ..Details::default() };
                 Self::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", text).with(details.because(causes))
             }
-            ApiError::MethodNotAllowed => Self::failure(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", text).with(Details::default()),
-            ApiError::NotServed { .. } => Self::failure(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", text).with(Details::default()),
+            ApiError::MethodNotAllowed | ApiError::NotServed { .. } => {
+                Self::failure(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", text).with(Details::default())
+            }
             ApiError::UnknownResource => Self::failure(StatusCode::NOT_FOUND, "NotFound", text).with(Details::default()),
             ApiError::Unprocessable => Self::failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text).with(Details::default()),
             ApiError::TooLarge { .. } => Self::failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text),

@@ -341,10 +341,10 @@ mod tests {
         let annotations = json!({"sim.berth.dev/logs": "listening on :8080\nhello"});
         let ready = pod(&running(5, Some(7)), &annotations);
         let told = [START, "listening on :8080", "hello", "simulated container \"c\" is ready"].map(str::to_owned).to_vec();
-        assert_eq!(read(LogOptions::default(), &[ready.clone()]), [(told, false)]);
+        assert_eq!(read(LogOptions::default(), std::slice::from_ref(&ready)), [(told, false)]);
         let stamped = LogOptions { timestamps: true, tail_lines: Some(1), ..LogOptions::default() };
         let line = "2026-01-01T00:00:07.000000000Z simulated container \"c\" is ready".to_owned();
-        assert_eq!(read(stamped, &[ready.clone()]), [(vec![line], false)]);
+        assert_eq!(read(stamped, std::slice::from_ref(&ready)), [(vec![line], false)]);
         let cut = LogOptions { limit_bytes: Some(9), ..LogOptions::default() };
         assert_eq!(read(cut, &[ready.clone(), ready.clone()]), [(vec!["simulated".to_owned()], true), (vec![], true)]);
         let late = LogOptions { since_time: Some("2026-01-01T00:00:06Z".parse().expect("a time")), ..LogOptions::default() };
@@ -380,7 +380,7 @@ mod tests {
         let exit = "simulated container \"c\" exited with code 1: Error";
         assert_eq!(read(LogOptions::default(), &[lives[0].clone(), again.clone()]), [told(&[START], false), told(&[exit], true)]);
         let previous = LogOptions { previous: true, ..LogOptions::default() };
-        assert_eq!(read(previous, &[again.clone()]), [told(&[START, exit], true)]);
+        assert_eq!(read(previous, std::slice::from_ref(&again)), [told(&[START, exit], true)]);
         assert_eq!(read(LogOptions::default(), &[again]), [told(&[START], false)]);
     }
 

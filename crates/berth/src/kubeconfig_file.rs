@@ -124,7 +124,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("config");
         let check = |text: Option<&str>| {
-            text.map(|text| fs::write(&path, text).expect("written"));
+            if let Some(text) = text {
+                fs::write(&path, text).expect("written");
+            }
             KubeconfigFile::check(&path).map_err(|error| error.to_string().replace(path.to_str().expect("UTF-8"), "FILE"))
         };
         assert_eq!(check(None), Ok(()));

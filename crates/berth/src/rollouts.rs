@@ -238,7 +238,7 @@ impl Rollouts {
             let before = told.insert(workload.clone(), followed.is_done() || !followed.has_ended() && told.get(workload) == Some(&true));
             match (before, &followed.state) {
                 (Some(true), State::Failed(_)) | (Some(false), State::Done(_)) => {
-                    output.line(&format!("{}: {}", title(workload), followed.state))
+                    output.line(&format!("{}: {}", title(workload), followed.state));
                 }
                 _ => (),
             }

@@ -179,8 +179,11 @@ fn recreate_keeps_claims_and_gives_up_those_of_numbers_no_longer_wanted() {
     assert_eq!(world.claims["data-web-0"].json["metadata"]["uid"], uid);
 }
 
+/// Brings a set that is at rest to where it is to be changed.
+type Prepare = fn(&mut World);
+
 /// Where an update may stand when its set is changed.
-const PHASES: [(&str, fn(&mut World)); 7] = [
+const PHASES: [(&str, Prepare); 7] = [
     ("at rest", |_| ()),
     ("changed", |world| world.edit(&json!({"spec": {"template": template(2)}}))),
     ("old pods told to go", |world| {

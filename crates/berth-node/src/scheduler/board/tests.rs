@@ -365,7 +365,7 @@ fn ranked(name: &str, priority: i32, cpu: i64) -> PodView {
 fn preempted(nodes: &[(&str, i64)], there: Vec<(PodView, &str)>, budgets: &[serde_json::Value], expected: &str) -> Board {
     let mut board = Board::default();
     nodes.iter().for_each(|(name, cpu)| {
-        board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", *cpu), ("pods", 9)]), ..node(name, *cpu) }))
+        board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", *cpu), ("pods", 9)]), ..node(name, *cpu) }));
     });
     there.into_iter().for_each(|(pod, node)| board.set_pod(Arc::new(placed(pod, node))));
     budgets.iter().for_each(|json| board.set_budget(Arc::new(BudgetView::decode(json.to_string().as_bytes(), 1).expect("a budget"))));
@@ -414,7 +414,7 @@ fn a_pod_that_a_budget_protects_is_kept_before_a_more_important_one() {
     let budget =
         json!({"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "p"}}}, "status": {"disruptionsAllowed": 0}});
     let there = || vec![(ranked("p-1", 1, 500), "a"), (ranked("q-1", 9, 500), "a")];
-    preempted(&[("a", 1500)], there(), &[budget.clone()], "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of q-1");
+    preempted(&[("a", 1500)], there(), std::slice::from_ref(&budget), "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of q-1");
     let let_go = |mut budget: serde_json::Value| {
         budget["status"]["disruptedPods"] = json!({"p-1": "2026-01-01T00:00:00Z"});
         budget
