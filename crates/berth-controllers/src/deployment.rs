@@ -1,7 +1,8 @@
 //! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, ObjectKey, View},
+    cache::{Cache, Delta, ObjectKey, View, Warm},
+    lock,
     plan_loop::Planner,
     replica_set::{PodCache, ReplicaSetCache},
     worker::Queue,
@@ -9,15 +10,42 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_workloads::{
     Plan,
+    counts::{former_deployment, is_left_behind},
     deployment::{self, State, annotations::POD_REPLACEMENT_POLICY},
     plan::{EventRecord, Wait},
     view::{DeploymentView, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 /// All Deployments of one group.
 pub type DeploymentCache = Cache<DeploymentView>;
+
+/// For Deployments that have lost a set with pods: how far the cache of pods must have come to show all that it has left behind.
+#[derive(Default)]
+pub struct Losses(Mutex<BTreeMap<ObjectKey, u64>>);
+
+impl Losses {
+    /// The cache of sets shows at `revision` that `deployment` has lost one.
+    fn note(&self, deployment: ObjectKey, revision: u64) {
+        lock(&self.0).insert(deployment, revision);
+    }
+
+    fn is_awaited(&self, deployment: &ObjectKey, pods: u64) -> bool {
+        lock(&self.0).get(deployment).is_some_and(|lost| pods < *lost)
+    }
+
+    /// The cache of pods has come to `revision`: gives the Deployments that have waited for that.
+    fn advance(&self, revision: u64) -> Vec<ObjectKey> {
+        let mut losses = lock(&self.0);
+        let seen: Vec<_> = losses.iter().filter(|(_, lost)| **lost <= revision).map(|(key, _)| key.clone()).collect();
+        seen.iter().for_each(|key| drop(losses.remove(key)));
+        seen
+    }
+}
 
 /// Plans Deployments.
 pub struct DeploymentPlanner {
@@ -29,6 +57,8 @@ pub struct DeploymentPlanner {
     pub pods: Arc<PodCache>,
     /// The controllers' gates.
     pub gates: Arc<FeatureGates>,
+    /// What they have lost.
+    pub losses: Arc<Losses>,
 }
 
 impl DeploymentPlanner {
@@ -40,7 +70,17 @@ impl DeploymentPlanner {
             _ => delta.sides().take(1).for_each(|deployment| changed.add(deployment.key())),
         });
         let (deployments, woken) = (Arc::clone(&self.deployments), queue.clone());
-        self.sets.on_change(move |delta| wake_for_set(&deployments, &woken, delta));
+        let (sets, losses) = (Arc::clone(&self.sets), Arc::clone(&self.losses));
+        self.sets.on_change(move |delta| {
+            if let (Some(lost), None) = (&delta.old, &delta.new)
+                && let Some(owner) = lost.meta.controller().filter(|_| lost.replicas.max(lost.status.replicas) > 0)
+            {
+                losses.note(ObjectKey::new(&lost.meta.namespace, &owner.name), sets.revision());
+            }
+            wake_for_set(&deployments, &woken, delta);
+        });
+        let (losses, woken) = (Arc::clone(&self.losses), queue.clone());
+        self.pods.on_revision(Box::new(move |revision| losses.advance(revision).into_iter().for_each(|key| woken.add(key))));
         let (deployments, sets, woken) = (Arc::clone(&self.deployments), Arc::clone(&self.sets), queue.clone());
         self.pods.on_change(move |delta| wake_for_pod(&deployments, &sets, &woken, delta));
     }
@@ -64,16 +104,27 @@ fn wake_for_pod(deployments: &DeploymentCache, sets: &ReplicaSetCache, queue: &Q
         let Some(owner) = pod.meta.controller().filter(|owner| owner.kind == "ReplicaSet") else { return };
         let set = sets.read().index().by_uid(&owner.uid).cloned();
         match set {
-            Some(set) => {
-                let deployment = owner_of(deployments, &set).filter(|deployment| matters == Matters::Always || watches_pods(deployment));
-                deployment.into_iter().for_each(|deployment| queue.add(deployment.key()));
-            }
-            // A terminating pod without a set counts for every Deployment that selects it.
-            None => {
-                let known = deployments.read();
-                let of = |deployment: &&Arc<DeploymentView>| watches_pods(deployment) && selects(deployment, &pod.meta.labels);
-                known.in_namespace(&pod.meta.namespace).filter(of).for_each(|deployment| queue.add(deployment.key()));
-            }
+            Some(set) => match owner_of(deployments, &set) {
+                Some(deployment) if matters == Matters::Always || watches_pods(&deployment) => queue.add(deployment.key()),
+                Some(_) => (),
+                None => wake_for_left_behind(deployments, queue, pod, Some(&set)),
+            },
+            None => wake_for_left_behind(deployments, queue, pod, None),
+        }
+    }
+}
+
+/// Wakes the Deployments for which a pod counts whose set is theirs no more.
+fn wake_for_left_behind(deployments: &DeploymentCache, queue: &Queue<ObjectKey>, pod: &PodView, set: Option<&ReplicaSetView>) {
+    let counts = |deployment: &&Arc<DeploymentView>| is_left_behind(&deployment.meta, set) && selects(deployment, &pod.meta.labels);
+    match former_deployment(pod) {
+        Some(name) => {
+            let deployment = deployments.get(&ObjectKey::new(&pod.meta.namespace, name));
+            deployment.iter().filter(counts).for_each(|deployment| queue.add(deployment.key()));
+        }
+        None => {
+            let known = deployments.read();
+            known.in_namespace(&pod.meta.namespace).filter(counts).for_each(|deployment| queue.add(deployment.key()));
         }
     }
 }
@@ -123,13 +174,16 @@ fn selects(deployment: &DeploymentView, labels: &berth_workloads::selector::Labe
 impl Planner for DeploymentPlanner {
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let deployment = self.deployments.get(key)?;
+        if self.losses.is_awaited(key, self.pods.revision()) {
+            return Some(Plan::default());
+        }
         let known = self.sets.read();
         let orphans = known.index().orphans(&key.namespace).filter(|set| selects(&deployment, &set.meta.labels));
         let sets: Vec<_> = known.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
-        let is_known_set = |uid: &str| known.index().by_uid(uid).is_some();
+        let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, known.index().by_uid(uid).map(|set| &**set));
         let name_taken = |name: &str| known.get(&ObjectKey::new(&key.namespace, name)).is_some();
         let mut pods = self.pods.read();
-        let pods = pods.index_mut().of_sets(&sets, deployment.selector.as_ref(), &key.namespace, &is_known_set, now);
+        let pods = pods.index_mut().of_sets(&sets, &deployment, &is_left_behind, now);
         Some(deployment::plan(&State {
             deployment: &deployment,
             sets: sets.iter().map(|set| &**set).collect(),

@@ -179,6 +179,7 @@ impl ControllerManager {
                 sets: Arc::clone(&sets),
                 pods: Arc::clone(pods),
                 gates: Arc::clone(&self.gates),
+                losses: Arc::default(),
             };
             let queue = self.queue("deployment");
             planner.wake(&queue);

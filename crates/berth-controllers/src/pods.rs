@@ -6,10 +6,10 @@ use crate::{
 };
 use berth_workloads::{
     cause::{self, Kind},
-    counts::{PodCounts, PodSource, Role, SetPods, role},
+    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
     selector::Selector,
     stateful_set::Roster,
-    view::{PodView, ReplicaSetView, StatefulSetView},
+    view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView},
 };
 use jiff::Timestamp;
 use std::{
@@ -29,14 +29,16 @@ pub struct PodIndex {
     orphans: BTreeMap<String, Pods>,
     /// By node; unbound ones under the empty name.
     nodes: BTreeMap<String, Pods>,
-    /// Uids of controllers that have terminating pods, with their number, by namespace.
-    terminating: BTreeMap<String, BTreeMap<String, u32>>,
+    /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
+    sets: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 /// The pods of one controller.
 #[derive(Default)]
 struct Owned {
     pods: Pods,
+    /// Where [`PodIndex::sets`] lists it; `None` for what is no ReplicaSet.
+    listed: Option<(String, String)>,
     /// Absent until somebody asks.
     counted: Option<Counted>,
     /// Absent until a StatefulSet asks; holds for this generation of it.
@@ -108,18 +110,18 @@ impl PodIndex {
         SetPodSource { index: self, set, related, ranks: RefCell::default() }
     }
 
-    /// The pods of a Deployment's sets, for its plan. `is_known_set` says whether a ReplicaSet of this uid exists.
+    /// The pods of a Deployment's sets, for its plan. `is_left_behind` says whether the pods of the ReplicaSet with this uid are, see
+    /// [`berth_workloads::counts::is_left_behind`].
     #[must_use]
     pub fn of_sets<'a>(
         &'a mut self,
         sets: &[Arc<ReplicaSetView>],
-        selector: Option<&'a Selector>,
-        namespace: &'a str,
-        is_known_set: &'a dyn Fn(&str) -> bool,
+        deployment: &'a DeploymentView,
+        is_left_behind: &'a dyn Fn(&str) -> bool,
         now: Timestamp,
     ) -> DeploymentPods<'a> {
         let counts = sets.iter().map(|set| (set.meta.uid.clone(), self.counts(set, now).0)).collect();
-        DeploymentPods { index: self, counts, selector, namespace, is_known_set }
+        DeploymentPods { index: self, counts, deployment, is_left_behind }
     }
 
     fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a PodView> {
@@ -133,10 +135,13 @@ impl PodIndex {
             self.orphans.entry(pod.meta.namespace.clone()).or_default().insert(key, Arc::clone(pod));
             return;
         };
-        if pod.is_terminating() {
-            *self.terminating.entry(pod.meta.namespace.clone()).or_default().entry(owner.uid.clone()).or_default() += 1;
+        let owned = self.owned.entry(owner.uid.clone()).or_default();
+        if owned.pods.is_empty() && owned.listed.is_none() && owner.kind == "ReplicaSet" {
+            let list = (pod.meta.namespace.clone(), former_deployment(pod).unwrap_or_default().to_owned());
+            self.sets.entry(list.clone()).or_default().insert(owner.uid.clone());
+            owned.listed = Some(list);
         }
-        self.owned.entry(owner.uid.clone()).or_default().add(key, pod);
+        owned.add(key, pod);
     }
 
     fn remove(&mut self, pod: &Arc<PodView>) {
@@ -145,20 +150,21 @@ impl PodIndex {
         let Some(owner) = pod.meta.controller() else {
             return remove_from(&mut self.orphans, &pod.meta.namespace, &key);
         };
-        if pod.is_terminating() {
-            self.remove_terminating(&pod.meta.namespace, &owner.uid);
-        }
         if let Some(owned) = self.owned.get_mut(&owner.uid) {
             owned.remove(&key, pod);
         }
     }
 
-    fn remove_terminating(&mut self, namespace: &String, owner: &String) {
-        let Some(owners) = self.terminating.get_mut(namespace) else { return };
-        match owners.get_mut(owner) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => remove_from(&mut self.terminating, namespace, owner),
-        }
+    /// Pods that match the selector of `deployment`, of sets that may have been its own and that `is_left_behind` says are no more.
+    fn left_behind<'a>(
+        &'a self,
+        deployment: &'a DeploymentView,
+        is_left_behind: &'a dyn Fn(&str) -> bool,
+    ) -> impl Iterator<Item = &'a PodView> {
+        let lists = [deployment.meta.name.as_str(), ""].map(|name| (deployment.meta.namespace.clone(), name.to_owned()));
+        let uids = lists.into_iter().filter_map(|list| self.sets.get(&list)).flatten();
+        let pods = uids.filter(|uid| is_left_behind(uid)).flat_map(|uid| self.controlled_by(uid)).map(|pod| &**pod);
+        pods.filter(|pod| deployment.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels)))
     }
 }
 
@@ -169,7 +175,13 @@ impl Index<PodView> for PodIndex {
         // Only now: an update of an owner's only pod must not cost it its counts.
         let owner = old.and_then(|pod| pod.meta.controller());
         if let Some(owner) = owner.filter(|owner| self.owned.get(&owner.uid).is_some_and(|owned| owned.pods.is_empty())) {
-            self.owned.remove(&owner.uid);
+            let list = self.owned.remove(&owner.uid).and_then(|owned| owned.listed).unwrap_or_default();
+            if let Some(uids) = self.sets.get_mut(&list) {
+                uids.remove(&owner.uid);
+                if uids.is_empty() {
+                    self.sets.remove(&list);
+                }
+            }
         }
     }
 }
@@ -335,9 +347,8 @@ impl PodSource for SetPodSource<'_> {
 pub struct DeploymentPods<'a> {
     index: &'a PodIndex,
     counts: BTreeMap<String, PodCounts>,
-    selector: Option<&'a Selector>,
-    namespace: &'a str,
-    is_known_set: &'a dyn Fn(&str) -> bool,
+    deployment: &'a DeploymentView,
+    is_left_behind: &'a dyn Fn(&str) -> bool,
 }
 
 impl SetPods for DeploymentPods<'_> {
@@ -356,18 +367,8 @@ impl SetPods for DeploymentPods<'_> {
         owned.pods.get(&owned.failing.first()?.1).map(|pod| &**pod)
     }
 
-    fn terminating_without_set(&self) -> u32 {
-        let owners = self.index.terminating.get(self.namespace).into_iter().flat_map(BTreeMap::keys);
-        let pods = owners.filter(|uid| !(self.is_known_set)(uid)).flat_map(|uid| self.index.controlled_by(uid));
-        let counted = pods.filter(|pod| pod.is_terminating() && self.is_of_deployment(pod)).count();
-        u32::try_from(counted).unwrap_or(u32::MAX)
-    }
-}
-
-impl DeploymentPods<'_> {
-    fn is_of_deployment(&self, pod: &PodView) -> bool {
-        let of_set = pod.meta.controller().is_some_and(|owner| owner.kind == "ReplicaSet");
-        of_set && pod.meta.namespace == self.namespace && self.selector.is_some_and(|selector| selector.matches(&pod.meta.labels))
+    fn left_behind(&self) -> LeftBehind<'_> {
+        self.index.left_behind(self.deployment, self.is_left_behind).fold(LeftBehind::default(), LeftBehind::with)
     }
 }
 
@@ -399,7 +400,9 @@ mod tests {
             name in 0u8..6, owner in 0u8..3, labels in 0u8..2, phase in 0u8..3, ready_since in proptest::option::of(0i64..60),
             deleted in proptest::option::weighted(0.3, 0i64..90), node in 0u8..3, waiting in 0usize..3,
         ) -> Arc<PodView> {
-            let owner_reference = OwnerReference { uid: ["set", "other", ""][usize::from(owner)].into(), controller: Some(true), ..OwnerReference::default() };
+            let owner_reference = OwnerReference {
+                kind: "ReplicaSet".into(), uid: ["set", "other", ""][usize::from(owner)].into(), controller: Some(true), ..OwnerReference::default()
+            };
             Arc::new(PodView {
                 meta: Meta {
                     namespace: "ns".into(),
@@ -434,23 +437,52 @@ mod tests {
                 index.change(old.as_ref(), present.then_some(&pod));
                 let wanted = PodCounts::recount(&set, pods.values().map(|pod| &**pod), at(now));
                 prop_assert_eq!(index.counts(&set, at(now)), wanted);
-                let known = |uid: &str| uid == "set";
+                let gone = |uid: &str| uid != "set";
                 let all = pods.values();
-                let without_set = all.clone().filter(|pod| {
-                    pod.is_terminating() && pod.meta.controller().is_some_and(|owner| owner.uid == "other") && pod.meta.labels["app"] == "web"
-                });
+                let left = all.clone().filter(|pod| pod.meta.is_controlled_by("other") && pod.meta.labels["app"] == "web").map(|pod| &**pod);
+                let left = left.fold(LeftBehind::default(), LeftBehind::with);
                 let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by("set")).map(|pod| pod.meta.deleted).max();
                 let worst = all.clone().filter(|pod| pod.meta.is_controlled_by("set")).filter_map(|pod| failing(pod)).min();
-                let without_set = without_set.filter(|pod| pod.meta.controller().is_some_and(|owner| owner.kind == "ReplicaSet")).count();
-                let view = index.of_sets(&[Arc::clone(&set)], set.selector.as_ref(), "ns", &known, at(now));
+                let meta = Meta { namespace: "ns".into(), name: "web".into(), ..Meta::default() };
+                let deployment = DeploymentView { meta, selector: set.selector.clone(), ..DeploymentView::default() };
+                let view = index.of_sets(&[Arc::clone(&set)], &deployment, &gone, at(now));
                 prop_assert_eq!(view.last_to_go("set").map(|pod| pod.meta.deleted), wanted_last);
                 prop_assert_eq!(view.failing("set").and_then(failing), worst);
-                prop_assert_eq!(view.terminating_without_set() as usize, without_set);
+                let found = view.left_behind();
+                prop_assert_eq!((found.active, found.terminating), (left.active, left.terminating));
+                prop_assert_eq!(found.last.map(|pod| pod.meta.deleted), left.last.map(|pod| pod.meta.deleted));
                 let on_nodes: usize = index.nodes().map(|node| index.on_node(node).count()).sum();
                 prop_assert_eq!(on_nodes, pods.len());
             }
             for pod in pods.values() { index.change(Some(pod), None); }
-            prop_assert!(index.nodes.is_empty() && index.orphans.is_empty() && index.terminating.is_empty());
+            prop_assert!(index.nodes.is_empty() && index.orphans.is_empty() && index.sets.is_empty());
+        }
+    }
+
+    /// Where the name of the set that is gone tells whose it was, no other Deployment counts its pods, whatever it selects.
+    #[test]
+    fn pods_that_are_left_behind_count_for_the_deployment_whose_set_they_had() {
+        let mut index = PodIndex::default();
+        let pod = |name: &str, set: &str, hash: &str| {
+            let owner = OwnerReference {
+                kind: "ReplicaSet".into(),
+                name: set.into(),
+                uid: set.into(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            };
+            let labels = [("app".to_owned(), "web".to_owned()), ("pod-template-hash".to_owned(), hash.to_owned())].into();
+            let meta = Meta { namespace: "ns".into(), name: name.into(), uid: name.into(), labels, owners: vec![owner], ..Meta::default() };
+            Arc::new(PodView { meta, ..PodView::default() })
+        };
+        for pod in [pod("a", "web-5d4", "5d4"), pod("b", "web-5d4", "5d4"), pod("c", "web-api-77f", "77f"), pod("d", "adopted", "")] {
+            index.change(None, Some(&pod));
+        }
+        for (name, wanted) in [("web", 3), ("web-api", 2), ("other", 1)] {
+            let meta = Meta { namespace: "ns".into(), name: name.into(), ..Meta::default() };
+            let deployment = DeploymentView { meta, selector: set(1, 0).selector.clone(), ..DeploymentView::default() };
+            assert_eq!(index.of_sets(&[], &deployment, &|_| true, at(0)).left_behind().active, wanted, "{name}");
+            assert_eq!(index.of_sets(&[], &deployment, &|_| false, at(0)).left_behind().active, 0, "{name}: the sets are there");
         }
     }
 

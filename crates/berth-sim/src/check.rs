@@ -27,8 +27,8 @@ pub struct Violation(pub String);
 /// A pod that is lost by no controller's doing ends the promise to keep pods available until the next complete rollout: what was decided before
 /// the loss was known is still carried out.
 ///
-/// `maxSurge` without TerminationComplete is about the ReplicaSets' sizes, as upstream: pods that a ReplicaSet has been told to delete give
-/// their place away at once, not when they are marked.
+/// `maxSurge` bounds the ReplicaSets' sizes and, under every policy, the pods that nobody has asked to go, also in the stored status: a pod
+/// that a ReplicaSet has been told to delete gives its place away when it is marked, not before.
 #[derive(Default)]
 pub struct Checker {
     /// By the uid of the set that controls them.
@@ -47,6 +47,8 @@ pub struct Checker {
     set_bounds: BTreeMap<Uid, i64>,
     /// Pods that somebody else than the controller of their set deleted.
     deleted_by_others: BTreeSet<Uid>,
+    /// Pods that were on their way when their set was deleted: nothing bounds them.
+    strays: BTreeSet<Uid>,
     /// The controllers': without theirs no policy is honoured.
     gates: Arc<FeatureGates>,
 }
@@ -146,6 +148,9 @@ impl Checker {
         let (text, set) = (pod.to_string(), pod.metadata.controller().to_owned());
         let before = self.forget_pod(&pod.metadata.uid);
         let is_new = before.is_none() && presence == Presence::There;
+        if is_new && self.deployment_of_set.contains_key(&set) && !self.sets.contains_key(&set) {
+            self.strays.insert(pod.metadata.uid.clone());
+        }
         if before.as_ref().is_some_and(Pod::is_live) && pod.is_terminating() && pod.is_disrupted() {
             self.deleted_by_others.insert(pod.metadata.uid.clone());
         }
@@ -192,7 +197,12 @@ impl Checker {
         }
         match presence {
             Presence::There => drop(self.sets.insert(uid.clone(), set)),
-            Presence::Gone => drop(self.sets.remove(&uid)),
+            Presence::Gone => {
+                self.sets.remove(&uid);
+                if self.live_of(&uid) > 0 {
+                    self.promise_nothing(&deployment);
+                }
+            }
         }
         self.tighten_set(&uid);
         self.check_deployment(&deployment, now)?;

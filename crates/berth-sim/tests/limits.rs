@@ -57,6 +57,14 @@ fn each_limit_is_seen_to_be_passed() {
         (vec![deployment(2, ""), set("old", 2), set("new", 2)], "the sizes of all ReplicaSets went from 2 to 4, at most 3 are allowed"),
         (vec![deployment(2, ""), set("old", 1), pod("a", "old"), pod("b", "old")], "has 2 pods that stay, and never wanted more than 1"),
         (
+            vec![deployment(1, ""), set("old", 2), pod("a", "old"), pod("b", "old"), set("old", 1), set("new", 1), pod("c", "new")],
+            "pods that stay went from 2 to 3, at most 2 are allowed",
+        ),
+        (
+            vec![deployment(1, ""), with(deployment(1, ""), "/status", "replicas", json!(3))],
+            "pods that its status tells of went from 1 to 3, at most 2 are allowed",
+        ),
+        (
             vec![
                 deployment(2, ""),
                 set("old", 2),

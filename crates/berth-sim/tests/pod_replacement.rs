@@ -212,21 +212,157 @@ fn stopping_after(mut deployment: Value, seconds: u32) -> Value {
     deployment
 }
 
-#[test]
-fn each_pod_that_is_gone_restarts_the_progress_deadline_of_termination_complete() {
+/// Status, reason and message of the condition `Progressing`.
+fn verdict(world: &World) -> [String; 3] {
+    let condition = progressing(world);
+    ["status", "reason", "message"].map(|field| condition[field].as_str().unwrap_or_default().to_owned())
+}
+
+/// What the condition says of a Deployment whose new set is not there, or of its only set.
+fn subject(world: &World, image: &str) -> String {
+    let of_image = |set: &&Value| set["spec"]["template"]["spec"]["containers"][0]["image"] == image;
+    match world.objects("replicasets").values().find(of_image) {
+        Some(set) => format!("ReplicaSet {}", set["metadata"]["name"]),
+        None => "Deployment \"web\"".to_owned(),
+    }
+}
+
+fn says_progressing(world: &World, image: &str) {
+    let wanted = ["True".to_owned(), "ReplicaSetUpdated".to_owned(), format!("{} is progressing.", subject(world, image))];
+    assert_eq!(verdict(world), wanted);
+}
+
+fn says_timed_out(world: &World, image: &str) {
+    let wanted =
+        ["False".to_owned(), "ProgressDeadlineExceeded".to_owned(), format!("{} has timed out progressing.", subject(world, image))];
+    assert_eq!(verdict(world), wanted);
+}
+
+/// A world with three pods that do not go by themselves, and the names of the first of them.
+fn held_up(policy: Policy, strategy: &Value) -> (World, Vec<String>) {
     let mut world = world();
-    let mut slow = stopping_after(deployment(Policy::TerminationComplete, 3, &recreate()), 36_000);
+    let mut slow = stopping_after(deployment(policy, 4, strategy), 36_000);
     slow["spec"]["progressDeadlineSeconds"] = json!(60);
     world.create(&slow);
     world.run_until_rolled_out("web", LONGEST);
-    let old: Vec<String> = world.objects("pods").into_keys().collect();
-    world.set_image("web", "main:2");
-    for pod in &old {
+    world.run_for(AT_ONCE);
+    let pods = world.objects("pods").into_keys().collect();
+    (world, pods)
+}
+
+/// While `pods` go one after another there are never 60 s without progress; then, without another that goes, there are.
+fn check_deadline(world: &mut World, pods: &[String], image: &str) {
+    world.run_for(AT_ONCE);
+    says_progressing(world, image);
+    let (last, first) = pods.split_last().expect("some pods");
+    for pod in first {
         world.run_for(Duration::from_secs(50));
-        assert_eq!(progressing(&world)["status"], "True", "150 s in all, but never 60 s without progress");
+        says_progressing(world, image);
+        let before = progressing(world)["lastUpdateTime"].clone();
         world.force_delete_pod(pod);
+        world.run_for(AT_ONCE);
+        says_progressing(world, image);
+        assert_ne!(progressing(world)["lastUpdateTime"], before, "a pod that is gone is progress");
     }
+    world.run_for(Duration::from_secs(50));
+    says_progressing(world, image);
+    world.run_for(Duration::from_secs(15));
+    says_timed_out(world, image);
+    world.force_delete_pod(last);
     world.run_until_rolled_out("web", LONGEST);
+    world.run_for(AT_ONCE);
+    let wanted =
+        ["True".to_owned(), "NewReplicaSetAvailable".to_owned(), format!("{} has successfully progressed.", subject(world, image))];
+    assert_eq!(verdict(world), wanted);
+}
+
+#[test]
+fn each_pod_that_is_gone_restarts_the_progress_deadline_of_a_recreation() {
+    for policy in [Policy::Unset, Policy::TerminationComplete] {
+        let (mut world, old) = held_up(policy, &recreate());
+        world.patch_deployment("web", stopping_at_once("main:2"));
+        check_deadline(&mut world, &old, "main:2");
+    }
+}
+
+#[test]
+fn each_pod_that_is_gone_restarts_the_progress_deadline_of_a_scaling_that_waits() {
+    for (strategy, smaller) in [(recreate(), 1), (rolling(0, 1), 1), (recreate(), 0), (rolling(0, 1), 0)] {
+        let (mut world, _) = held_up(Policy::TerminationComplete, &strategy);
+        world.scale("web", smaller);
+        world.run_for(AT_ONCE);
+        assert_eq!(verdict(&world)[1], "NewReplicaSetAvailable", "a Deployment that shrinks waits for nothing");
+        let going: Vec<String> = world.objects("pods").into_iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name).collect();
+        world.scale("web", 4);
+        check_deadline(&mut world, &going, "main:1");
+    }
+}
+
+/// A template whose pods stop as soon as they are asked to.
+fn stopping_at_once(image: &str) -> Value {
+    json!({"spec": {"template": {
+        "metadata": {"annotations": {"sim.berth.dev/terminates-after": "0s"}},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    }}})
+}
+
+/// A rollout that failed is not the next one's failure, also where the next one has no ReplicaSet yet.
+#[test]
+fn a_recreation_begins_anew_after_a_missed_deadline() {
+    let (mut world, old) = held_up(Policy::Unset, &recreate());
+    let bad = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "NeverReady"}}, "spec": {"containers": [{"name": "main", "image": "main:bad"}]}});
+    world.patch_deployment("web", json!({"spec": {"template": bad}}));
+    world.run_for(AT_ONCE);
+    old.iter().for_each(|pod| world.force_delete_pod(pod));
+    world.run_for(Duration::from_secs(70));
+    assert_eq!((pods(&world), size_of(&world, "main:bad")), ((4, 0), Some(4)));
+    says_timed_out(&world, "main:bad");
+    let good =
+        json!({"metadata": {"annotations": {"sim.berth.dev/fails": null}}, "spec": {"containers": [{"name": "main", "image": "main:2"}]}});
+    world.patch_deployment("web", json!({"spec": {"template": good}}));
+    world.run_for(AT_ONCE);
+    assert_eq!(pods(&world), (0, 4));
+    says_progressing(&world, "main:2");
+}
+
+/// A partial scaling of abandoned templates is given up when the template goes back to one that has an empty set.
+#[test]
+fn an_undo_does_not_wait_for_the_scale_of_what_it_undoes() {
+    let mut world = world();
+    world.create(&stopping_after(deployment(Policy::TerminationComplete, 10, &rolling(2, 1)), 360_000));
+    world.run_until_rolled_out("web", LONGEST);
+    world.patch_deployment("web", json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "main:2"}]}}}}));
+    while size_of(&world, "main:2") != Some(10) || size_of(&world, "main:1") != Some(0) {
+        world.run_for(Duration::from_secs(10));
+        remove_terminating(&mut world, usize::MAX);
+    }
+    let broken = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "NeverReady"}}, "spec": {"containers": [{"name": "main", "image": "main:3"}]}});
+    world.patch_deployment("web", json!({"spec": {"template": broken}}));
+    world.run_for(Duration::from_secs(10));
+    world.scale("web", 4);
+    world.run_for(AT_ONCE);
+    world.scale("web", 10);
+    world.run_for(AT_ONCE);
+    let sizes = |world: &World| ["main:1", "main:2", "main:3"].map(|image| size_of(world, image).expect("a set"));
+    let [_, second, third] = sizes(&world);
+    assert!(second > 0 && third > 0 && second + third < 12, "a scale that waits: {:?}", sizes(&world));
+    world.undo_to("web", 1);
+    world.run_for(AT_ONCE);
+    for _ in 0..30 {
+        let [first, was_second, was_third] = sizes(&world);
+        assert!(was_second <= second && was_third <= third, "abandoned templates grow: {:?}", sizes(&world));
+        if first > 0 {
+            break;
+        }
+        remove_terminating(&mut world, 1);
+        world.run_for(AT_ONCE);
+    }
+    assert!(sizes(&world)[0] > 0, "{:?}", sizes(&world));
+}
+
+fn remove_terminating(world: &mut World, most: usize) {
+    let going: Vec<String> = world.objects("pods").into_iter().filter(|(_, pod)| is_terminating(pod)).map(|(name, _)| name).collect();
+    going.iter().take(most).for_each(|pod| world.force_delete_pod(pod));
 }
 
 #[test]

@@ -136,12 +136,22 @@ impl Storm {
 
     fn lose_a_pod(&mut self) {
         let Some(pod) = self.some_pod() else { return };
-        match self.number(4) {
+        match self.number(5) {
+            4 => self.lose_a_set(),
             0 => self.world.delete_pod(&pod),
             1 => self.world.force_delete_pod(&pod),
             2 => drop(self.world.evict_pod(&pod)),
             _ if self.is_ready(&pod) => self.world.fail_pod(&pod),
             _ => (),
+        }
+    }
+
+    /// Its pods go after it.
+    fn lose_a_set(&mut self) {
+        let sets: Vec<String> = self.world.objects("replicasets").into_keys().collect();
+        if !sets.is_empty() {
+            let set = self.rng.choose(&sets).clone();
+            self.world.delete_set(&set);
         }
     }
 

@@ -3,8 +3,15 @@
 //! Whoever caches pods keeps the counts current with every pod event; [`PodCounts::recount`] is their definition. Plans read the counts; only
 //! choosing victims, adopting and releasing look at pods one by one.
 
-use crate::view::{PodView, ReplicaSetView};
+use crate::{
+    deployment::hash::POD_TEMPLATE_HASH,
+    view::{Meta, PodView, ReplicaSetView},
+};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+/// Longest name of an object.
+const NAME_LENGTH_MAX: usize = 253;
 
 /// How many pods a ReplicaSet has, by what they count for. A pod is in at most one of `active`, `mismatched`, `terminating` and
 /// `mismatched_terminating`; a finished pod (Succeeded, Failed) is in none.
@@ -128,6 +135,48 @@ pub trait SetPods {
     fn last_to_go(&self, set_uid: &str) -> Option<&PodView>;
     /// Of the active ones, one that does not come up: the one whose cause ([`crate::cause::of_pod`]) ranks first.
     fn failing(&self, set_uid: &str) -> Option<&PodView>;
-    /// Pods being deleted and not finished that match the Deployment's selector and whose controlling ReplicaSet no longer exists.
-    fn terminating_without_set(&self) -> u32;
+    /// The Deployment's pods that no set of it controls any more: see [`is_left_behind`].
+    fn left_behind(&self) -> LeftBehind<'_>;
+}
+
+/// Pods whose ReplicaSet was the Deployment's and is gone, or is that of a Deployment of the same name that was there before. The garbage
+/// collector deletes them; until they are gone they hold their place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeftBehind<'a> {
+    /// Neither finished nor being deleted.
+    pub active: u32,
+    /// Being deleted and not finished.
+    pub terminating: u32,
+    /// Of the terminating ones, the one whose grace period ends last.
+    pub last: Option<&'a PodView>,
+}
+
+impl<'a> LeftBehind<'a> {
+    /// Counts one more pod.
+    #[must_use]
+    pub fn with(mut self, pod: &'a PodView) -> Self {
+        self.active += u32::from(pod.is_active());
+        self.terminating += u32::from(pod.is_terminating());
+        let last = [self.last, Some(pod).filter(|pod| pod.is_terminating())].into_iter().flatten();
+        self.last = last.max_by_key(|pod| pod.meta.deleted);
+        self
+    }
+}
+
+/// Whether pods that match the selector of `deployment` are left behind by their set: it is not there (`None`), or belongs to a Deployment of
+/// this name that is there no more. A set that is gone must have been the Deployment's, which [`former_deployment`] of a pod tells.
+#[must_use]
+pub fn is_left_behind(deployment: &Meta, set: Option<&ReplicaSetView>) -> bool {
+    let Some(set) = set else { return true };
+    let of_same_name = |owner: &OwnerReference| owner.kind == "Deployment" && owner.name == deployment.name && owner.uid != deployment.uid;
+    set.meta.controller().is_some_and(of_same_name)
+}
+
+/// Whose the ReplicaSet was that controls this pod, by its name, which is the Deployment's and the pod's hash. `None` where the name does not
+/// tell: of a set that was adopted, or whose name had to be cut. Then whoever selects the pod counts it.
+#[must_use]
+pub fn former_deployment(pod: &PodView) -> Option<&str> {
+    let owner = pod.meta.controller().filter(|owner| owner.name.len() < NAME_LENGTH_MAX)?;
+    let hash = pod.meta.labels.get(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty())?;
+    owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')
 }

@@ -261,6 +261,13 @@ pub enum Wait {
         /// How many of the new template will be created then.
         then_create: u32,
     },
+    /// Pods whose ReplicaSet is gone hold their place until the garbage collector has deleted them.
+    PodsLeftBehind {
+        /// How many.
+        pods: u32,
+        /// How many more will be created then.
+        then_create: u32,
+    },
     /// Pods of the new revision are not available yet.
     PodsUnavailable {
         /// How many.
@@ -368,6 +375,7 @@ impl Wait {
         match self {
             Self::PodsTerminating { .. } => "pods_terminating",
             Self::OldPodsRunning { .. } => "old_pods_running",
+            Self::PodsLeftBehind { .. } => "pods_left_behind",
             Self::PodsUnavailable { .. } => "pods_unavailable",
             Self::ChildNotObserved { .. } => "child_not_observed",
             Self::Paused => "paused",
@@ -388,6 +396,7 @@ impl Wait {
         match self {
             Self::PodsTerminating { .. } => Some("WaitingForTerminatingPods"),
             Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
+            Self::PodsLeftBehind { .. } => Some("WaitingForGarbageCollection"),
             Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
             Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
             Self::Paused => Some("WaitingForResume"),
@@ -415,6 +424,9 @@ impl fmt::Display for Wait {
             }
             Self::OldPodsRunning { pods, then_create } => {
                 write!(f, "waiting for {} of older templates to stop before creating {then_create} of the new one", Pods(*pods, ""))
+            }
+            Self::PodsLeftBehind { pods, then_create } => {
+                write!(f, "waiting for {} whose ReplicaSet is gone to be deleted before creating {then_create} more", Pods(*pods, ""))
             }
             Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
@@ -498,6 +510,10 @@ mod tests {
         check(
             Wait::OldPodsRunning { pods: 2, then_create: 3 },
             "waiting for 2 pods of older templates to stop before creating 3 of the new one",
+        );
+        check(
+            Wait::PodsLeftBehind { pods: 6, then_create: 2 },
+            "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
         );
         check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
     }

@@ -12,6 +12,8 @@ pub(super) struct Bounds {
     /// `spec.minReadySeconds`.
     min_ready_seconds: i64,
     ceiling: i64,
+    /// Of what the stored status tells of, which comes later than what there is.
+    ceiling_reported: i64,
     /// Under TerminationComplete, of the pods with those that leave; `None` until the controller has seen that policy.
     ceiling_with_leaving: Option<i64>,
     floor: i64,
@@ -21,8 +23,12 @@ pub(super) struct Bounds {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     live: i64,
-    /// Of those, the ones that their sets have not been told to delete.
-    kept: i64,
+    /// Of those, the ones whose set is gone.
+    left: i64,
+    /// How many the stored status tells of.
+    reported: i64,
+    /// How many the stored statuses of the sets tell of.
+    reported_by_sets: i64,
     available: i64,
     /// The sum of the sets' sizes.
     wanted: i64,
@@ -36,7 +42,8 @@ impl Checker {
         let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
         let after = self.counts(deployment, now);
         let (wanted, min_ready_seconds) = (deployment.spec.replicas, deployment.spec.min_ready_seconds);
-        let first = Bounds { wanted, min_ready_seconds, ceiling: deployment.max(), ceiling_with_leaving: None, floor: 0, counts: after };
+        let (ceiling, ceiling_reported) = (deployment.max(), deployment.max());
+        let first = Bounds { wanted, min_ready_seconds, ceiling, ceiling_reported, ceiling_with_leaving: None, floor: 0, counts: after };
         let known = self.deployment_bounds.get(uid).copied().unwrap_or(first);
         // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
         // (upstream's proportional scaling): it promises nothing until the next complete state.
@@ -46,6 +53,7 @@ impl Checker {
             wanted,
             min_ready_seconds,
             ceiling: known.ceiling.max(deployment.max()),
+            ceiling_reported: known.ceiling_reported.max(deployment.max()),
             ceiling_with_leaving: known.ceiling_with_leaving.map(|most| most.max(deployment.max())),
             floor: floor.min(deployment.min_available()),
             counts: after,
@@ -62,6 +70,9 @@ impl Checker {
         }
         if self.is_settled(deployment, after) {
             bounds.ceiling = deployment.max();
+            if after.reported.max(after.reported_by_sets) <= deployment.max() {
+                bounds.ceiling_reported = deployment.max();
+            }
             // Only a rollout that starts from a complete one promises to keep pods available.
             bounds.floor = if deployment.is_rolled_out() { deployment.min_available() } else { bounds.floor };
         }
@@ -97,18 +108,22 @@ impl Checker {
 
     fn counts(&self, deployment: &Deployment, now: Timestamp) -> Counts {
         let ours = self.deployment_of_set.iter().filter(|(_, owner)| **owner == deployment.metadata.uid);
-        let pods: Vec<&Pod> = ours.flat_map(|(set, _)| self.pods_of(set)).collect();
+        let bounded = |pod: &&Pod| !self.strays.contains(&pod.metadata.uid);
+        let pods: Vec<&Pod> = ours.clone().flat_map(|(set, _)| self.pods_of(set)).filter(bounded).collect();
+        let gone = ours.filter(|(set, _)| !self.sets.contains_key(*set));
+        let left = count(gone.flat_map(|(set, _)| self.pods_of(set)).filter(bounded).filter(|pod| pod.is_live()));
         let count_if = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)));
         let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
         let most = |set: &&ReplicaSet| set.spec.replicas.max(self.live_of(&set.metadata.uid));
-        let surplus = |set: &&ReplicaSet| (self.live_of(&set.metadata.uid) - set.spec.replicas).max(0);
-        let live = count_if(&Pod::is_live);
         Counts {
-            live,
-            kept: live - sets.iter().map(surplus).sum::<i64>(),
+            live: count_if(&Pod::is_live),
+            left,
+            reported: deployment.status.replicas,
+            reported_by_sets: sets.iter().map(|set| set.status.replicas).sum(),
             available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
             wanted: sets.iter().map(|set| set.spec.replicas).sum(),
             committed: sets.iter().map(most).sum::<i64>()
+                + left
                 + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid)),
         }
     }
@@ -119,9 +134,10 @@ impl Checker {
         deployment.is_observed() && sets.all(|set| set.status.observed_generation == set.metadata.generation)
     }
 
-    /// Everybody involved has seen the newest generations, and the limits of now are kept.
+    /// Everybody involved has seen the newest generations, the limits of now are kept, and no set has been lost with pods that are still there.
     fn is_settled(&self, deployment: &Deployment, counts: Counts) -> bool {
-        self.is_observed(deployment) && counts.live.max(counts.wanted) <= deployment.max() && counts.available >= deployment.min_available()
+        let within = counts.live.max(counts.wanted) <= deployment.max() && counts.available >= deployment.min_available();
+        self.is_observed(deployment) && within && counts.left == 0
     }
 }
 
@@ -132,10 +148,11 @@ fn check_counts(deployment: &Deployment, before: Counts, after: Counts, bounds: 
         let what = "what pods may come to with those that leave";
         check_rise(deployment, what, (before.committed, after.committed), most)?;
     }
+    check_rise(deployment, "pods that stay", (before.live, after.live), bounds.ceiling)?;
+    check_rise(deployment, "pods that its status tells of", (before.reported, after.reported), bounds.ceiling_reported)?;
     if !deployment.is_rolling() {
         return Ok(());
     }
-    check_rise(deployment, "pods that stay", (before.kept, after.kept), bounds.ceiling)?;
     // Pods that nobody has reported as available may be taken for unhealthy ones, which go first.
     let held = before.available.min(deployment.status.available_replicas) >= bounds.floor;
     if held && after.available < bounds.floor {

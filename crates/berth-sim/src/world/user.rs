@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
 const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
+const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
 
 impl World {
@@ -70,7 +71,30 @@ impl World {
     /// # Panics
     /// If there is no such Deployment.
     pub fn undo(&mut self, deployment: &str) {
-        self.patch_deployment(deployment, json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": "0"}}}));
+        self.undo_to(deployment, 0);
+    }
+
+    /// Goes back to a revision; 0: the one before.
+    ///
+    /// # Panics
+    /// If there is no such Deployment.
+    pub fn undo_to(&mut self, deployment: &str, revision: u32) {
+        self.patch_deployment(
+            deployment,
+            json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": revision.to_string()}}}),
+        );
+    }
+
+    /// Deletes a ReplicaSet by hand, in the background: its pods stay until the garbage collector deletes them. One that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn delete_set(&mut self, name: &str) {
+        let options = DeleteOptions { propagation_policy: Some("Background".to_owned()), ..DeleteOptions::default() };
+        match self.delete(in_default(SETS, name), options) {
+            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+            Err(error) => self.fail(&format!("ReplicaSet {name} could not be deleted: {error}")),
+        }
     }
 
     /// Deletes a Deployment, with all that is its own.

@@ -7,7 +7,10 @@ use super::{
     limits::{Limits, NotANumber, Size, Strategy},
     scale::Scale,
 };
-use crate::view::{DeploymentView, ReplicaSetView};
+use crate::{
+    counts::LeftBehind,
+    view::{DeploymentView, ReplicaSetView},
+};
 
 /// When pods that replace others are created (KEP-5882).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub(super) struct Observed<'a> {
     pub(super) sets: Vec<&'a ReplicaSetView>,
     /// Which of the sets has the Deployment's template: the oldest that does.
     pub(super) new: Option<usize>,
+    /// Pods whose set is gone.
+    pub(super) left_behind: LeftBehind<'a>,
 }
 
 pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
@@ -68,6 +73,7 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
         before_scale: if gate { BeforeScale::Managed } else { BeforeScale::Ignored },
         sets,
         new,
+        left_behind: state.pods.left_behind(),
     })
 }
 
@@ -153,31 +159,66 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// Terminating pods of all sets.
+    /// Terminating pods, also those whose set is gone.
     pub(super) fn terminating(&self) -> i64 {
-        self.sets.iter().map(|set| self.terminating_of(set)).sum()
-    }
-
-    /// Pods that hold a place: wanted, still there although no longer wanted, or terminating, also those whose set is gone.
-    pub(super) fn in_use(&self) -> i64 {
-        let held = |set: &&ReplicaSetView| i64::from(set.replicas.max(set.status.replicas)) + self.terminating_of(set);
-        self.sets.iter().map(held).sum::<i64>() + i64::from(self.state.pods.terminating_without_set())
+        self.sets.iter().map(|set| self.terminating_of(set)).sum::<i64>() + i64::from(self.left_behind.terminating)
     }
 
     /// How many pods may be added; `None` where terminating pods do not count.
     pub(super) fn room(&self) -> Option<i64> {
-        match self.policy {
-            Policy::Unset | Policy::TerminationStarted => None,
-            Policy::TerminationComplete if self.lagging().is_some() => Some(0),
-            Policy::TerminationComplete => Some((self.size.max() - self.in_use()).max(0)),
-        }
+        (self.policy == Policy::TerminationComplete).then(|| self.used(None).map_or(0, |used| (self.size.max() - used).max(0)))
     }
 
-    /// A set, under TerminationComplete, whose status speaks of another size than it has now: it may have pods that neither its size nor its
-    /// status shows, such as those of a size that was taken back before any status reported them. No growth can be decided on before it has
-    /// caught up. A set that never had another size cannot have more pods than that.
-    pub(super) fn lagging(&self) -> Option<&'a ReplicaSetView> {
-        let lags = |set: &&ReplicaSetView| set.meta.generation > 1 && set.status.observed_generation < set.meta.generation;
-        self.sets.iter().copied().find(|set| self.policy == Policy::TerminationComplete && lags(set))
+    /// What counts against the limit when the set at `growing` grows. Every pod that holds a place: wanted, still there although no longer wanted,
+    /// or left behind; under TerminationComplete those that terminate too. Otherwise what `growing` still has beyond its size does not count,
+    /// as it would keep it. `None` if that is not known, see [`Observed::lagging`].
+    ///
+    /// Upstream counts the sizes of the sets alone. A set that grows would then have its new pods before one that shrinks has marked its old ones.
+    pub(super) fn used(&self, growing: Option<usize>) -> Option<i64> {
+        let counts_terminating = self.policy == Policy::TerminationComplete;
+        if self.lagging(growing).is_some() {
+            return None;
+        }
+        let of_sets = (0..self.sets.len()).map(|index| match Some(index) == growing && !counts_terminating {
+            true => i64::from(self.sets[index].replicas),
+            false => self.held(index),
+        });
+        let terminating = if counts_terminating { self.terminating() } else { 0 };
+        Some(of_sets.sum::<i64>() + i64::from(self.left_behind.active) + terminating)
+    }
+
+    /// Whether sets may have these sizes (by place) at once, where terminating pods do not count: no more pods stay than may, or than do now.
+    pub(super) fn fits(&self, sizes: &[(usize, i64)]) -> bool {
+        let to = |index: usize| sizes.iter().find(|(at, _)| *at == index).map_or(i64::from(self.sets[index].replicas), |(_, size)| *size);
+        let all = || 0..self.sets.len();
+        let mut growing = all().filter(|&index| to(index) > i64::from(self.sets[index].replicas));
+        let only = growing.next().filter(|_| growing.next().is_none());
+        let after: i64 = all().map(|index| to(index).max(self.held(index))).sum();
+        let before: i64 = all().map(|index| self.held(index)).sum();
+        self.lagging(only).is_none() && (after == before || after + i64::from(self.left_behind.active) <= self.size.max())
+    }
+
+    /// How many pods a set has or is to have that stay.
+    fn held(&self, index: usize) -> i64 {
+        let set = self.sets[index];
+        set.replicas.max(set.status.replicas).into()
+    }
+
+    /// A set whose status speaks of another size than it has now: it may have pods that neither its size nor its status shows, such as those of a
+    /// size that was taken back before any status reported them. No other can grow before it has caught up; under TerminationComplete nor can it
+    /// itself, `growing`, whose terminating pods are not known either. A set that never had another size cannot have more pods than that.
+    pub(super) fn lagging(&self, growing: Option<usize>) -> Option<&'a ReplicaSetView> {
+        let lags = |index: usize| {
+            let meta = &self.sets[index].meta;
+            let counts = Some(index) != growing || self.policy == Policy::TerminationComplete;
+            counts && meta.generation > 1 && self.sets[index].status.observed_generation < meta.generation
+        };
+        (0..self.sets.len()).find(|&index| lags(index)).map(|index| self.sets[index])
+    }
+
+    /// A set other than `growing` that is about to mark pods, and whose status does not show it yet.
+    pub(super) fn shrinking(&self, growing: Option<usize>) -> Option<&'a ReplicaSetView> {
+        let shrinks = |index: usize| Some(index) != growing && self.held(index) > i64::from(self.sets[index].replicas);
+        (0..self.sets.len()).find(|&index| shrinks(index)).map(|index| self.sets[index])
     }
 }

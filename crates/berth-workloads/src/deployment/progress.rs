@@ -10,6 +10,7 @@ use k8s_openapi::api::apps::v1::DeploymentCondition;
 
 pub(super) const NEW_AVAILABLE: &str = "NewReplicaSetAvailable";
 pub(super) const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+pub(super) const UPDATED: &str = "ReplicaSetUpdated";
 const PAUSED: &str = "DeploymentPaused";
 
 /// How long a rollout may stand still; `None` without a deadline.
@@ -66,6 +67,16 @@ pub fn is_timed_out(deadline: Option<SignedDuration>, progressing: Option<&Deplo
     }
 }
 
+/// Whether pods that are to be created must wait until others are gone: under TerminationComplete for room, under Recreate for the old ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Held {
+    /// All that is to be created is created, or waits for something else.
+    #[default]
+    No,
+    /// Something is left to do, whatever the counts say, and each pod that is gone is progress.
+    Back,
+}
+
 /// `None`: beyond what a timestamp can say, or never begun.
 fn ends_at(condition: &DeploymentCondition, deadline: SignedDuration) -> Option<Timestamp> {
     condition.last_update_time.as_ref()?.0.checked_add(deadline).ok()
@@ -82,11 +93,12 @@ pub enum Check {
     After(SignedDuration),
 }
 
-/// When the deadline of a rollout that stands still must be looked at. `complete` is [`is_complete`] of the status.
+/// When the deadline of a rollout that stands still must be looked at. One that is over has none, whatever became of its pods since: upstream
+/// looks at it again and again.
 #[must_use]
 pub fn next_check(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> Check {
     let (Some(deadline), Some(condition)) = (deadline, progressing) else { return Check::None };
-    if condition.reason.as_deref() == Some(DEADLINE_EXCEEDED) {
+    if matches!(condition.reason.as_deref(), Some(DEADLINE_EXCEEDED | NEW_AVAILABLE)) {
         return Check::None;
     }
     match ends_at(condition, deadline).map(|end| end.duration_since(now)) {
@@ -135,6 +147,8 @@ pub struct Progress<'a> {
     pub new: &'a DeploymentStatus,
     /// What completion is measured against.
     pub goal: Goal,
+    /// Whether pods that are to be created wait for others to be gone.
+    pub held: Held,
     /// `None` without one.
     pub deadline: Option<SignedDuration>,
     /// `ReplicaSet "web-5d4"` or, without a new set, `Deployment "web"`.
@@ -144,22 +158,40 @@ pub struct Progress<'a> {
 }
 
 /// Brings the condition `Progressing` up to date.
+///
+/// Deviation from upstream: where pods are held back, what the condition says of a rollout that is over ends at once. Upstream leaves it, as the
+/// counts of old and new pods agree while there are none.
 pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
     let Progress { stored, new, subject, now, .. } = progress;
     if progress.deadline.is_none() {
         return conditions.remove(PROGRESSING);
     }
-    if new.replicas == new.updated_replicas && conditions.reason(PROGRESSING) == NEW_AVAILABLE {
+    let is_held = progress.held == Held::Back;
+    if new.replicas == new.updated_replicas && conditions.reason(PROGRESSING) == NEW_AVAILABLE && !is_held {
         return;
     }
-    if is_complete(progress.goal, new) {
+    let begins = is_held && is_over(conditions.get(PROGRESSING), subject);
+    let policy = if is_held { Policy::TerminationComplete } else { progress.goal.policy };
+    if is_complete(progress.goal, new) && !is_held {
         let message = format!("{subject} has successfully progressed.");
         conditions.set(PROGRESSING, Verdict { status: "True", reason: NEW_AVAILABLE, message }, *now);
-    } else if has_progressed(progress.goal.policy, stored, new) {
+    } else if begins || has_progressed(policy, stored, new) {
         let message = format!("{subject} is progressing.");
-        conditions.renew(PROGRESSING, Verdict { status: "True", reason: "ReplicaSetUpdated", message }, *now);
+        conditions.renew(PROGRESSING, Verdict { status: "True", reason: UPDATED, message }, *now);
     } else if is_timed_out(progress.deadline, conditions.get(PROGRESSING), *now) {
         let message = format!("{subject} has timed out progressing.");
         conditions.set(PROGRESSING, Verdict { status: "False", reason: DEADLINE_EXCEEDED, message }, *now);
+    }
+}
+
+/// Whether the condition says nothing of what is being done: there is none, it says the end of what was done before, or it tells of another's
+/// missed deadline.
+fn is_over(progressing: Option<&DeploymentCondition>, subject: &str) -> bool {
+    let Some(condition) = progressing else { return true };
+    let is_of_subject = condition.message.as_deref().is_some_and(|message| message.starts_with(subject));
+    match condition.reason.as_deref() {
+        Some(NEW_AVAILABLE) => true,
+        Some(DEADLINE_EXCEEDED) => !is_of_subject,
+        _ => false,
     }
 }

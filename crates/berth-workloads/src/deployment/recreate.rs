@@ -6,7 +6,7 @@ use super::{
 };
 use crate::plan::Plan;
 
-/// What is known of the pods of one old set.
+/// What is known of the pods of one old set, or of those that are left of sets that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldPods {
     /// `status.replicas`.
@@ -37,6 +37,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
     let missing = observed.size.desired - current;
     if work.is_resized() {
+        work.hold_back(missing);
         return work.finish(StatusStep::Rollout);
     }
     if must_wait(observed.policy, &old_pods(observed)) {
@@ -44,7 +45,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         return work.finish(StatusStep::Rollout);
     }
     let growth = observed.room().map_or(missing, |room| missing.min(room));
-    work.wait_for_room(missing - growth);
+    work.wait_for_room(observed.new, missing - growth);
     let Some(new) = observed.new else { return work.create(current + growth) };
     work.resize(new, current + growth);
     work.clean_up_if_complete();
@@ -61,5 +62,7 @@ fn old_pods(observed: &Observed<'_>) -> Vec<OldPods> {
             terminating: counts.all_terminating().into(),
         }
     });
-    pods.collect()
+    let left = observed.left_behind;
+    let left_behind = OldPods { running: left.active.into(), terminating: left.terminating.into(), ..OldPods::default() };
+    pods.chain([left_behind]).collect()
 }

@@ -13,7 +13,7 @@ pub fn new_size(size: Size, used: i64, current: i64) -> i64 {
     grown(size, used, current).min(size.desired)
 }
 
-/// How far the new set may grow. `used` is what counts against the limit: the sizes of all sets or, under TerminationComplete, all pods in use.
+/// How far the new set may grow. `used` is what counts against the limit: all pods that hold a place.
 #[must_use]
 pub fn grown(size: Size, used: i64, current: i64) -> i64 {
     current + (size.max() - used).clamp(0, (size.desired - current).max(0))
@@ -83,10 +83,11 @@ pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
     let wanted = observed.sets.iter().map(|set| i64::from(set.replicas)).sum();
-    let used = observed.room().map_or(wanted, |room| observed.size.max() - room);
+    // Where it is not known, there is no room.
+    let used = observed.used(observed.new).unwrap_or(i64::MAX);
     let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
     let to = new_size(observed.size, used, current);
-    work.wait_for_room(new_size(observed.size, wanted, current) - to);
+    work.wait_for_room(observed.new, new_size(observed.size, wanted, current) - to);
     let Some(new) = observed.new else { return work.create(to) };
     work.resize(new, to);
     if !work.is_resized() {

@@ -45,6 +45,8 @@ impl Scale {
 /// Sizes after scaling in proportion without regard to terminating pods. `sets` are the active ones, oldest first.
 ///
 /// Each set gets its share as far as something is left; what rounding leaves over goes to the largest. Every set ends finished.
+///
+/// Deviation from upstream: none shrinks while others grow, nor the other way about, so that no moment has more pods than before and after.
 #[must_use]
 pub fn proportional(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Scale> {
     // Where nothing is to be spread, not even a share of a size from before an unfinished scaling applies.
@@ -56,7 +58,7 @@ pub fn proportional(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Sca
 /// Sizes after scaling down, from the sizes before an unfinished scaling: nothing grows.
 #[must_use]
 pub fn shrink(sets: &[Scale], size: Size, status_replicas: i64) -> Vec<Scale> {
-    spread(sets, size, to_add(sets, size).min(0), |set| (set.share(size, status_replicas) - set.size).min(0))
+    spread(sets, size, to_add(sets, size).min(0), |set| set.share(size, status_replicas) - set.size)
 }
 
 /// How many pods the active sets lack, all together; negative if they have too many.
@@ -73,8 +75,8 @@ fn spread(sets: &[Scale], size: Size, to_add: i64, change_of: impl Fn(Scale) -> 
     for &index in order.iter().take_while(|_| to_add != 0) {
         let change = match (left, to_add) {
             (0, _) => 0,
-            (_, 1..) => change_of(sets[index]).min(left),
-            _ => change_of(sets[index]).max(left),
+            (_, 1..) => change_of(sets[index]).clamp(0, left),
+            _ => change_of(sets[index]).clamp(left, 0),
         };
         result[index].size += change;
         left -= change;

@@ -39,10 +39,11 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     work.finish(if lacking > 0 { StatusStep::Rollout } else { StatusStep::Counts })
 }
 
-/// Whether a scaling that terminating pods hold up is dropped, because the pods it would create are of an old template: a new revision does not
-/// wait for the size of the old one.
+/// Whether a scaling that terminating pods hold up is dropped, because the pods it would create are all of old templates: a new revision, or one
+/// that is gone back to, does not wait for the size of the old ones.
 fn gives_up(observed: &Observed<'_>) -> bool {
-    observed.new.is_none() && observed.lagging().is_none() && observed.room().is_some_and(|room| room < lacking(observed))
+    let has_no_pods = observed.new_set().is_none_or(|new| new.replicas == 0);
+    has_no_pods && observed.lagging(None).is_none() && observed.room().is_some_and(|room| room < lacking(observed))
 }
 
 /// How many pods scaling up would add.
@@ -82,8 +83,8 @@ fn is_saturated(observed: &Observed<'_>) -> bool {
 /// due for ever.
 fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) -> i64 {
     let (set, desired) = (observed.scale_of(index), observed.size.desired);
-    if set.size < desired && observed.lagging().is_some() {
-        work.wait_for_room(desired - set.size);
+    if set.size < desired && must_wait(observed, &[(index, desired)]) {
+        work.wait_for_room(Some(index), desired - set.size);
         return desired - set.size;
     }
     let target = match observed.room() {
@@ -94,28 +95,37 @@ fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) 
     if target.size != set.size || is_due {
         work.drafts[index].apply(target, observed.before_scale);
     }
-    work.wait_for_room(desired - target.size);
+    work.wait_for_room(Some(index), desired - target.size);
     desired - target.size
+}
+
+/// Whether sets cannot grow to these sizes at all yet, not even in part.
+fn must_wait(observed: &Observed<'_>, sizes: &[(usize, i64)]) -> bool {
+    match observed.policy {
+        Policy::TerminationComplete => observed.lagging(None).is_some(),
+        Policy::Unset | Policy::TerminationStarted => !observed.fits(sizes),
+    }
 }
 
 fn scale_several(work: &mut Work<'_, '_>, observed: &Observed<'_>, active: &[usize]) -> i64 {
     let sets: Vec<_> = active.iter().map(|&index| observed.scale_of(index)).collect();
     let to_add = scale::to_add(&sets, observed.size);
-    if to_add > 0 && observed.lagging().is_some() {
-        work.wait_for_room(to_add);
-        return to_add;
-    }
     let (size, status_replicas) = (observed.size, i64::from(observed.deployment().status.replicas));
     let scaled = match observed.room() {
         None => scale::proportional(&sets, size, status_replicas),
         Some(room) if to_add > 0 => partial_scale::grow(&sets, size, status_replicas, room),
         Some(_) => scale::shrink(&sets, size, status_replicas),
     };
+    let sizes: Vec<_> = active.iter().zip(&scaled).map(|(&index, scale)| (index, scale.size)).collect();
+    if to_add > 0 && must_wait(observed, &sizes) {
+        work.wait_for_room(None, to_add);
+        return to_add;
+    }
     for (&index, scale) in active.iter().zip(&scaled) {
         work.drafts[index].apply(*scale, observed.before_scale);
     }
     let total = |sets: &[Scale]| sets.iter().map(|set| set.size).sum::<i64>();
     let lacking = to_add - (total(&scaled) - total(&sets));
-    work.wait_for_room(lacking);
+    work.wait_for_room(None, lacking);
     lacking
 }

@@ -107,15 +107,22 @@ pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
     let reports_terminating = observed.state.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
     DeploymentStatus {
         observed_generation: observed.deployment().meta.generation,
-        replicas: sum(|status| status.replicas),
+        replicas: sum(|status| status.replicas).saturating_add(number(observed.left_behind.active)),
         updated_replicas: observed.new_set().map_or(0, |set| set.status.replicas),
         ready_replicas: sum(|status| status.ready_replicas),
         available_replicas,
         unavailable_replicas: i32::try_from(unavailable).unwrap_or(i32::MAX),
-        terminating_replicas: if reports_terminating { terminating_sum(observed.sets.iter().map(|set| &set.status)) } else { None },
+        terminating_replicas: terminating_sum(observed.sets.iter().map(|set| &set.status))
+            .filter(|_| reports_terminating)
+            .map(|sum| sum.saturating_add(number(observed.left_behind.terminating))),
         conditions: None,
         collision_count: observed.deployment().status.collision_count,
     }
+}
+
+/// A count as the wire has it.
+fn number(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// The terminating pods of all sets. Unknown if a set that was looked at does not report them; one that never was has none.

@@ -4,8 +4,8 @@ use super::{
     annotations::REVISION,
     draft::{Draft, event, scaled},
     history,
-    observe::Observed,
-    progress::{self, Goal, Pause, Progress},
+    observe::{Observed, Policy},
+    progress::{self, Goal, Held, Pause, Progress},
     revision::{self, NewSet},
     status::{self, Conditions, PROGRESSING, Verdict},
 };
@@ -53,6 +53,7 @@ pub(super) struct Work<'o, 'a> {
     created: Option<NewSet>,
     deletes: Vec<Action>,
     waits: Vec<Wait>,
+    held: Held,
     events: Vec<EventRecord>,
 }
 
@@ -63,13 +64,13 @@ impl<'o, 'a> Work<'o, 'a> {
         if let Some(new) = observed.new {
             revision::sync(&mut drafts[new], observed);
         }
-        Self { observed, drafts, created: None, deletes: Vec::new(), waits: Vec::new(), events: Vec::new() }
+        Self { drafts, ..Self::hands_off(observed) }
     }
 
     /// Begins with nothing: a Deployment that is being deleted leaves its sets alone.
     pub(super) fn hands_off(observed: &'o Observed<'a>) -> Self {
         let drafts = observed.sets.iter().map(|set| Draft::new(set)).collect();
-        Self { observed, drafts, created: None, deletes: Vec::new(), waits: Vec::new(), events: Vec::new() }
+        Self { observed, drafts, created: None, deletes: Vec::new(), waits: Vec::new(), held: Held::No, events: Vec::new() }
     }
 
     /// Gives a set another size; one that has it already is left alone, even if its annotations are out of date.
@@ -88,15 +89,33 @@ impl<'o, 'a> Work<'o, 'a> {
         self.waits.push(wait);
     }
 
-    /// Waits for room, if something is to follow: for a set to catch up, or for the terminating pods.
-    pub(super) fn wait_for_room(&mut self, then_create: i64) {
-        let observed = self.observed;
-        if let Some(set) = observed.lagging().filter(|_| then_create > 0) {
-            return self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+    /// So many pods are to be created when others are gone.
+    pub(super) fn hold_back(&mut self, then_create: i64) {
+        if then_create > 0 {
+            self.held = Held::Back;
         }
-        let pods = observed.terminating() + i64::from(observed.state.pods.terminating_without_set());
-        if pods > 0 && then_create > 0 {
-            self.wait_for_terminating(pods, then_create);
+    }
+
+    /// Waits for room to grow the set at `growing`, or several, if something is to follow: for a set to catch up, for pods that are left behind,
+    /// under TerminationComplete for the terminating pods.
+    pub(super) fn wait_for_room(&mut self, growing: Option<usize>, then_create: i64) {
+        let observed = self.observed;
+        if then_create <= 0 {
+            return;
+        }
+        let counts_terminating = observed.policy == Policy::TerminationComplete;
+        if counts_terminating {
+            self.hold_back(then_create);
+        }
+        let terminating = observed.terminating();
+        if let Some(set) = observed.lagging(growing) {
+            self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+        } else if observed.left_behind.active > 0 {
+            self.wait(Wait::PodsLeftBehind { pods: observed.left_behind.active, then_create: count(then_create) });
+        } else if counts_terminating && terminating > 0 {
+            self.wait_for_terminating(terminating, then_create);
+        } else if let Some(set) = observed.shrinking(growing) {
+            self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
         }
     }
 
@@ -113,7 +132,7 @@ impl<'o, 'a> Work<'o, 'a> {
     fn wait_for_terminating(&mut self, pods: i64, then_create: i64) {
         let observed = self.observed;
         let last = observed.sets.iter().filter_map(|set| observed.state.pods.last_to_go(&set.meta.uid));
-        let last = last.max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
+        let last = last.chain(observed.left_behind.last).max_by_key(|pod| pod.meta.deleted).and_then(|pod| self.terminating(pod));
         self.wait(Wait::PodsTerminating { pods: count(pods), then_create: count(then_create), last });
     }
 
@@ -252,8 +271,8 @@ impl<'o, 'a> Work<'o, 'a> {
         conditions
     }
 
-    /// The new set, where the status does not say that its rollout has begun: there is none that says anything, or what it says is the end of another
-    /// and the Deployment does not have the new one's revision yet. Upstream leaves the second as it is. Where no pod can be made, neither a rollout
+    /// The new set, where the status does not say that its rollout has begun: there is none that says anything, or what it says is the end or the
+    /// progress of another and the Deployment does not have the new one's revision yet. Upstream leaves the second as it is. Where no pod can be made, neither a rollout
     /// whose status was not written after its set was, nor one back to an older set, then ever misses a deadline; and who waits for an undo after a
     /// missed deadline may be told of that one.
     fn begun_before(&self, conditions: &Conditions) -> Option<(Begun, &'a str)> {
@@ -261,8 +280,12 @@ impl<'o, 'a> Work<'o, 'a> {
         let revision = self.stored_revision();
         let is_recorded = revision.as_ref() == self.observed.deployment().annotations.get(REVISION);
         let has_ended = [progress::NEW_AVAILABLE, progress::DEADLINE_EXCEEDED].contains(&conditions.reason(PROGRESSING));
-        if conditions.get(PROGRESSING).is_some() && (is_recorded || !has_ended) {
-            return None;
+        if let Some(condition) = conditions.get(PROGRESSING) {
+            let names_it = || condition.message.as_deref().is_some_and(|message| message.contains(&format!("\"{}\"", new.meta.name)));
+            let is_of_another = has_ended || conditions.reason(PROGRESSING) == progress::UPDATED && !names_it();
+            if is_recorded || !is_of_another {
+                return None;
+            }
         }
         let begun = if !is_recorded && new.meta.generation == 1 { Begun::Created } else { Begun::Found };
         Some((begun, &new.meta.name))
@@ -275,7 +298,8 @@ impl<'o, 'a> Work<'o, 'a> {
         let deployment = self.observed.deployment();
         let new_name = self.created.as_ref().map(|new| new.name.as_str()).or(self.observed.new_set().map(|set| set.meta.name.as_str()));
         let subject = new_name.map_or_else(|| format!("Deployment \"{}\"", deployment.meta.name), |name| format!("ReplicaSet \"{name}\""));
-        Progress { stored: &deployment.status, new, goal: self.goal(), deadline: self.deadline(), subject, now: self.observed.state.now }
+        let (goal, held, deadline, now) = (self.goal(), self.held, self.deadline(), self.observed.state.now);
+        Progress { stored: &deployment.status, new, goal, held, deadline, subject, now }
     }
 
     fn goal(&self) -> Goal {
@@ -345,12 +369,15 @@ pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
     let observed = work.observed;
     let lagging = observed.old().find(|(_, set)| set.status.observed_generation < set.meta.generation);
     let running = observed.old().map(|(_, set)| i64::from(set.status.replicas)).sum::<i64>();
+    work.hold_back(then_create);
     if let Some((_, set)) = lagging {
         work.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
     } else if running > 0 {
         work.wait(Wait::OldPodsRunning { pods: count(running), then_create: count(then_create) });
-    } else {
-        work.wait_for_room(then_create);
+    } else if then_create > 0 && observed.left_behind.active > 0 {
+        work.wait(Wait::PodsLeftBehind { pods: observed.left_behind.active, then_create: count(then_create) });
+    } else if then_create > 0 && observed.terminating() > 0 {
+        work.wait_for_terminating(observed.terminating(), then_create);
     }
 }
 

@@ -9,7 +9,9 @@ use berth_workloads::{
         history::surplus,
         limits::{Limits, Size, Strategy},
         observe::Policy,
-        progress::{Check as DeadlineCheck, Goal, Progress, deadline, has_progressed, is_complete, is_timed_out, next_check, set_progress},
+        progress::{
+            Check as DeadlineCheck, Goal, Held, Progress, deadline, has_progressed, is_complete, is_timed_out, next_check, set_progress,
+        },
         recreate::{OldPods, must_wait},
         rolling::{Pods, grown, new_size, scale_down, shrink_old, unhealthy_to_remove},
         status::{Conditions, terminating_sum},
@@ -253,6 +255,7 @@ fn progress_condition(text: &str) -> Vec<String> {
                 stored: &stored,
                 new: &new,
                 goal: goal(case.replicas, 1, Policy::Unset, &case.status),
+                held: Held::No,
                 deadline: deadline(case.progress_deadline_seconds),
                 subject: "subject".to_owned(),
                 now,

@@ -5,7 +5,7 @@ mod merge;
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_workloads::{
     Action, Plan, cause,
-    counts::{PodCounts, PodSource, Role, SetPods, role},
+    counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
     deployment, replica_set,
     view::{DeploymentView, PodPhase, PodView, ReplicaSetView},
 };
@@ -266,9 +266,10 @@ impl SetPods for Pods<'_> {
         pods.filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod))).min_by_key(|(kind, _)| *kind).map(|(_, pod)| pod)
     }
 
-    fn terminating_without_set(&self) -> u32 {
+    fn left_behind(&self) -> LeftBehind<'_> {
         let known = |pod: &&PodView| self.views.iter().any(|set| self.of(&set.meta.uid).any(|other| other.meta.uid == pod.meta.uid));
-        u32::try_from(self.world.pods.iter().filter(|pod| pod.is_terminating() && !known(pod)).count()).expect("few pods")
+        let behind = self.world.pods.iter().filter(|pod| pod.meta.controller().is_some() && !known(pod));
+        behind.fold(LeftBehind::default(), LeftBehind::with)
     }
 }
 

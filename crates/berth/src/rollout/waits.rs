@@ -4,11 +4,12 @@ use berth_api::FeatureGates;
 use berth_controllers::{cache::Index, pods::PodIndex};
 use berth_workloads::{
     Wait,
+    counts::{SetPods, is_left_behind},
     deployment::{self, State},
     view::{DeploymentView, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What pods and ReplicaSets say that the Deployment alone does not.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,10 +30,10 @@ pub(super) fn observe(
 ) -> Observed {
     let mut index = PodIndex::default();
     pods.iter().for_each(|pod| index.change(None, Some(pod)));
-    let uids: BTreeSet<&str> = sets.iter().map(|set| set.meta.uid.as_str()).collect();
-    let is_known_set = |uid: &str| uids.contains(uid);
+    let by_uid: BTreeMap<&str, &ReplicaSetView> = sets.iter().map(|set| (set.meta.uid.as_str(), &**set)).collect();
+    let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, by_uid.get(uid).copied());
     let name_taken = |name: &str| sets.iter().any(|set| set.meta.name == name);
-    let of_sets = index.of_sets(sets, deployment.selector.as_ref(), &deployment.meta.namespace, &is_known_set, now);
+    let of_sets = index.of_sets(sets, deployment, &is_left_behind, now);
     let plan = deployment::plan(&State {
         deployment,
         sets: sets.iter().map(|set| &**set).collect(),
@@ -42,7 +43,8 @@ pub(super) fn observe(
         gates,
         now,
     });
-    let terminating = pods.iter().filter(|pod| pod.is_terminating()).count();
+    let ours = sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
+    let terminating = ours.map(|set| of_sets.counts(&set.meta.uid).all_terminating()).sum::<u32>() + of_sets.left_behind().terminating;
     Observed { waits: plan.waits, terminating: i32::try_from(terminating).unwrap_or(i32::MAX) }
 }
 
