@@ -34,8 +34,10 @@ pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Label of a Namespace: its name.
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// `podReplacementPolicy` of a Deployment whose API server does not know the field.
+/// `podReplacementPolicy` of a Deployment, for clients and API servers that do not know the field.
 pub const BERTH_POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
+/// On a Deployment or a ReplicaSet: when pods are replaced that somebody else deletes or evicts. Its values are those of the field.
+pub const BERTH_DELETED_POD_REPLACEMENT_POLICY: &str = "berth.dev/deleted-pod-replacement-policy";
 /// `Recreate` on a StatefulSet of type `OnDelete`, where the API server refuses the type `Recreate`.
 pub const BERTH_UPDATE_STRATEGY: &str = "berth.dev/update-strategy";
 /// `Revision` on a StatefulSet with rolling updates: unready pods of an older revision that hold the update up are deleted.

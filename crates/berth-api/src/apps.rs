@@ -71,6 +71,7 @@ macro_rules! apps_kind {
 
 mod controller_revision;
 pub mod deployment;
+mod replacement;
 mod replica_set;
 pub mod stateful_set;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_workloads::{
     Plan,
+    plan::{EventRecord, Wait},
     replica_set::{self, State},
     view::{PodView, ReplicaSetView},
 };
@@ -93,6 +94,10 @@ impl Planner for ReplicaSetPlanner {
         let ratios = plan.deletion_age_ratios.iter().map(|ratio| f64::from(i32::try_from(*ratio).unwrap_or(i32::MAX)));
         ratios.for_each(|ratio| self.metrics.sorting_deletion_age_ratio.observe(ratio));
         Some(plan)
+    }
+
+    fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {
+        replica_set::wait_event(&*self.sets.get(key)?, wait)
     }
 
     fn put_off(&self, resource: ResourceName) {

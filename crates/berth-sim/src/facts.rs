@@ -225,6 +225,15 @@ impl Deployment {
         self.spec.pod_replacement_policy == "TerminationComplete"
     }
 
+    /// Also of pods that no controller of workloads deleted.
+    pub(crate) fn waits_for_deleted(&self) -> bool {
+        self.waits_for_termination() && self.annotation("berth.dev/deleted-pod-replacement-policy") == "TerminationComplete"
+    }
+
+    fn annotation(&self, key: &str) -> &str {
+        self.metadata.annotations.get(key).map_or("", String::as_str)
+    }
+
     /// Pods of different templates may not run at the same time; `None` where they may.
     pub(crate) fn recreates(&self) -> Option<Recreation> {
         match (self.spec.strategy.type_.as_str(), self.spec.pod_replacement_policy.as_str()) {

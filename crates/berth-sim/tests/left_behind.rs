@@ -163,5 +163,5 @@ fn of_two_deployments_of_one_selector_each_counts_its_own() {
     assert_eq!((pods(&world, "web"), pods(&world, "other")), ((1, 6), (5, 2)), "the other's rollout has its own room");
     assert_eq!((reported(&world, "web"), reported(&world, "other")), (6, 2));
     let told = messages(&world, "other");
-    assert!(told.iter().any(|message| message.starts_with("waiting for 2 terminating pods ")), "{told:?}");
+    assert!(told.iter().any(|message| message.starts_with("waiting for 1 terminating pod ")), "{told:?}");
 }

@@ -661,3 +661,97 @@ fn a_set_alone_knows_no_policy_and_counts_what_goes() {
     world.run_for(AT_ONCE);
     assert_eq!(terminating(&world), Value::Null);
 }
+
+const DELETED: &str = "berth.dev/deleted-pod-replacement-policy";
+
+/// Evicts all pods of one node, as `kubectl drain` does; without budgets none is refused.
+fn drain(world: &mut World, node: &str) {
+    let on_node = |pod: &Value| pod["spec"]["nodeName"] == node && !is_terminating(pod);
+    let pods: Vec<String> = world.objects("pods").into_iter().filter(|(_, pod)| on_node(pod)).map(|(name, _)| name).collect();
+    for pod in &pods {
+        world.evict_pod(pod);
+    }
+}
+
+/// There are never more pods than may be, those that go among them, whoever made them go.
+#[test]
+fn drained_pods_keep_their_place_until_they_are_gone_where_the_deployment_says_so() {
+    for strategy in [recreate(), rolling(1, 0), rolling(1, 2), rolling(0, 2)] {
+        for seconds in [0, 1, 4, 25, 40] {
+            let mut web = deployment(Policy::TerminationComplete, 6, &strategy);
+            web["metadata"]["annotations"] = json!({DELETED: "TerminationComplete"});
+            let mut world = world();
+            world.create(&web);
+            world.run_until_rolled_out("web", LONGEST);
+            world.run_for(AT_ONCE);
+            let most = 6 + usize::from(strategy["rollingUpdate"]["maxSurge"] == 1);
+            world.set_image("web", "main:2");
+            world.run_for(Duration::from_secs(seconds));
+            drain(&mut world, "node-0");
+            let check = |world: &World| {
+                let count = world.objects("pods").len();
+                assert!(count <= most, "{strategy}, drained after {seconds} s: {count} pods of {most}");
+                let web = world.object("deployments", "web");
+                web["status"]["updatedReplicas"] == 6 && web["status"]["availableReplicas"] == 6 && count == 6
+            };
+            world.run_until_seen("the rollout goes on while pods go", Duration::from_secs(12), |world| check(world) || pods(world).1 > 0);
+            drain(&mut world, "node-1");
+            world.run_until_seen("the rollout ends", LONGEST, check);
+            world.run_until_rolled_out("web", LONGEST);
+        }
+    }
+}
+
+#[test]
+fn a_set_alone_replaces_deleted_pods_when_they_are_gone_where_it_says_so() {
+    for (controllers, at_once) in [("", 2), (OFF, 3)] {
+        let mut world = world();
+        world.restart_with(gates("", controllers));
+        let mut alone = set("alone", "main:1", 3, (3, 3));
+        alone["metadata"]["annotations"][DELETED] = json!("TerminationComplete");
+        world.create(&alone);
+        world.run_for(Duration::from_secs(10));
+        let victim = world.seen().live_pods().first().map(|name| (*name).to_owned()).expect("3 pods");
+        world.delete_pod(&victim);
+        world.run_for(AT_ONCE);
+        assert_eq!(pods(&world), (at_once, 1), "controllers with {controllers:?}");
+        let told = events(&world, "WaitingForTerminatingPods");
+        let wanted = if at_once == 2 { vec![("waiting for 1 terminating pod before creating 1 more".to_owned(), 1)] } else { Vec::new() };
+        assert_eq!(told, wanted);
+        world.run_for(Duration::from_secs(60));
+        assert_eq!(pods(&world), (3, 0));
+        world.patch(SETS, "alone", json!({"metadata": {"annotations": {DELETED: null}}}));
+        world.run_for(AT_ONCE);
+        let victim = world.seen().live_pods().first().map(|name| (*name).to_owned()).expect("3 pods");
+        world.delete_pod(&victim);
+        world.run_for(AT_ONCE);
+        assert_eq!(pods(&world), (3, 1), "replaced at once");
+    }
+}
+
+/// `kubectl rollout undo` takes the annotations of the set that it goes back to: they must not turn a policy on or off.
+#[test]
+fn every_set_says_what_the_deployment_says_of_replacing_pods() {
+    let keys = ["berth.dev/pod-replacement-policy", DELETED];
+    let mut world = rolled_out(Policy::Unset, 2, &rolling(1, 0));
+    world.set_image("web", "main:2");
+    world.run_until_rolled_out("web", LONGEST);
+    for value in [json!("TerminationComplete"), json!("TerminationStarted"), json!(null)] {
+        world.patch_deployment("web", json!({"metadata": {"annotations": {keys[0]: value, keys[1]: value}}}));
+        world.run_for(AT_ONCE);
+        world.set_image("web", if value.is_null() { "main:4" } else { "main:3" });
+        world.run_for(AT_ONCE);
+        let sets = world.objects("replicasets");
+        assert!(sets.len() >= 3);
+        for (name, set) in sets {
+            assert_eq!(keys.map(|key| set["metadata"]["annotations"][key].clone()), [value.clone(), value.clone()], "{name}");
+        }
+    }
+    world.patch_deployment("web", json!({"metadata": {"annotations": {keys[0]: "TerminationComplete", keys[1]: "TerminationComplete"}}}));
+    world.run_for(AT_ONCE);
+    world.undo_to("web", 1);
+    world.run_for(AT_ONCE);
+    let web = world.object("deployments", "web");
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "main:1");
+    assert_eq!(keys.map(|key| web["metadata"]["annotations"][key].clone()), [json!("TerminationComplete"), json!("TerminationComplete")]);
+}

@@ -17,6 +17,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// How many changes a storm has.
 const CHANGES: u64 = 12;
 const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
+const DELETED: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
 const FAILURES: [&str; 4] = ["NeverReady", "CrashLoopBackOff", "ImagePullBackOff", "Pending"];
 const BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-replicas-before-scale";
 
@@ -65,7 +66,8 @@ impl Storm {
 
     fn create(&mut self) {
         let object = json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "annotations": {"berth.dev/deleted-pod-replacement-policy": *self.rng.choose(&DELETED)}},
             "spec": {
                 "replicas": self.number(8),
                 "minReadySeconds": *self.rng.choose(&[0, 0, 4]),

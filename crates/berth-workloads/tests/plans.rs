@@ -216,6 +216,28 @@ fn a_rollout_without_progress_times_out_and_is_looked_at_in_time() {
     assert_eq!(condition(&world, "Progressing").1, "NewReplicaSetAvailable");
 }
 
+/// Upstream looks again and again, as the deadline that it has in mind has long passed.
+#[test]
+fn a_rollout_that_is_over_has_no_deadline_to_look_at() {
+    let mut world = World::new(rolling(3, 1, 0));
+    run(&mut world);
+    world.now = world.now + jiff::SignedDuration::from_secs(10_000);
+    world.pods[0].ready = false;
+    world.settle_sets();
+    act(&mut world);
+    assert_eq!(
+        (world.deployment_view().status.available_replicas, condition(&world, "Progressing").1.as_str()),
+        (2, "NewReplicaSetAvailable")
+    );
+    assert_eq!(world.plan_deployment().look_again, None);
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    act(&mut world);
+    world.now = world.plan_deployment().look_again.expect("a deadline to watch");
+    act(&mut world);
+    assert_eq!(condition(&world, "Progressing").1, "ProgressDeadlineExceeded");
+    assert_eq!(world.plan_deployment().look_again, None);
+}
+
 /// Whoever waits for an undo must not be told of the rollout that was undone.
 #[test]
 fn an_undo_begins_anew_after_a_missed_deadline() {
@@ -445,13 +467,22 @@ proptest! {
         }
     }
 
-    /// Without the policy terminating pods do not count, but the sizes of all sets together still respect the limit at every write.
+    /// Without the policy terminating pods do not count, but the sizes of all sets together still respect the limit at every write, and so do the
+    /// pods that stay at every moment.
     #[test]
-    fn sizes_never_pass_the_limit(
-        replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, steps in proptest::collection::vec(step(), 1..80),
+    fn sizes_and_pods_that_stay_never_pass_the_limit(
+        replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
+        steps in proptest::collection::vec(step(), 1..80),
     ) {
-        let mut world = World::new(rolling(replicas, surge, unavailable));
+        let spec = if is_recreate { recreate(replicas) } else { rolling(replicas, surge, unavailable) };
+        let surge = if is_recreate { 0 } else { surge };
+        let (mut world, mut highest) = (World::new(spec), replicas + surge);
         for step in &steps {
+            if let Step::Scale(replicas) = step {
+                highest = highest.max(replicas + surge);
+            }
+            let stay = |world: &World| i64::try_from(world.pods.iter().filter(|pod| pod.is_active()).count()).expect("few pods");
+            let stayed = stay(&world);
             let before: i64 = world.sizes().values().sum();
             take(&mut world, step);
             let after: i64 = world.sizes().values().sum();
@@ -459,6 +490,7 @@ proptest! {
             if matches!(step, Step::Deployment(_)) {
                 prop_assert!(after <= before.max(desired + surge), "{step:?}: {after}, before {before}, {desired}+{surge}");
             }
+            prop_assert!(stay(&world) <= stayed.max(highest), "{step:?}: {} pods stay, limit {highest}", stay(&world));
         }
     }
 

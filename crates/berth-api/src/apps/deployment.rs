@@ -2,7 +2,7 @@
 
 mod validate;
 
-use super::{is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, template_path};
+use super::{is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, replacement, template_path};
 use crate::{
     FeatureGates, FieldError, Kind,
     object::GenerationRule,
@@ -162,6 +162,7 @@ impl Kind for Deployment {
     fn prepare_status_update(&mut self, old: &Self, gates: &FeatureGates) {
         self.spec = old.spec.clone();
         self.metadata.labels.clone_from(&old.metadata.labels);
+        replacement::drop_disabled(&mut self.metadata, Some(&old.metadata), gates);
         super::drop_disabled_terminating(&mut self.status.terminating_replicas, old.status.terminating_replicas, gates);
     }
 
@@ -174,7 +175,7 @@ impl Kind for Deployment {
     }
 
     fn validate_status_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
-        validate::status_update(&self.status, &old.status)
+        validate::status_update(self, old)
     }
 
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
@@ -195,12 +196,13 @@ impl Kind for Deployment {
 }
 
 impl Deployment {
-    /// Drops `podReplacementPolicy` where its gate is off, unless the stored object uses it.
+    /// Drops `podReplacementPolicy` and the annotations beside it where their gate is off, unless the stored object uses them.
     fn drop_disabled_policy(&mut self, old: Option<&Self>, gates: &FeatureGates) {
         let in_use = old.is_some_and(|old| old.spec.pod_replacement_policy.is_some());
         if !in_use && !gates.enabled("DeploymentPodReplacementPolicy") {
             self.spec.pod_replacement_policy = None;
         }
+        replacement::drop_disabled(&mut self.metadata, old.map(|old| &old.metadata), gates);
     }
 }
 

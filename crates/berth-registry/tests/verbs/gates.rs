@@ -134,6 +134,86 @@ fn stored_fields_are_read_whatever_the_gates_say() {
     assert_eq!((&read["spec"]["podReplacementPolicy"], &read["status"]["terminatingReplicas"]), (&json!("TerminationComplete"), &json!(1)));
 }
 
+const ANNOTATIONS: [&str; 2] = ["berth.dev/pod-replacement-policy", "berth.dev/deleted-pod-replacement-policy"];
+
+fn annotated(key: &str, value: &Value) -> Value {
+    let mut object = deployment("d");
+    object["metadata"]["annotations"] = json!({"other": "stays", key: value});
+    if value.is_null() {
+        object["metadata"]["annotations"] = json!({"other": "stays"});
+    }
+    object
+}
+
+/// What is stored of an annotation after `stored` was made with all gates on and `new` was written with `position`.
+fn annotate(path: &str, position: &str, key: &str, stored: &Value, new: &Value) -> Result<Value, String> {
+    let mut world = World::new();
+    if path != "create" {
+        world.made(DEPLOYMENTS, annotated(key, stored));
+    }
+    world.set_gates(gates(position));
+    let patch = json!({"metadata": {"annotations": {key: new}}});
+    let written = match path {
+        "create" => world.create(DEPLOYMENTS, annotated(key, new)),
+        "put" => world.update(DEPLOYMENTS, "d", &annotated(key, new)),
+        "patch" => world.merge(DEPLOYMENTS, "d", patch),
+        _ => world.merge("deployments.apps/status", "d", patch),
+    };
+    let written = written.map_err(|error| fault(&error))?;
+    assert_eq!(written["metadata"]["annotations"]["other"], "stays");
+    Ok(written["metadata"]["annotations"][key].clone())
+}
+
+/// In every way in: typed clients have no other way to set a policy.
+#[test]
+fn policies_in_annotations_follow_the_gates_and_are_checked_as_the_field_is() {
+    let (unset, complete, started, bad) = (json!(null), json!("TerminationComplete"), json!("TerminationStarted"), json!("Complete"));
+    for key in ANNOTATIONS {
+        let refused = Err(format!(
+            "metadata.annotations[{key}]: Unsupported value: \"Complete\": supported values: \"TerminationComplete\", \"TerminationStarted\""
+        ));
+        for path in ["create", "put", "patch", "status"] {
+            let write = |position: &str, stored: &Value, new: &Value| annotate(path, position, key, stored, new);
+            assert_eq!(write("", &unset, &complete).as_ref(), Ok(&complete), "{path} {key}");
+            assert_eq!(write("", &unset, &bad), refused, "{path}");
+            for position in OFF {
+                for value in [&complete, &bad] {
+                    assert_eq!(write(position, &unset, value), Ok(unset.clone()), "{path} {position}: dropped");
+                }
+            }
+            if path != "create" {
+                for position in OFF.into_iter().chain([""]) {
+                    assert_eq!(write(position, &complete, &started).as_ref(), Ok(&started), "{path} {position}: in use");
+                    assert_eq!(write(position, &complete, &unset).as_ref(), Ok(&unset), "{path} {position}: taken off");
+                    assert_eq!(write(position, &complete, &bad), refused, "{path} {position}");
+                }
+            }
+        }
+    }
+}
+
+/// What was stored before it was checked holds up no other change.
+#[test]
+fn an_annotation_that_is_stored_is_not_judged_again() {
+    let mut world = World::new();
+    let key = ANNOTATIONS[0];
+    let mut object = annotated(key, &json!("TerminationComplete"));
+    object["metadata"]["annotations"][key] = json!("Terminat1onComplete");
+    world.set_gates(gates(""));
+    assert!(world.create(DEPLOYMENTS, object).is_err());
+    let set = || {
+        let mut set = replica_set();
+        set["metadata"]["annotations"] = json!({ANNOTATIONS[0]: "anything"});
+        set
+    };
+    assert!(world.create("replicasets.apps", set()).is_ok(), "means nothing on a ReplicaSet");
+    let bad = json!({"metadata": {"annotations": {ANNOTATIONS[1]: "anything"}}});
+    let found = world.merge("replicasets.apps", "d", bad).map_err(|error| fault(&error));
+    let refused = "metadata.annotations[berth.dev/deleted-pod-replacement-policy]: Unsupported value: \"anything\": \
+         supported values: \"TerminationComplete\", \"TerminationStarted\"";
+    assert_eq!(found, Err(refused.to_owned()));
+}
+
 fn costly(cost: &str) -> Value {
     let mut object = pod("p");
     object["metadata"]["annotations"] = json!({COST: cost});

@@ -33,7 +33,7 @@ struct Counts {
     /// The sum of the sets' sizes.
     wanted: i64,
     /// What the sets may come to, or still have, with the pods that leave. Those that leave by no controller's doing do not count: their sets
-    /// replace them at once.
+    /// replace them at once. Where the Deployment says that they keep their place, all count, and a set has no more with them than its size.
     committed: i64,
 }
 
@@ -111,6 +111,7 @@ impl Checker {
         let bounded = |pod: &&Pod| !self.strays.contains(&pod.metadata.uid);
         let pods: Vec<&Pod> = ours.clone().flat_map(|(set, _)| self.pods_of(set)).filter(bounded).collect();
         let gone = ours.filter(|(set, _)| !self.sets.contains_key(*set));
+        let left_with_leaving = count(gone.clone().flat_map(|(set, _)| self.pods_of(set)).filter(bounded).filter(|pod| !pod.is_finished()));
         let left = count(gone.flat_map(|(set, _)| self.pods_of(set)).filter(bounded).filter(|pod| pod.is_live()));
         let count_if = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)));
         let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
@@ -122,10 +123,19 @@ impl Checker {
             reported_by_sets: sets.iter().map(|set| set.status.replicas).sum(),
             available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
             wanted: sets.iter().map(|set| set.spec.replicas).sum(),
-            committed: sets.iter().map(most).sum::<i64>()
-                + left
-                + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid)),
+            committed: if deployment.waits_for_deleted() {
+                sets.iter().map(|set| set.spec.replicas.max(self.there_of(&set.metadata.uid))).sum::<i64>() + left_with_leaving
+            } else {
+                sets.iter().map(most).sum::<i64>()
+                    + left
+                    + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid))
+            },
         }
+    }
+
+    /// Pods of a set that hold their place.
+    fn there_of(&self, set: &str) -> i64 {
+        count(self.pods_of(set).filter(|pod| !pod.is_finished()))
     }
 
     /// Everybody involved has seen the newest generations.

@@ -19,8 +19,13 @@ pub const REPLICAS_BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-rep
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// What `kubectl apply` applied last.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Carries `podReplacementPolicy` where the API server does not know the field.
+/// Carries `podReplacementPolicy` where the client or the API server does not know the field.
 pub const POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
+/// When pods are replaced that somebody else deletes or evicts; on a Deployment or a ReplicaSet.
+pub const DELETED_POD_REPLACEMENT_POLICY: &str = "berth.dev/deleted-pod-replacement-policy";
+/// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
+/// back to, and would turn a policy off or on otherwise.
+pub const POLICIES: [&str; 2] = [POD_REPLACEMENT_POLICY, DELETED_POD_REPLACEMENT_POLICY];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
@@ -39,7 +44,10 @@ pub enum BeforeScale {
 pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
     match key {
         REPLICAS_BEFORE_SCALE => before_scale == BeforeScale::Managed,
-        _ => [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO].contains(&key),
+        _ => {
+            [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO].contains(&key)
+                || POLICIES.contains(&key)
+        }
     }
 }
 
@@ -52,6 +60,12 @@ pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale:
     let kept = deployment.iter().filter(|(key, _)| skipped(key) && !of_sets_alone(key));
     let taken = set.iter().filter(|(key, _)| !skipped(key));
     kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The Deployment's word on when pods are replaced, for its sets; `None` where it has none, or one that is none.
+#[must_use]
+pub fn policy<'a>(deployment: &'a Annotations, key: &str) -> Option<&'a String> {
+    deployment.get(key).filter(|text| ["TerminationStarted", "TerminationComplete"].contains(&text.as_str()))
 }
 
 /// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Anything else counts as absent.

@@ -35,6 +35,20 @@ pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     }
 }
 
+/// Gives a set the Deployment's word on when pods are replaced.
+pub(super) fn sync_policies(draft: &mut Draft<'_>, deployment: &DeploymentView) {
+    for key in annotations::POLICIES {
+        let wanted = annotations::policy(&deployment.annotations, key);
+        if draft.annotations().get(key) == wanted {
+            continue;
+        }
+        match wanted {
+            Some(policy) => draft.annotations_mut().insert(key.to_owned(), policy.clone()),
+            None => draft.annotations_mut().remove(key),
+        };
+    }
+}
+
 fn copied(deployment: &DeploymentView, before_scale: BeforeScale) -> impl Iterator<Item = (&String, &String)> {
     deployment.annotations.iter().filter(move |(key, _)| !annotations::is_skipped(key, before_scale))
 }
@@ -90,7 +104,10 @@ fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: 
 }
 
 fn annotations_of_new(observed: &Observed<'_>, revision: i64) -> Annotations {
-    let copied = copied(observed.deployment(), observed.before_scale).map(|(key, value)| (key.clone(), value.clone()));
+    let deployment = observed.deployment();
+    let policies = annotations::POLICIES.into_iter().filter_map(|key| deployment.annotations.get_key_value(key));
+    let policies = policies.filter(|(key, _)| annotations::policy(&deployment.annotations, key).is_some());
+    let copied = copied(deployment, observed.before_scale).chain(policies).map(|(key, value)| (key.clone(), value.clone()));
     let own = [(REVISION, revision), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
     copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect()
 }

@@ -58,12 +58,13 @@ pub(super) struct Work<'o, 'a> {
 }
 
 impl<'o, 'a> Work<'o, 'a> {
-    /// Begins with what holds whatever else is decided: the new set's annotations follow the Deployment's.
+    /// Begins with what holds whatever else is decided: the new set's annotations follow the Deployment's, and so do the policies of all.
     pub(super) fn new(observed: &'o Observed<'a>) -> Self {
         let mut drafts: Vec<_> = observed.sets.iter().map(|set| Draft::new(set)).collect();
         if let Some(new) = observed.new {
             revision::sync(&mut drafts[new], observed);
         }
+        drafts.iter_mut().for_each(|draft| revision::sync_policies(draft, observed.deployment()));
         Self { drafts, ..Self::hands_off(observed) }
     }
 

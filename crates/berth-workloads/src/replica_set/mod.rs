@@ -4,7 +4,7 @@ mod plan;
 pub mod rank;
 pub mod status;
 
-pub use plan::{BURST_PODS, plan};
+pub use plan::{BURST_PODS, plan, wait_event};
 
 use crate::{
     counts::{PodCounts, PodSource},

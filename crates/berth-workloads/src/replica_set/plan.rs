@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{Action, ObjectRef, Outcome, Plan, Stage, merge_patch},
-    view::PodView,
+    deployment::annotations::DELETED_POD_REPLACEMENT_POLICY,
+    plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Wait, merge_patch},
+    view::{PodView, ReplicaSetView},
 };
 use k8s_openapi::{
     api::core::v1::Pod,
@@ -25,7 +26,8 @@ const NAME_LENGTH_MAX: usize = 253;
 /// Decides what to do for one ReplicaSet.
 ///
 /// Adopting and releasing come first and alone: counts are only right afterwards. Then as many pods are created or deleted as are missing or
-/// too many, while the status is written. A set without a valid selector is left alone.
+/// too many, while the status is written. A set without a valid selector is left alone. One that says that deleted pods keep their place until
+/// they are gone has them replaced only then.
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
     if state.set.selector.is_none() {
@@ -39,10 +41,11 @@ pub fn plan(state: &State<'_>) -> Plan {
         Ok(managed) => (managed, state.last_error.map(str::to_owned)),
         Err(NoLabels) => (Managed::default(), Some(NoLabels.to_string())),
     };
-    let actions: Vec<_> = managed.action.into_iter().chain(write_status(state, error.as_deref())).collect();
+    let mut managed = managed;
+    let actions: Vec<_> = managed.action.take().into_iter().chain(write_status(state, error.as_deref())).collect();
     let stages = if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] };
-    let deletion_age_ratios = managed.deletion_age_ratios;
-    Plan { stages, look_again: state.next_available_at, deletion_age_ratios, ..Plan::default() }
+    let Managed { wait, deletion_age_ratios, .. } = managed;
+    Plan { stages, look_again: state.next_available_at, deletion_age_ratios, waits: wait.into_iter().collect(), ..Plan::default() }
 }
 
 /// Adopts matching orphans and releases pods that no longer match; nothing once the set is being deleted.
@@ -70,6 +73,7 @@ impl std::fmt::Display for NoLabels {
 #[derive(Default)]
 struct Managed {
     action: Option<Action>,
+    wait: Option<Wait>,
     deletion_age_ratios: Vec<i64>,
 }
 
@@ -79,8 +83,36 @@ fn manage(state: &State<'_>) -> Result<Managed, NoLabels> {
     if state.set.meta.deleted.is_some() || wanted == active {
         return Ok(Managed::default());
     }
-    let count = usize::try_from((wanted - active).unsigned_abs()).unwrap_or(usize::MAX).min(BURST_PODS);
-    if wanted < active { Ok(delete(state, count)) } else { create(state, count) }
+    if wanted < active {
+        return Ok(delete(state, usize::try_from(active - wanted).unwrap_or(usize::MAX).min(BURST_PODS)));
+    }
+    let missing = u32::try_from(wanted - active).unwrap_or(u32::MAX);
+    let leaving = if waits_for_deleted(state) { state.counts.all_terminating() } else { 0 };
+    let held = missing.min(leaving);
+    let wait = (held > 0).then_some(Wait::PodsTerminating { pods: leaving, then_create: held, last: None });
+    let count = usize::try_from(missing - held).unwrap_or(usize::MAX).min(BURST_PODS);
+    let managed = if count > 0 { create(state, count)? } else { Managed::default() };
+    Ok(Managed { wait, ..managed })
+}
+
+/// Whether pods keep their place until they are gone, also where somebody else deleted them: an annotation says so.
+fn waits_for_deleted(state: &State<'_>) -> bool {
+    let annotation = state.set.annotations.get(DELETED_POD_REPLACEMENT_POLICY);
+    annotation.is_some_and(|text| text == "TerminationComplete") && state.gates.enabled("DeploymentPodReplacementPolicy")
+}
+
+/// The event that tells that `set` has begun to wait; `None` where the wait is too short to tell of.
+#[must_use]
+pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
+    Some(EventRecord {
+        about: set.reference(),
+        about_kind: "ReplicaSet",
+        about_api_version: set.group.api_version().to_owned(),
+        severity: Severity::Normal,
+        reason: wait.event_reason()?,
+        message: wait.to_string(),
+        repeat: Repeat::Each,
+    })
 }
 
 fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {
@@ -125,7 +157,7 @@ fn delete(state: &State<'_>, count: usize) -> Managed {
     // A status update of the pod must not save it: only its identity counts.
     let pods = victims.into_iter().map(|pod| ObjectRef { resource_version: None, ..pod.reference() }).collect();
     let action = Action::DeletePods { pods, owner: state.set.reference(), owner_kind: "ReplicaSet" };
-    Managed { action: Some(action), deletion_age_ratios }
+    Managed { action: Some(action), wait: None, deletion_age_ratios }
 }
 
 /// The `count` active pods that go first. Where all go, none is ranked.

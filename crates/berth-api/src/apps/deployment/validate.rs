@@ -1,11 +1,10 @@
 //! Faults of a Deployment, in upstream's order.
 
 use super::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RECREATE, ROLLING_UPDATE, RollingUpdateDeployment};
-use super::{TERMINATION_COMPLETE, TERMINATION_STARTED};
 use crate::{
     FieldError, Path,
     apps::{
-        NO_STATUS_REPLICAS, NotGreater, REPLICATED, collision_count_kept, not_greater, not_negative, template_path,
+        NO_STATUS_REPLICAS, NotGreater, REPLICATED, collision_count_kept, not_greater, not_negative, replacement, template_path,
         validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
     },
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
@@ -14,13 +13,19 @@ use crate::{
 use serde_json::json;
 
 pub(super) fn create(deployment: &Deployment) -> Vec<FieldError> {
-    validate_spec(&deployment.spec)
+    let faults = replacement::validate(replacement::OF_DEPLOYMENTS, &deployment.metadata, None);
+    faults.into_iter().chain(validate_spec(&deployment.spec)).collect()
 }
 
 pub(super) fn update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
-    let mut faults = without_old_deletion_cost(validate_spec(&new.spec), &old.spec.template);
+    let mut faults = annotations(new, old);
+    faults.extend(without_old_deletion_cost(validate_spec(&new.spec), &old.spec.template));
     faults.extend(validate_selector_kept(new.spec.selector.as_ref(), old.spec.selector.as_ref()));
     faults
+}
+
+fn annotations(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
+    replacement::validate(replacement::OF_DEPLOYMENTS, &new.metadata, Some(&old.metadata))
 }
 
 fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
@@ -38,14 +43,8 @@ fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
     if let Some(deadline) = spec.progress_deadline_seconds.filter(|deadline| *deadline <= spec.min_ready_seconds) {
         faults.push(FieldError::invalid(&path.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds"));
     }
-    faults.extend(validate_policy(spec.pod_replacement_policy.as_deref(), &path.child("podReplacementPolicy")));
+    faults.extend(replacement::validate_policy(spec.pod_replacement_policy.as_deref(), &path.child("podReplacementPolicy")));
     faults
-}
-
-fn validate_policy(policy: Option<&str>, path: &Path) -> Option<FieldError> {
-    let supported = [TERMINATION_COMPLETE, TERMINATION_STARTED];
-    let unknown = policy.filter(|policy| !supported.contains(policy))?;
-    Some(FieldError::not_supported(path, unknown, &supported))
 }
 
 fn validate_strategy(strategy: &DeploymentStrategy, path: &Path) -> Vec<FieldError> {
@@ -71,7 +70,12 @@ fn validate_rolling(rolling: &RollingUpdateDeployment, path: &Path) -> Vec<Field
     faults
 }
 
-pub(super) fn status_update(new: &DeploymentStatus, old: &DeploymentStatus) -> Vec<FieldError> {
+/// A write of the status carries annotations too.
+pub(super) fn status_update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
+    annotations(new, old).into_iter().chain(validate_status(&new.status, &old.status)).collect()
+}
+
+fn validate_status(new: &DeploymentStatus, old: &DeploymentStatus) -> Vec<FieldError> {
     let path = Path::new("status");
     let counts = [
         ("observedGeneration", new.observed_generation),
