@@ -85,7 +85,7 @@ async fn there_is_nothing_to_upgrade_to_and_nothing_to_proxy() {
     let spdy = [("connection", "Upgrade"), ("upgrade", "SPDY/3.1")];
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     assert_eq!(alice.post("/api/v1/namespaces/default/pods", &pod).await.code, 201);
-    for subresource in ["exec?command=sh", "attach", "portforward", "proxy", "proxy/", "proxy/http:10.0.0.1:80/", "log"] {
+    for subresource in ["exec?command=sh", "attach", "portforward", "proxy", "proxy/", "proxy/http:10.0.0.1:80/"] {
         let path = format!("/api/v1/namespaces/default/pods/p/{subresource}");
         for headers in [&upgrade[..], &spdy[..], &[]] {
             for method in [Method::GET, Method::POST] {

@@ -126,12 +126,19 @@ fn body(entry: &Entry, namespace: &str) -> Value {
         (_, "HorizontalPodAutoscaler") => json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}}),
         (_, "Ingress") => json!({"spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 80}}}}}),
         (_, "IngressClass") => json!({"spec": {"controller": "a.b/c"}}),
+        (_, "IPAddress") => json!({"spec": {"parentRef": {"resource": "services", "namespace": "a", "name": "x"}}}),
+        (_, "ServiceCIDR") => json!({"spec": {"cidrs": ["192.0.2.0/24"]}}),
         (_, "EndpointSlice") => json!({"addressType": "IPv4", "endpoints": []}),
         (_, "SelfSubjectAccessReview") => json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}),
         (_, "SelfSubjectRulesReview") => json!({"spec": {"namespace": namespace}}),
         (_, "Binding") => json!({"target": {"kind": "Node", "name": "x"}}),
         _ => json!({}),
     }
+}
+
+/// Names of the object that is there and of one that is not: those of addresses are addresses.
+fn names(entry: &Entry) -> [&'static str; 2] {
+    if entry.kind == "IPAddress" { ["192.0.2.1", "192.0.2.2"] } else { ["x", "new"] }
 }
 
 fn named(mut object: Value, name: &str) -> Value {
@@ -146,7 +153,7 @@ type Question = (&'static str, Method, String, &'static str, String);
 async fn questions(entry: &Entry, namespace: &str, name: &str, admin: &mut Client) -> Vec<Question> {
     const JSON: &str = "application/json";
     let (collection, object) = entry.paths(namespace, name);
-    let new = named(body(entry, namespace), if entry.subresource().is_some() { name } else { "new" }).to_string();
+    let new = named(body(entry, namespace), if entry.subresource().is_some() { name } else { names(entry)[1] }).to_string();
     if entry.verbs == ["create"] && entry.subresource().is_none() {
         return vec![("create", Method::POST, collection, JSON, body(entry, namespace).to_string())];
     }
@@ -204,11 +211,12 @@ async fn put_objects(admin: &mut Client, entries: &[Entry]) {
     {
         let namespaces: &[&str] = if entry.is_namespaced { &["a", "b"] } else { &["-"] };
         for namespace in namespaces {
-            let (collection, object) = entry.paths(namespace, "x");
+            let name = names(entry)[0];
+            let (collection, object) = entry.paths(namespace, name);
             if admin.get(&object).await.code == StatusCode::OK {
                 continue;
             }
-            let answer = admin.post(&collection, &named(body(entry, namespace), "x")).await;
+            let answer = admin.post(&collection, &named(body(entry, namespace), name)).await;
             assert_eq!(answer.code, 201, "{collection}: {}", answer.text());
         }
     }
@@ -234,7 +242,7 @@ async fn two_users_may_do_what_upstreams_roles_say_with_every_verb_of_every_reso
         for entry in &entries {
             for namespace in ["a", "b"] {
                 // A namespace is inside itself.
-                let name = if entry.name.starts_with("namespaces") { namespace } else { "x" };
+                let name = if entry.name.starts_with("namespaces") { namespace } else { names(entry)[0] };
                 for question in questions(entry, namespace, name, &mut admin).await {
                     let rule = (question.0, entry.group.as_str(), entry.name.as_str());
                     let is_inside = entry.is_namespaced || (entry.name.starts_with("namespaces") && !question.2.ends_with("/namespaces"));

@@ -97,8 +97,9 @@ fn a_release_is_installed_upgraded_rolled_back_and_uninstalled() {
     helm.check("list --all-namespaces", "shop-0.1.0");
 
     helm.check("uninstall shop --wait --timeout 60s", "release \"shop\" uninstalled");
-    let left = "deployments,statefulsets,replicasets,services,pdb,secrets,roles,rolebindings";
+    let left = "deployments,statefulsets,replicasets,pdb,secrets,roles,rolebindings";
     helm.check_object(left, "{.items}", "[]");
+    helm.check_object("services", "{.items[*].metadata.name}", "kubernetes");
     helm.check_refused("uninstall shop", "not found");
 }
 

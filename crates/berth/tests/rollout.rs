@@ -375,18 +375,21 @@ async fn a_stuck_stateful_set_says_which_pod_holds_it_up_and_why() {
     cluster.rollout(&["status", "sts/db"]);
     patch_stateful_set(&sets, json!({"template": db_template(2, &json!({"sim.berth.dev/fails": "ImagePullBackOff"}))})).await;
     let mut status = cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "sts/db"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut missing = vec![
-        "  waiting for db-2 to become ready before db-1 is replaced",
-        "  db-2 cannot pull its image: ImagePullBackOff: Back-off pulling image \"db:2\"",
-    ];
+    let mut missing = vec!["  waiting for db-2 to become ready before db-1 is replaced", "  db-2 cannot pull its image: "];
     let mut lines = Lines::of(status.stdout.take().unwrap());
     while !missing.is_empty() {
         let line = lines.next().expect("it goes on as long as the pod is stuck");
         missing.retain(|text| !line.contains(text));
     }
-    let now: Value = serde_json::from_str(&cluster.rollout(&["status", "sts/db", "--watch=false", "-o", "json"])).unwrap();
+    // Between two tries a kubelet says ImagePullBackOff, and ErrImagePull for a moment after each.
+    let now = std::iter::repeat_with(|| cluster.rollout(&["status", "sts/db", "--watch=false", "-o", "json"]))
+        .take(1000)
+        .map(|text| serde_json::from_str::<Value>(&text).unwrap())
+        .find(|now| now["unreadyPods"] == json!([{"name": "db-2", "reasons": ["ImagePullBackOff"]}]))
+        .unwrap();
     assert_eq!((&now["causes"][0]["reason"], &now["causes"][0]["object"]), (&json!("image_pull"), &json!({"kind": "Pod", "name": "db-2"})));
-    assert_eq!(now["unreadyPods"], json!([{"name": "db-2", "reasons": ["ImagePullBackOff"]}]));
+    let message = now["causes"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("db-2 cannot pull its image: ImagePullBackOff: Back-off pulling image \"db:2\""), "{message}");
     assert_eq!((&now["state"], &now["waits"][0]["reason"], &now["revision"]), (&json!("Waiting"), &json!("pod_not_ready"), &json!(2)));
     let late = cluster.rollout_fails(&["status", "sts/db", "--timeout=50ms"]);
     assert!(late.contains("timed out waiting for the condition"), "{late}");
