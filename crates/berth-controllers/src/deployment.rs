@@ -40,10 +40,7 @@ impl Losses {
 
     /// The cache of pods has come to `revision`: gives the Deployments that have waited for that.
     fn advance(&self, revision: u64) -> Vec<ObjectKey> {
-        let mut losses = lock(&self.0);
-        let seen: Vec<_> = losses.iter().filter(|(_, lost)| **lost <= revision).map(|(key, _)| key.clone()).collect();
-        seen.iter().for_each(|key| drop(losses.remove(key)));
-        seen
+        lock(&self.0).extract_if(.., |_, lost| *lost <= revision).map(|(key, _)| key).collect()
     }
 }
 

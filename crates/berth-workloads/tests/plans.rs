@@ -221,7 +221,7 @@ fn a_rollout_without_progress_times_out_and_is_looked_at_in_time() {
 fn a_rollout_that_is_over_has_no_deadline_to_look_at() {
     let mut world = World::new(rolling(3, 1, 0));
     run(&mut world);
-    world.now = world.now + jiff::SignedDuration::from_secs(10_000);
+    world.now += jiff::SignedDuration::from_secs(10_000);
     world.pods[0].ready = false;
     world.settle_sets();
     act(&mut world);
