@@ -4,8 +4,18 @@ use berth_api::{k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQ
 use std::collections::BTreeMap;
 
 /// Amounts by resource name: `cpu` in thousandths of a core, everything else in its own unit (`memory` in bytes). A name that is missing is 0.
+///
+/// What nearly every pod and node names has a place of its own: every pod that is placed is compared with every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Amounts(BTreeMap<String, i64>);
+pub struct Amounts {
+    /// Of [`COMMON`], in that order.
+    common: [i64; COMMON.len()],
+    /// Of all other names; none is 0.
+    others: BTreeMap<String, i64>,
+}
+
+/// The names that have a place.
+const COMMON: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 /// As the wire has them.
 pub(crate) type WireAmounts = BTreeMap<String, WireQuantity>;
@@ -19,47 +29,118 @@ impl Amounts {
             Ok(quantity) => quantity.value(),
             Err(_) => 0,
         };
-        Self(wire.iter().map(|(name, quantity)| (name.clone(), amount(name, quantity))).collect())
+        let mut amounts = Self::default();
+        wire.iter().for_each(|(name, quantity)| amounts.update(name, |_| amount(name, quantity)));
+        amounts
     }
 
     /// How much of one resource.
     #[must_use]
     pub fn get(&self, name: &str) -> i64 {
-        self.0.get(name).copied().unwrap_or(0)
+        place(name).map_or_else(|| self.others.get(name).copied().unwrap_or(0), |place| self.common[place])
     }
 
-    /// Every resource named, with its amount.
+    /// Thousandths of a core.
+    #[must_use]
+    pub fn cpu(&self) -> i64 {
+        self.common[0]
+    }
+
+    /// Bytes of memory.
+    #[must_use]
+    pub fn memory(&self) -> i64 {
+        self.common[1]
+    }
+
+    /// Every resource of which there is an amount other than 0.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+        let common = COMMON.into_iter().zip(self.common).filter(|(_, amount)| *amount != 0);
+        common.chain(self.others.iter().map(|(name, amount)| (name.as_str(), *amount)))
+    }
+
+    /// Those of these amounts that are more than `has` less `used`.
+    pub fn beyond(&self, has: &Self, used: &Self) -> impl Iterator<Item = (&str, i64)> {
+        let is_short = |place: usize| self.common[place] > 0 && has.common[place] - used.common[place] < self.common[place];
+        let common = (0..COMMON.len()).filter(move |place| is_short(*place)).map(|place| (COMMON[place], self.common[place]));
+        let others = self.others.iter().map(|(name, wanted)| (name.as_str(), *wanted));
+        common.chain(others.filter(|(name, wanted)| *wanted > 0 && has.get(name) - used.get(name) < *wanted))
     }
 
     /// Adds another's amounts.
     pub fn add(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let own = self.0.entry(name.clone()).or_default();
-            *own = own.saturating_add(*amount);
-        }
+        self.combine(other, i64::saturating_add);
     }
 
     /// Takes another's amounts away.
     pub fn subtract(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let own = self.0.entry(name.clone()).or_default();
-            *own = own.saturating_sub(*amount);
-        }
+        self.combine(other, i64::saturating_sub);
     }
 
     /// Raises each amount to at least the other's.
     pub fn raise_to(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            let own = self.0.entry(name.clone()).or_default();
-            *own = (*own).max(*amount);
+        self.combine(other, i64::max);
+    }
+
+    fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
+        for (own, amount) in self.common.iter_mut().zip(other.common) {
+            *own = with(*own, amount);
+        }
+        other.others.iter().for_each(|(name, amount)| self.update(name, |own| with(own, *amount)));
+    }
+
+    fn update(&mut self, name: &str, to: impl FnOnce(i64) -> i64) {
+        if let Some(place) = place(name) {
+            self.common[place] = to(self.common[place]);
+            return;
+        }
+        match to(self.get(name)) {
+            0 => _ = self.others.remove(name),
+            amount => _ = self.others.insert(name.to_owned(), amount),
         }
     }
 }
 
+/// Where the amount of this resource is, if its name is a common one.
+fn place(name: &str) -> Option<usize> {
+    COMMON.iter().position(|common| *common == name)
+}
+
 impl<const N: usize> From<[(&str, i64); N]> for Amounts {
     fn from(amounts: [(&str, i64); N]) -> Self {
-        Self(amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect())
+        let mut all = Self::default();
+        amounts.into_iter().for_each(|(name, amount)| all.update(name, |_| amount));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_common_and_other_resources_are_counted_alike() {
+        for name in ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "a"] {
+            let mut sum = Amounts::from([(name, 3)]);
+            sum.add(&Amounts::from([(name, 4), ("b", 1)]));
+            assert_eq!((sum.get(name), sum.get("b"), sum.get("c")), (7, 1, 0), "{name}");
+            sum.raise_to(&Amounts::from([(name, 9), ("b", -1)]));
+            assert_eq!(sum, Amounts::from([("b", 1), (name, 9)]), "{name}");
+            sum.subtract(&Amounts::from([(name, 9)]));
+            assert_eq!(sum, Amounts::from([("b", 1)]), "{name}: what is 0 is as good as missing");
+            assert_eq!(sum.iter().collect::<Vec<_>>(), [("b", 1)]);
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_is_all_that_is_short_and_nothing_else() {
+        let (has, used) = (Amounts::from([("cpu", 10), ("gpu", 2), ("pods", 5)]), Amounts::from([("cpu", 8), ("gpu", 1), ("pods", 5)]));
+        let beyond = |wanted: &Amounts| wanted.beyond(&has, &used).map(|(name, wanted)| (name.to_owned(), wanted)).collect::<Vec<_>>();
+        let list = |names: &[(&str, i64)]| names.iter().map(|(name, wanted)| ((*name).to_owned(), *wanted)).collect::<Vec<_>>();
+        assert_eq!(beyond(&Amounts::from([("cpu", 2), ("gpu", 1)])), []);
+        assert_eq!(
+            beyond(&Amounts::from([("cpu", 3), ("memory", 1), ("gpu", 2), ("x", 1), ("pods", 0)])),
+            list(&[("cpu", 3), ("memory", 1), ("gpu", 2), ("x", 1)])
+        );
+        assert_eq!(beyond(&Amounts::from([("pods", 1)])), list(&[("pods", 1)]), "as a node may have more than it can");
     }
 }

@@ -538,8 +538,9 @@ impl Board {
             if let Some((resource, amount)) = recount.iter().find(|(resource, amount)| node.used.get(resource) != *amount) {
                 return Err(format!("{name}: {resource} is counted as {}, its pods ask for {amount}", node.used.get(resource)));
             }
-            if let Some((resource, has)) = node.view.allocatable.iter().find(|(resource, has)| node.used.get(resource) > *has) {
-                return Err(format!("{name}: {} of {resource} are taken, it has {has}", node.used.get(resource)));
+            let has = &node.view.allocatable;
+            if let Some((resource, taken)) = node.used.iter().find(|(resource, taken)| *taken > has.get(resource)) {
+                return Err(format!("{name}: {taken} of {resource} are taken, it has {}", has.get(resource)));
             }
         }
         self.tallies.check(self.places.values().map(|place| (&*place.pod, place.node.as_str())))?;

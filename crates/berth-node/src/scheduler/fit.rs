@@ -122,8 +122,7 @@ impl NodeState {
 
     fn shortages(&self, pod: &PodView) -> impl Iterator<Item = Misfit> {
         let (has, used) = (&self.view.allocatable, &self.used);
-        let short = pod.requests.iter().filter(|(name, wanted)| *wanted > 0 && has.get(name) - used.get(name) < *wanted);
-        short.map(|(name, wanted)| match name {
+        pod.requests.beyond(has, used).map(|(name, wanted)| match name {
             "pods" => Misfit::TooManyPods,
             _ => Misfit::Insufficient { resource: name.to_owned(), ever: has.get(name) < wanted },
         })
@@ -131,16 +130,16 @@ impl NodeState {
 
     /// How empty the node would be with the pod, 0 to 200: the mean of cpu and memory, so that pods spread.
     pub(super) fn score(&self, pod: &PodView) -> i64 {
-        let left = |resource: &str, at_least: i64| {
-            let has = self.view.allocatable.get(resource);
+        let left = |amount: fn(&Amounts) -> i64, at_least: i64| {
+            let has = amount(&self.view.allocatable);
             if has == 0 {
                 return 0;
             }
             let nominal = i64::try_from(self.pods.len() + 1).unwrap_or(i64::MAX).saturating_mul(at_least);
-            let taken = (self.used.get(resource).saturating_add(pod.requests.get(resource))).max(nominal);
+            let taken = amount(&self.used).saturating_add(amount(&pod.requests)).max(nominal);
             (has.saturating_sub(taken)).max(0).saturating_mul(1000) / has
         };
-        left("cpu", NOMINAL_CPU_MILLIS) + left("memory", NOMINAL_MEMORY_BYTES)
+        left(Amounts::cpu, NOMINAL_CPU_MILLIS) + left(Amounts::memory, NOMINAL_MEMORY_BYTES)
     }
 }
 
