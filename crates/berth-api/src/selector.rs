@@ -106,6 +106,17 @@ impl Selector {
         self.matches(|key| labels.get(key).map(String::as_str))
     }
 
+    /// A label that every object that matches has, with its value; `None` where no requirement asks for exactly one.
+    #[must_use]
+    pub fn required_label(&self) -> Option<(&str, &str)> {
+        let Matching::AllOf(requirements) = &self.0 else { return None };
+        requirements.iter().find_map(|requirement| match &requirement.test {
+            Test::Equals(value) => Some((requirement.key.as_str(), value.as_str())),
+            Test::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values.first()?.as_str())),
+            _ => None,
+        })
+    }
+
     /// Whether every object matches.
     #[must_use]
     pub fn is_everything(&self) -> bool {
@@ -254,6 +265,16 @@ mod tests {
         check_match("a>1", "a=x", false);
         check_match("in in (in,notin)", "in=notin", true);
         assert!(!Selector::nothing().matches_map(&labels("a=b")));
+    }
+
+    #[test]
+    fn a_required_label_is_one_that_every_match_has() {
+        let check = |selector: &str, wanted| assert_eq!(Selector::parse(selector).expect(selector).required_label(), wanted, "{selector}");
+        check("a=b", Some(("a", "b")));
+        check("!z,b in (c)", Some(("b", "c")));
+        check("", None);
+        check("a,b!=c,d notin (e),f in (g,h),i>1", None);
+        assert_eq!(Selector::nothing().required_label(), None);
     }
 
     fn spec(json: serde_json::Value) -> Result<Selector, SelectorError> {

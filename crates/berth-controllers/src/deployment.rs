@@ -175,7 +175,8 @@ impl Planner for DeploymentPlanner {
             return Some(Plan::default());
         }
         let known = self.sets.read();
-        let orphans = known.index().orphans(&key.namespace).filter(|set| selects(&deployment, &set.meta.labels));
+        let selector = deployment.selector.as_ref().filter(|selector| !selector.is_empty());
+        let orphans = known.index().orphans(&key.namespace, selector);
         let sets: Vec<_> = known.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
         let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, known.index().by_uid(uid).map(|set| &**set));
         let name_taken = |name: &str| known.get(&ObjectKey::new(&key.namespace, name)).is_some();

@@ -4,8 +4,9 @@ use crate::{
     cache::{Index, ObjectKey, View},
     cluster::RawObject,
 };
-use berth_workloads::view::{
-    BudgetView, ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView,
+use berth_workloads::{
+    selector::Selector,
+    view::{BudgetView, ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -52,17 +53,71 @@ workload_view!(RevisionView);
 workload_view!(ScaleView);
 workload_view!(StatefulSetView);
 
-/// Objects by uid and by the uid of their controller; those without one by namespace.
+/// Objects that nobody controls, found by who selects them.
+#[derive(Debug)]
+pub(crate) struct Orphans<V>(BTreeMap<String, OrphansHere<V>>);
+
+/// The orphans of one namespace.
+#[derive(Debug)]
+struct OrphansHere<V> {
+    all: BTreeMap<ObjectKey, Arc<V>>,
+    by_label: BTreeMap<(String, String), BTreeMap<ObjectKey, Arc<V>>>,
+}
+
+impl<V> Default for Orphans<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<V: HasMeta> Orphans<V> {
+    /// The orphans of a namespace that `selector` matches, by key. Costs those that have one of the labels that it asks for.
+    pub(crate) fn selected<'a>(&'a self, namespace: &str, selector: &'a Selector) -> impl Iterator<Item = &'a Arc<V>> {
+        let here = self.0.get(namespace);
+        let candidates = here.and_then(|here| match selector.required_label() {
+            Some((key, value)) => here.by_label.get(&(key.to_owned(), value.to_owned())),
+            None => Some(&here.all),
+        });
+        candidates.into_iter().flat_map(BTreeMap::values).filter(|orphan| selector.matches(&orphan.meta().labels))
+    }
+
+    pub(crate) fn add(&mut self, orphan: &Arc<V>) {
+        let empty = || OrphansHere { all: BTreeMap::new(), by_label: BTreeMap::new() };
+        let here = self.0.entry(orphan.meta().namespace.clone()).or_insert_with(empty);
+        for (key, value) in &orphan.meta().labels {
+            here.by_label.entry((key.clone(), value.clone())).or_default().insert(orphan.key(), Arc::clone(orphan));
+        }
+        here.all.insert(orphan.key(), Arc::clone(orphan));
+    }
+
+    pub(crate) fn remove(&mut self, orphan: &V) {
+        let Some(here) = self.0.get_mut(&orphan.meta().namespace) else { return };
+        for (key, value) in &orphan.meta().labels {
+            remove_from(&mut here.by_label, &(key.clone(), value.clone()), &orphan.key());
+        }
+        here.all.remove(&orphan.key());
+        if here.all.is_empty() {
+            self.0.remove(&orphan.meta().namespace);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Objects by uid and by the uid of their controller; those without one by who selects them.
 #[derive(Debug)]
 pub struct OwnerIndex<V> {
     by_uid: BTreeMap<String, Arc<V>>,
     by_controller: BTreeMap<String, BTreeMap<ObjectKey, Arc<V>>>,
-    orphans: BTreeMap<String, BTreeMap<ObjectKey, Arc<V>>>,
+    orphans: Orphans<V>,
 }
 
 impl<V> Default for OwnerIndex<V> {
     fn default() -> Self {
-        Self { by_uid: BTreeMap::new(), by_controller: BTreeMap::new(), orphans: BTreeMap::new() }
+        Self { by_uid: BTreeMap::new(), by_controller: BTreeMap::new(), orphans: Orphans::default() }
     }
 }
 
@@ -78,16 +133,9 @@ impl<V: HasMeta> OwnerIndex<V> {
         self.by_controller.get(uid).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The objects of a namespace that nobody controls, by name.
-    pub fn orphans(&self, namespace: &str) -> impl Iterator<Item = &Arc<V>> {
-        self.orphans.get(namespace).into_iter().flat_map(BTreeMap::values)
-    }
-
-    fn group(&mut self, view: &V) -> (&mut BTreeMap<String, BTreeMap<ObjectKey, Arc<V>>>, String) {
-        match view.meta().controller() {
-            Some(owner) => (&mut self.by_controller, owner.uid.clone()),
-            None => (&mut self.orphans, view.meta().namespace.clone()),
-        }
+    /// The objects of a namespace that nobody controls and that `selector` matches, by name. No selector matches nothing.
+    pub fn orphans<'a>(&'a self, namespace: &'a str, selector: Option<&'a Selector>) -> impl Iterator<Item = &'a Arc<V>> {
+        selector.into_iter().flat_map(|selector| self.orphans.selected(namespace, selector))
     }
 }
 
@@ -95,13 +143,17 @@ impl<V: HasMeta> Index<V> for OwnerIndex<V> {
     fn change(&mut self, old: Option<&Arc<V>>, new: Option<&Arc<V>>) {
         if let Some(old) = old {
             self.by_uid.remove(old.uid());
-            let (groups, group) = self.group(old);
-            remove_from(groups, &group, &old.key());
+            match old.meta().controller() {
+                Some(owner) => remove_from(&mut self.by_controller, &owner.uid, &old.key()),
+                None => self.orphans.remove(old),
+            }
         }
         if let Some(new) = new {
             self.by_uid.insert(new.uid().to_owned(), Arc::clone(new));
-            let (groups, group) = self.group(new);
-            groups.entry(group).or_default().insert(new.key(), Arc::clone(new));
+            match new.meta().controller() {
+                Some(owner) => drop(self.by_controller.entry(owner.uid.clone()).or_default().insert(new.key(), Arc::clone(new))),
+                None => self.orphans.add(new),
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     cache::{Index, ObjectKey, View},
-    owners::remove_from,
+    owners::{Orphans, remove_from},
 };
 use berth_workloads::{
     cause::{self, Kind},
@@ -25,8 +25,8 @@ type Pods = BTreeMap<ObjectKey, Arc<PodView>>;
 pub struct PodIndex {
     /// By the uid of the controller.
     owned: BTreeMap<String, Owned>,
-    /// Without a controller, by namespace.
-    orphans: BTreeMap<String, Pods>,
+    /// Without a controller.
+    orphans: Orphans<PodView>,
     /// By node; unbound ones under the empty name.
     nodes: BTreeMap<String, Pods>,
     /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
@@ -62,7 +62,8 @@ struct Counted {
 impl PodIndex {
     /// The counts of a set's pods at `now`, and when the next ready pod becomes available. `now` must not go backwards.
     ///
-    /// Costs what became available since the last call; after a change of the set's spec, what the set owns.
+    /// Costs what became available since the last call, and the orphans with a label that the set selects by; after a change of the set's spec, what
+    /// the set owns.
     pub fn counts(&mut self, set: &Arc<ReplicaSetView>, now: Timestamp) -> (PodCounts, Option<Timestamp>) {
         let (mut counts, next) = self.owned.get_mut(&set.meta.uid).map(|owned| owned.counts(set, now)).unwrap_or_default();
         counts.adoptable = u32::try_from(self.adoptable(set).count()).unwrap_or(u32::MAX);
@@ -84,9 +85,9 @@ impl PodIndex {
         self.owned.get(uid)?.roster.as_ref().map(|(_, roster)| roster)
     }
 
-    /// Pods of a namespace that nobody controls, by key.
-    pub fn orphans(&self, namespace: &str) -> impl Iterator<Item = &Arc<PodView>> {
-        self.orphans.get(namespace).into_iter().flat_map(BTreeMap::values)
+    /// Pods of a namespace that nobody controls and that `selector` matches, by key. No selector matches nothing.
+    pub fn orphans<'a>(&'a self, namespace: &'a str, selector: Option<&'a Selector>) -> impl Iterator<Item = &'a Arc<PodView>> {
+        selector.into_iter().flat_map(|selector| self.orphans.selected(namespace, selector))
     }
 
     /// Pods that this uid controls, by key.
@@ -125,15 +126,14 @@ impl PodIndex {
     }
 
     fn adoptable<'a>(&'a self, set: &'a ReplicaSetView) -> impl Iterator<Item = &'a PodView> {
-        self.orphans(&set.meta.namespace).map(|pod| &**pod).filter(|pod| pod.is_active() && role(set, pod) == Role::Orphan)
+        self.orphans(&set.meta.namespace, set.selector.as_ref()).map(|pod| &**pod).filter(|pod| pod.is_active())
     }
 
     fn add(&mut self, pod: &Arc<PodView>) {
         let key = pod.key();
         self.nodes.entry(pod.node_name.clone()).or_default().insert(key.clone(), Arc::clone(pod));
         let Some(owner) = pod.meta.controller() else {
-            self.orphans.entry(pod.meta.namespace.clone()).or_default().insert(key, Arc::clone(pod));
-            return;
+            return self.orphans.add(pod);
         };
         let owned = self.owned.entry(owner.uid.clone()).or_default();
         if owned.pods.is_empty() && owned.listed.is_none() && owner.kind == "ReplicaSet" {
@@ -148,7 +148,7 @@ impl PodIndex {
         let key = pod.key();
         remove_from(&mut self.nodes, &pod.node_name, &key);
         let Some(owner) = pod.meta.controller() else {
-            return remove_from(&mut self.orphans, &pod.meta.namespace, &key);
+            return self.orphans.remove(pod);
         };
         if let Some(owned) = self.owned.get_mut(&owner.uid) {
             owned.remove(&key, pod);

@@ -198,7 +198,7 @@ impl Planner for StatefulSetPlanner {
         };
         let revisions = self.caches.revisions.read();
         let revision_named = |name: &str| revisions.get(&ObjectKey::new(&key.namespace, name));
-        let orphans = revisions.index().orphans(&key.namespace);
+        let orphans = revisions.index().orphans(&key.namespace, set.selector.as_ref());
         let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
         let claims = self.caches.claims.read();
         let claim_named = |name: &str| claims.get(&ObjectKey::new(&key.namespace, name));
@@ -219,7 +219,7 @@ impl Planner for StatefulSetPlanner {
             revisions: listed,
             revision_named: &revision_named,
             roster,
-            orphans: pods.index().orphans(&key.namespace).cloned().collect(),
+            orphans: pods.index().orphans(&key.namespace, set.selector.as_ref()).cloned().collect(),
             is_pod_there: &is_pod_there,
             claim_named: &claim_named,
             claims_in_doubt: &self.doubts.settle(&set, roster, &claim_named),

@@ -23,6 +23,12 @@ impl Selector {
         self.0.is_everything()
     }
 
+    /// A label that every object that matches has, with its value; `None` where no requirement asks for exactly one.
+    #[must_use]
+    pub fn required_label(&self) -> Option<(&str, &str)> {
+        self.0.required_label()
+    }
+
     /// Whether `labels` meet every requirement.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {

@@ -108,13 +108,12 @@ impl<'o, 'a> Work<'o, 'a> {
         if counts_terminating {
             self.hold_back(then_create);
         }
-        let terminating = observed.terminating();
         if let Some(set) = observed.lagging(growing) {
             self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
         } else if observed.left_behind.active > 0 {
             self.wait(Wait::PodsLeftBehind { pods: observed.left_behind.active, then_create: count(then_create) });
-        } else if counts_terminating && terminating > 0 {
-            self.wait_for_terminating(terminating, then_create);
+        } else if counts_terminating && observed.terminating() > 0 {
+            self.wait_for_terminating(observed.terminating(), then_create);
         } else if let Some(set) = observed.shrinking(growing) {
             self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
         }

@@ -47,13 +47,13 @@ pub const REVISION_LABEL: &str = "controller-revision-hash";
 pub struct State<'a> {
     /// The set.
     pub set: &'a StatefulSetView,
-    /// The ControllerRevisions that it controls, and those of its namespace that nobody controls. Any order.
+    /// The ControllerRevisions that it controls, and at least those that it selects of its namespace and that nobody controls. Any order.
     pub revisions: Vec<Arc<RevisionView>>,
     /// The ControllerRevision of its namespace with this name, whoever controls it.
     pub revision_named: &'a dyn Fn(&str) -> Option<Arc<RevisionView>>,
     /// The pods that it controls, at `now`.
     pub roster: &'a Roster,
-    /// Pods of its namespace that nobody controls.
+    /// Pods of its namespace that nobody controls, at least those that it selects.
     pub orphans: Vec<Arc<PodView>>,
     /// Whether the namespace has a pod of this name, whoever controls it.
     pub is_pod_there: &'a dyn Fn(&str) -> bool,
