@@ -12,6 +12,7 @@ use berth_workloads::{
     plan::{EventRecord, Repeat, Severity},
 };
 use event_listener::Event as Wake;
+use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
@@ -19,7 +20,7 @@ use k8s_openapi::{
 };
 use serde_json::json;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::{Arc, Mutex},
 };
 
@@ -33,6 +34,10 @@ const REFILL: SignedDuration = SignedDuration::from_mins(5);
 const MEMORY: usize = 4096;
 /// How many writes may wait; the oldest is dropped for a newer one.
 const BUFFER_MAX: usize = 1024;
+/// How many writes are made together, so that they share a commit.
+const BATCH_MAX: usize = 64;
+/// How long further events are collected after a batch: a commit for each would have everybody else's writes wait for it.
+const PAUSE: SignedDuration = SignedDuration::from_millis(50);
 /// The resource that events are written to.
 const EVENTS: ResourceName = ResourceName { group: "", plural: "events" };
 
@@ -106,11 +111,42 @@ impl Recorder {
 async fn write_all(shared: Arc<Shared>) {
     loop {
         let changed = shared.wake.listen();
-        let write = lock(&shared.pending).writes.pop_front();
-        match write {
-            Some(write) => shared.write(write).await,
-            None => changed.await,
+        let batch = take_batch(&mut lock(&shared.pending).writes);
+        if batch.is_empty() {
+            changed.await;
+            continue;
         }
+        stream::iter(batch).for_each_concurrent(None, |write| shared.write(write)).await;
+        let clock = &shared.env.clock;
+        clock.sleep_until(clock.now() + PAUSE).await;
+    }
+}
+
+/// Takes the oldest writes out, one for each event: what counts an event that is not written yet changes that.
+fn take_batch(writes: &mut VecDeque<Write>) -> Vec<Write> {
+    let mut batch: Vec<Write> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    while batch.len() < BATCH_MAX
+        && let Some(write) = writes.pop_front()
+    {
+        let (Write::Create(event) | Write::Count { last: event }) = &write;
+        match places.entry(event.metadata.name.clone().unwrap_or_default()) {
+            Entry::Vacant(place) => {
+                place.insert(batch.len());
+                batch.push(write);
+            }
+            Entry::Occupied(place) => batch[*place.get()].follow(write),
+        }
+    }
+    batch
+}
+
+impl Write {
+    /// Makes one write of two of the same event, this one and a later one.
+    fn follow(&mut self, later: Self) {
+        let (Self::Create(newest) | Self::Count { last: newest }) = later;
+        let (Self::Create(event) | Self::Count { last: event }) = self;
+        *event = newest;
     }
 }
 
@@ -404,6 +440,24 @@ mod tests {
         assert_eq!(written, 25);
         assert!(verdict("2", 0, 0));
         assert_eq!((0..3).filter(|index| verdict("1", 300, 100 + index)).count(), 1);
+    }
+
+    #[test]
+    fn what_counts_an_event_that_is_not_written_yet_changes_that() {
+        let event = |name: &str, count| Box::new(event(&record("1", "m", Repeat::Each), name.into(), count, at(1), at(2), "test"));
+        let count = |name: &str, count| Write::Count { last: event(name, count) };
+        let writes =
+            [Write::Create(event("a", 1)), count("b", 5), count("a", 2), Write::Create(event("c", 1)), count("b", 6), count("a", 3)];
+        let batch: Vec<_> = take_batch(&mut VecDeque::from(writes))
+            .iter()
+            .map(|write| match write {
+                Write::Create(event) => format!("create {:?} {:?}", event.metadata.name, event.count),
+                Write::Count { last } => format!("count {:?} {:?}", last.metadata.name, last.count),
+            })
+            .collect();
+        assert_eq!(batch, [r#"create Some("a") Some(3)"#, r#"count Some("b") Some(6)"#, r#"create Some("c") Some(1)"#]);
+        let mut many: VecDeque<_> = (0..100).map(|index| count(&index.to_string(), 2)).collect();
+        assert_eq!((take_batch(&mut many).len(), many.len()), (BATCH_MAX, 100 - BATCH_MAX));
     }
 
     #[test]
