@@ -46,7 +46,10 @@ struct Wire {
 impl View for MetaView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let wire: Wire = serde_json::from_slice(&raw.json)?;
-        Ok(Self { revision: raw.revision, ..wire.metadata })
+        let mut view = Self { revision: raw.revision, ..wire.metadata };
+        // A decoded list has room for more than it holds, and this one is kept for each object.
+        view.owner_references.iter_mut().for_each(Vec::shrink_to_fit);
+        Ok(view)
     }
     fn namespace(&self) -> &str {
         &self.namespace

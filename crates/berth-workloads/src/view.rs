@@ -19,11 +19,13 @@ use serde::{Deserialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, sync::Arc};
 
 mod event;
+mod metadata;
 mod stateful_set;
 mod symptoms;
 mod wire;
 
 pub use event::EventView;
+pub use metadata::WireMetadata;
 pub use stateful_set::{ClaimView, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 

@@ -4,12 +4,15 @@ use berth_api::{
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     k8s_openapi::{
         api::core::v1::{ContainerStatus, PodCondition},
-        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+        apimachinery::pkg::apis::meta::v1::Time,
     },
     simulation::{self, Failure},
 };
 use berth_controllers::{RawObject, cache::View};
-use berth_workloads::volume_binding::view::{PodVolume, claims_of};
+use berth_workloads::{
+    view::WireMetadata,
+    volume_binding::view::{PodVolume, claims_of},
+};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::{collections::BTreeMap, time::Duration};
@@ -122,7 +125,7 @@ impl PodView {
 
 #[derive(Deserialize)]
 struct Wire {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     spec: WireSpec,
     #[serde(default)]
     status: StatusView,
@@ -139,7 +142,13 @@ struct WireSpec {
 
 impl View for PodView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: Wire = serde_json::from_slice(&raw.json)?;
+        let mut wire: Wire = serde_json::from_slice(&raw.json)?;
+        // Decoded lists have room for more than they hold, and these are large and kept for each pod.
+        wire.spec.containers.shrink_to_fit();
+        wire.spec.init_containers.shrink_to_fit();
+        wire.status.conditions.shrink_to_fit();
+        wire.status.container_statuses.shrink_to_fit();
+        wire.status.init_container_statuses.shrink_to_fit();
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.unwrap_or_default(),

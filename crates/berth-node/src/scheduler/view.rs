@@ -6,11 +6,14 @@ use berth_api::{
     Selector,
     k8s_openapi::{
         api::core::v1::{NodeSelectorTerm, PodAffinityTerm, PodCondition, Taint, Toleration, TopologySpreadConstraint},
-        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+        apimachinery::pkg::apis::meta::v1::Time,
     },
 };
 use berth_controllers::{RawObject, cache::View};
-use berth_workloads::volume_binding::view::{PodVolume, claims_of};
+use berth_workloads::{
+    view::WireMetadata,
+    volume_binding::view::{PodVolume, claims_of},
+};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -180,7 +183,7 @@ impl View for NodeView {
 
 #[derive(Deserialize)]
 struct WireNode {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     #[serde(default)]
     spec: WireNodeSpec,
     #[serde(default)]
@@ -203,7 +206,7 @@ struct WireNodeStatus {
 
 #[derive(Deserialize)]
 struct WirePod {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     spec: WireSpec,
     #[serde(default)]
     status: WireStatus,
@@ -319,7 +322,7 @@ impl WirePod {
             scheduler_name: spec.scheduler_name,
             priority: spec.priority,
             node_selector: spec.node_selector,
-            tolerations: spec.tolerations,
+            tolerations: exactly(spec.tolerations),
             preempts: spec.preemption_policy.as_deref() != Some("Never"),
             nominated_node: self.status.nominated_node_name.filter(|node| !node.is_empty()),
             started: self.status.start_time.map(|time| time.0),
@@ -327,6 +330,12 @@ impl WirePod {
             conditions: if is_bound { Vec::new() } else { self.status.conditions },
         }
     }
+}
+
+/// A decoded list has room for more than it holds, and this one is kept for each pod.
+fn exactly<T>(mut list: Vec<T>) -> Vec<T> {
+    list.shrink_to_fit();
+    list
 }
 
 impl WireSpec {

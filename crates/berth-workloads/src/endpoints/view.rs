@@ -3,6 +3,7 @@
 use crate::{
     plan::ObjectRef,
     selector::{Labels, Selector},
+    view::WireMetadata,
 };
 use k8s_openapi::{
     api::{
@@ -139,7 +140,7 @@ pub struct EndpointPodView {
 
 #[derive(Deserialize)]
 struct Pod {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     #[serde(default)]
     spec: PodSpec,
     #[serde(default)]
@@ -243,7 +244,7 @@ pub struct ZoneView {
 
 #[derive(Deserialize)]
 struct Node {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
 }
 
 impl ZoneView {

@@ -1,13 +1,13 @@
 //! What is read of nodes, their leases and the pods on them.
 
-use crate::{plan::ObjectRef, view::PodPhase};
+use crate::{
+    plan::ObjectRef,
+    view::{PodPhase, WireMetadata},
+};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::{
-        coordination::v1::LeaseSpec,
-        core::v1::{NodeCondition, PodCondition, Taint, Toleration},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    coordination::v1::LeaseSpec,
+    core::v1::{NodeCondition, PodCondition, Taint, Toleration},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -84,7 +84,7 @@ pub struct BoundPodView {
 #[derive(Deserialize)]
 #[serde(bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
 struct Wire<Spec, Status> {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     spec: Option<Spec>,
     status: Option<Status>,
 }

@@ -45,11 +45,17 @@ impl Metadata {
             revision,
             generation: self.generation.unwrap_or(0),
             labels: self.labels.unwrap_or_default(),
-            owners: self.owner_references.unwrap_or_default(),
+            owners: exactly(self.owner_references.unwrap_or_default()),
             created: self.creation_timestamp,
             deleted: self.deletion_timestamp,
         }
     }
+}
+
+/// A decoded list has room for more than it holds, and these are kept for each object.
+fn exactly<T>(mut list: Vec<T>) -> Vec<T> {
+    list.shrink_to_fit();
+    list
 }
 
 #[derive(Deserialize)]

@@ -4,12 +4,10 @@ use super::CLASS_ANNOTATION;
 use crate::{
     plan::ObjectRef,
     selector::{Labels, Selector},
+    view::WireMetadata,
 };
 use berth_api::quantity::Quantity;
-use k8s_openapi::apimachinery::pkg::{
-    api::resource::Quantity as WireQuantity,
-    apis::meta::v1::{LabelSelector, ObjectMeta},
-};
+use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
@@ -38,7 +36,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    fn new(wire: ObjectMeta, revision: u64) -> Self {
+    fn new(wire: WireMetadata, revision: u64) -> Self {
         Self {
             namespace: wire.namespace.unwrap_or_default(),
             name: wire.name.unwrap_or_default(),
@@ -339,7 +337,7 @@ fn storage(amounts: &Capacity) -> Quantity {
 #[derive(Deserialize)]
 #[serde(bound = "S: DeserializeOwned, T: DeserializeOwned")]
 struct Wire<S, T> {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     spec: Option<S>,
     status: Option<T>,
 }
@@ -389,7 +387,7 @@ struct VolumeStatus {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireClass {
-    metadata: ObjectMeta,
+    metadata: WireMetadata,
     #[serde(default)]
     provisioner: String,
     reclaim_policy: Option<String>,

@@ -1,0 +1,30 @@
+//! An object's metadata without what nobody plans by.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The metadata of an object of any kind, as views decode it. `managedFields` is left out: it is the largest part of many objects, and as a tree
+/// costs more than all the rest.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WireMetadata {
+    /// `namespace`.
+    pub namespace: Option<String>,
+    /// `name`.
+    pub name: Option<String>,
+    /// `uid`.
+    pub uid: Option<String>,
+    /// `labels`.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// `annotations`.
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// `ownerReferences`.
+    pub owner_references: Option<Vec<OwnerReference>>,
+    /// `finalizers`.
+    pub finalizers: Option<Vec<String>>,
+    /// `creationTimestamp`.
+    pub creation_timestamp: Option<Time>,
+    /// `deletionTimestamp`.
+    pub deletion_timestamp: Option<Time>,
+}
