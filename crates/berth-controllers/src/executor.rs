@@ -445,7 +445,7 @@ mod tests {
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
-    use berth_workloads::Stage;
+    use berth_workloads::{Stage, plan::Urgency};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     fn reference(name: &str) -> ObjectRef {
@@ -475,7 +475,14 @@ mod tests {
 
     fn patch(name: &str) -> Action {
         let target = ObjectRef { resource_version: Some("7".into()), ..reference(name) };
-        Action::Patch { target, subresource: Some("status"), patch: json!({"a": 1}), reason: String::new(), events: Outcome::default() }
+        Action::Patch {
+            target,
+            subresource: Some("status"),
+            patch: json!({"a": 1}),
+            urgency: Urgency::Now,
+            reason: String::new(),
+            events: Outcome::default(),
+        }
     }
 
     fn plan(stages: Vec<Vec<Action>>) -> Plan {

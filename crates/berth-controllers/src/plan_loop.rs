@@ -13,7 +13,7 @@ use crate::{
 use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
-    plan::{EventRecord, Wait},
+    plan::{Action, EventRecord, SOON, Wait},
     resource_quota::gains_room,
 };
 use futures::future::BoxFuture;
@@ -55,6 +55,8 @@ pub struct PlanLoop<P> {
     /// How often a quota has gained room.
     room: AtomicU64,
     waits: Mutex<Waits>,
+    /// Since when keys have writes that may wait.
+    later: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 
 /// The caches that a plan is made from.
@@ -87,6 +89,7 @@ impl<P: Planner> PlanLoop<P> {
             errors: Mutex::default(),
             room: AtomicU64::new(0),
             waits: Mutex::new(waits),
+            later: Mutex::default(),
         })
     }
 
@@ -139,13 +142,30 @@ impl<P: Planner> PlanLoop<P> {
         plan.waits.iter().for_each(|wait| tracing::debug!(%key, "{wait}"));
         let begun = lock(&self.waits).take_in(key, &plan.waits);
         plan.events.extend(begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)));
-        let look_again = plan.look_again;
+        let later = self.leave_for_later(key, &mut plan, now);
+        let look_again = [plan.look_again, later].into_iter().flatten().min();
         let mut carried = self.executor.carry_out(plan).await;
         self.record(key, &mut carried);
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
         // Room that came while the plan was carried out woke nobody: the refusal was not known yet.
         let missed_room = carried.reportable.as_deref().is_some_and(is_quota_refusal) && room != self.room.load(Ordering::SeqCst);
         if missed_room { Looked::Again(self.clock.now()) } else { looked }
+    }
+
+    /// Takes out of the plan what may wait still; gives when it no longer may. The look of then, or one before, makes it anew.
+    fn leave_for_later(&self, key: &ObjectKey, plan: &mut Plan, now: Timestamp) -> Option<Timestamp> {
+        let mut later = lock(&self.later);
+        if !plan.stages.iter().flat_map(|stage| &stage.actions).any(Action::may_wait) {
+            later.remove(key);
+            return None;
+        }
+        let until = *later.entry(key.clone()).or_insert(now) + SOON;
+        if until <= now {
+            later.remove(key);
+            return None;
+        }
+        plan.stages.iter_mut().for_each(|stage| stage.actions.retain(|action| !action.may_wait()));
+        Some(until)
     }
 
     fn after(&self, key: &ObjectKey, carried: &Carried, had_error: bool, look_again: Option<Timestamp>) -> Looked {
@@ -168,6 +188,7 @@ impl<P: Planner> PlanLoop<P> {
         lock(&self.own).forget(key);
         lock(&self.errors).remove(key);
         lock(&self.waits).forget(key);
+        lock(&self.later).remove(key);
     }
 }
 
@@ -202,5 +223,84 @@ impl Shown for Caches {
     fn is_gone(&self, gone: &Gone) -> bool {
         let key = ObjectKey::new(&gone.name.namespace, &gone.name.name);
         self.of(gone.name.resource).is_none_or(|cache| !cache.shows_alive(&key, &gone.uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cluster::Cluster,
+        events::Recorder,
+        metrics::Metrics,
+        testing::{FakeCluster, World},
+    };
+    use berth_workloads::{
+        Stage,
+        plan::{ObjectRef, Outcome, Urgency},
+    };
+    use serde_json::json;
+
+    /// Wants a status of this urgency written in every look, and in the first look something else as well.
+    struct Statuses(Urgency, Mutex<u32>);
+
+    impl Planner for Statuses {
+        fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
+            let mut looks = lock(&self.1);
+            *looks += 1;
+            let target = ObjectRef {
+                group: "apps",
+                resource: "statefulsets",
+                namespace: "ns".into(),
+                name: "web".into(),
+                uid: "1".into(),
+                resource_version: None,
+            };
+            let patch = |subresource, urgency| Action::Patch {
+                target: target.clone(),
+                subresource,
+                patch: json!({"look": *looks}),
+                urgency,
+                reason: String::new(),
+                events: Outcome::default(),
+            };
+            let mut actions = vec![patch(Some("status"), self.0)];
+            actions.extend((*looks == 1).then(|| patch(None, Urgency::Now)));
+            Some(Plan { stages: vec![Stage { actions }], ..Plan::default() })
+        }
+    }
+
+    /// Looks once after each of these milliseconds; gives what was written in which look, and whether it is looked at again by itself.
+    fn looks(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
+        let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
+        let shared: Arc<dyn Cluster> = Arc::<FakeCluster>::clone(&cluster);
+        let env = world.env();
+        let events = Recorder::new(Arc::clone(&shared), world.env(), Arc::clone(&metrics), "test");
+        let executor = Executor::new(shared, Arc::clone(&env.rng), events);
+        let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
+        let planner = Statuses(urgency, Mutex::default());
+        let looks = PlanLoop::new(planner, executor, env.clock, queue, Vec::new(), Waits::new("test", metrics.waits.clone()));
+        let mut seen = 0;
+        let look = |milliseconds: &i64| {
+            world.run_for(SignedDuration::from_millis(*milliseconds));
+            let looks = Arc::clone(&looks);
+            let looked = world.block_on(async move { looks.look_at(&ObjectKey::new("ns", "web")).await });
+            let calls = cluster.calls().split_off(seen);
+            seen += calls.len();
+            let words = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default().to_owned()).collect();
+            (words, matches!(looked, Looked::Again(_)))
+        };
+        after.iter().map(look).collect()
+    }
+
+    #[test]
+    fn what_may_wait_is_written_once_when_it_no_longer_may() {
+        let names = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let soon = looks(Urgency::Soon, &[0, 20, 20, 20, 20, 40]);
+        let wanted = [("web", true), ("", true), ("", true), ("web/status", false), ("", true), ("", true)];
+        assert_eq!(soon, wanted.map(|(written, again)| (names(written), again)));
+        let now = looks(Urgency::Now, &[0, 20]);
+        assert_eq!(now, [(names("web/status web"), false), (names("web/status"), false)]);
     }
 }

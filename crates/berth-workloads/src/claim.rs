@@ -1,7 +1,7 @@
 //! Adopting and releasing: an object belongs to the owner whose selector matches its labels, and to no other.
 
 use crate::{
-    plan::{Action, ObjectRef, Outcome, Stage},
+    plan::{Action, ObjectRef, Outcome, Stage, Urgency},
     view::Meta,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -48,5 +48,12 @@ pub fn stages(owner: ObjectRef, adopt: Vec<Action>, release: Vec<Action>) -> Vec
 /// The list is written as a whole: the resource version that the target carries keeps other writers' changes from being lost.
 fn set_owners(target: ObjectRef, owners: &[OwnerReference], reason: String) -> Action {
     let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
-    Action::Patch { target, subresource: None, patch: json!({"metadata": {"ownerReferences": owners}}), reason, events: Outcome::default() }
+    Action::Patch {
+        target,
+        subresource: None,
+        patch: json!({"metadata": {"ownerReferences": owners}}),
+        urgency: Urgency::Now,
+        reason,
+        events: Outcome::default(),
+    }
 }

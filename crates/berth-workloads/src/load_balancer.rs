@@ -6,7 +6,7 @@
 
 use crate::{
     endpoints::view::ServiceView,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, merge_patch},
 };
 use berth_api::ip::Cidr;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
@@ -59,6 +59,7 @@ pub fn plan(state: &State<'_>) -> Plan {
         target: service.reference(),
         subresource: Some("status"),
         patch: json!({"status": {"loadBalancer": patch}}),
+        urgency: Urgency::Now,
         reason: "the Service asks for a load balancer and has none".to_owned(),
         events: Outcome { success: Some(ensured), failure: None },
     };

@@ -1,7 +1,7 @@
 //! What a controller wants done, and why. Complete: whoever carries it out has nothing left to choose.
 
 use berth_api::Object;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -80,6 +80,8 @@ pub enum Action {
         subresource: Option<&'static str>,
         /// The patch.
         patch: Value,
+        /// Whether it may wait.
+        urgency: Urgency,
         /// Why, for people.
         reason: String,
         /// Recorded on its outcome.
@@ -125,6 +127,28 @@ pub enum Action {
         /// The node's name.
         node: String,
     },
+}
+
+/// When a write has to be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Urgency {
+    /// In this look.
+    #[default]
+    Now,
+    /// Within [`SOON`] of the first look that would make it. Nothing is decided by what it says, and it is likely to say something else at once: a
+    /// status that counts pods as they come.
+    Soon,
+}
+
+/// How long a write of [`Urgency::Soon`] waits for what comes besides. Too short for people to see.
+pub const SOON: SignedDuration = SignedDuration::from_millis(50);
+
+impl Action {
+    /// Whether it is of [`Urgency::Soon`].
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Self::Patch { urgency: Urgency::Soon, .. })
+    }
 }
 
 /// The merge patch that turns `old` into `new`; `None` if they are equal. What is in `old` only becomes null, lists that differ are given

@@ -10,7 +10,7 @@ use berth_workloads::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use world::{World, template};
+use world::{Patience, World, template};
 
 fn rolling(replicas: i64, surge: i64, unavailable: i64) -> Value {
     json!({
@@ -447,10 +447,11 @@ proptest! {
     #[test]
     fn termination_complete_never_has_too_many_pods(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
-        steps in proptest::collection::vec(step(), 1..80),
+        steps in proptest::collection::vec(step(), 1..80), patience in 0_u32..4,
     ) {
         let spec = if is_recreate { recreate(replicas) } else { rolling(replicas, surge, unavailable) };
         let mut world = World::new(with_policy(spec, "TerminationComplete"));
+        world.patience = Patience::of(patience);
         let surge = if is_recreate { 0 } else { surge };
         let mut highest = replicas + surge;
         for step in &steps {
@@ -472,11 +473,12 @@ proptest! {
     #[test]
     fn sizes_and_pods_that_stay_never_pass_the_limit(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
-        steps in proptest::collection::vec(step(), 1..80),
+        steps in proptest::collection::vec(step(), 1..80), patience in 0_u32..4,
     ) {
         let spec = if is_recreate { recreate(replicas) } else { rolling(replicas, surge, unavailable) };
         let surge = if is_recreate { 0 } else { surge };
         let (mut world, mut highest) = (World::new(spec), replicas + surge);
+        world.patience = Patience::of(patience);
         for step in &steps {
             if let Step::Scale(replicas) = step {
                 highest = highest.max(replicas + surge);
@@ -499,11 +501,12 @@ proptest! {
     fn every_world_comes_to_rest_complete(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
         policy in prop_oneof![Just(None), Just(Some("TerminationStarted")), Just(Some("TerminationComplete"))],
-        steps in proptest::collection::vec(step(), 0..60),
+        steps in proptest::collection::vec(step(), 0..60), patience in 0_u32..4,
     ) {
         let mut spec = if is_recreate { recreate(replicas) } else { rolling(replicas, surge, unavailable) };
         spec["podReplacementPolicy"] = json!(policy);
         let mut world = World::new(spec);
+        world.patience = Patience::of(patience);
         steps.iter().for_each(|step| take(&mut world, step));
         run(&mut world);
         let desired = world.deployment.json["spec"]["replicas"].as_i64().expect("a size");

@@ -5,7 +5,7 @@ use super::{
     scale::Scale,
 };
 use crate::{
-    plan::{Action, EventRecord, Outcome, Repeat, Severity, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Repeat, Severity, Urgency, Wait, merge_patch},
     view::{DeploymentView, ReplicaSetView},
 };
 use serde::Serialize;
@@ -74,7 +74,14 @@ impl<'a> Draft<'a> {
         let reason =
             if self.is_resized() { format!("{from} to {} pods", self.size) } else { "annotations or minReadySeconds differ".to_owned() };
         let success = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
-        Some(Action::Patch { target: self.set.reference(), subresource: None, patch, reason, events: Outcome { success, failure: None } })
+        Some(Action::Patch {
+            target: self.set.reference(),
+            subresource: None,
+            patch,
+            urgency: Urgency::Now,
+            reason,
+            events: Outcome { success, failure: None },
+        })
     }
 
     fn patch(&self) -> Option<Value> {

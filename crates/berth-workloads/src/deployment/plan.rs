@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Wait},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait},
     view::ReplicaSetView,
 };
 use serde_json::json;
@@ -91,6 +91,7 @@ fn selects_all(state: &State<'_>) -> Plan {
         target: deployment.reference(),
         subresource: Some("status"),
         patch: json!({"status": {"observedGeneration": deployment.meta.generation}}),
+        urgency: Urgency::Now,
         reason: "it has been looked at".to_owned(),
         events: Outcome::default(),
     });

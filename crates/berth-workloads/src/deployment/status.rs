@@ -120,6 +120,16 @@ pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
     }
 }
 
+/// Whether more has changed than counts that grow: pods that come one after the other need not be counted one by one.
+pub(super) fn is_news(stored: &DeploymentStatus, new: &DeploymentStatus) -> bool {
+    let seen = |status: &DeploymentStatus| (status.observed_generation, status.collision_count);
+    let verdicts = |status: &DeploymentStatus| -> Vec<_> {
+        let conditions = status.conditions.iter().flatten();
+        conditions.map(|condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone())).collect()
+    };
+    seen(stored) != seen(new) || verdicts(stored) != verdicts(new) || new.available_replicas < stored.available_replicas
+}
+
 /// A count as the wire has it.
 fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Urgency, Wait, merge_patch},
     view::PodView,
 };
 use berth_api::apps::DeploymentStatus;
@@ -188,6 +188,7 @@ impl<'o, 'a> Work<'o, 'a> {
             target: deployment.reference(),
             subresource: Some("status"),
             patch: json!({"status": {"collisionCount": collisions}}),
+            urgency: Urgency::Now,
             reason: "the name of its new ReplicaSet is taken".to_owned(),
             events: Outcome::default(),
         };
@@ -317,6 +318,8 @@ impl<'o, 'a> Work<'o, 'a> {
         let revision =
             revision.filter(|revision| deployment.annotations.get(REVISION) != Some(revision) && deployment.meta.deleted.is_none());
         let annotation = revision.map(|revision| json!({"annotations": BTreeMap::from([(REVISION, revision)])}));
+        let is_news = annotation.is_some() || status::is_news(&deployment.status, status) || progress::is_complete(self.goal(), status);
+        let urgency = if is_news { Urgency::Now } else { Urgency::Soon };
         let status = merge_patch(&deployment.status, status);
         let (subresource, patch) = match (annotation, status) {
             (Some(metadata), _) if deployment.group != crate::view::AppsGroup::Apps => (None, json!({"metadata": metadata})),
@@ -327,7 +330,7 @@ impl<'o, 'a> Work<'o, 'a> {
         };
         let patch: Value = patch;
         let reason = "its ReplicaSets have changed".to_owned();
-        Some(Action::Patch { target: deployment.reference(), subresource, patch, reason, events: Outcome::default() })
+        Some(Action::Patch { target: deployment.reference(), subresource, patch, urgency, reason, events: Outcome::default() })
     }
 
     /// An event where pods of the new template do not come up or cannot be made: once for each set and kind of cause, as it comes first.

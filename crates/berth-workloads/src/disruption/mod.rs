@@ -1,7 +1,7 @@
 //! PodDisruptionBudgets: how many pods may be evicted now (upstream: disruption controller). The eviction itself is the API server's.
 
 use crate::{
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, merge_patch},
     view::{BudgetView, PodView},
 };
 use berth_api::int_or_string::{Rounding, resolve};
@@ -49,6 +49,7 @@ pub fn plan(state: &State<'_>) -> Plan {
         target: state.budget.reference(),
         subresource: Some("status"),
         patch: json!({"status": patch}),
+        urgency: Urgency::Now,
         reason: "its pods have changed".to_owned(),
         events: Outcome::default(),
     });

@@ -7,7 +7,7 @@ use super::{
     view::{EndpointPodView, EndpointsView, ServiceView},
 };
 use crate::{
-    plan::{Action, Outcome, Plan, Stage, merge_patch},
+    plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
     selector::Labels,
 };
 use k8s_openapi::{
@@ -87,7 +87,7 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
     let old = Endpoints { metadata: before.metadata.clone(), subsets: list(&before.subsets) };
     let patch = merge_patch(&old, &Endpoints { metadata, subsets: list(&subsets) })?;
     let reason = "the endpoints of the Service have changed".to_owned();
-    Some(Action::Patch { target: before.reference(), subresource: None, patch, reason, events: Outcome::default() })
+    Some(Action::Patch { target: before.reference(), subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() })
 }
 
 fn labels(service: &ServiceView) -> Labels {

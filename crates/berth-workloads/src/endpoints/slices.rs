@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     deployment::hash::safe_encode,
-    plan::{Action, Outcome, Plan, Stage, merge_patch},
+    plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
     selector::Labels,
 };
 use k8s_openapi::{
@@ -302,7 +302,7 @@ fn create(slice: EndpointSlice) -> Action {
 fn update(before: &SliceView, after: &EndpointSlice) -> Option<Action> {
     let patch = merge_patch(&before.slice, after)?;
     let reason = "the endpoints of the Service have changed".to_owned();
-    Some(Action::Patch { target: before.reference(), subresource: None, patch, reason, events: Outcome::default() })
+    Some(Action::Patch { target: before.reference(), subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() })
 }
 
 fn delete(slice: &SliceView) -> Action {

@@ -4,7 +4,7 @@ use super::{
     taints,
     view::{LeaseView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{NodeCondition, Taint},
@@ -134,7 +134,7 @@ fn taint(state: &State<'_>) -> Option<Action> {
 }
 
 fn patched(node: &NodeView, subresource: Option<&'static str>, patch: Value, reason: String, events: Outcome) -> Action {
-    Action::Patch { target: node.reference(), subresource, patch, reason, events }
+    Action::Patch { target: node.reference(), subresource, patch, urgency: Urgency::Now, reason, events }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     taints::tolerates,
     view::{BoundPodView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage};
+use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{PodCondition, Taint},
@@ -89,6 +89,7 @@ fn mark(state: &State<'_>, leaves: bool) -> Option<Action> {
         target: state.pod.reference(),
         subresource: Some("status"),
         patch: json!({"status": {"conditions": conditions}}),
+        urgency: Urgency::Now,
         reason: format!("of the state of its node {}", state.node.name),
         events: Outcome { success: warning, failure: None },
     })

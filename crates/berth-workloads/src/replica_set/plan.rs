@@ -3,12 +3,12 @@
 use super::{
     State,
     rank::{Ages, Candidate, DeletionCost, Ranking, age_ratios},
-    status::status,
+    status::{is_counted_on, status},
 };
 use crate::{
     claim,
     deployment::annotations::DELETED_POD_REPLACEMENT_POLICY,
-    plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Wait, merge_patch},
+    plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
     view::{PodView, ReplicaSetView},
 };
 use k8s_openapi::{
@@ -42,7 +42,9 @@ pub fn plan(state: &State<'_>) -> Plan {
         Err(NoLabels) => (Managed::default(), Some(NoLabels.to_string())),
     };
     let mut managed = managed;
-    let actions: Vec<_> = managed.action.take().into_iter().chain(write_status(state, error.as_deref())).collect();
+    let action = managed.action.take();
+    let status = write_status(state, error.as_deref(), action.as_ref());
+    let actions: Vec<_> = action.into_iter().chain(status).collect();
     let stages = if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] };
     let Managed { wait, deletion_age_ratios, .. } = managed;
     Plan { stages, look_again: state.next_available_at, deletion_age_ratios, waits: wait.into_iter().collect(), ..Plan::default() }
@@ -175,12 +177,17 @@ fn ranking(state: &State<'_>) -> Ranking {
     Ranking { now: state.now, cost, ages, min_ready_seconds: state.set.min_ready_seconds }
 }
 
-fn write_status(state: &State<'_>, error: Option<&str>) -> Option<Action> {
-    let patch = merge_patch(&state.set.status, &status(state, error))?;
+/// After an action of this look another look follows, which sees the pods that are created or deleted now.
+fn write_status(state: &State<'_>, error: Option<&str>, action: Option<&Action>) -> Option<Action> {
+    let (stored, status) = (&state.set.status, status(state, error));
+    let patch = merge_patch(stored, &status)?;
+    let is_observed_now = stored.observed_generation != status.observed_generation && action.is_none();
+    let urgency = if is_observed_now || is_counted_on(stored, &status) { Urgency::Now } else { Urgency::Soon };
     Some(Action::Patch {
         target: state.set.reference(),
         subresource: Some("status"),
         patch: json!({"status": patch}),
+        urgency,
         reason: "its pods have changed".to_owned(),
         events: Outcome::default(),
     })

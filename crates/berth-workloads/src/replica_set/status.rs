@@ -27,6 +27,15 @@ pub fn status(state: &State<'_>, error: Option<&str>) -> ReplicaSetStatus {
     }
 }
 
+/// Whether somebody decides by what has changed. A Deployment does by pods that are available, fewer, or on their way out; that there are more than
+/// before does not matter to it, since it counts on the size of the set.
+pub(super) fn is_counted_on(stored: &ReplicaSetStatus, new: &ReplicaSetStatus) -> bool {
+    new.replicas < stored.replicas
+        || new.available_replicas != stored.available_replicas
+        || new.terminating_replicas != stored.terminating_replicas
+        || new.conditions != stored.conditions
+}
+
 /// Why a set does not have the pods it wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure<'a> {

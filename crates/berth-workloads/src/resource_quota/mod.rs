@@ -3,7 +3,7 @@
 //! The API server raises `used` before it makes an object, so an object may be charged that cannot be seen yet. Lowering is therefore put off
 //! until no charge has been made for a while; raising never waits.
 
-use crate::plan::{Action, ObjectRef, Outcome, Plan, Stage, merge_patch};
+use crate::plan::{Action, ObjectRef, Outcome, Plan, Stage, Urgency, merge_patch};
 use berth_api::{
     quantity::Quantity,
     quota::{Amounts, from_wire, to_wire},
@@ -102,6 +102,7 @@ fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
         target: view.reference(),
         subresource: Some("status"),
         patch: json!({"status": merge_patch(&old, &new)?}),
+        urgency: Urgency::Now,
         reason: "what is used has changed".to_owned(),
         events: Outcome::default(),
     })

@@ -3,7 +3,7 @@
 use super::{RevisionName, State, controller_revision_name};
 use crate::{
     claim::controller_reference,
-    plan::{Action, Outcome},
+    plan::{Action, Outcome, Urgency},
     view::{RevisionView, StatefulSetView},
 };
 use berth_api::{annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
@@ -98,6 +98,7 @@ impl History {
                 target: revision.reference(),
                 subresource: None,
                 patch: json!({"revision": number}),
+                urgency: Urgency::Now,
                 reason: "the template is that of an older revision again".to_owned(),
                 events: Outcome::default(),
             },

@@ -10,7 +10,7 @@ use super::{
     work::{Work, delete},
 };
 use crate::{
-    plan::{Action, SlowStart, Wait},
+    plan::{Action, SlowStart, Urgency, Wait},
     view::{PodPhase, PodView},
 };
 use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
@@ -178,6 +178,7 @@ fn repair(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) {
             target: pod.reference(),
             subresource: None,
             patch: json!({"metadata": {"labels": labels}}),
+            urgency: Urgency::Now,
             reason: "its labels do not name it".to_owned(),
             events: pod_outcome(set, Verb::Update, &pod.meta.name),
         }]);

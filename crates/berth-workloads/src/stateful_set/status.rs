@@ -136,6 +136,23 @@ pub(super) fn differs(observed: &Observed<'_>, status: &StatefulSetStatus) -> bo
     stored != *status
 }
 
+/// Whether more has changed than counts: pods that come one after the other need not be counted one by one.
+pub(super) fn is_news(stored: &StatefulSetStatus, new: &StatefulSetStatus) -> bool {
+    let revisions =
+        |status: &StatefulSetStatus| (status.observed_generation, status.current_revision.clone(), status.update_revision.clone());
+    let verdicts = |status: &StatefulSetStatus| -> Vec<_> {
+        let conditions = status.conditions.iter().flatten();
+        conditions.map(|condition| (condition.type_.clone(), condition.status.clone(), condition.reason.clone())).collect()
+    };
+    revisions(stored) != revisions(new) || verdicts(stored) != verdicts(new)
+}
+
+/// Whether every wanted pod is there and available, and no other.
+pub(super) fn has_all(observed: &Observed<'_>, status: &StatefulSetStatus) -> bool {
+    let counts = [status.replicas, status.ready_replicas, status.available_replicas];
+    counts.iter().all(|count| i64::from(*count) == observed.ordinals.replicas)
+}
+
 fn conditions(observed: &Observed<'_>, recreation: Recreation, waits: &[Wait]) -> Vec<StatefulSetCondition> {
     let mut conditions = observed.set().status.conditions.clone().unwrap_or_default();
     if observed.set().meta.deleted.is_none() {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     claim::controller_reference,
-    plan::{Action, EventRecord, Outcome},
+    plan::{Action, EventRecord, Outcome, Urgency},
     view::{ClaimView, Meta, PodView, StatefulSetView},
 };
 use k8s_openapi::{
@@ -206,6 +206,7 @@ fn write(claim: &ClaimView, owners: &[OwnerReference]) -> Action {
         target: claim.reference(),
         subresource: None,
         patch: json!({"metadata": {"ownerReferences": owners}}),
+        urgency: Urgency::Now,
         reason: "the retention policy says with whom it goes".to_owned(),
         events: Outcome::default(),
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Urgency, Wait, merge_patch},
     view::PodView,
 };
 use serde_json::json;
@@ -18,6 +18,8 @@ use serde_json::json;
 enum StatusStage {
     /// Together with the first writes to pods.
     Beside,
+    /// Before them, if it tells of more than counts: of which revision pods are replaced, above all.
+    FirstIfNews,
     /// Before them: what they do must be known to whoever takes over after a crash.
     First,
 }
@@ -77,14 +79,19 @@ impl<'o, 'a> Work<'o, 'a> {
         self.status = StatusStage::First;
     }
 
-    /// Deletes pods of older revisions for the update, once the status says so: a pod that is missing gets its revision by it.
+    /// Deletes pods of older revisions for the update, once the status says to which; without a partition once it says that they leave, too, as a pod
+    /// that is missing gets its revision by that.
     ///
     /// Those that are not available cost an update nothing only in this version: one that has become available meanwhile stays.
     pub(super) fn replace(&mut self, pods: &[&PodView], broken: &[&PodView]) {
         let observed = self.observed;
         let current = |pod: &&&PodView| super::revision_of(pod) == observed.history.current;
         self.leaving += i32::try_from(pods.iter().chain(broken).filter(current).count()).unwrap_or(i32::MAX);
-        self.status_first();
+        match observed.partition {
+            None => self.status_first(),
+            Some(_) if self.status == StatusStage::Beside => self.status = StatusStage::FirstIfNews,
+            Some(_) => (),
+        }
         let reason = || "it is not of the update revision".to_owned();
         let deletes = pods.iter().map(|pod| delete(observed, pod, reason()));
         // What else was to be written to those would make them another version; nobody needs it any more.
@@ -136,7 +143,13 @@ impl<'o, 'a> Work<'o, 'a> {
             self.events.extend(failing_pods(observed));
         }
         let mut first: Vec<_> = observed.history.write(observed.set()).into_iter().collect();
-        let mut beside: Vec<_> = self.write_status().into_iter().collect();
+        let status = self.write_status();
+        let is_status_first = match self.status {
+            StatusStage::First => true,
+            StatusStage::FirstIfNews => status.as_ref().is_some_and(|status| !status.may_wait()),
+            StatusStage::Beside => false,
+        };
+        let mut beside: Vec<_> = status.into_iter().collect();
         if !self.references.is_empty() {
             if first.is_empty() {
                 first = std::mem::take(&mut beside);
@@ -147,7 +160,7 @@ impl<'o, 'a> Work<'o, 'a> {
         if observed.set().meta.deleted.is_none() {
             beside.extend(observed.history.clean_up(observed.state));
         }
-        if self.status == StatusStage::First || self.stages.is_empty() {
+        if is_status_first || self.stages.is_empty() {
             self.stages.insert(0, beside);
         } else {
             self.stages[0].extend(beside);
@@ -169,10 +182,13 @@ impl<'o, 'a> Work<'o, 'a> {
         if !status::differs(observed, &status) {
             return None;
         }
+        let is_at_rest = self.stages.is_empty() && status::has_all(observed, &status);
+        let is_urgent = self.status == StatusStage::First || is_at_rest || status::is_news(&set.status, &status);
         Some(Action::Patch {
             target: set.reference(),
             subresource: Some("status"),
             patch: json!({"status": merge_patch(&set.status, &status)?}),
+            urgency: if is_urgent { Urgency::Now } else { Urgency::Soon },
             reason: "its pods have changed".to_owned(),
             events: Outcome::default(),
         })

@@ -1,7 +1,7 @@
 //! The writes of a binding, each with its guard.
 
 use super::view::{ClaimView, VolumeView};
-use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage};
+use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency};
 use serde_json::{Value, json};
 
 pub(super) fn stage(action: Action) -> Stage {
@@ -14,14 +14,14 @@ pub(super) fn stages(actions: impl IntoIterator<Item = Action>) -> Plan {
 
 /// A change of the object, in just this version.
 pub(super) fn patch(target: ObjectRef, patch: Value, reason: impl Into<String>) -> Action {
-    Action::Patch { target, subresource: None, patch, reason: reason.into(), events: Outcome::default() }
+    Action::Patch { target, subresource: None, patch, urgency: Urgency::Now, reason: reason.into(), events: Outcome::default() }
 }
 
 /// A change of the status, in whichever version: the object itself may have been changed by the stage before.
 pub(super) fn patch_status(target: ObjectRef, status: Value, reason: impl Into<String>) -> Action {
     let target = ObjectRef { resource_version: None, ..target };
     let patch = json!({ "status": status });
-    Action::Patch { target, subresource: Some("status"), patch, reason: reason.into(), events: Outcome::default() }
+    Action::Patch { target, subresource: Some("status"), patch, urgency: Urgency::Now, reason: reason.into(), events: Outcome::default() }
 }
 
 /// Takes one finalizer off.

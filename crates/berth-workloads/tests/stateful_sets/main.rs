@@ -3,6 +3,8 @@
 mod claims;
 #[path = "../world/merge.rs"]
 mod merge;
+#[path = "../world/patience.rs"]
+mod patience;
 mod properties;
 mod recreate;
 mod revisions;

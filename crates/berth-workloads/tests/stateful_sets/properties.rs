@@ -1,6 +1,9 @@
 //! What holds in every world, whatever happens in whatever order.
 
-use crate::world::{World, broken, template};
+use crate::{
+    patience::Patience,
+    world::{World, broken, template},
+};
 use berth_workloads::{
     stateful_set::{Roster, counts, is_ready, ordinals, revision_of},
     view::PodView,
@@ -85,11 +88,13 @@ struct Setting {
     spec: Value,
     gates: &'static str,
     repair: bool,
+    patience: u32,
 }
 
 impl Setting {
     fn world(&self) -> World {
         let mut world = World::new(&self.spec).with_gates(self.gates);
+        world.patience = Patience::of(self.patience);
         if self.repair {
             world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
         }
@@ -109,6 +114,7 @@ prop_compose! {
         scaled in prop_oneof![Just("Retain"), Just("Delete")], deleted in prop_oneof![Just("Retain"), Just("Delete")],
         gates in prop_oneof![Just(""), Just("MaxUnavailableStatefulSet=true"), Just("StatefulSetRecreateStrategy=false")],
         replicas in 0_u32..5, min_ready in prop_oneof![Just(0), Just(20)], has_claims in any::<bool>(), repair in any::<bool>(),
+        patience in 0_u32..4,
     ) -> Setting {
         let mut spec = json!({
             "replicas": replicas, "podManagementPolicy": policy, "updateStrategy": strategy, "minReadySeconds": min_ready,
@@ -117,7 +123,7 @@ prop_compose! {
         if has_claims {
             spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
         }
-        Setting { spec, gates, repair }
+        Setting { spec, gates, repair, patience }
     }
 }
 

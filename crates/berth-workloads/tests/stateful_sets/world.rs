@@ -1,7 +1,7 @@
 //! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
 //! at each what must hold at every moment.
 
-use crate::merge::merge;
+use crate::{merge::merge, patience::Patience};
 use berth_api::{FeatureGates, Object};
 use berth_workloads::{
     Action, Plan,
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) last_error: Option<String>,
     /// Broken templates are not any more: whatever their pods waited for is there.
     pub(crate) is_healed: bool,
+    /// With what may wait.
+    pub(crate) patience: Patience,
     writes: u64,
 }
 
@@ -70,6 +72,7 @@ impl World {
             told_once: Vec::new(),
             last_error: None,
             is_healed: false,
+            patience: Patience::default(),
             writes: 1,
         }
     }
@@ -121,8 +124,9 @@ impl World {
     pub(crate) fn look(&mut self, limit: usize) -> usize {
         let (plan, seen) = (self.plan(), self.roster().ordinals().collect::<Vec<_>>());
         plan.events.iter().for_each(|event| self.tell_once(event));
-        let actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
+        let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let (all, count) = (actions.len(), actions.len().min(limit));
+        self.patience.leave_out(&mut actions);
         actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
         if count == all {
             self.check_claims(&seen);

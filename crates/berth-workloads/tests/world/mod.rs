@@ -1,6 +1,7 @@
 //! A model world for plans: objects as JSON, pods as views, no time but what a test sets. Carries plans out action by action.
 
 mod merge;
+mod patience;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_workloads::{
@@ -11,6 +12,7 @@ use berth_workloads::{
 };
 use jiff::Timestamp;
 pub(crate) use merge::merge;
+pub(crate) use patience::Patience;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -36,6 +38,8 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     /// The controllers' gates.
     pub(crate) gates: FeatureGates,
+    /// With what may wait.
+    pub(crate) patience: Patience,
     writes: u64,
 }
 
@@ -58,6 +62,7 @@ impl World {
             pods: Vec::new(),
             now,
             gates: FeatureGates::default(),
+            patience: Patience::default(),
             writes: 1,
         }
     }
@@ -103,10 +108,11 @@ impl World {
         })
     }
 
-    /// Carries out the first `limit` actions of a plan.
+    /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
     pub(crate) fn carry_out(&mut self, plan: Plan, limit: usize) -> usize {
-        let actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
+        let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let count = actions.len();
+        self.patience.leave_out(&mut actions);
         actions.into_iter().take(limit).for_each(|action| self.carry_out_one(action));
         count.min(limit)
     }
