@@ -165,12 +165,6 @@ impl Executor {
                 self.create_pods(&template, count, &owner, owner_kind).await.reported()
             }
             Action::DeletePods { pods, owner, owner_kind } => self.delete_pods(&pods, &owner, owner_kind).await.reported(),
-            Action::Bind { pod, node } => match self.cluster.bind(&name_of(&pod), &pod.uid, &node).await {
-                Ok(revision) => {
-                    Carried { writes: Writes { revisions: [(PODS, revision)].into(), ..Writes::default() }, ..Carried::default() }
-                }
-                Err(error) => Carried::unknown_or(error, || Unsettled::Read(gone(&pod))),
-            },
         }
     }
 

@@ -120,13 +120,6 @@ pub enum Action {
         /// `kind` of the owner.
         owner_kind: &'static str,
     },
-    /// Asks the API server to evict nothing but to bind: used by the scheduler only.
-    Bind {
-        /// The pod.
-        pod: ObjectRef,
-        /// The node's name.
-        node: String,
-    },
 }
 
 /// When a write has to be made.

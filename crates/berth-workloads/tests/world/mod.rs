@@ -129,7 +129,6 @@ impl World {
             }
             Action::CreatePods { template, count, .. } => (0..count).for_each(|_| self.create_pod(&template)),
             Action::DeletePods { pods, .. } => pods.iter().for_each(|pod| self.delete_pod(&pod.name)),
-            Action::Bind { .. } => unreachable!("no scheduler here"),
         }
     }
 
