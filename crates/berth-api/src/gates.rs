@@ -9,8 +9,6 @@ pub enum Stage {
     Alpha,
     /// On by default as a rule.
     Beta,
-    /// Cannot be switched off.
-    Ga,
 }
 
 /// One known gate.
@@ -26,7 +24,7 @@ pub struct Gate {
     pub needs: Option<&'static str>,
 }
 
-/// Every gate that berth knows, sorted by name.
+/// Every gate that berth knows, sorted by name. Upstream has more for what these controllers do; those would change nothing here and are unknown.
 pub const GATES: &[Gate] = &[
     Gate {
         name: "DeploymentPodReplacementPolicy",
@@ -35,11 +33,8 @@ pub const GATES: &[Gate] = &[
         needs: Some("DeploymentReplicaSetTerminatingReplicas"),
     },
     Gate { name: "DeploymentReplicaSetTerminatingReplicas", stage: Stage::Beta, default: true, needs: None },
-    Gate { name: "LogarithmicScaleDown", stage: Stage::Ga, default: true, needs: None },
     Gate { name: "MaxUnavailableStatefulSet", stage: Stage::Beta, default: false, needs: None },
     Gate { name: "PodDeletionCost", stage: Stage::Beta, default: true, needs: None },
-    Gate { name: "StaleControllerConsistencyReplicaSet", stage: Stage::Beta, default: true, needs: None },
-    Gate { name: "StaleControllerConsistencyStatefulSet", stage: Stage::Beta, default: true, needs: None },
     Gate { name: "StatefulSetRecreateStrategy", stage: Stage::Beta, default: true, needs: None },
     Gate { name: "StatefulSetSemanticRevisionComparison", stage: Stage::Beta, default: true, needs: None },
 ];
@@ -73,26 +68,17 @@ pub enum GateError {
         /// As given.
         text: String,
     },
-    /// A GA gate cannot be switched off.
-    #[error("feature gate {name} is GA and cannot be switched off")]
-    Locked {
-        /// As given.
-        name: &'static str,
-    },
 }
 
 impl FeatureGates {
     /// Reads `Name=true,Other=false`, as every kube component takes it. Later settings win.
     ///
     /// # Errors
-    /// An unknown name, text that is no setting, a GA gate set to false.
+    /// An unknown name, text that is no setting.
     pub fn parse(text: &str) -> Result<Self, GateError> {
         let mut gates = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (gate, on) = parse_setting(part)?;
-            if gate.stage == Stage::Ga && !on {
-                return Err(GateError::Locked { name: gate.name });
-            }
             gates.set.insert(gate.name, on);
         }
         Ok(gates)
@@ -151,7 +137,8 @@ mod tests {
         assert!(refused("Foo=true").starts_with("unknown feature gate Foo; known are DeploymentPodReplacementPolicy, "));
         assert_eq!(refused("PodDeletionCost"), "\"PodDeletionCost\" is not Name=true or Name=false");
         assert_eq!(refused("PodDeletionCost=yes"), "\"PodDeletionCost=yes\" is not Name=true or Name=false");
-        assert_eq!(refused("LogarithmicScaleDown=false"), "feature gate LogarithmicScaleDown is GA and cannot be switched off");
+        // Upstream has it for what berth always does.
+        assert!(refused("StaleControllerConsistencyReplicaSet=false").starts_with("unknown feature gate "));
     }
 
     #[test]

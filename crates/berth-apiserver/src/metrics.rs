@@ -161,7 +161,6 @@ impl GatePositions {
             let stage = match gate.stage {
                 Stage::Alpha => "ALPHA",
                 Stage::Beta => "BETA",
-                Stage::Ga => "",
             };
             let position = |gates: &FeatureGates| i64::from(gates.enabled(gate.name));
             if position(server) == position(controllers) {

@@ -2,7 +2,7 @@
 
 use super::{
     State,
-    rank::{Ages, Candidate, DeletionCost, Ranking, age_ratios},
+    rank::{Candidate, DeletionCost, Ranking, age_ratios},
     status::{is_counted_on, status},
 };
 use crate::{
@@ -173,8 +173,7 @@ fn victims<'a>(state: &State<'a>, active: Vec<&'a PodView>, count: usize) -> Vec
 
 fn ranking(state: &State<'_>) -> Ranking {
     let cost = if state.gates.enabled("PodDeletionCost") { DeletionCost::Counts } else { DeletionCost::Ignored };
-    let ages = if state.gates.enabled("LogarithmicScaleDown") { Ages::Logarithmic } else { Ages::Exact };
-    Ranking { now: state.now, cost, ages, min_ready_seconds: state.set.min_ready_seconds }
+    Ranking { now: state.now, cost, min_ready_seconds: state.set.min_ready_seconds }
 }
 
 /// After an action of this look another look follows, which sees the pods that are created or deleted now.

@@ -23,8 +23,6 @@ pub struct Ranking {
     pub now: Timestamp,
     /// Whether the deletion cost counts.
     pub cost: DeletionCost,
-    /// How ages are compared.
-    pub ages: Ages,
     /// `minReadySeconds`: how long a pod is ready before it is available.
     pub min_ready_seconds: i32,
 }
@@ -36,15 +34,6 @@ pub enum DeletionCost {
     Counts,
     /// As if no pod had one.
     Ignored,
-}
-
-/// Gate `LogarithmicScaleDown`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ages {
-    /// Ages within the same power of two nanoseconds are alike, and the uid decides: so that not always the youngest pod goes.
-    Logarithmic,
-    /// The younger pod goes first.
-    Exact,
 }
 
 impl Ranking {
@@ -89,17 +78,17 @@ impl Ranking {
         key(a).cmp(&key(b))
     }
 
-    /// The younger first; a pod without a time before any that has one.
+    /// The younger first; a pod without a time before any that has one. Ages within the same power of two nanoseconds are alike, and the uid
+    /// decides: so that not always the youngest pod goes (upstream's `LogarithmicScaleDown`).
     fn by_age(&self, a: &PodView, b: &PodView, time_a: Option<Timestamp>, time_b: Option<Timestamp>) -> Ordering {
-        match (time_a, time_b, self.ages) {
+        match (time_a, time_b) {
             _ if time_a == time_b => Ordering::Equal,
-            (Some(time_a), Some(time_b), Ages::Logarithmic) => {
+            (Some(time_a), Some(time_b)) => {
                 let buckets = self.age_bucket(time_a).cmp(&self.age_bucket(time_b));
                 buckets.then_with(|| a.meta.uid.cmp(&b.meta.uid))
             }
-            (Some(time_a), Some(time_b), Ages::Exact) => time_b.cmp(&time_a),
-            (None, _, _) => Ordering::Less,
-            (_, None, _) => Ordering::Greater,
+            (None, _) => Ordering::Less,
+            (_, None) => Ordering::Greater,
         }
     }
 
@@ -176,7 +165,7 @@ mod tests {
     fn pods_that_form_a_ring_are_all_kept_and_sorted_without_panic() {
         let mut pods: Vec<_> = (0..40).flat_map(|_| [ready("a", 1_000, 0), ready("c", 1_001, 0), ready("d", 1_000, 5)]).collect();
         pods.reverse();
-        let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, ages: Ages::Logarithmic, min_ready_seconds: 0 };
+        let ranking = Ranking { now: at(3_000), cost: DeletionCost::Counts, min_ready_seconds: 0 };
         let candidates: Vec<_> = pods.iter().map(|pod| Candidate { pod, related: 1 }).collect();
         assert_eq!(ranking.compare(&candidates[0], &candidates[2]), Ordering::Less, "d before a");
         assert_eq!(ranking.compare(&candidates[2], &candidates[1]), Ordering::Less, "a before c");
@@ -190,7 +179,7 @@ mod tests {
         let (available, new) = (ready("a", 0, 0), ready("b", 8 * second, 0));
         let dear = PodView { deletion_cost: 1, ..new.clone() };
         let first = |pod: &PodView, min_ready_seconds| {
-            let ranking = Ranking { now: at(10 * second), cost: DeletionCost::Counts, ages: Ages::Exact, min_ready_seconds };
+            let ranking = Ranking { now: at(10 * second), cost: DeletionCost::Counts, min_ready_seconds };
             let crowded = Candidate { pod: &available, related: 3 };
             ranking.compare(&Candidate { pod, related: 1 }, &crowded)
         };

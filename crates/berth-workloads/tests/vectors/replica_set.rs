@@ -7,7 +7,7 @@ use berth_workloads::{
     plan::SlowStart,
     replica_set::{
         State,
-        rank::{Ages, Candidate, DeletionCost, Ranking, related_per_node},
+        rank::{Candidate, DeletionCost, Ranking, related_per_node},
         status,
     },
     view::{PodView, ReplicaSetView},
@@ -110,11 +110,11 @@ fn rank_by_node(text: &str) -> Vec<String> {
 }
 
 fn ranking(now: i64, gates: &Gates) -> Ranking {
+    assert!(gates.logarithmic_scale_down, "upstream's gate cannot be switched off, so there is no other way");
     Ranking {
         min_ready_seconds: 0,
         now: at(now),
         cost: if gates.pod_deletion_cost { DeletionCost::Counts } else { DeletionCost::Ignored },
-        ages: if gates.logarithmic_scale_down { Ages::Logarithmic } else { Ages::Exact },
     }
 }
 
