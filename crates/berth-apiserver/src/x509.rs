@@ -3,7 +3,13 @@
 //!
 //! Only certificates whose chain has been verified, or that were read from the server's own folder, come here; malformed ones give `None`.
 
-use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+use jiff::Timestamp;
+use x509_parser::{
+    asn1_rs::{Any, BitString, Class, DerParser, FromDer, Sequence, SequenceIterator, Set, Tag, ToDer},
+    certificate::{X509Certificate, X509CertificateParser},
+    nom::Parser,
+    oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME, Oid},
+};
 
 /// The subject of a certificate, as Kubernetes reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,30 +20,15 @@ pub(crate) struct Subject {
     pub(crate) organizations: Vec<String>,
 }
 
-const BIT_STRING: u8 = 0x03;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const UTF8_STRING: u8 = 0x0c;
-const SET: u8 = 0x31;
-const SEQUENCE: u8 = 0x30;
-const EXPLICIT_VERSION: u8 = 0xa0;
-const UTC_TIME: u8 = 0x17;
-const OID_COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-const OID_ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
-
 /// Whom the certificate names.
 pub(crate) fn subject(certificate: &[u8]) -> Option<Subject> {
     let mut subject = Subject::default();
-    let mut names = fields(certificate)?.subject;
-    while let Some((_, set)) = next(&mut names) {
-        let mut set = set;
-        while let Some((_, mut pair)) = next(&mut set) {
-            let (_, oid) = next(&mut pair)?;
-            let text = String::from_utf8(next(&mut pair)?.1.to_vec()).ok()?;
-            match oid {
-                OID_COMMON_NAME => subject.common_name = text,
-                OID_ORGANIZATION => subject.organizations.push(text),
-                _ => {}
-            }
+    for attribute in parse(certificate)?.subject().iter_attributes() {
+        let text = String::from_utf8(attribute.as_slice().to_vec()).ok()?;
+        if *attribute.attr_type() == OID_X509_COMMON_NAME {
+            subject.common_name = text;
+        } else if *attribute.attr_type() == OID_X509_ORGANIZATION_NAME {
+            subject.organizations.push(text);
         }
     }
     Some(subject)
@@ -45,18 +36,12 @@ pub(crate) fn subject(certificate: &[u8]) -> Option<Subject> {
 
 /// The end of its validity.
 pub(crate) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
-    let mut validity = fields(certificate)?.validity;
-    next(&mut validity)?;
-    let (tag, text) = next(&mut validity)?;
-    let text = std::str::from_utf8(text).ok()?;
-    // RFC 5280: two-digit years below 50 are of this century.
-    let century = match (tag, text.get(..2)?.parse::<u8>().ok()?) {
-        (UTC_TIME, 50..) => "19",
-        (UTC_TIME, _) => "20",
-        _ => "",
-    };
-    let at = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
-    at.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp())
+    Timestamp::from_second(parse(certificate)?.validity().not_after.timestamp()).ok()
+}
+
+/// Extensions are not looked into: what they allow is the TLS library's to judge.
+fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
+    X509CertificateParser::new().with_deep_parse_extensions(false).parse(certificate).ok().map(|(_, parsed)| parsed)
 }
 
 /// The certificate, with another subject and signed anew. `None`: it is malformed.
@@ -68,94 +53,35 @@ pub(crate) fn with_subject<E>(
     subject: &Subject,
     sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
 ) -> Option<Result<Vec<u8>, E>> {
-    let mut rest = certificate;
-    let (_, mut whole) = next(&mut rest)?;
-    let (_, mut body) = next(&mut whole)?;
-    let algorithm = next_whole(&mut whole)?;
-    let mut parts = Vec::new();
-    while let Some(part) = next_whole(&mut body) {
-        parts.push(part.to_vec());
-    }
+    let (_, whole) = Any::from_der(certificate).ok()?;
+    let [body, algorithm, _signature] = parts(whole.data)?.try_into().ok()?;
+    let names = names(subject);
+    let mut fields = parts(body.data)?;
     // RFC 5280 §4.1: version?, serial, signature algorithm, issuer, validity, subject, …
-    let at = if parts.first()?.first() == Some(&EXPLICIT_VERSION) { 5 } else { 4 };
-    *parts.get_mut(at)? = encode_subject(subject);
-    let body = der(SEQUENCE, &parts.concat());
-    Some(sign(&body).map(|signature| {
-        // No bit of the last byte is unused.
-        let signature = der(BIT_STRING, &[&[0], signature.as_slice()].concat());
-        der(SEQUENCE, &[body.as_slice(), algorithm, &signature].concat())
-    }))
+    let at = if fields.first()?.class() == Class::ContextSpecific { 5 } else { 4 };
+    *fields.get_mut(at)? = Any::from_tag_and_data(Tag::Sequence, &names);
+    let body = sequence(&fields.iter().map(der).collect::<Vec<_>>());
+    Some(sign(&body).map(|signature| sequence(&[body, der(&algorithm), der(&BitString::new(0, &signature))])))
 }
 
-fn encode_subject(subject: &Subject) -> Vec<u8> {
-    let pair = |oid: &[u8], text: &str| {
-        let pair = [der(OBJECT_IDENTIFIER, oid), der(UTF8_STRING, text.as_bytes())].concat();
-        der(SET, &der(SEQUENCE, &pair))
-    };
-    let organizations = subject.organizations.iter().map(|organization| pair(OID_ORGANIZATION, organization));
-    let names: Vec<Vec<u8>> = organizations.chain([pair(OID_COMMON_NAME, &subject.common_name)]).collect();
-    der(SEQUENCE, &names.concat())
+/// The contents of a subject: a set of one attribute for each organization, and one for the user.
+fn names(subject: &Subject) -> Vec<u8> {
+    let name = |oid: &Oid<'_>, text: &str| der(&Set::new(sequence(&[der(oid), der(&text)]).into()));
+    let organizations = subject.organizations.iter().map(|organization| name(&OID_X509_ORGANIZATION_NAME, organization));
+    organizations.chain([name(&OID_X509_COMMON_NAME, &subject.common_name)]).flatten().collect()
 }
 
-/// One DER value.
-fn der(tag: u8, contents: &[u8]) -> Vec<u8> {
-    let length = contents.len();
-    let digits: Vec<u8> = length.to_be_bytes().into_iter().skip_while(|digit| *digit == 0).collect();
-    let mut value = vec![tag];
-    match u8::try_from(length) {
-        Ok(short @ 0..=0x7f) => value.push(short),
-        _ => {
-            value.push(0x80 | u8::try_from(digits.len()).expect("a length has eight bytes at most"));
-            value.extend(digits);
-        }
-    }
-    value.extend_from_slice(contents);
-    value
+/// The values in a sequence's contents.
+fn parts(contents: &[u8]) -> Option<Vec<Any<'_>>> {
+    SequenceIterator::<Any<'_>, DerParser>::new(contents).collect::<Result<_, _>>().ok()
 }
 
-/// Takes one DER value off the front, tag and length included.
-fn next_whole<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let before = *rest;
-    next(rest)?;
-    Some(&before[..before.len() - rest.len()])
+fn sequence(values: &[Vec<u8>]) -> Vec<u8> {
+    der(&Sequence::new(values.concat().into()))
 }
 
-struct Fields<'a> {
-    validity: &'a [u8],
-    subject: &'a [u8],
-}
-
-/// RFC 5280 §4.1: version?, serial, signature algorithm, issuer, validity, subject, …
-fn fields(certificate: &[u8]) -> Option<Fields<'_>> {
-    let mut rest = certificate;
-    let mut whole = next(&mut rest).filter(|(tag, _)| *tag == SEQUENCE)?.1;
-    let mut body = next(&mut whole).filter(|(tag, _)| *tag == SEQUENCE)?.1;
-    if body.first() == Some(&EXPLICIT_VERSION) {
-        next(&mut body)?;
-    }
-    for _serial_algorithm_issuer in 0..3 {
-        next(&mut body)?;
-    }
-    let (_, validity) = next(&mut body)?;
-    let (_, subject) = next(&mut body)?;
-    Some(Fields { validity, subject })
-}
-
-/// Takes one DER value off the front: its tag and its contents.
-fn next<'a>(rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
-    let (&tag, after) = rest.split_first()?;
-    let (&first, after) = after.split_first()?;
-    let (length, after) = match first {
-        0..=0x7f => (usize::from(first), after),
-        0x81..=0x84 => {
-            let (digits, after) = after.split_at_checked(usize::from(first & 0x7f))?;
-            (digits.iter().fold(0_usize, |length, digit| length << 8 | usize::from(*digit)), after)
-        }
-        _ => return None,
-    };
-    let (contents, after) = after.split_at_checked(length)?;
-    *rest = after;
-    Some((tag, contents))
+fn der(value: &impl ToDer) -> Vec<u8> {
+    value.to_der_vec().expect("memory takes what is written to it, and no tag is longer than those that were read")
 }
 
 #[cfg(test)]
