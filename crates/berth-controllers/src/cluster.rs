@@ -50,7 +50,7 @@ pub struct ObjectName {
     pub name: String,
 }
 
-/// The world of a controller. In-process ([`crate::local`]) or behind a kubeconfig (`berth-remote`); nothing in a controller knows which.
+/// The world of a controller. [`crate::local`] is the one in the process; nothing in a controller knows which it has.
 pub trait Cluster: Send + Sync + 'static {
     /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks.
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change>;
@@ -60,12 +60,6 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Creates an object under the name it carries.
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
-
-    /// As [`Cluster::create`], in a group that may be another than the kind's own (`apps.berth.dev`).
-    fn create_in(&self, group: &'static str, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        let own = object.api_version().rsplit_once('/').map_or("", |(group, _)| group);
-        if own == group { self.create(object) } else { Box::pin(async { Err(ApiError::UnknownResource) }) }
-    }
 
     /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
     fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>>;

@@ -13,7 +13,7 @@ use berth_store::env::Spawner;
 use berth_workloads::{
     Plan,
     disruption::{self, State},
-    view::{AppsGroup, BudgetView, PodView, ScaleView},
+    view::{APPS, BudgetView, PodView, ScaleView},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -33,18 +33,14 @@ pub type ScaleCache = Cache<ScaleView, OwnerIndex<ScaleView>>;
 pub struct DisruptionPlanner {
     budgets: Arc<BudgetCache>,
     pods: Arc<PodCache>,
-    scales: Vec<Arc<ScaleCache>>,
+    scales: [Arc<ScaleCache>; WORKLOADS.len()],
 }
 
 impl DisruptionPlanner {
-    /// A planner over `pods` and caches of its own of the workloads in `groups`.
+    /// A planner over `pods` and caches of its own of the workloads.
     #[must_use]
-    pub fn new(pods: Arc<PodCache>, groups: &[AppsGroup]) -> Self {
-        let of_group = |group: &AppsGroup| WORKLOADS.map(|plural| ResourceName { group: group.group(), plural });
-        // StatefulSets are served in upstream's group only.
-        let is_served = |name: &ResourceName| berth_registry::resource::by_name(name.group, name.plural).is_some();
-        let resources = groups.iter().flat_map(of_group).filter(is_served);
-        let scales = resources.map(|resource| Arc::new(ScaleCache::new(resource))).collect();
+    pub fn new(pods: Arc<PodCache>) -> Self {
+        let scales = WORKLOADS.map(|plural| Arc::new(ScaleCache::new(ResourceName { group: APPS, plural })));
         Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), pods, scales }
     }
 

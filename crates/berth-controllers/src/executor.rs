@@ -156,7 +156,7 @@ impl Executor {
         match action {
             Action::ConfirmAlive { target } => self.confirm_alive(&target).await,
             Action::ConfirmGone { target } => self.confirm_gone(&target).await,
-            Action::Create { group, object, events, .. } => self.noted(events, self.create(group, object)).await.reported(),
+            Action::Create { object, events, .. } => self.noted(events, self.create(object)).await.reported(),
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
@@ -201,13 +201,13 @@ impl Executor {
         }
     }
 
-    async fn create(&self, group: &'static str, object: Box<dyn Object>) -> Carried {
+    async fn create(&self, object: Box<dyn Object>) -> Carried {
         let copy = object.clone_object();
-        let name = object_name(group, &*object);
-        match self.cluster.create_in(group, object).await {
+        let name = object_name(&*object);
+        match self.cluster.create(object).await {
             Ok(written) => Carried::wrote(name.resource, &written),
             Err(ApiError::AlreadyExists { .. }) => self.accept_own(&name, controller_uid(&*copy)).await,
-            Err(error) => Carried::unknown_or(error, || Unsettled::Create(group, copy)),
+            Err(error) => Carried::unknown_or(error, || Unsettled::Create(copy)),
         }
     }
 
@@ -273,7 +273,7 @@ impl Executor {
             let mut pod = template.clone();
             name = pod_name(pod.metadata.generate_name.as_deref().unwrap_or_default(), &*self.rng);
             pod.metadata.name = Some(name.clone());
-            carried = self.create("", Box::new(pod)).await;
+            carried = self.create(Box::new(pod)).await;
             if !matches!(carried.error, Some(CarryError::Taken { .. })) {
                 break;
             }
@@ -308,9 +308,9 @@ impl Executor {
 
     async fn settle_one(&self, write: Unsettled) -> Carried {
         match write {
-            Unsettled::Create(group, object) => {
-                let (name, controller) = (object_name(group, &*object), controller_uid(&*object));
-                let carried = self.create(group, object).await;
+            Unsettled::Create(object) => {
+                let (name, controller) = (object_name(&*object), controller_uid(&*object));
+                let carried = self.create(object).await;
                 match carried.error {
                     // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
                     Some(CarryError::Api(_)) if carried.writes.unsettled.is_empty() => self.find_own(&name, controller).await,
@@ -392,8 +392,9 @@ fn gone(target: &ObjectRef) -> Gone {
     Gone { name: name_of(target), uid: target.uid.clone() }
 }
 
-fn object_name(group: &'static str, object: &dyn Object) -> ObjectName {
-    let plural = berth_registry::resource::by_kind(object.api_version(), object.kind()).map_or("", |resource| resource.plural);
+fn object_name(object: &dyn Object) -> ObjectName {
+    let resource = berth_registry::resource::by_kind(object.api_version(), object.kind());
+    let (group, plural) = resource.map_or(("", ""), |resource| (resource.group, resource.plural));
     let meta = object.meta();
     ObjectName {
         resource: ResourceName { group, plural },

@@ -15,7 +15,6 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_registry::{Body, Collection, DeleteOptions, ListOptions, Registry, WriteOptions, header_of, resource};
 use berth_store::{MemoryStore, env::Env};
-use berth_workloads::view::AppsGroup;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -63,10 +62,8 @@ impl Running {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         let enabled = Enabled::parse(controllers).expect("known names");
         let (cluster, env): (Arc<dyn Cluster>, Env) = (Arc::<LocalCluster>::clone(&self.cluster), self.world.env());
-        let groups = vec![AppsGroup::Apps];
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
-        ControllerManager { cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY, load_balancer_range }
-            .start();
+        ControllerManager { cluster, env, gates, metrics, enabled, provision_latency: PROVISION_LATENCY, load_balancer_range }.start();
         self.settle();
     }
 

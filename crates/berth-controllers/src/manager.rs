@@ -24,7 +24,7 @@ use crate::{
 };
 use berth_api::{FeatureGates, ip::Cidr};
 use berth_store::env::Env;
-use berth_workloads::view::AppsGroup;
+use berth_workloads::view::APPS;
 use jiff::SignedDuration;
 use std::{
     collections::BTreeSet,
@@ -106,8 +106,6 @@ pub struct ControllerManager {
     pub metrics: Arc<Metrics>,
     /// Which run.
     pub enabled: Enabled,
-    /// The groups whose workloads they manage.
-    pub groups: Vec<AppsGroup>,
     /// How long it takes to make a volume for a claim.
     pub provision_latency: Duration,
     /// Where the addresses of LoadBalancers come from.
@@ -115,18 +113,16 @@ pub struct ControllerManager {
 }
 
 impl ControllerManager {
-    /// Starts the controllers as tasks; they run until the process ends. To be called once, after leadership is won: lists begin now, and a
-    /// controller acts when its caches are complete.
+    /// Starts the controllers as tasks; they run until the process ends. To be called once: lists begin now, and a controller acts
+    /// when its caches are complete.
     pub fn start(&self) {
         let pods = Lazy::new(|| Arc::new(PodCache::new(PODS)));
         let metadata = Lazy::new(|| Arc::new(MetaCaches::default()));
         let quotas = Arc::new(QuotaCache::new(QUOTAS));
         let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
-        for group in &self.groups {
-            self.start_group(*group, &pods, &quotas, &events);
-            if self.enabled.contains("statefulset") {
-                self.start_stateful_sets(*group, pods.get(), &quotas, events.of("statefulset-controller"));
-            }
+        self.start_deployments(&pods, &quotas, &events);
+        if self.enabled.contains("statefulset") {
+            self.start_stateful_sets(pods.get(), &quotas, events.of("statefulset-controller"));
         }
         if self.enabled.contains("garbagecollector") {
             self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
@@ -157,12 +153,12 @@ impl ControllerManager {
         metadata.made().into_iter().for_each(|metadata| metadata.start(cluster, spawner, metrics));
     }
 
-    fn start_group(&self, group: AppsGroup, pods: &Lazy<Arc<PodCache>>, quotas: &QuotaCache, events: &Recorder) {
+    fn start_deployments(&self, pods: &Lazy<Arc<PodCache>>, quotas: &QuotaCache, events: &Recorder) {
         let (deployment, replica_set) = (self.enabled.contains("deployment"), self.enabled.contains("replicaset"));
         if !deployment && !replica_set {
             return;
         }
-        let resource = |plural| ResourceName { group: group.group(), plural };
+        let resource = |plural| ResourceName { group: APPS, plural };
         let sets = Arc::new(ReplicaSetCache::new(resource("replicasets")));
         let pods = pods.get();
         if replica_set {
@@ -190,8 +186,8 @@ impl ControllerManager {
         sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
     }
 
-    fn start_stateful_sets(&self, group: AppsGroup, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
-        let sets = Arc::new(StatefulSetCache::new(ResourceName { group: group.group(), plural: "statefulsets" }));
+    fn start_stateful_sets(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
+        let sets = Arc::new(StatefulSetCache::new(ResourceName { group: APPS, plural: "statefulsets" }));
         let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
         let pods = Arc::clone(pods);
         let warm_caches = vec![warm(&sets), warm(&revisions), warm(&pods), warm(&claims)];
@@ -241,7 +237,7 @@ impl ControllerManager {
     }
 
     fn start_disruption(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
-        let planner = DisruptionPlanner::new(Arc::clone(pods), &self.groups);
+        let planner = DisruptionPlanner::new(Arc::clone(pods));
         let queue = self.queue("disruption");
         planner.wake(&queue);
         let (caches, start_caches) = (planner.caches(), planner.start_caches());

@@ -41,7 +41,7 @@ pub struct Writes {
 #[derive(Debug)]
 pub enum Unsettled {
     /// A create in this group; repeated under the same name.
-    Create(&'static str, Box<dyn Object>),
+    Create(Box<dyn Object>),
     /// A delete; its options carry the uid.
     Delete(Gone, DeleteOptions),
     /// A change, guarded by its precondition: not repeated, but read past every cache for the revision to wait for.

@@ -25,7 +25,6 @@ use berth_store::{
     Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
 };
-use berth_workloads::view::AppsGroup;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
@@ -186,10 +185,8 @@ impl World {
     fn start_controllers(&self, cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>) {
         let enabled = Enabled::parse("*").expect("all are known");
         let gates = Arc::clone(&self.gates.controllers);
-        let groups = vec![AppsGroup::Apps];
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
-        ControllerManager { cluster, env, gates, metrics, enabled, groups, provision_latency: PROVISION_LATENCY, load_balancer_range }
-            .start();
+        ControllerManager { cluster, env, gates, metrics, enabled, provision_latency: PROVISION_LATENCY, load_balancer_range }.start();
     }
 
     /// Stops a part where it stands, as `kill -9` would.

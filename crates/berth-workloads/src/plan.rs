@@ -63,8 +63,6 @@ pub enum Action {
     },
     /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
     Create {
-        /// The group to create it in: the kind's own, or `apps.berth.dev` for a child of a workload there.
-        group: &'static str,
         /// Complete, with name and namespace.
         object: Box<dyn Object>,
         /// Why, for people.

@@ -77,39 +77,10 @@ impl Meta {
     }
 }
 
-/// The API group that a workload lives in. Owner references, events and children carry it on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AppsGroup {
-    /// `apps/v1`.
-    #[default]
-    Apps,
-    /// `apps.berth.dev/v1`: the same kinds on a cluster whose own controllers cannot be switched off.
-    BerthApps,
-}
-
-impl AppsGroup {
-    /// The group's name.
-    #[must_use]
-    pub fn group(self) -> &'static str {
-        match self {
-            Self::Apps => "apps",
-            Self::BerthApps => "apps.berth.dev",
-        }
-    }
-
-    /// Group and version.
-    #[must_use]
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::Apps => "apps/v1",
-            Self::BerthApps => "apps.berth.dev/v1",
-        }
-    }
-
-    fn from_api_version(api_version: &str) -> Self {
-        if api_version == Self::BerthApps.api_version() { Self::BerthApps } else { Self::Apps }
-    }
-}
+/// The group of the workloads.
+pub const APPS: &str = "apps";
+/// The version of that group, as owner references and events have it.
+pub const APPS_V1: &str = "apps/v1";
 
 /// `status.phase` of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -243,8 +214,6 @@ impl PodView {
 /// What plans read of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicaSetView {
-    /// The group it lives in.
-    pub group: AppsGroup,
     /// Its metadata.
     pub meta: Meta,
     /// Its annotations.
@@ -271,7 +240,6 @@ impl ReplicaSetView {
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
         Ok(Self {
-            group: AppsGroup::from_api_version(&wire.api_version),
             annotations: metadata.annotations.take().unwrap_or_default(),
             meta: metadata.into_meta(revision),
             replicas: spec.replicas.unwrap_or(1),
@@ -285,7 +253,7 @@ impl ReplicaSetView {
     /// The set, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(self.group.group(), "replicasets")
+        self.meta.reference(APPS, "replicasets")
     }
 }
 
@@ -327,8 +295,6 @@ pub type StatefulSetView = WorkloadView<StatefulSetSpec>;
 /// What plans read of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadView<S: WorkloadSpec> {
-    /// The group it lives in.
-    pub group: AppsGroup,
     /// Its metadata.
     pub meta: Meta,
     /// Its annotations.
@@ -351,7 +317,6 @@ impl<S: WorkloadSpec> WorkloadView<S> {
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
         Ok(Self {
-            group: AppsGroup::from_api_version(&wire.api_version),
             annotations: metadata.annotations.take().unwrap_or_default(),
             meta: metadata.into_meta(revision),
             selector: spec.selector().and_then(Selector::parse),
@@ -363,7 +328,7 @@ impl<S: WorkloadSpec> WorkloadView<S> {
     /// The workload, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(self.group.group(), S::RESOURCE)
+        self.meta.reference(APPS, S::RESOURCE)
     }
 }
 
@@ -476,11 +441,9 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_berths_own_group_is_told_from_upstreams() {
-        let json = json!({"apiVersion": "apps.berth.dev/v1", "metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [
-            {"key": "a", "operator": "Near"},
-        ]}}});
+    fn a_set_without_a_valid_selector_selects_nothing_and_wants_one_pod() {
+        let json = json!({"metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}});
         let set = ReplicaSetView::decode(json.to_string().as_bytes(), 1).expect("a set");
-        assert_eq!((set.reference().group, set.replicas, set.selector), ("apps.berth.dev", 1, None));
+        assert_eq!((set.replicas, set.selector), (1, None));
     }
 }

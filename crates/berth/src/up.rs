@@ -28,7 +28,6 @@ use berth_controllers::{
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ServerAddress, header_of};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
-use berth_workloads::view::AppsGroup;
 use futures::FutureExt;
 use std::{
     error::Error,
@@ -274,7 +273,6 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
         gates: Arc::clone(&settings.controller_gates),
         metrics: Arc::clone(&metrics),
         enabled: settings.controllers.clone(),
-        groups: vec![AppsGroup::Apps],
         provision_latency: options.volume_provision_latency,
         load_balancer_range: options.services.load_balancer_range,
     };

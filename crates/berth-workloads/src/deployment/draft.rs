@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     plan::{Action, EventRecord, Outcome, Repeat, Severity, Urgency, Wait, merge_patch},
-    view::{DeploymentView, ReplicaSetView},
+    view::{APPS_V1, DeploymentView, ReplicaSetView},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ pub(super) fn event(deployment: &DeploymentView, severity: Severity, reason: &'s
     EventRecord {
         about: deployment.reference(),
         about_kind: "Deployment",
-        about_api_version: deployment.group.api_version().to_owned(),
+        about_api_version: APPS_V1.to_owned(),
         severity,
         reason,
         message,

@@ -6,7 +6,10 @@ use super::{
     hash::{POD_TEMPLATE_HASH, replica_set_name, template_hash, without_hash},
     observe::Observed,
 };
-use crate::{claim::controller_reference, view::DeploymentView};
+use crate::{
+    claim::controller_reference,
+    view::{APPS_V1, DeploymentView},
+};
 use berth_api::apps::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -90,7 +93,7 @@ fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: 
             namespace: Some(deployment.meta.namespace.clone()),
             labels: Some(labels),
             annotations: Some(annotations_of_new(observed, revision)),
-            owner_references: Some(vec![controller_reference(deployment.group.api_version(), "Deployment", &deployment.meta)]),
+            owner_references: Some(vec![controller_reference(APPS_V1, "Deployment", &deployment.meta)]),
             ..ObjectMeta::default()
         },
         spec: ReplicaSetSpec {

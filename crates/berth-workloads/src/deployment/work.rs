@@ -15,7 +15,7 @@ use crate::{
     view::PodView,
 };
 use berth_api::apps::DeploymentStatus;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// How much the status step says.
@@ -232,7 +232,6 @@ impl<'o, 'a> Work<'o, 'a> {
         let deployment = self.observed.deployment();
         let failed = format!("Failed to create new replica set \"{}\": ", new.name);
         Action::Create {
-            group: deployment.group.group(),
             reason: format!("no ReplicaSet has the template of revision {}", new.revision),
             events: Outcome {
                 success: (new.size > 0).then(|| scaled(deployment, &new.name, 0, new.size)),
@@ -311,8 +310,7 @@ impl<'o, 'a> Work<'o, 'a> {
         progress::deadline(self.observed.deployment().spec.progress_deadline_seconds)
     }
 
-    /// The write of status and revision. In `apps/v1` one write takes both; elsewhere the status write takes no annotations, and the revision
-    /// goes first.
+    /// The write of status and revision: one takes both.
     fn write_deployment(&self, status: &DeploymentStatus, revision: Option<String>) -> Option<Action> {
         let deployment = self.observed.deployment();
         let revision =
@@ -321,16 +319,21 @@ impl<'o, 'a> Work<'o, 'a> {
         let is_news = annotation.is_some() || status::is_news(&deployment.status, status) || progress::is_complete(self.goal(), status);
         let urgency = if is_news { Urgency::Now } else { Urgency::Soon };
         let status = merge_patch(&deployment.status, status);
-        let (subresource, patch) = match (annotation, status) {
-            (Some(metadata), _) if deployment.group != crate::view::AppsGroup::Apps => (None, json!({"metadata": metadata})),
-            (Some(metadata), Some(status)) => (Some("status"), json!({"metadata": metadata, "status": status})),
-            (Some(metadata), None) => (Some("status"), json!({"metadata": metadata})),
-            (None, Some(status)) => (Some("status"), json!({"status": status})),
+        let patch = match (annotation, status) {
+            (Some(metadata), Some(status)) => json!({"metadata": metadata, "status": status}),
+            (Some(metadata), None) => json!({"metadata": metadata}),
+            (None, Some(status)) => json!({"status": status}),
             (None, None) => return None,
         };
-        let patch: Value = patch;
         let reason = "its ReplicaSets have changed".to_owned();
-        Some(Action::Patch { target: deployment.reference(), subresource, patch, urgency, reason, events: Outcome::default() })
+        Some(Action::Patch {
+            target: deployment.reference(),
+            subresource: Some("status"),
+            patch,
+            urgency,
+            reason,
+            events: Outcome::default(),
+        })
     }
 
     /// An event where pods of the new template do not come up or cannot be made: once for each set and kind of cause, as it comes first.

@@ -70,7 +70,7 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
         };
         let endpoints = Endpoints { metadata, subsets: (!subsets.is_empty()).then_some(subsets) };
         let reason = "the Service has no Endpoints".to_owned();
-        return Some(Action::Create { group: "", object: Box::new(endpoints), reason, events: Outcome::default() });
+        return Some(Action::Create { object: Box::new(endpoints), reason, events: Outcome::default() });
     };
     let mut metadata = before.metadata.clone();
     metadata.labels = Some(labels(service));

@@ -9,7 +9,7 @@ use crate::{
     claim,
     deployment::annotations::DELETED_POD_REPLACEMENT_POLICY,
     plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
-    view::{PodView, ReplicaSetView},
+    view::{APPS_V1, PodView, ReplicaSetView},
 };
 use k8s_openapi::{
     api::core::v1::Pod,
@@ -109,7 +109,7 @@ pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
     Some(EventRecord {
         about: set.reference(),
         about_kind: "ReplicaSet",
-        about_api_version: set.group.api_version().to_owned(),
+        about_api_version: APPS_V1.to_owned(),
         severity: Severity::Normal,
         reason: wait.event_reason()?,
         message: wait.to_string(),
@@ -148,7 +148,7 @@ fn pod(state: &State<'_>) -> Pod {
 }
 
 fn owner_reference(state: &State<'_>) -> OwnerReference {
-    claim::controller_reference(state.set.group.api_version(), "ReplicaSet", &state.set.meta)
+    claim::controller_reference(APPS_V1, "ReplicaSet", &state.set.meta)
 }
 
 fn delete(state: &State<'_>, count: usize) -> Managed {

@@ -2,7 +2,7 @@
 
 use crate::{
     plan::{EventRecord, Outcome, Repeat, Severity, Wait},
-    view::StatefulSetView,
+    view::{APPS_V1, StatefulSetView},
 };
 
 /// What is done to a pod or claim.
@@ -44,7 +44,7 @@ pub(super) fn event(set: &StatefulSetView, severity: Severity, reason: &'static 
     EventRecord {
         about: set.reference(),
         about_kind: "StatefulSet",
-        about_api_version: set.group.api_version().to_owned(),
+        about_api_version: APPS_V1.to_owned(),
         severity,
         reason,
         message,

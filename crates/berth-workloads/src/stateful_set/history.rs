@@ -4,7 +4,7 @@ use super::{RevisionName, State, controller_revision_name};
 use crate::{
     claim::controller_reference,
     plan::{Action, Outcome, Urgency},
-    view::{RevisionView, StatefulSetView},
+    view::{APPS_V1, RevisionView, StatefulSetView},
 };
 use berth_api::{annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
 use k8s_openapi::{
@@ -88,12 +88,9 @@ impl History {
             return None;
         }
         Some(match self.write.as_ref()? {
-            Write::Create(revision) => Action::Create {
-                group: "apps",
-                object: revision.clone(),
-                reason: "no revision has its template".to_owned(),
-                events: Outcome::default(),
-            },
+            Write::Create(revision) => {
+                Action::Create { object: revision.clone(), reason: "no revision has its template".to_owned(), events: Outcome::default() }
+            }
             Write::Raise(revision, number) => Action::Patch {
                 target: revision.reference(),
                 subresource: None,
@@ -173,7 +170,7 @@ fn new_revision(set: &StatefulSetView, name: RevisionName, data: Value, number: 
             namespace: Some(set.meta.namespace.clone()),
             labels: Some(labels),
             annotations: Some(set.annotations.clone()).filter(|annotations| !annotations.is_empty()),
-            owner_references: Some(vec![controller_reference(set.group.api_version(), "StatefulSet", &set.meta)]),
+            owner_references: Some(vec![controller_reference(APPS_V1, "StatefulSet", &set.meta)]),
             ..ObjectMeta::default()
         },
         data: Some(RawExtension(data)),

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     claim,
     plan::{EventRecord, Plan, Stage},
+    view::APPS_V1,
 };
 use berth_api::{
     annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
@@ -73,7 +74,7 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
         return Vec::new();
     }
     let selects = |labels| set.selector.as_ref().is_some_and(|selector| selector.matches(labels));
-    let owner = claim::controller_reference(set.group.api_version(), "StatefulSet", &set.meta);
+    let owner = claim::controller_reference(APPS_V1, "StatefulSet", &set.meta);
     let is_member = |name: &str| member_ordinal(&set.meta.name, name).is_some();
     let pods = state.orphans.iter().filter(|pod| pod.is_active() && is_member(&pod.meta.name) && selects(&pod.meta.labels));
     let pods = pods.map(|pod| claim::adopt(pod.reference(), &pod.meta, owner.clone()));

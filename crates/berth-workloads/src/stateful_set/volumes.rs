@@ -11,7 +11,7 @@ use super::{
 use crate::{
     claim::controller_reference,
     plan::{Action, EventRecord, Outcome, Urgency},
-    view::{ClaimView, Meta, PodView, StatefulSetView},
+    view::{APPS_V1, ClaimView, Meta, PodView, StatefulSetView},
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
@@ -122,11 +122,11 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
     };
     let events = claim_outcome(set, &name, &pod_name(&set.meta.name, ordinal));
     let object = Box::new(PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None });
-    Action::Create { group: "", object, reason: format!("claim {name} is missing"), events }
+    Action::Create { object, reason: format!("claim {name} is missing"), events }
 }
 
 fn set_reference(claims: &Claims<'_>) -> OwnerReference {
-    controller_reference(claims.set.group.api_version(), "StatefulSet", &claims.set.meta)
+    controller_reference(APPS_V1, "StatefulSet", &claims.set.meta)
 }
 
 fn pod_reference(pod: &PodView) -> OwnerReference {

@@ -1,6 +1,6 @@
 //! Views of what belongs to a StatefulSet besides pods.
 
-use super::{Meta, wire};
+use super::{APPS, Meta, wire};
 use crate::plan::ObjectRef;
 use serde::Deserialize;
 use serde_json::Value;
@@ -41,7 +41,7 @@ impl RevisionView {
     /// The revision, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference("apps", "controllerrevisions")
+        self.meta.reference(APPS, "controllerrevisions")
     }
 }
 

@@ -6,8 +6,6 @@ use crate::volume_binding::view::{PodVolume, claims_of};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
 pub(super) struct Object<Spec, Status> {
-    #[serde(default)]
-    pub(super) api_version: String,
     pub(super) metadata: Metadata,
     pub(super) spec: Option<Spec>,
     pub(super) status: Option<Status>,

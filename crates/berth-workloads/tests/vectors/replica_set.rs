@@ -111,11 +111,7 @@ fn rank_by_node(text: &str) -> Vec<String> {
 
 fn ranking(now: i64, gates: &Gates) -> Ranking {
     assert!(gates.logarithmic_scale_down, "upstream's gate cannot be switched off, so there is no other way");
-    Ranking {
-        min_ready_seconds: 0,
-        now: at(now),
-        cost: if gates.pod_deletion_cost { DeletionCost::Counts } else { DeletionCost::Ignored },
-    }
+    Ranking { min_ready_seconds: 0, now: at(now), cost: if gates.pod_deletion_cost { DeletionCost::Counts } else { DeletionCost::Ignored } }
 }
 
 fn view(ranked: &RankedPod) -> PodView {

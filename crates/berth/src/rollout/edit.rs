@@ -8,6 +8,7 @@ use super::{
     target::{Found, Kind},
 };
 use berth_api::annotations::RESTARTED_AT;
+use berth_workloads::view::APPS_V1;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ async fn send(change: &Change, connection: &Connection, workload: &Found, mut pa
     // Another object of the same name is none of this command's business.
     patch["metadata"] = json!({"uid": object(workload)?["metadata"]["uid"]});
     let kind = workload.kind;
-    let changed = connection.merge_patch(kind.group().api_version(), kind.plural(), &workload.name, patch).await?;
+    let changed = connection.merge_patch(APPS_V1, kind.plural(), &workload.name, patch).await?;
     report::changed(change.output, workload, changed, done)
 }
 
@@ -65,8 +66,8 @@ fn restart_patch(workload: &Found, now: Timestamp) -> Result<Value, Error> {
 /// Whether it is paused; only Deployments can be.
 fn is_paused(workload: &Found, unsupported: &str) -> Result<bool, Error> {
     match workload.kind {
-        Kind::StatefulSet(_) => Err(workload.fault(unsupported)),
-        Kind::Deployment(_) => Ok(object(workload)?["spec"]["paused"] == true),
+        Kind::StatefulSet => Err(workload.fault(unsupported)),
+        Kind::Deployment => Ok(object(workload)?["spec"]["paused"] == true),
     }
 }
 
@@ -77,9 +78,6 @@ fn object(workload: &Found) -> Result<Value, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_workloads::view::AppsGroup;
-
-    const DEPLOYMENT: Kind = Kind::Deployment(AppsGroup::Apps);
 
     fn found(kind: Kind, spec: &Value) -> Found {
         Found { kind, name: "web".to_owned(), json: json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec}).to_string() }
@@ -92,12 +90,11 @@ mod tests {
     #[test]
     fn only_what_runs_is_paused_and_only_what_is_paused_is_resumed() {
         let (running, paused) = (json!({}), json!({"paused": true}));
-        check(pause_patch(&found(DEPLOYMENT, &running)), Ok(json!({"spec": {"paused": true}})));
-        check(pause_patch(&found(DEPLOYMENT, &paused)), Err("deployments.apps \"web\" is already paused"));
-        check(resume_patch(&found(DEPLOYMENT, &paused)), Ok(json!({"spec": {"paused": null}})));
-        check(resume_patch(&found(DEPLOYMENT, &running)), Err("deployments.apps \"web\" is not paused"));
-        let set = Kind::StatefulSet(AppsGroup::Apps);
-        check(pause_patch(&found(set, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
+        check(pause_patch(&found(Kind::Deployment, &running)), Ok(json!({"spec": {"paused": true}})));
+        check(pause_patch(&found(Kind::Deployment, &paused)), Err("deployments.apps \"web\" is already paused"));
+        check(resume_patch(&found(Kind::Deployment, &paused)), Ok(json!({"spec": {"paused": null}})));
+        check(resume_patch(&found(Kind::Deployment, &running)), Err("deployments.apps \"web\" is not paused"));
+        check(pause_patch(&found(Kind::StatefulSet, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
     }
 
     #[test]
@@ -105,11 +102,11 @@ mod tests {
         let now = "2026-01-02T03:04:05.6Z".parse().expect("a time");
         let annotations = |at: &str| json!({"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}});
         let patch = json!({"spec": annotations("2026-01-02T03:04:05Z")});
-        check(restart_patch(&found(DEPLOYMENT, &json!({})), now), Ok(patch.clone()));
-        check(restart_patch(&found(DEPLOYMENT, &annotations("2026-01-02T03:04:04Z")), now), Ok(patch));
-        let again = restart_patch(&found(DEPLOYMENT, &annotations("2026-01-02T03:04:05Z")), now).expect_err("within a second");
+        check(restart_patch(&found(Kind::Deployment, &json!({})), now), Ok(patch.clone()));
+        check(restart_patch(&found(Kind::Deployment, &annotations("2026-01-02T03:04:04Z")), now), Ok(patch));
+        let again = restart_patch(&found(Kind::Deployment, &annotations("2026-01-02T03:04:05Z")), now).expect_err("within a second");
         assert!(again.to_string().contains("within the past second"), "{again}");
-        let paused = restart_patch(&found(DEPLOYMENT, &json!({"paused": true})), now);
+        let paused = restart_patch(&found(Kind::Deployment, &json!({"paused": true})), now);
         check(paused, Err("deployments.apps \"web\" can't restart paused deployment (run rollout resume first)"));
     }
 }

@@ -42,7 +42,7 @@ impl Feature {
     /// It is not of its kind.
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
         Ok(match workload.kind {
-            Kind::Deployment(_) => {
+            Kind::Deployment => {
                 let deployment = workload.decode(|json| DeploymentView::decode(json, 0))?;
                 let asked = !matches!(policy(&deployment), Ok(Policy::Unset) | Err(_));
                 asked.then_some(Self {
@@ -52,7 +52,7 @@ impl Feature {
                     seen_at_work: false,
                 })
             }
-            Kind::StatefulSet(_) => {
+            Kind::StatefulSet => {
                 let set = workload.decode(|json| StatefulSetView::decode(json, 0))?;
                 let mut conditions = set.status.conditions.iter().flatten();
                 stateful_set::asks_for_recreate(&set).then(|| Self {

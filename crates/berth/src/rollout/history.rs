@@ -13,7 +13,7 @@ use berth_api::annotations::CHANGE_CAUSE;
 use berth_registry::table::age;
 use berth_workloads::{
     deployment::{annotations, hash::POD_TEMPLATE_HASH},
-    view::{DeploymentView, ReplicaSetView},
+    view::{APPS_V1, DeploymentView, ReplicaSetView},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
@@ -81,8 +81,8 @@ struct Listing<'a> {
 /// Prints the revisions, oldest first, or one of them.
 pub(super) async fn run(options: &History, connection: &Connection, workload: &Found) -> Result<(), Error> {
     let mut rows = match workload.kind {
-        Kind::Deployment(_) => rows(&sets(connection, workload, &deployment(workload)?).await?)?,
-        Kind::StatefulSet(_) => {
+        Kind::Deployment => rows(&sets(connection, workload, &deployment(workload)?).await?)?,
+        Kind::StatefulSet => {
             let kept = revisions::list(connection, workload, &revisions::stateful_set(workload)?).await?;
             kept.iter().map(kept_row).collect()
         }
@@ -123,7 +123,7 @@ pub(super) fn unknown_revision(workload: &Found, revision: i64) -> Error {
 /// The ReplicaSets that the Deployment controls and selects.
 pub(super) async fn sets(connection: &Connection, workload: &Found, deployment: &DeploymentView) -> Result<Vec<Set>, Error> {
     let selector = selector_text(workload, deployment.spec.selector.as_ref())?;
-    let items = connection.list(workload.kind.group().api_version(), "replicasets", Some(&selector)).await?;
+    let items = connection.list(APPS_V1, "replicasets", Some(&selector)).await?;
     let mut sets = items.into_iter().map(|item| Set::decode(item.json)).collect::<Result<Vec<_>, _>>()?;
     sets.retain(|set| set.view.meta.is_controlled_by(&deployment.meta.uid));
     Ok(sets)

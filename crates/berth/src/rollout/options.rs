@@ -153,8 +153,7 @@ const UNDO_EXAMPLES: &str = "Examples:
 /// What a command is about.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Target {
-    /// TYPE/NAME, repeatable; or a TYPE and names of it; or a TYPE alone, for all of the namespace. Types: deployment (deploy), statefulset (sts);
-    /// deployment.apps.berth.dev for berth's own group.
+    /// TYPE/NAME, repeatable; or a TYPE and names of it; or a TYPE alone, for all of the namespace. Types: deployment (deploy), statefulset (sts).
     #[arg(value_name = "TYPE/NAME", required_unless_present = "filename", conflicts_with = "filename")]
     pub(crate) resources: Vec<String>,
 

@@ -1,7 +1,10 @@
 //! The revisions that a StatefulSet's ControllerRevisions keep.
 
 use super::{cluster::Connection, error::Error, history::selector_text, target::Found};
-use berth_workloads::{stateful_set::revision_data, view::StatefulSetView};
+use berth_workloads::{
+    stateful_set::revision_data,
+    view::{APPS_V1, StatefulSetView},
+};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::Value;
 
@@ -42,7 +45,7 @@ pub(super) fn stateful_set(workload: &Found) -> Result<StatefulSetView, Error> {
 /// The ControllerRevisions that the set controls and selects, oldest first.
 pub(super) async fn list(connection: &Connection, workload: &Found, set: &StatefulSetView) -> Result<Vec<Kept>, Error> {
     let selector = selector_text(workload, set.spec.selector.as_ref())?;
-    let items = connection.list("apps/v1", "controllerrevisions", Some(&selector)).await?;
+    let items = connection.list(APPS_V1, "controllerrevisions", Some(&selector)).await?;
     let unexpected = |source| Error::Decode { what: "a ControllerRevision".to_owned(), source };
     let all = items.into_iter().map(|item| serde_json::from_str::<ControllerRevision>(&item.json).map(Kept).map_err(unexpected));
     let mut kept = all.collect::<Result<Vec<_>, _>>()?;

@@ -16,7 +16,7 @@ use super::{
 use crate::progress::line;
 use berth_workloads::{
     cause::Cause,
-    view::{DeploymentView, StatefulSetView},
+    view::{APPS_V1, DeploymentView, StatefulSetView},
 };
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -145,13 +145,12 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
     let named = watcher::Config::default().fields(&format!("metadata.name={}", workload.name));
     let warnings = watcher::Config::default().fields("type=Warning");
     let selected = watcher::Config::default().labels(&selector_text(workload, selector(workload)?.as_ref())?);
-    let group = workload.kind.group().api_version();
     let watch = |of: &Of| {
         let of = *of;
         let (api_version, kind, plural, config) = match of {
-            Of::Workload => (group, workload.kind.name(), workload.kind.plural(), named.clone()),
-            Of::Sets => (group, "ReplicaSet", "replicasets", selected.clone()),
-            Of::Revisions => ("apps/v1", "ControllerRevision", "controllerrevisions", selected.clone()),
+            Of::Workload => (APPS_V1, workload.kind.name(), workload.kind.plural(), named.clone()),
+            Of::Sets => (APPS_V1, "ReplicaSet", "replicasets", selected.clone()),
+            Of::Revisions => (APPS_V1, "ControllerRevision", "controllerrevisions", selected.clone()),
             Of::Claims => ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", selected.clone()),
             Of::Pods => ("v1", "Pod", "pods", selected.clone()),
             Of::Events => ("v1", "Event", "events", warnings.clone()),
@@ -163,8 +162,8 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
 
 fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     Ok(match workload.kind {
-        Kind::Deployment(_) => workload.decode(|json| DeploymentView::decode(json, 0))?.spec.selector.clone(),
-        Kind::StatefulSet(_) => workload.decode(|json| StatefulSetView::decode(json, 0))?.spec.selector.clone(),
+        Kind::Deployment => workload.decode(|json| DeploymentView::decode(json, 0))?.spec.selector.clone(),
+        Kind::StatefulSet => workload.decode(|json| StatefulSetView::decode(json, 0))?.spec.selector.clone(),
     })
 }
 

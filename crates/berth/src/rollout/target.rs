@@ -6,84 +6,70 @@ use super::{
     options::{ClusterOptions, Target},
 };
 use crate::manifests::{self, Depth, Document};
-use berth_workloads::view::AppsGroup;
+use berth_workloads::view::APPS_V1;
 use serde_json::Value;
 
 /// Kinds that can be rolled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Deployment(AppsGroup),
-    StatefulSet(AppsGroup),
+    Deployment,
+    StatefulSet,
 }
 
 impl Kind {
     /// Reads a type as kubectl does: singular, plural or short, with or without version and group.
     fn parse(text: &str) -> Result<Self, Error> {
+        let unknown = || Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"));
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
-        let group = match group.strip_prefix("v1.").unwrap_or(group) {
-            "" | "apps" => AppsGroup::Apps,
-            "apps.berth.dev" => AppsGroup::BerthApps,
-            _ => return Err(Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"))),
-        };
+        if !["", "apps", "v1.apps"].contains(&group) {
+            return Err(unknown());
+        }
         match kind.to_ascii_lowercase().as_str() {
-            "deployment" | "deployments" | "deploy" => Ok(Self::Deployment(group)),
-            "statefulset" | "statefulsets" | "sts" => Ok(Self::StatefulSet(group)),
+            "deployment" | "deployments" | "deploy" => Ok(Self::Deployment),
+            "statefulset" | "statefulsets" | "sts" => Ok(Self::StatefulSet),
             "daemonset" | "daemonsets" | "ds" => Err(Error::Usage("berth does not roll out DaemonSets; use kubectl rollout".to_owned())),
-            _ => Err(Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"))),
+            _ => Err(unknown()),
         }
     }
 
     /// The kind of an object; `None` of those that are not rolled out.
     fn of(object: &Value) -> Option<Self> {
-        let groups = [AppsGroup::Apps, AppsGroup::BerthApps];
-        let group = groups.into_iter().find(|group| object["apiVersion"] == group.api_version())?;
-        match object["kind"].as_str()? {
-            "Deployment" => Some(Self::Deployment(group)),
-            "StatefulSet" => Some(Self::StatefulSet(group)),
+        match (object["apiVersion"].as_str()?, object["kind"].as_str()?) {
+            (APPS_V1, "Deployment") => Some(Self::Deployment),
+            (APPS_V1, "StatefulSet") => Some(Self::StatefulSet),
             _ => None,
-        }
-    }
-
-    /// The group it lives in.
-    pub(super) fn group(self) -> AppsGroup {
-        match self {
-            Self::Deployment(group) | Self::StatefulSet(group) => group,
         }
     }
 
     /// `Deployment`.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Deployment(_) => "Deployment",
-            Self::StatefulSet(_) => "StatefulSet",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
         }
     }
 
     /// `deployments`.
     pub(super) fn plural(self) -> &'static str {
         match self {
-            Self::Deployment(_) => "deployments",
-            Self::StatefulSet(_) => "statefulsets",
+            Self::Deployment => "deployments",
+            Self::StatefulSet => "statefulsets",
         }
     }
 
     /// `deployments.apps`.
     pub(super) fn resource(self) -> &'static str {
         match self {
-            Self::Deployment(AppsGroup::Apps) => "deployments.apps",
-            Self::Deployment(AppsGroup::BerthApps) => "deployments.apps.berth.dev",
-            Self::StatefulSet(AppsGroup::Apps) => "statefulsets.apps",
-            Self::StatefulSet(AppsGroup::BerthApps) => "statefulsets.apps.berth.dev",
+            Self::Deployment => "deployments.apps",
+            Self::StatefulSet => "statefulsets.apps",
         }
     }
 
     /// `deployment.apps`, as what was done is told.
     fn singular(self) -> &'static str {
         match self {
-            Self::Deployment(AppsGroup::Apps) => "deployment.apps",
-            Self::Deployment(AppsGroup::BerthApps) => "deployment.apps.berth.dev",
-            Self::StatefulSet(AppsGroup::Apps) => "statefulset.apps",
-            Self::StatefulSet(AppsGroup::BerthApps) => "statefulset.apps.berth.dev",
+            Self::Deployment => "deployment.apps",
+            Self::StatefulSet => "statefulset.apps",
         }
     }
 }
@@ -211,12 +197,12 @@ impl Selection {
                 }
             }
             Self::All(kind, selector) => {
-                let (group, plural, selector) = (kind.group().api_version(), kind.plural(), selector.as_deref());
+                let (plural, selector) = (kind.plural(), selector.as_deref());
                 let (items, place) = match cluster.all_namespaces {
-                    true => (connection.list_everywhere(group, plural, selector).await?, "any namespace".to_owned()),
+                    true => (connection.list_everywhere(APPS_V1, plural, selector).await?, "any namespace".to_owned()),
                     false => {
                         let place = format!("namespace {} (--namespace)", connection.namespace());
-                        (connection.list(group, plural, selector).await?, place)
+                        (connection.list(APPS_V1, plural, selector).await?, place)
                     }
                 };
                 if items.is_empty() {
@@ -231,7 +217,7 @@ impl Selection {
 }
 
 async fn read(connection: &Connection, kind: Kind, name: &str) -> Result<Found, Error> {
-    let json = connection.get(kind.group().api_version(), kind.plural(), name).await?;
+    let json = connection.get(APPS_V1, kind.plural(), name).await?;
     Ok(Found { kind, name: name.to_owned(), json })
 }
 
@@ -253,19 +239,16 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
-    const DEPLOYMENT: Kind = Kind::Deployment(AppsGroup::Apps);
-
     #[test]
     fn workloads_are_named_in_every_way_of_kubectl() {
         let one = |kind, name: &str| Ok(Selection::Named(vec![(kind, name.to_owned())]));
         for text in ["deployment/web", "deploy/web", "deployments.apps/web", "deployment.v1.apps/web", "deploy web", "Deployment web"] {
-            assert_eq!(parse(text, None), one(DEPLOYMENT, "web"), "{text}");
+            assert_eq!(parse(text, None), one(Kind::Deployment, "web"), "{text}");
         }
-        assert_eq!(parse("deployment.apps.berth.dev/web", None), one(Kind::Deployment(AppsGroup::BerthApps), "web"));
-        assert_eq!(parse("sts db", None), one(Kind::StatefulSet(AppsGroup::Apps), "db"));
-        let both = vec![(DEPLOYMENT, "a".to_owned()), (Kind::StatefulSet(AppsGroup::Apps), "b".to_owned())];
+        assert_eq!(parse("sts db", None), one(Kind::StatefulSet, "db"));
+        let both = vec![(Kind::Deployment, "a".to_owned()), (Kind::StatefulSet, "b".to_owned())];
         assert_eq!(parse("deploy/a sts/b", None), Ok(Selection::Named(both)));
-        assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(DEPLOYMENT, Some("a=b".to_owned()))));
+        assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(Kind::Deployment, Some("a=b".to_owned()))));
     }
 
     #[test]
@@ -277,8 +260,7 @@ mod tests {
         let documents =
             [document("Service", "v1", None), document("Deployment", "apps/v1", Some("shop")), document("StatefulSet", "apps/v1", None)];
         let anywhere = ClusterOptions::default();
-        let expected =
-            vec![(DEPLOYMENT, Some("shop".to_owned()), "web".to_owned()), (Kind::StatefulSet(AppsGroup::Apps), None, "web".to_owned())];
+        let expected = vec![(Kind::Deployment, Some("shop".to_owned()), "web".to_owned()), (Kind::StatefulSet, None, "web".to_owned())];
         let found = Selection::of_manifests(&documents, &anywhere).map_err(|error| error.to_string());
         assert_eq!(found, Ok(Selection::Manifests(expected)));
         let elsewhere = ClusterOptions { namespace: Some("bank".to_owned()), ..ClusterOptions::default() };

@@ -17,7 +17,7 @@ use berth_workloads::{
         hash::same_template,
         rollback::{NotFound, find_revision},
     },
-    view::DeploymentView,
+    view::{APPS_V1, DeploymentView},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,8 +28,8 @@ pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Foun
         warn("Warning: --dry-run is deprecated and can be replaced with --dry-run=client.");
     }
     match workload.kind {
-        Kind::Deployment(_) => of_deployment(options, connection, workload).await,
-        Kind::StatefulSet(_) => of_stateful_set(options, connection, workload).await,
+        Kind::Deployment => of_deployment(options, connection, workload).await,
+        Kind::StatefulSet => of_stateful_set(options, connection, workload).await,
     }
 }
 
@@ -83,7 +83,7 @@ async fn write(
         ));
     }
     let kind = workload.kind;
-    let send = async |keep| connection.json_patch(kind.group().api_version(), kind.plural(), &workload.name, patch.clone(), keep).await;
+    let send = async |keep| connection.json_patch(APPS_V1, kind.plural(), &workload.name, patch.clone(), keep).await;
     let (object, done) = match options.dry_run {
         DryRun::None => (send(Keep::Yes).await?, "rolled back".to_owned()),
         DryRun::Server => (send(Keep::DryRun).await?, "rolled back (server dry run)".to_owned()),
@@ -144,7 +144,6 @@ fn patch(deployment: &DeploymentView, set: &Set) -> Result<Value, Error> {
 #[cfg(test)]
 mod tests {
     use super::{super::target::Kind, *};
-    use berth_workloads::view::AppsGroup;
 
     fn deployment(annotations: &Value, spec: &Value) -> DeploymentView {
         let object = json!({"metadata": {"name": "web", "uid": "d", "annotations": annotations}, "spec": spec});
@@ -202,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_revision_is_found_or_the_reason_given_in_kubectls_words() {
-        let workload = Found { kind: Kind::Deployment(AppsGroup::Apps), name: "web".to_owned(), json: String::new() };
+        let workload = Found { kind: Kind::Deployment, name: "web".to_owned(), json: String::new() };
         let sets = ["3", "10", "9"].map(|revision| set(revision, &json!({})));
         let choose = |sets: &[Set], revision, spec: &Value| {
             let chosen = choose(&workload, &deployment(&json!({}), spec), sets, revision).map_err(|error| error.to_string())?;
@@ -221,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_stateful_set_goes_back_to_the_revision_before_or_the_one_that_is_named() {
-        let workload = Found { kind: Kind::StatefulSet(AppsGroup::Apps), name: "db".to_owned(), json: String::new() };
+        let workload = Found { kind: Kind::StatefulSet, name: "db".to_owned(), json: String::new() };
         let kept = [2, 3, 7].map(|number| {
             let revision = json!({"metadata": {}, "revision": number, "data": {"spec": {"template": {"$patch": "replace", "spec": {}}}}});
             Kept(serde_json::from_value(revision).expect("a revision"))

@@ -104,8 +104,8 @@ impl Of {
     /// What a report on a workload of this kind is made from.
     pub(super) fn all(kind: Kind) -> &'static [Self] {
         match kind {
-            Kind::Deployment(_) => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
-            Kind::StatefulSet(_) => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods, Self::Events],
+            Kind::Deployment => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
+            Kind::StatefulSet => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods, Self::Events],
         }
     }
 }
@@ -241,7 +241,7 @@ impl<'a> World<'a> {
         }
         let Some(current) = self.workload.shown.values().next() else { return Err(self.subject.fault("has been deleted")) };
         match current.kind {
-            Kind::Deployment(_) => {
+            Kind::Deployment => {
                 let deployment = current.decode(|json| DeploymentView::decode(json, 0))?;
                 self.unobserved_since = since(
                     deployment.status.observed_generation < deployment.meta.generation,
@@ -252,7 +252,7 @@ impl<'a> World<'a> {
                 let causes = self.causes_of_deployment(&deployment, now);
                 Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
             }
-            Kind::StatefulSet(_) => {
+            Kind::StatefulSet => {
                 let set = current.decode(|json| StatefulSetView::decode(json, 0))?;
                 self.unobserved_since =
                     since(set.status.observed_generation < set.meta.generation, self.unobserved_since, set.meta.created, now);
