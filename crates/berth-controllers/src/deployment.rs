@@ -136,9 +136,9 @@ enum Matters {
 }
 
 fn matters(delta: &Delta<PodView>) -> Option<Matters> {
-    let fails = |pod: &Arc<PodView>| pod.unschedulable || !pod.waiting_reasons.is_empty();
+    let fails = |pod: &Arc<PodView>| pod.is_unschedulable() || !pod.waiting_reasons().is_empty();
     match (&delta.old, &delta.new) {
-        (Some(old), Some(new)) if old.waiting_reasons != new.waiting_reasons || old.unschedulable != new.unschedulable => {
+        (Some(old), Some(new)) if old.waiting_reasons() != new.waiting_reasons() || old.is_unschedulable() != new.is_unschedulable() => {
             Some(Matters::Always)
         }
         (Some(old), Some(new)) => {

@@ -143,10 +143,6 @@ pub struct PodView {
     pub restarts: i32,
     /// The highest restart count of its init containers that restart always.
     pub sidecar_restarts: i32,
-    /// Why containers wait, each reason once, in order of the containers.
-    pub waiting_reasons: Vec<String>,
-    /// Whether the scheduler found no node for it.
-    pub unschedulable: bool,
     /// Names of claims by the names of the volumes that they are mounted as.
     pub claims: BTreeMap<String, String>,
     /// What it says of why it is not ready, or not gone.
@@ -162,8 +158,7 @@ impl PodView {
         let mut wire: wire::Object<wire::PodSpec, wire::PodStatus> = serde_json::from_slice(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let finalizers = wire.metadata.finalizers.take();
-        let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
-        let ready = condition("Ready");
+        let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
         Ok(Self {
             deletion_cost: wire.metadata.annotations.as_ref().map_or(0, berth_api::pod::deletion_cost),
             grace_period_seconds: wire.metadata.deletion_grace_period_seconds,
@@ -174,9 +169,6 @@ impl PodView {
             ready_since: ready.and_then(|condition| condition.last_transition_time),
             restarts: status.container_statuses.iter().flatten().map(|status| status.restart_count).max().unwrap_or(0),
             sidecar_restarts: spec.sidecar_restarts(&status),
-            waiting_reasons: status.waiting_reasons(),
-            unschedulable: condition("PodScheduled")
-                .is_some_and(|condition| condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable")),
             claims: spec.claims(),
             node_name: spec.node_name.unwrap_or_default(),
         })
@@ -192,6 +184,26 @@ impl PodView {
     #[must_use]
     pub fn is_terminating(&self) -> bool {
         !self.phase.is_finished() && self.meta.deleted.is_some()
+    }
+
+    /// Why its containers wait, each reason once, in order of the containers. None, once it is ready.
+    #[must_use]
+    pub fn waiting_reasons(&self) -> Vec<&str> {
+        let containers = self.symptoms.iter().flat_map(|symptoms| &symptoms.containers);
+        let mut reasons = Vec::new();
+        for reason in containers.filter_map(|container| Some(container.waiting.as_ref()?.reason.as_str())) {
+            if !reason.is_empty() && !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons
+    }
+
+    /// Whether the scheduler found no node for it.
+    #[must_use]
+    pub fn is_unschedulable(&self) -> bool {
+        let said = self.symptoms.as_ref().and_then(|symptoms| symptoms.unscheduled.as_ref());
+        said.is_some_and(|said| said.reason == "Unschedulable")
     }
 
     /// When a ready pod becomes (or became) available. `None`: not as long as nothing changes.
@@ -399,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_read_with_what_ranks_it_and_what_ails_it() {
+    fn a_pod_is_read_with_what_ranks_it() {
         let pod = decode(&json!({
             "metadata": {
                 "name": "web-1", "namespace": "shop", "uid": "u", "labels": {"app": "web"}, "managedFields": [{"manager": "x"}],
@@ -416,22 +428,31 @@ mod tests {
             "status": {
                 "phase": "Running",
                 "conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
                     {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
                 ],
                 "initContainerStatuses": [{"name": "once", "restartCount": 9}, {"name": "proxy", "restartCount": 2}],
                 "containerStatuses": [
-                    {"name": "web", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
-                    {"name": "log", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                    {"name": "web", "restartCount": 3}, {"name": "log", "restartCount": 1},
                 ],
             },
         }));
         assert_eq!(pod.meta.controller().map(|owner| owner.uid.as_str()), Some("rs"));
         assert_eq!((pod.deletion_cost, pod.restarts, pod.sidecar_restarts), (-5, 3, 2));
-        assert_eq!((pod.ready, pod.unschedulable, pod.node_name.as_str()), (true, true, "n1"));
-        assert_eq!(pod.waiting_reasons, ["CrashLoopBackOff"]);
+        assert_eq!((pod.ready, pod.node_name.as_str()), (true, "n1"));
         assert_eq!(pod.available_at(30), "2026-01-01T00:00:30Z".parse().ok());
         assert_eq!((pod.grace_period_seconds, pod.reference().resource_version.as_deref()), (Some(30), Some("7")));
+    }
+
+    #[test]
+    fn why_a_pod_is_not_up_is_told_once_for_each_reason() {
+        let waits = |name: &str, reason: &str| json!({"name": name, "state": {"waiting": {"reason": reason}}});
+        let pod = decode(&json!({"metadata": {"name": "p"}, "status": {
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+            "initContainerStatuses": [waits("init", "PodInitializing")],
+            "containerStatuses": [waits("web", "CrashLoopBackOff"), waits("log", "CrashLoopBackOff"), waits("late", "")],
+        }}));
+        assert_eq!((pod.waiting_reasons(), pod.is_unschedulable()), (vec!["PodInitializing", "CrashLoopBackOff"], true));
+        assert_eq!((PodView::default().waiting_reasons(), PodView::default().is_unschedulable()), (vec![], false));
     }
 
     #[test]

@@ -163,16 +163,3 @@ impl PodSpec {
         sidecars.map(|status| status.restart_count).max().unwrap_or(0)
     }
 }
-
-impl PodStatus {
-    pub(super) fn waiting_reasons(&self) -> Vec<String> {
-        let statuses = self.init_container_statuses.iter().flatten().chain(self.container_statuses.iter().flatten());
-        let mut reasons = Vec::new();
-        for reason in statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_ref()) {
-            if !reasons.contains(reason) {
-                reasons.push(reason.clone());
-            }
-        }
-        reasons
-    }
-}

@@ -158,8 +158,8 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
     if pod.ready || pod.meta.deleted.is_some() || !pod.meta.is_controlled_by(&set.meta.uid) {
         return None;
     }
-    let waiting = pod.waiting_reasons.iter().filter(|reason| !STARTING.contains(&reason.as_str())).cloned();
-    let reasons: Vec<String> = pod.unschedulable.then(|| "Unschedulable".to_owned()).into_iter().chain(waiting).collect();
+    let waiting = pod.waiting_reasons().into_iter().filter(|reason| !STARTING.contains(reason));
+    let reasons: Vec<String> = pod.is_unschedulable().then_some("Unschedulable").into_iter().chain(waiting).map(str::to_owned).collect();
     (!reasons.is_empty()).then(|| UnreadyPod { name: pod.meta.name.clone(), reasons })
 }
 
@@ -234,6 +234,7 @@ fn complete(message: String) -> Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_workloads::view::{ContainerSymptom, Said, Symptoms};
     use serde_json::{Value, json};
     use stateful_set::revision_data;
 
@@ -343,16 +344,21 @@ mod tests {
         look(&set, &belongings, Causes::default(), &FeatureGates::default(), at(10))
     }
 
+    fn waits_for(reason: &str) -> Option<Box<Symptoms>> {
+        let waiting = Some(Said { reason: reason.to_owned(), message: String::new() });
+        Some(Box::new(Symptoms { containers: vec![ContainerSymptom { waiting, ..ContainerSymptom::default() }], ..Symptoms::default() }))
+    }
+
     #[test]
     fn a_stuck_pod_is_named_with_what_ails_it() {
         let stuck = pod(1, |pod| {
             pod.ready = false;
             pod.phase = berth_workloads::view::PodPhase::Pending;
-            pod.waiting_reasons = vec!["ImagePullBackOff".to_owned()];
+            pod.symptoms = waits_for("ImagePullBackOff");
         });
         let starting = pod(2, |pod| {
             pod.ready = false;
-            pod.waiting_reasons = vec!["ContainerCreating".to_owned()];
+            pod.symptoms = waits_for("ContainerCreating");
         });
         let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), stuck, starting]);
         let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
