@@ -283,11 +283,11 @@ pub(crate) struct Up {
     pub(crate) nodes: u32,
 
     /// Allocatable CPU of each node.
-    #[arg(long, value_name = "QUANTITY", default_value = "32")]
+    #[arg(long, value_name = "QUANTITY", default_value = "32", value_parser = berth_node::parse_cpu)]
     pub(crate) node_cpu: String,
 
     /// Allocatable memory of each node.
-    #[arg(long, value_name = "QUANTITY", default_value = "256Gi")]
+    #[arg(long, value_name = "QUANTITY", default_value = "256Gi", value_parser = berth_node::parse_amount)]
     pub(crate) node_memory: String,
 
     /// How many pods each node takes.

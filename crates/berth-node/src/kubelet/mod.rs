@@ -14,6 +14,6 @@ mod volumes;
 pub use agent::Nodes;
 pub use behaviour::{Behaviour, Latencies};
 pub use images::MissingImages;
-pub use node::{NodeShape, Zone, parse_label, parse_resource};
+pub use node::{NodeShape, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
 pub use stage::{Stage, begin, due, step};
 pub use view::PodView;

@@ -108,14 +108,29 @@ impl FromStr for Zone {
 pub fn parse_resource(text: &str) -> Result<(String, String), String> {
     let (name, amount) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=QUANTITY, such as nvidia.com/gpu=8"))?;
     valid(name, names::check_qualified_name(name))?;
-    let quantity: Quantity = amount.parse().map_err(|_| format!("{amount:?} is no quantity; write 8, 500m or 100Gi"))?;
-    if quantity.is_negative() {
-        return Err(format!("{amount:?} is negative"));
-    }
-    if name != "cpu" && !quantity.is_integer() {
-        return Err(format!("{amount:?} is not whole; only cpu has fractions"));
-    }
-    Ok((name.to_owned(), amount.to_owned()))
+    let amount = if name == "cpu" { parse_cpu(amount)? } else { parse_amount(amount)? };
+    Ok((name.to_owned(), amount))
+}
+
+/// Reads `8` or `500m`.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_cpu(text: &str) -> Result<String, String> {
+    quantity(text).map(|_| text.to_owned())
+}
+
+/// Reads `100Gi`: so much of anything but cpu.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn parse_amount(text: &str) -> Result<String, String> {
+    if quantity(text)?.is_integer() { Ok(text.to_owned()) } else { Err(format!("{text:?} is not whole; only cpu has fractions")) }
+}
+
+fn quantity(text: &str) -> Result<Quantity, String> {
+    let quantity: Quantity = text.parse().map_err(|_| format!("{text:?} is no quantity; write 8, 500m or 100Gi"))?;
+    if quantity.is_negative() { Err(format!("{text:?} is negative")) } else { Ok(quantity) }
 }
 
 /// Reads `disk=ssd`.
@@ -324,6 +339,9 @@ mod tests {
         let pair = |(name, value): (&str, &str)| Ok((name.to_owned(), value.to_owned()));
         assert_eq!(parse_resource("nvidia.com/gpu=8"), pair(("nvidia.com/gpu", "8")));
         assert_eq!(parse_resource("cpu=500m"), pair(("cpu", "500m")));
+        assert_eq!([parse_cpu("1500m"), parse_amount("64Gi")], ["1500m", "64Gi"].map(|text| Ok(text.to_owned())));
+        assert_eq!(parse_cpu("four"), Err("\"four\" is no quantity; write 8, 500m or 100Gi".to_owned()));
+        assert_eq!(parse_amount("1500m"), Err("\"1500m\" is not whole; only cpu has fractions".to_owned()));
         assert_eq!(parse_label("disk="), pair(("disk", "")));
         for (text, wanted) in [
             ("gpu", "\"gpu\" is not NAME=QUANTITY, such as nvidia.com/gpu=8"),
