@@ -56,11 +56,15 @@ pub(crate) fn is_url(text: &str) -> bool {
 /// # Errors
 /// [`FetchError`]: that of the last attempt.
 pub(crate) async fn text(url: &str) -> Result<String, FetchError> {
+    attempts(url, PAUSE).await
+}
+
+async fn attempts(url: &str, pause: Duration) -> Result<String, FetchError> {
     let mut attempt = 1;
     loop {
         let late = |_| Err(FetchError::Late { url: url.to_owned() });
         match tokio::time::timeout(TIMEOUT, get(url)).await.unwrap_or_else(late) {
-            Err(error) if error.passes() && attempt < ATTEMPTS => tokio::time::sleep(PAUSE).await,
+            Err(error) if error.passes() && attempt < ATTEMPTS => tokio::time::sleep(pause).await,
             ended => return ended,
         }
         attempt += 1;
@@ -112,4 +116,80 @@ async fn read(url: &str, answer: Response<Body>) -> Result<String, FetchError> {
     };
     let bytes = Limited::new(answer.into_body(), BYTES_MAX).collect().await.map_err(failed)?.to_bytes();
     String::from_utf8(bytes.into()).map_err(|_| FetchError::Text { url: url.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+        sync::{Arc, Mutex},
+        thread,
+    };
+
+    type Asked = Arc<Mutex<Vec<String>>>;
+
+    /// A server that gives each answer once, the last for ever; and the paths that it was asked for.
+    fn serve(answers: Vec<Vec<u8>>) -> (String, Asked) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let (address, asked) = (listener.local_addr().expect("bound"), Asked::default());
+        let paths = Arc::clone(&asked);
+        thread::spawn(move || {
+            for (number, connection) in listener.incoming().enumerate() {
+                let mut connection = connection.expect("a connection");
+                let head: Vec<String> =
+                    BufReader::new(&connection).lines().map(|line| line.expect("a line")).take_while(|line| !line.is_empty()).collect();
+                paths.lock().expect("nobody panics with it").push(head[0].split(' ').nth(1).unwrap_or_default().to_owned());
+                // Who has read enough goes away.
+                let _ = connection.write_all(answers.get(number).or(answers.last()).expect("an answer"));
+            }
+        });
+        (format!("http://{address}/a.yaml"), asked)
+    }
+
+    fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    }
+
+    fn good() -> Vec<u8> {
+        answer("200 OK", "", b"kind: A")
+    }
+
+    /// What comes of it, and which paths were asked for. `URL` stands for the address.
+    #[track_caller]
+    fn check(answers: Vec<Vec<u8>>, expected: Result<&str, &str>, paths: &[&str]) {
+        let (url, asked) = serve(answers);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let got = runtime.block_on(attempts(&url, Duration::ZERO)).map_err(|error| error.to_string().replace(&url, "URL"));
+        assert_eq!(got.as_deref().map_err(String::as_str), expected);
+        assert_eq!(*asked.lock().expect("nobody panics with it"), paths);
+    }
+
+    #[test]
+    fn servers_own_faults_are_tried_again_and_nothing_else() {
+        let unavailable = || answer("503 Service Unavailable", "", b"");
+        check(vec![unavailable(), Vec::new(), good()], Ok("kind: A"), &["/a.yaml"; 3]);
+        let told = "unable to read URL \"URL\", server reported 503 Service Unavailable, status code=503";
+        check(vec![unavailable()], Err(told), &["/a.yaml"; 3]);
+        check(vec![Vec::new()], Err("unable to read URL \"URL\""), &["/a.yaml"; 3]);
+        let told = "unable to read URL \"URL\", server reported 404 Not Found, status code=404";
+        check(vec![answer("404 Not Found", "", b""), good()], Err(told), &["/a.yaml"]);
+    }
+
+    #[test]
+    fn what_has_moved_is_followed_but_not_for_ever() {
+        let moved = || answer("302 Found", "Location: /b.yaml\r\n", b"");
+        check(vec![moved(), good()], Ok("kind: A"), &["/a.yaml", "/b.yaml"]);
+        let paths: Vec<&str> = ["/a.yaml"].into_iter().chain(["/b.yaml"; REDIRECTS_MAX]).collect();
+        check(vec![moved()], Err("unable to read URL \"URL\": more than 10 redirects"), &paths);
+    }
+
+    #[test]
+    fn what_is_too_large_or_no_text_is_refused_at_once() {
+        check(vec![answer("200 OK", "", &vec![b'a'; BYTES_MAX])], Ok(&"a".repeat(BYTES_MAX)), &["/a.yaml"]);
+        check(vec![answer("200 OK", "", &vec![b'a'; BYTES_MAX + 1])], Err("URL has more than 16 MiB"), &["/a.yaml"]);
+        check(vec![answer("200 OK", "", b"kind: \xff")], Err("URL is no text"), &["/a.yaml"]);
+    }
 }

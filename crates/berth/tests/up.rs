@@ -6,9 +6,11 @@ mod common;
 use common::{deployment, kubectl_is_here, up, up_in};
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     process::{Command, Output},
+    thread,
 };
 use tempfile::TempDir;
 
@@ -48,6 +50,31 @@ fn a_manifest_is_rolled_out_and_told() {
     );
     berth.line_with("1 Deployment and 1 StatefulSet rolled out after");
     assert_eq!(berth.terminate().0, Some(0));
+}
+
+/// A web server that gives everybody this page; its address.
+fn page(text: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/page", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map(Result::unwrap) {
+            let head = BufReader::new(&connection).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+            assert_eq!(head.take(1).collect::<Vec<_>>(), ["GET /page HTTP/1.1"]);
+            write!(connection, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len()).unwrap();
+        }
+    });
+    url
+}
+
+#[test]
+fn a_manifest_of_the_web_is_rolled_out_and_a_page_that_is_none_is_refused() {
+    let mut berth = up(&[FAST, &["-f", &page(deployment("web", 1, "web:1"))]].concat());
+    berth.line_with("deployment.apps/web created");
+    berth.line_with("deployment.apps/web in default: rolled out, 1 pod available");
+    for (text, says) in [("<html>\n<p>Not here", "is no Kubernetes object"), ("a: [", "is neither YAML nor JSON")] {
+        let url = page(text.to_owned());
+        check_refused(&["--store", "memory", "--secure-port", "0", "-f", &url], &[&url, says]);
+    }
 }
 
 #[test]
@@ -109,6 +136,8 @@ fn a_broken_manifest_is_refused_with_its_place() {
 fn unknown_gates_and_controllers_are_refused_with_the_known_ones() {
     check_refused(&["--store", "memory", "--feature-gates", "Nope=true"], &["Nope", "StatefulSetRecreateStrategy"]);
     check_refused(&["--store", "memory", "--controllers", "nope"], &["nope", "deployment"]);
+    check_refused(&["--store", "memory", "--node-cpu", "many"], &["--node-cpu", "\"many\" is no quantity; write 8, 500m or 100Gi"]);
+    check_refused(&["--store", "memory", "--node-memory=-1Gi"], &["--node-memory", "\"-1Gi\" is negative"]);
 }
 
 #[test]
