@@ -1,9 +1,11 @@
 //! `cargo xtask`: what developers and CI run. `cargo xtask help` lists the commands.
 
+mod alone;
 mod bench;
 mod deny;
 mod fuzz;
 mod run;
+mod skipped;
 mod soak;
 mod test;
 mod tidy;
@@ -25,17 +27,19 @@ enum Command {
     /// Installs what the tests need, then runs every test.
     #[command(after_help = "Example: cargo xtask test")]
     Test,
-    /// Checks the tree: layers, banned calls, file sizes, dead files.
+    /// Checks the tree: layers, bans, file sizes, dead files, unused dependencies, links.
     #[command(after_help = "Example: cargo xtask tidy")]
     Tidy,
-    /// Checks licences, sources and duplicate versions of dependencies.
+    /// Checks each crate by itself, with its own features only. Takes minutes.
+    #[command(after_help = "Example: cargo xtask alone")]
+    Alone,
+    /// Checks licences, sources and duplicate versions of dependencies and, where they can be fetched, advisories.
     #[command(after_help = "Example: cargo xtask deny")]
     Deny,
-    /// Compares testdata/ with the vectors shared between implementations, where those are at hand.
-    #[command(after_help = "Example: cargo xtask vectors --shared ../shared/vectors")]
+    /// Compares the test vectors in testdata/ with those of another folder.
+    #[command(after_help = "Example: cargo xtask vectors ../shared/vectors")]
     Vectors {
         /// The folder to compare with.
-        #[arg(long, default_value = "../shared/vectors")]
         shared: PathBuf,
     },
     /// Fuzzes for long, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus). `cargo xtask test` does so shortly.
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
+        Command::Alone => alone::run(),
         Command::Deny => deny::run(),
         Command::Vectors { shared } => vectors::compare(&shared),
         Command::Fuzz(options) => fuzz::run(&options),

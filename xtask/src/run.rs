@@ -43,6 +43,11 @@ pub(crate) fn output(name: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
+/// Whether this is a run for all, as `CI` says where one goes on: what is missing then is missed by somebody.
+pub(crate) fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !["", "0", "false"].contains(&value.as_str()))
+}
+
 /// Whether a program can be started.
 pub(crate) fn exists(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok()

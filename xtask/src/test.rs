@@ -3,11 +3,11 @@
 use crate::{
     deny, fuzz,
     run::{Outcome, command, exists, output, program, root, say},
-    vectors,
+    skipped, vectors,
 };
 use std::{fs, path::Path, process::Command};
 
-/// Installs what is missing, then checks format, lints, dependencies and vectors, then runs every test.
+/// Installs what is missing, then checks format, lints, dependencies and vectors, then runs every test, and tells which were skipped.
 pub(crate) fn run() -> Outcome {
     python_packages()?;
     npm_packages();
@@ -17,13 +17,12 @@ pub(crate) fn run() -> Outcome {
     program("cargo", &["fmt", "--all", "--check"])?;
     program("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
     program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
-    deny::run()?;
-    vectors::compare(Path::new("../shared/vectors"))?;
-    if !exists("kubectl") {
-        say("kubectl is not on this machine: its journeys will say that they are skipped");
-    }
-    program("cargo", &["test", "--workspace", "--no-fail-fast"])?;
-    fuzz::short()
+    deny::with_tests()?;
+    vectors::compare_if_there()?;
+    let tests = command(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(skipped::VARIABLE, skipped::begin()?));
+    let outcome = tests.and_then(|()| fuzz::short());
+    let told = skipped::tell();
+    outcome.and(told)
 }
 
 /// What asks a server all that its OpenAPI documents allow, from PyPI, in a virtual environment of its own.
@@ -99,7 +98,8 @@ fn old_kubectl() {
         return;
     }
     let unpack = "mkdir -p $0 && cd $0 && apt-get download kubernetes-client && dpkg-deb --extract kubernetes-client_1.20.*.deb .";
-    if !exists("apt-get") || command(Command::new("sh").args(["-c", unpack]).arg(&folder)).is_err() {
+    let unpack = || command(Command::new("sh").args(["-c", unpack]).arg(&folder));
+    if !exists("apt-get") || unpack().or_else(|_| program("apt-get", &["update"]).and_then(|()| unpack())).is_err() {
         say("Debian's kubernetes-client cannot be had: the journey of an old kubectl will say that it is skipped");
     }
 }

@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Lines, PATIENCE, kubectl_is_here, tool};
+use common::{Lines, PATIENCE, helm, kubectl_is_here};
 use regex::Regex;
 use std::{
     collections::VecDeque,
@@ -416,7 +416,7 @@ fn run(name: &str, script: &Script) -> Vec<String> {
     let mut faults = script.faults.clone();
     let mut reader = Reader::new();
     for step in &script.steps {
-        if step.command.starts_with("helm ") && tool("javascript/node_modules/.bin/helm").is_none() {
+        if step.command.starts_with("helm ") && helm().is_none() {
             println!("{name}:{}: skipped, there is no helm", step.line);
             continue;
         }

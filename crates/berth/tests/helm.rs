@@ -1,9 +1,9 @@
 //! Helm 3 and Helm 4 with our chart (`examples/chart`) against a real `berth up`; `cargo xtask test` installs both.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
-use common::{Berth, kubectl_is_here, tool, up};
+use common::{Berth, kubectl_is_here, skip, tool, up};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -23,7 +23,7 @@ struct Helm {
 
 impl Helm {
     fn start() -> Option<Self> {
-        let helm = tool("javascript/node_modules/.bin/helm")?;
+        let helm = common::helm()?;
         kubectl_is_here().then(|| Self { helm, berth: up(FAST) })
     }
 
@@ -135,9 +135,9 @@ fn a_failed_atomic_upgrade_is_rolled_back() {
 
 #[test]
 fn helm_4_goes_its_journey() {
-    let Some(python) = tool("python/bin/python") else { return };
+    let Some(python) = tool("the Python client", "python/bin/python") else { return };
     if !Command::new(&python).args(["-c", "import helm_python"]).output().unwrap().status.success() {
-        println!("skipped: Helm 4 is not there for this machine");
+        skip("helm 4", "PyPI has none for this machine");
         return;
     }
     let berth = up(FAST);

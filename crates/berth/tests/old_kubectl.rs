@@ -15,7 +15,7 @@ struct Old {
 
 impl Old {
     fn start() -> Option<Self> {
-        Some(Self { kubectl: tool("old-kubectl/usr/bin/kubectl")?, berth: up(FAST) })
+        Some(Self { kubectl: tool("kubectl 1.20", "old-kubectl/usr/bin/kubectl")?, berth: up(FAST) })
     }
 
     /// Runs it; gives whether it succeeded, and all that it printed.

@@ -1,5 +1,7 @@
 //! `berth version`, `completion`, `man`, and the variables of options: what a stranger asks of any command.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
 
 #[path = "../build/stamp.rs"]
 mod stamp;
@@ -53,8 +55,7 @@ fn the_commit_is_that_of_the_sources_own_repository() {
     let folder = TempDir::new().unwrap();
     assert_eq!(stamp::commit(folder.path()), None, "no repository");
     if git(folder.path(), &["init", "--quiet"]).is_none() {
-        println!("skipped: there is no git on this machine");
-        return;
+        return common::skip("git", "it is not on this machine");
     }
     assert_eq!(stamp::commit(folder.path()), None, "no commit yet");
     git(folder.path(), &["commit", "--quiet", "--allow-empty", "--message", "First"]);

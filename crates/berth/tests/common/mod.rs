@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::{
+    fs::OpenOptions,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
@@ -211,26 +212,40 @@ impl Iterator for Lines {
 /// Whether the machine has a kubectl that speaks to servers of today (1.28 or later); prints why not.
 pub(crate) fn kubectl_is_here() -> bool {
     let Ok(output) = Command::new("kubectl").args(["version", "--client", "--output", "json"]).output() else {
-        println!("skipped: there is no kubectl on this machine");
+        skip("kubectl", "it is not on this machine");
         return false;
     };
     let version: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let minor = version["clientVersion"]["minor"].as_str().map(|text| text.trim_end_matches('+').parse::<u32>().unwrap_or(0));
     if minor.is_none_or(|minor| minor < 28) {
-        println!("skipped: kubectl is older than 1.28: {version}");
+        skip("kubectl", &format!("it is older than 1.28: {version}"));
         return false;
     }
     true
 }
 
-/// What `cargo xtask test` installed at this path below `target/tools`; prints that it is not there.
-pub(crate) fn tool(path: &str) -> Option<PathBuf> {
+/// What `cargo xtask test` installed at this path below `target/tools`; says that it is not there.
+pub(crate) fn tool(name: &str, path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(path);
     if found.exists() {
         return Some(found);
     }
-    println!("skipped: no target/tools/{path}; `cargo xtask test` installs it");
+    skip(name, &format!("no target/tools/{path}: `cargo xtask test` installs it where it can be had"));
     None
+}
+
+/// Helm 3, which npm has for some machines.
+pub(crate) fn helm() -> Option<PathBuf> {
+    tool("helm 3", "javascript/node_modules/.bin/helm")
+}
+
+/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
+pub(crate) fn skip(tool: &str, reason: &str) {
+    println!("skipped: {tool}: {reason}");
+    let Some(file) = std::env::var_os("BERTH_SKIPPED") else { return };
+    let line = format!("{tool}\t{}\t{reason}\n", thread::current().name().unwrap_or_default());
+    // In one write: other tests append too.
+    OpenOptions::new().append(true).create(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
 }
 
 /// A Deployment as YAML.
