@@ -1,6 +1,6 @@
 //! Which crashes a scenario goes through, and that none of them makes a difference.
 
-use crate::network::Crash;
+use crate::{network::Crash, seeds::variable};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs only this crash of a scenario: the number of a write, or `each`.
@@ -33,9 +33,9 @@ pub fn check(scenario: &str, run: impl Fn(Crash) -> End) {
 }
 
 fn crashes(writes: u64) -> Vec<Crash> {
-    match std::env::var(CRASH_VARIABLE) {
-        Ok(text) if text == "each" => vec![Crash::AfterEach],
-        Ok(text) => vec![Crash::After(text.parse().expect("the number of a write, or each"))],
-        Err(_) => (1..=writes).map(Crash::After).chain([Crash::AfterEach]).collect(),
+    match variable(CRASH_VARIABLE) {
+        Some(text) if text == "each" => vec![Crash::AfterEach],
+        Some(text) => vec![Crash::After(text.parse().expect("the number of a write, or each"))],
+        None => (1..=writes).map(Crash::After).chain([Crash::AfterEach]).collect(),
     }
 }

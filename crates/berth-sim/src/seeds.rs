@@ -16,16 +16,22 @@ pub const SEEDS_VARIABLE: &str = "BERTH_SIM_SEEDS";
 pub fn seeds(usual: std::ops::Range<u64>) -> Vec<u64> {
     let number =
         |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text:?} in {SEED_VARIABLE} or {SEEDS_VARIABLE} is not a number"));
-    if let Ok(text) = std::env::var(SEED_VARIABLE) {
+    if let Some(text) = variable(SEED_VARIABLE) {
         return vec![number(&text)];
     }
-    match std::env::var(SEEDS_VARIABLE) {
-        Ok(text) => match text.split_once("..") {
+    match variable(SEEDS_VARIABLE) {
+        Some(text) => match text.split_once("..") {
             Some((from, to)) => (number(from)..number(to)).collect(),
             None => (0..number(&text)).collect(),
         },
-        Err(_) => usual.collect(),
+        None => usual.collect(),
     }
+}
+
+/// What somebody who replays a test has set.
+#[expect(clippy::disallowed_methods, reason = "chooses what a test runs, not what happens in it")]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Runs `test` with each of [`seeds`], also after one has failed.

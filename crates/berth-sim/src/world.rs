@@ -8,7 +8,7 @@ use crate::{
     lock,
     network::{Crash, Faults, Network, Removed, SimCluster, Writes},
     rng::{Purpose, SeededRng},
-    seeds::SEED_VARIABLE,
+    seeds::{self, SEED_VARIABLE},
     store::SimStore,
 };
 use berth_api::FeatureGates;
@@ -406,5 +406,5 @@ impl Drop for World {
 }
 
 fn shown_lines() -> usize {
-    std::env::var(LINES_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(SHOWN_LINES)
+    seeds::variable(LINES_VARIABLE).and_then(|text| text.parse().ok()).unwrap_or(SHOWN_LINES)
 }

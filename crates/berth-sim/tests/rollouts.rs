@@ -49,6 +49,7 @@ fn a_seed_decides_all_of_a_rollout_and_its_limits_hold() {
 
 /// Nothing waits for real time to pass: a rollout that waits for pods that stop for two minutes is over in a tenth of that time, on any machine.
 #[test]
+#[expect(clippy::disallowed_types, reason = "real time is what it compares with")]
 fn minutes_of_a_rollout_take_less_than_a_tenth_of_them() {
     let started = std::time::Instant::now();
     let latencies = Latencies { start: Duration::from_secs(5), stop: Duration::from_secs(120) };

@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p berth-store --features embedded -- [objects] [folder]` (default 200000, the system's temporary folder).
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures and may stop at the first error")]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time and real files")]
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
 //! What every backend must do. Each test is run against each of them.
+#![expect(clippy::disallowed_methods, reason = "writers and watchers that run at once")]
 
 mod util;
 

@@ -1,6 +1,11 @@
 //! Where the revisions are kept.
 
 #[cfg(feature = "embedded")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the part that has files and a thread; the simulation does not build it"
+)]
 pub(crate) mod embedded;
 pub(crate) mod memory;
 
