@@ -93,7 +93,10 @@ fn parse(url: &str) -> Result<Uri, FetchError> {
 async fn send(place: &Uri) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
     let mut base = place.clone().into_parts();
     let path = base.path_and_query.replace("/".parse()?).map_or_else(|| "/".to_owned(), |path| path.to_string());
-    let client = Client::try_from(Config::new(Uri::from_parts(base)?))?;
+    let mut config = Config::new(Uri::from_parts(base)?);
+    // It would try for longer than an attempt may take, and tell of that instead of what the server said.
+    config.default_retry = false;
+    let client = Client::try_from(config)?;
     Ok(client.send(Request::get(path).body(Body::empty())?).await?)
 }
 
