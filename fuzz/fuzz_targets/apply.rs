@@ -13,12 +13,12 @@ use std::{collections::BTreeMap, sync::OnceLock};
 fn schema(api_version: &str) -> &'static Schema {
     static ALL: OnceLock<BTreeMap<String, Schema>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
-        let versions = berth_registry::resource::all().iter().map(berth_registry::Resource::api_version);
+        let versions = berth_registry::resource::built_in().stored().map(|resource| resource.api_version());
         versions
             .map(|version| {
                 let mut schema = Schema::default();
-                schema.add_openapi(schemas(&version));
-                (version, schema)
+                schema.add_openapi(schemas(version));
+                (version.to_owned(), schema)
             })
             .collect()
     });
@@ -116,8 +116,8 @@ fn sort_lists(value: &mut Value) {
 fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let resource = any_resource(u)?;
     let kind = format!(".{}", resource.kind);
-    let name = schemas(&resource.api_version()).keys().find(|name| name.ends_with(&kind)).expect("every kind has a schema");
-    let root = schema(&resource.api_version()).root(name).expect("it was added");
+    let name = schemas(resource.api_version()).keys().find(|name| name.ends_with(&kind)).expect("every kind has a schema");
+    let root = schema(resource.api_version()).root(name).expect("it was added");
     // A null claims a field and sets nothing, as upstream.
     let [first, second, other] = [object(u, resource)?, object(u, resource)?, object(u, resource)?].map(without_nulls);
     // Which empty containers are left where all in them goes depends on the way, as upstream. They must do no harm.

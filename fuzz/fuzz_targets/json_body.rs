@@ -2,7 +2,6 @@
 #![no_main]
 
 use berth_api::decode::parse_json;
-use berth_registry::resource;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -19,12 +18,12 @@ fuzz_target!(|data: &[u8]| {
     let Ok(parsed) = parsed else { return };
     assert!(parsed.duplicates.len() <= REPORTED_MAX);
 
-    let resource = &resource::all()[usize::from(choice) % resource::all().len()];
-    let _ = (resource.decode_stored)(body);
+    let rules = &berth_fuzz::resource_of(choice).rules;
+    let _ = rules.decode_stored(body);
     let is_exact = !berth_fuzz::has_floats(&parsed.value);
-    let Ok(decoded) = (resource.decode)(parsed.value) else { return };
+    let Ok(decoded) = rules.decode(parsed.value) else { return };
     assert!(decoded.unknown.len() <= REPORTED_MAX);
     let stored = decoded.object.encode();
-    let again = (resource.decode_stored)(&stored).expect("what berth encodes it decodes");
+    let again = rules.decode_stored(&stored).expect("what berth encodes it decodes");
     assert!(!is_exact || again.same_as(&*decoded.object), "{}", String::from_utf8_lossy(&stored));
 });

@@ -17,7 +17,7 @@ fn size(value: &Value) -> usize {
 
 /// Rules must take whatever patches leave.
 fn judge(resource: &Resource, document: Value) {
-    if let Ok(mut decoded) = (resource.decode)(document) {
+    if let Ok(mut decoded) = resource.rules.decode(document) {
         decoded.object.set_defaults();
         let _ = decoded.object.validate(&FeatureGates::default());
     }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use berth_api::decode::parse_json;
-use berth_fuzz::BODY_BYTES_MAX;
+use berth_fuzz::{BODY_BYTES_MAX, resource_of};
 use berth_registry::resource;
 use libfuzzer_sys::fuzz_target;
 
@@ -17,7 +17,7 @@ fn check(body: &[u8], limit: usize) {
     let Ok(parsed) = parse_json(&json) else { return };
     let text = |name: &str| parsed.value[name].as_str().unwrap_or_default().to_owned();
     if let Some(resource) = resource::by_kind(&text("apiVersion"), &text("kind")) {
-        let _ = (resource.decode)(parsed.value);
+        let _ = resource.rules.decode(parsed.value);
     }
 }
 
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
         return check(data, BODY_BYTES_MAX);
     }
     let Some((&choice, object)) = data.split_first() else { return };
-    let resource = &resource::all()[usize::from(choice) % resource::all().len()];
+    let resource = resource_of(choice);
     let mut kind = Vec::new();
     put(&mut kind, 1, resource.api_version().as_bytes());
     put(&mut kind, 2, resource.kind.as_bytes());

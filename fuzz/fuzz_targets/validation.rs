@@ -16,7 +16,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let (first, second) = (object(u, resource)?, object(u, resource)?);
     let gates = FeatureGates::default();
     let is_exact = !has_floats(&first);
-    let (Ok(first), Ok(second)) = ((resource.decode)(first), (resource.decode)(second)) else { return Ok(()) };
+    let (Ok(first), Ok(second)) = (resource.rules.decode(first), resource.rules.decode(second)) else { return Ok(()) };
     let (mut new, mut old) = (first.object, second.object);
 
     new.set_defaults();
@@ -28,16 +28,16 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     let mut faults = validate_new(new.meta(), new.name_rule(), resource.scope);
     faults.extend(new.validate(&gates));
     let _ = new.warnings(None);
-    let cells = (resource.cells)(&*new, Timestamp::UNIX_EPOCH);
-    assert_eq!(cells.len(), resource.columns.len());
-    let _ = (resource.row_conditions)(&*new);
-    let _ = quota::taken(resource.group, resource.plural, &*new);
+    let cells = resource.rules.cells(&*new, Timestamp::UNIX_EPOCH);
+    assert_eq!(cells.len(), resource.rules.columns().len());
+    let _ = resource.rules.row_conditions(&*new);
+    let _ = quota::taken(&resource.group, &resource.plural, &*new);
 
     let stored = new.encode();
-    let read = (resource.decode_stored)(&stored).expect("what berth encodes it decodes");
+    let read = resource.rules.decode_stored(&stored).expect("what berth encodes it decodes");
     assert!(!is_exact || read.same_as(&*new), "{}", String::from_utf8_lossy(&stored));
     if is_exact && faults.is_empty() {
-        let shown = (resource.decode)(new.to_value()).expect("what is valid is read by its users");
+        let shown = resource.rules.decode(new.to_value()).expect("what is valid is read by its users");
         assert!(shown.unknown.is_empty(), "{:?}", shown.unknown);
         let mut shown = shown.object;
         shown.set_defaults();

@@ -120,8 +120,13 @@ pub fn warm_up() {
 
 /// A resource of the table.
 pub fn any_resource(u: &mut Unstructured<'_>) -> Result<&'static Resource> {
-    let all = resource::all();
-    Ok(&all[usize::from(u.arbitrary::<u8>()?) % all.len()])
+    u.arbitrary().map(resource_of)
+}
+
+/// The resource of the table that a byte chooses.
+pub fn resource_of(choice: u8) -> &'static Resource {
+    let stored: Vec<_> = resource::built_in().stored().collect();
+    stored[usize::from(choice) % stored.len()]
 }
 
 /// A text: mostly one of [`WORDS`].
@@ -137,7 +142,7 @@ pub fn any_word(u: &mut Unstructured<'_>) -> Result<String> {
 /// An object of the kind, with its type, whether or not its rules allow it.
 pub fn object(u: &mut Unstructured<'_>, of: &Resource) -> Result<Value> {
     let kind = format!(".{}", of.kind);
-    let schemas = schemas(&of.api_version());
+    let schemas = schemas(of.api_version());
     let name = schemas.iter().find(|(name, schema)| name.ends_with(&kind) && is_kind(schema, of)).map(|(name, _)| name.as_str());
     let mut object = of_schema(u, schemas, &json!({"$ref": format!("#/{}", name.unwrap_or_default())}), DEPTH_MAX)?;
     if !object.is_object() {
@@ -145,7 +150,7 @@ pub fn object(u: &mut Unstructured<'_>, of: &Resource) -> Result<Value> {
     }
     if let Some(members) = object.as_object_mut() {
         members.insert("apiVersion".to_owned(), of.api_version().into());
-        members.insert("kind".to_owned(), of.kind.into());
+        members.insert("kind".to_owned(), of.kind.as_str().into());
     }
     Ok(object)
 }
@@ -160,13 +165,13 @@ pub fn schemas(api_version: &str) -> &'static Map<String, Value> {
     static SCHEMAS: OnceLock<BTreeMap<String, Map<String, Value>>> = OnceLock::new();
     let all = SCHEMAS.get_or_init(|| {
         let mut all = BTreeMap::new();
-        for resource in resource::all().iter().chain(resource::reviews()) {
+        for resource in resource::built_in().all() {
             let path =
                 if resource.group.is_empty() { format!("api/{}", resource.version) } else { format!("apis/{}", resource.api_version()) };
             let document = openapi::document(&path).expect("every resource of the table is in a document");
             let mut document: Value = serde_json::from_slice(&document.json).expect("the document is JSON");
             let Value::Object(schemas) = document["components"]["schemas"].take() else { panic!("{path} has schemas") };
-            all.insert(resource.api_version(), schemas);
+            all.insert(resource.api_version().to_owned(), schemas);
         }
         all
     });

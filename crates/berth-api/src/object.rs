@@ -107,14 +107,15 @@ pub trait Kind:
     }
 }
 
-/// An object whose kind is known only at run time. Implemented for every [`Kind`], by it alone.
+/// An object whose kind is known only at run time, and the rules that it has with it. Every [`Kind`] is one; a kind that is no type of Rust
+/// may be one by itself.
 ///
 /// Where a method takes a second object it must be of the same kind; the registry only pairs what it read under one resource.
 pub trait Object: Any + Debug + Send + Sync {
     /// `apps/v1`.
-    fn api_version(&self) -> &'static str;
+    fn api_version(&self) -> &str;
     /// `Deployment`.
-    fn kind(&self) -> &'static str;
+    fn kind(&self) -> &str;
     /// [`Kind::NAME_RULE`].
     fn name_rule(&self) -> NameRule;
     /// [`Kind::GENERATION_RULE`].
@@ -177,11 +178,11 @@ fn same_kind<K: Kind>(object: &dyn Object) -> &K {
 }
 
 impl<K: Kind> Object for K {
-    fn api_version(&self) -> &'static str {
+    fn api_version(&self) -> &str {
         K::API_VERSION
     }
 
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> &str {
         K::KIND
     }
 

@@ -17,6 +17,7 @@ use hyper::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::Arc;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,
@@ -60,15 +61,15 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    pub(crate) fn printer(&self, resource: &'static Resource) -> Printer {
-        Printer { resource, include: self.include, now: self.now }
+    pub(crate) fn printer(&self, resource: &Arc<Resource>) -> Printer {
+        Printer { resource: Arc::clone(resource), include: self.include, now: self.now }
     }
 
     /// An object, or a view of one.
     pub(crate) fn object(
         &self,
         code: StatusCode,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         subresource: Option<Subresource>,
         current: &Current,
     ) -> Result<Answer, Refusal> {
@@ -87,7 +88,7 @@ impl Wishes {
     }
 
     /// A page of a list.
-    pub(crate) fn list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
+    pub(crate) fn list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
         if self.accepted.form == Form::Object && self.is_plain() {
             return Ok(self.plain_list(resource, list));
         }
@@ -95,7 +96,7 @@ impl Wishes {
     }
 
     /// A list of which every item is looked at.
-    fn made_list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
+    fn made_list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
         match self.accepted.form {
             Form::Object => self.readable_list(resource, list),
             Form::Table => Ok(self.value(StatusCode::OK, &self.printer(resource).list(&list)?)),
@@ -108,7 +109,7 @@ impl Wishes {
     }
 
     /// A list as YAML or indented. Both need all of it as a tree, several times its size: long ones are refused as YAML and not indented.
-    fn readable_list(&self, resource: &'static Resource, list: List) -> Result<Answer, Refusal> {
+    fn readable_list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
         let size: usize = list.items.iter().map(|entry| entry.value.len()).sum();
         match self.accepted.syntax {
             _ if size <= READABLE_BYTES_MAX => Ok(self.bytes(StatusCode::OK, whole_list(resource, &list))),
@@ -183,7 +184,7 @@ fn encode(current: &Current) -> Vec<u8> {
 #[serde(rename_all = "camelCase")]
 struct ListHead<'a> {
     kind: String,
-    api_version: String,
+    api_version: &'a str,
     metadata: ListMetadata<'a>,
 }
 
@@ -291,7 +292,6 @@ mod tests {
     use crate::body::LargeBody;
     use berth_registry::resource;
     use berth_store::{Entry, Header, Key, Revision};
-    use std::sync::Arc;
 
     const LEAD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#;
 

@@ -40,7 +40,7 @@ pub(crate) struct WatchBody {
     /// Resolves when the watch shall end: its time is up, or the server stops.
     pub(crate) until: BoxFuture<'static, ()>,
     /// What is watched.
-    pub(crate) resource: &'static Resource,
+    pub(crate) resource: Arc<Resource>,
     /// How it is shown.
     pub(crate) form: WatchForm,
     /// Counts it as open.
@@ -68,7 +68,7 @@ impl WatchBody {
                 return Poll::Ready(None);
             };
             let WatchForm::Log(log) = &mut self.form else { return Poll::Ready(Some(self.line(&event))) };
-            let News { text, ended } = log.follow(self.resource, &event);
+            let News { text, ended } = log.follow(&self.resource, &event);
             self.ended = ended;
             if ended || !text.is_empty() {
                 return Poll::Ready(Some(text.into()).filter(|text: &Bytes| !text.is_empty()));
@@ -78,7 +78,7 @@ impl WatchBody {
 
     fn line(&mut self, event: &WatchEvent) -> Bytes {
         self.ended = matches!(event, WatchEvent::Expired(_));
-        let line = encode(self.resource, &self.form, event).unwrap_or_else(|error| {
+        let line = encode(&self.resource, &self.form, event).unwrap_or_else(|error| {
             self.ended = true;
             error_line(&error)
         });
@@ -91,7 +91,7 @@ impl WatchBody {
 
 impl Drop for WatchBody {
     fn drop(&mut self) {
-        tracing::debug!(resource = self.resource.plural, counted = ?self.counted, share = ?self.share, "watch closed");
+        tracing::debug!(resource = ?self.resource, counted = ?self.counted, share = ?self.share, "watch closed");
     }
 }
 
@@ -164,7 +164,7 @@ fn error_line(error: &ApiError) -> Bytes {
 #[serde(rename_all = "camelCase")]
 struct Bookmark<'a> {
     kind: &'a str,
-    api_version: String,
+    api_version: &'a str,
     metadata: BookmarkMetadata,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Bookmark<'a> {
     fn new(resource: &'a Resource, revision: Revision, initial_events_end: bool) -> Self {
         let annotations = initial_events_end.then_some(InitialEventsEnd { end: "true" });
         let metadata = BookmarkMetadata { resource_version: revision.to_string(), creation_timestamp: None, annotations };
-        Self { kind: resource.kind, api_version: resource.api_version(), metadata }
+        Self { kind: &resource.kind, api_version: resource.api_version(), metadata }
     }
 }
 

@@ -393,8 +393,8 @@ fn gone(target: &ObjectRef) -> Gone {
 }
 
 fn object_name(object: &dyn Object) -> ObjectName {
-    let resource = berth_registry::resource::by_kind(object.api_version(), object.kind());
-    let (group, plural) = resource.map_or(("", ""), |resource| (resource.group, resource.plural));
+    let resource = berth_registry::resource::built_in().by_kind(object.api_version(), object.kind());
+    let (group, plural) = resource.map_or(("", ""), |resource| (resource.group.as_str(), resource.plural.as_str()));
     let meta = object.meta();
     ObjectName {
         resource: ResourceName { group, plural },

@@ -225,15 +225,15 @@ impl GarbageCollector {
         let namespace = &live.namespace;
         self.events.record(&EventRecord {
             about: ObjectRef {
-                group: dependent.group,
-                resource: dependent.plural,
+                group: &dependent.group,
+                resource: &dependent.plural,
                 namespace: namespace.clone(),
                 name: live.name.clone(),
                 uid: live.uid.clone(),
                 resource_version: None,
             },
-            about_kind: dependent.kind,
-            about_api_version: dependent.api_version(),
+            about_kind: &dependent.kind,
+            about_api_version: dependent.api_version().to_owned(),
             severity: Severity::Warning,
             reason: "OwnerRefInvalidNamespace",
             message: format!(
@@ -345,7 +345,7 @@ fn is_collected(resource: &Resource) -> bool {
 }
 
 fn known_kind(api_version: &str, kind: &str) -> Result<&'static Resource, Unfinished> {
-    resource::by_kind(api_version, kind).ok_or_else(|| Unfinished::UnknownKind(api_version.to_owned(), kind.to_owned()))
+    resource::by_kind(api_version, kind).map(AsRef::as_ref).ok_or_else(|| Unfinished::UnknownKind(api_version.to_owned(), kind.to_owned()))
 }
 
 fn absent_is_fine<T>(result: Result<T, ApiError>) -> Result<(), Unfinished> {

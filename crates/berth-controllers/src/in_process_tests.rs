@@ -75,7 +75,7 @@ impl Running {
         let registry = self.registry.clone();
         let text = |member: &str| object[member].as_str().unwrap_or_default();
         let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("served");
-        let at = Collection { resource, namespace: namespace.map(str::to_owned) };
+        let at = Collection { resource: Arc::clone(resource), namespace: namespace.map(str::to_owned) };
         let body = Body::Json(object.to_string().into_bytes());
         self.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("a valid object");
     }
@@ -83,8 +83,8 @@ impl Running {
     fn list(&self, resource: ResourceName) -> Vec<Value> {
         let registry = self.registry.clone();
         let resource = resource::by_name(resource.group, resource.plural).expect("served");
-        let list =
-            self.world.block_on(async move { registry.list(&Collection { resource, namespace: None }, &ListOptions::default()).await });
+        let at = Collection { resource: Arc::clone(resource), namespace: None };
+        let list = self.world.block_on(async move { registry.list(&at, &ListOptions::default()).await });
         let items = list.expect("a list").items;
         items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
     }

@@ -14,6 +14,7 @@ use futures::{
 };
 use jiff::SignedDuration;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
@@ -68,7 +69,7 @@ impl Cluster for LocalCluster {
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
         let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource);
         async move {
-            let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
+            let at = Collection { resource: Arc::clone(resource?), namespace: object.meta().namespace.clone() };
             written(self.registry.create(&at, Body::Object(object), &self.options()).await?)
         }
         .boxed()
@@ -109,7 +110,7 @@ impl LocalCluster {
             tracing::error!(group = name.group, resource = name.plural, "no such resource: it is not watched");
             return stream::pending().boxed();
         };
-        let at = Collection { resource, namespace: None };
+        let at = Collection { resource: Arc::clone(resource), namespace: None };
         let options = WatchOptions {
             resource_version_match: "NotOlderThan".to_owned(),
             send_initial_events: Some(true),
@@ -160,14 +161,14 @@ fn current_object(current: Current) -> Result<RawObject, ApiError> {
 
 fn target(name: &ObjectName, subresource: Option<Subresource>) -> Result<Target, ApiError> {
     let resource = resource::by_name(name.resource.group, name.resource.plural).ok_or(ApiError::UnknownResource)?;
-    Ok(Target { resource, namespace: namespace(resource, &name.namespace), name: name.name.clone(), subresource })
+    Ok(Target { resource: Arc::clone(resource), namespace: namespace(resource, &name.namespace), name: name.name.clone(), subresource })
 }
 
 fn target_of(object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ApiError> {
     let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource)?;
     let meta = object.meta();
     let namespace = namespace(resource, meta.namespace.as_deref().unwrap_or_default());
-    Ok(Target { resource, namespace, name: meta.name.clone().unwrap_or_default(), subresource })
+    Ok(Target { resource: Arc::clone(resource), namespace, name: meta.name.clone().unwrap_or_default(), subresource })
 }
 
 fn namespace(resource: &Resource, namespace: &str) -> Option<String> {

@@ -96,8 +96,8 @@ impl MetaView {
     #[must_use]
     pub fn seen(&self, resource: &Resource) -> Seen {
         let coordinates = Coordinates {
-            api_version: resource.api_version(),
-            kind: resource.kind.to_owned(),
+            api_version: resource.api_version().to_owned(),
+            kind: resource.kind.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
         };
@@ -142,8 +142,8 @@ pub struct MetaCaches {
 impl Default for MetaCaches {
     /// Empty caches of every kind of the table. A kind that is served in two groups is kept once.
     fn default() -> Self {
-        let kinds = resource::all().iter().filter(|resource| resource.group != "events.k8s.io");
-        Self { caches: kinds.map(|resource| (resource, Arc::new(MetaCache::new(name_of(resource))))).collect() }
+        let kinds = resource::built_in().stored().filter(|resource| resource.group != "events.k8s.io");
+        Self { caches: kinds.map(|resource| (&**resource, Arc::new(MetaCache::new(name_of(resource))))).collect() }
     }
 }
 
@@ -181,7 +181,7 @@ impl MetaCaches {
 /// The resource's name.
 #[must_use]
 pub fn name_of(resource: &'static Resource) -> ResourceName {
-    ResourceName { group: resource.group, plural: resource.plural }
+    ResourceName { group: &resource.group, plural: &resource.plural }
 }
 
 /// Where an object of `resource` is found; cluster-scoped ones are in no namespace.

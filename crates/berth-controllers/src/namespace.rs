@@ -205,7 +205,7 @@ impl NamespaceController {
 }
 
 fn is_pods(resource: &Resource) -> bool {
-    (resource.group, resource.plural) == ("", "pods")
+    (resource.group.as_str(), resource.plural.as_str()) == ("", "pods")
 }
 
 fn note_terminating(terminating: &Mutex<BTreeSet<String>>, delta: &Delta<MetaView>) {

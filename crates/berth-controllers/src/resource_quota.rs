@@ -70,7 +70,7 @@ struct TakenView<K> {
 impl<K: Kind> View for TakenView<K> {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let object: K = serde_json::from_slice(&raw.json)?;
-        let name = resource::by_kind(K::API_VERSION, K::KIND).map(name_of);
+        let name = resource::by_kind(K::API_VERSION, K::KIND).map(|resource| name_of(resource));
         let taken = name.map_or_else(|| Taken { amounts: Amounts::new(), traits: None }, |name| taken(name.group, name.plural, &object));
         let meta = object.metadata();
         Ok(Self {

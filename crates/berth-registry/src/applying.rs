@@ -23,7 +23,7 @@ pub(crate) struct Config {
 impl Registry {
     /// Applies to the object, or to the part of it that a subresource is; makes the object where there is none.
     pub(crate) async fn apply(&self, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
-        let config = Config::read(bytes, &gvk(target.resource), options, checked.validation)?;
+        let config = Config::read(bytes, &gvk(&target.resource), options, checked.validation)?;
         let author = self.author(options, target.subresource);
         for _ in 0..ATTEMPTS {
             let change = Change { mode: checked.mode, precondition: &options.precondition, author };
@@ -49,7 +49,7 @@ impl Registry {
             return Err(ApiError::conflict(target, &why));
         }
         let Applied { document, managers } = ownership::apply(target, None, &config.document, author, config.force)?;
-        let mut object = decode(target.resource, document)?;
+        let mut object = decode(&target.resource, document)?;
         check_name(target, &mut *object)?;
         let warnings = config.warnings.clone();
         self.create_object(&target.collection(), New { object, warnings, owners: Owners::Decided(managers) }, mode, author).await
@@ -90,14 +90,14 @@ impl Config {
 
     pub(crate) fn propose(&self, target: &Target, old: &Stored, author: &Author<'_>) -> Result<Proposal, ApiError> {
         let Applied { document, managers } = ownership::apply(target, Some(&*old.object), &self.document, author, self.force)?;
-        let object = decode(target.resource, document)?;
+        let object = decode(&target.resource, document)?;
         Ok(Proposal { object, warnings: self.warnings.clone(), owners: Owners::Decided(managers) })
     }
 }
 
 fn decode(resource: &Resource, document: Value) -> Result<BoxObject, ApiError> {
     // Fields that the kind does not have were refused by its schema.
-    let decoded = (resource.decode)(document);
+    let decoded = resource.rules.decode(document);
     decoded.map(|decoded| decoded.object).map_err(|error| ApiError::bad_request(format!("failed to convert the applied object: {error}")))
 }
 

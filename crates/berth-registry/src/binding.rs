@@ -69,7 +69,7 @@ impl Registry {
             if mode == Mode::Dry {
                 return Ok(old.entry);
             }
-            let value = stored::encode(target.resource, &*object);
+            let value = stored::encode(&target.resource, &*object);
             match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision)).await {
                 Ok(entry) => return Ok(entry),
                 Err(WriteError::Conflict { .. }) => (),
@@ -141,7 +141,7 @@ fn annotate(target: &Target, pod: &mut Pod, annotations: &BTreeMap<String, Strin
     let new = pod.metadata.annotations.as_ref();
     let mut errors = metadata::validate_annotations(new, &Path::new("metadata.annotations"));
     errors.extend(validate_deletion_cost_update(new, old.as_ref()));
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(target.resource, &target.name, errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&target.resource, &target.name, errors)) }
 }
 
 /// Puts a condition in the place of the one of its type; the transition time moves only with the status.

@@ -3,12 +3,16 @@
 use crate::{ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, consequences, key, resource, stored};
 use berth_api::{
     Kind, Object,
-    k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding},
+    k8s_openapi::api::{
+        core::v1::{Namespace, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding},
+    },
 };
 use berth_rbac::bootstrap::{BindingUpdate, cluster_role_bindings, cluster_roles, updated_binding, updated_role};
 use berth_store::RangeRequest;
 use futures::future::{try_join, try_join_all};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 impl Registry {
     /// Makes the namespaces with their service accounts, the storage class and the priority classes that every cluster has. What is there
@@ -24,8 +28,7 @@ impl Registry {
 
     /// Namespaces of a store that an older berth wrote have no accounts yet, and the server's authority may have been renewed.
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
-        let [namespaces, accounts] =
-            ["namespaces", "serviceaccounts"].map(|plural| resource::by_name("", plural).expect("both are served"));
+        let (namespaces, accounts) = (resource::of::<Namespace>(), resource::of::<ServiceAccount>());
         let request = RangeRequest::all(key::resource_prefix(namespaces));
         for entry in self.store.range(request).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
@@ -75,14 +78,14 @@ impl Registry {
 
     /// The stored object of this name, if there is one.
     async fn existing<K: Kind>(&self, name: Option<&str>) -> Result<Option<K>, ApiError> {
-        let resource = resource_of::<K>();
+        let resource = resource::of::<K>();
         let Some(entry) = self.store.get(&key::key_of(resource, None, name.unwrap_or_default())).await? else { return Ok(None) };
         Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned())
     }
 
     /// Another server may have been quicker.
     async fn put_anew<K: Kind>(&self, object: K) -> Result<(), ApiError> {
-        let at = Collection { resource: resource_of::<K>(), namespace: None };
+        let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: None };
         match self.create(&at, Body::Object(Box::new(object)), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -97,7 +100,7 @@ impl Registry {
     async fn create_missing(&self, object: Value) -> Result<(), ApiError> {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
         let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the first objects are of kinds that are served");
-        let at = Collection { resource, namespace: None };
+        let at = Collection { resource: Arc::clone(resource), namespace: None };
         match self.create(&at, Body::Json(object.to_string().into_bytes()), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -105,13 +108,9 @@ impl Registry {
     }
 }
 
-fn resource_of<K: Kind>() -> &'static resource::Resource {
-    resource::by_name(K::GROUP, K::URL_PATH_SEGMENT).expect("the first objects are of kinds that are served")
-}
-
 fn target_of<K: Kind>(object: &K) -> Target {
     let name = Object::meta(object).name.clone().unwrap_or_default();
-    Target { resource: resource_of::<K>(), namespace: None, name, subresource: None }
+    Target { resource: Arc::clone(resource::of::<K>()), namespace: None, name, subresource: None }
 }
 
 fn first_objects() -> Vec<Value> {

@@ -15,6 +15,7 @@ use berth_rbac::stale_aggregates;
 use berth_store::RangeRequest;
 use futures::future::BoxFuture;
 use serde_json::json;
+use std::sync::Arc;
 
 /// The service account that every namespace has.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
@@ -46,11 +47,11 @@ impl Registry {
     pub(crate) async fn follow_up(
         &self,
         happened: Happened,
-        resource: &'static Resource,
+        resource: &Resource,
         namespace: Option<&str>,
         name: &str,
     ) -> Result<(), ApiError> {
-        match (resource.group, resource.plural, happened) {
+        match (resource.group.as_str(), resource.plural.as_str(), happened) {
             // An account that cannot be made now is made for the first pod that needs it; a namespace that goes takes its account along.
             ("", "namespaces", Happened::Created) => {
                 drop(self.make_default_account(name).await);
@@ -78,7 +79,7 @@ impl Registry {
 
     async fn create_default_account(&self, namespace: &str) -> Result<(), ApiError> {
         let accounts = resource::by_name("", "serviceaccounts").expect("service accounts are served");
-        let at = Collection { resource: accounts, namespace: Some(namespace.to_owned()) };
+        let at = Collection { resource: Arc::clone(accounts), namespace: Some(namespace.to_owned()) };
         let metadata = ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), ..ObjectMeta::default() };
         let account: Box<dyn Object> = Box::new(ServiceAccount { metadata, ..ServiceAccount::default() });
         let options = WriteOptions { field_manager: ACCOUNTANT.to_owned(), ..WriteOptions::default() };
@@ -99,7 +100,7 @@ impl Registry {
     async fn put_root_ca(&self, namespace: &str) -> Result<(), ApiError> {
         let Some(certificate) = self.root_ca.as_deref() else { return Ok(()) };
         let resource = resource::by_name("", "configmaps").expect("config maps are served");
-        let at = Collection { resource, namespace: Some(namespace.to_owned()) };
+        let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
         let metadata = ObjectMeta { name: Some(ROOT_CA.to_owned()), ..ObjectMeta::default() };
         let data = Some([("ca.crt".to_owned(), certificate.to_owned())].into());
         let wanted = ConfigMap { metadata, data, ..ConfigMap::default() };
@@ -114,7 +115,8 @@ impl Registry {
         if stored.downcast_ref::<ConfigMap>().is_some_and(|stored| stored.data == wanted.data) {
             return Ok(());
         }
-        let target = Target { resource, namespace: Some(namespace.to_owned()), name: ROOT_CA.to_owned(), subresource: None };
+        let target =
+            Target { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()), name: ROOT_CA.to_owned(), subresource: None };
         self.trusted().update(&target, Body::Object(Box::new(wanted)), &options).await.map(drop)
     }
 
@@ -131,7 +133,8 @@ impl Registry {
             all.extend(stored::load(roles, &entry)?.downcast_ref::<ClusterRole>().cloned());
         }
         for role in stale_aggregates(all) {
-            let target = Target { resource: roles, namespace: None, name: role.metadata.name.unwrap_or_default(), subresource: None };
+            let target =
+                Target { resource: Arc::clone(roles), namespace: None, name: role.metadata.name.unwrap_or_default(), subresource: None };
             let patch = Patch::MergeValue(json!({"rules": role.rules}));
             let options = WriteOptions { field_manager: AGGREGATOR.to_owned(), ..WriteOptions::default() };
             match self.trusted().patch(&target, patch, &options).await {

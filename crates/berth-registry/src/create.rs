@@ -53,10 +53,10 @@ impl Registry {
     /// # Errors
     /// A body that cannot be read, a namespace that is missing or terminating, faults of the object, a name that is taken.
     pub async fn create(&self, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
-        ApiError::check_writable(at.resource)?;
+        ApiError::check_writable(&at.resource)?;
         let checked = checks::write_options(Verb::Create, options)?;
         let owners = if ownership::is_recorded(&body) { Owners::Follow } else { Owners::Unchanged };
-        let incoming = decoding::body(at.resource, body, checked.validation)?;
+        let incoming = decoding::body(&at.resource, body, checked.validation)?;
         self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &self.author(options, None)).await
     }
 
@@ -86,7 +86,7 @@ impl Registry {
         self.fill_in(&mut *object);
         let is_generated = generate_name(object.meta_mut(), &*self.rng);
         object.set_defaults();
-        self.check_escalation(at.resource, at.namespace.as_deref(), None, &*object).await?;
+        self.check_escalation(&at.resource, at.namespace.as_deref(), None, &*object).await?;
         let ranges = self.limit_ranges(at.namespace.as_deref(), &*object).await?;
         self.admit_new(&mut *object, &ranges).await?;
         object.prepare_create(&self.gates);
@@ -94,10 +94,10 @@ impl Registry {
             object.meta_mut().generation = Some(1);
         }
         self.check_new(at, &*object)?;
-        limits::check(at.resource, &ranges, &*object)?;
-        let remarks = pod_security::judge(at.resource, namespace.as_deref(), &*object)?;
+        limits::check(&at.resource, &ranges, &*object)?;
+        let remarks = pod_security::judge(&at.resource, namespace.as_deref(), &*object)?;
         match &owners {
-            Owners::Follow => ownership::record_create(at.resource, &mut *object, given.as_deref(), author),
+            Owners::Follow => ownership::record_create(&at.resource, &mut *object, given.as_deref(), author),
             Owners::Decided(managers) => ownership::record_applied_create(&mut *object, managers),
             Owners::Unchanged => (),
         }
@@ -110,7 +110,7 @@ impl Registry {
         }
         let object = stored?;
         if let Some(target) = created_target(at, &object) {
-            self.follow_up(Happened::Created, at.resource, target.namespace.as_deref(), &target.name).await?;
+            self.follow_up(Happened::Created, &at.resource, target.namespace.as_deref(), &target.name).await?;
         }
         Ok(Written { object, created: true, warnings, audit: remarks.audit })
     }
@@ -132,7 +132,7 @@ impl Registry {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(at.resource, object.meta().name.as_deref().unwrap_or_default(), errors))
+        Err(ApiError::invalid(&at.resource, object.meta().name.as_deref().unwrap_or_default(), errors))
     }
 
     async fn store_new(&self, at: &Collection, mut object: Box<dyn Object>, mode: Mode, attempts: u32) -> Result<Current, ApiError> {
@@ -147,24 +147,25 @@ impl Registry {
                 return Ok(current);
             }
         }
-        Err(ApiError::already_exists(at.resource, object.meta().name.as_deref().unwrap_or_default()))
+        Err(ApiError::already_exists(&at.resource, object.meta().name.as_deref().unwrap_or_default()))
     }
 
     /// Stores the object if its name is free.
     async fn try_store(&self, at: &Collection, object: &mut dyn Object, mode: Mode) -> Result<Option<Current>, ApiError> {
         let name = object.meta().name.as_deref().unwrap_or_default();
-        let key = key::key_of(at.resource, at.namespace.as_deref(), name);
+        let key = key::key_of(&at.resource, at.namespace.as_deref(), name);
         if object.as_any().is::<Service>() {
-            let target = Target { resource: at.resource, namespace: at.namespace.clone(), name: name.to_owned(), subresource: None };
+            let target =
+                Target { resource: Arc::clone(&at.resource), namespace: at.namespace.clone(), name: name.to_owned(), subresource: None };
             return self.store_new_service(&target, object, mode).await;
         }
         if mode == Mode::Dry {
             let is_free = self.store.get(&key).await?.is_none();
             return Ok(is_free.then(|| Current::Made(object.to_value())));
         }
-        let value = stored::encode(at.resource, object);
+        let value = stored::encode(&at.resource, object);
         let stored = accepted(self.store.put(key, value, Expected::Absent).await)?;
-        Ok(stored.map(|entry| Current::Stored(stored::shown(at.resource, entry))))
+        Ok(stored.map(|entry| Current::Stored(stored::shown(&at.resource, entry))))
     }
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn accepted(written: Result<Arc<Entry>, WriteError>) -> Result<Option
 /// What was created; `None` for a dry run.
 fn created_target(at: &Collection, object: &Current) -> Option<Target> {
     match object {
-        Current::Stored(entry) => key::target_of(at.resource, &entry.key),
+        Current::Stored(entry) => key::target_of(&at.resource, &entry.key),
         Current::Made(_) => None,
     }
 }

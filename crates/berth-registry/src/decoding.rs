@@ -23,13 +23,13 @@ pub(crate) fn body(resource: &Resource, body: Body, validation: FieldValidation)
 }
 
 fn json(resource: &Resource, bytes: &[u8], validation: FieldValidation) -> Result<Incoming, ApiError> {
-    let refused = |why: &str| not_handled(resource.kind, resource, why);
+    let refused = |why: &str| not_handled(&resource.kind, resource, why);
     let parsed = parse_json(bytes).map_err(|error| refused(&error.to_string()))?;
     if !parsed.value.is_object() {
         return Err(refused("it is no JSON object"));
     }
     check_type(resource, &parsed.value)?;
-    let decoded = (resource.decode)(parsed.value).map_err(|error| refused(&error.to_string()))?;
+    let decoded = resource.rules.decode(parsed.value).map_err(|error| refused(&error.to_string()))?;
     let faults = match (parsed.duplicates.len(), decoded.unknown.len()) {
         (0, 0 | 1) | (1, 0) => faults(&parsed.duplicates, &decoded.unknown),
         _ => faults_in_order(bytes, &decoded.unknown).iter().map(ToString::to_string).collect(),
@@ -56,8 +56,8 @@ pub(crate) fn strict(faults: &[String]) -> String {
 /// `apiVersion` and `kind` may be missing; what is there must be the resource's.
 fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiError> {
     let text = |member: &str| value.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(resource.kind));
-    let found = text("apiVersion").unwrap_or(&api_version);
+    let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(&resource.kind));
+    let found = text("apiVersion").unwrap_or(api_version);
     if kind != resource.kind {
         return Err(not_handled(kind, resource, &format!("no kind {kind:?} is served at this path")));
     }

@@ -44,13 +44,13 @@ impl Registry {
     /// # Errors
     /// Bad options, a failed precondition, an object that is not there or may not be deleted.
     pub async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
-        ApiError::check_writable(target.resource)?;
+        ApiError::check_writable(&target.resource)?;
         let checked = checks::delete_options(options)?;
         if target.subresource.is_some() {
             return Err(ApiError::MethodNotAllowed);
         }
         if target.resource.group.is_empty() && target.resource.plural == "namespaces" && IMMORTAL.contains(&target.name.as_str()) {
-            return Err(ApiError::forbidden(target.resource, &target.name, "this namespace may not be deleted", Vec::new()));
+            return Err(ApiError::forbidden(&target.resource, &target.name, "this namespace may not be deleted", Vec::new()));
         }
         for _ in 0..ATTEMPTS {
             let old = self.load(target).await?;
@@ -58,7 +58,7 @@ impl Registry {
             let outcome = decide(&*old.object, checked.policy, options.grace_period_seconds, self.clock.now());
             if let Some(deleted) = self.carry_out(target, checked.mode, &old, &outcome).await? {
                 if checked.mode == Mode::Real {
-                    self.follow_up(Happened::Deleted, target.resource, target.namespace.as_deref(), &target.name).await?;
+                    self.follow_up(Happened::Deleted, &target.resource, target.namespace.as_deref(), &target.name).await?;
                 }
                 return Ok(deleted);
             }
@@ -74,7 +74,7 @@ impl Registry {
         if mode == Mode::Dry {
             return Ok(Some(answer(target, outcome, None, Current::Made(object.to_value()))));
         }
-        let value = || if is_same { entry.value.clone() } else { stored::encode(target.resource, &**object) };
+        let value = || if is_same { entry.value.clone() } else { stored::encode(&target.resource, &**object) };
         let allocation = match outcome {
             Outcome::Keep(_) => Allocation::default(),
             Outcome::Remove(_) => self.claims_on(target, &*old.object).await?,
@@ -87,7 +87,7 @@ impl Registry {
         match written {
             Ok(entry) => {
                 self.give_up(&allocation).await;
-                let shown = stored::shown(target.resource, Arc::clone(&entry));
+                let shown = stored::shown(&target.resource, Arc::clone(&entry));
                 Ok(Some(answer(target, outcome, Some(&entry), Current::Stored(shown))))
             }
             Err(WriteError::Conflict { .. }) => Ok(None),
@@ -98,7 +98,7 @@ impl Registry {
 
 /// Pods and namespaces are answered with the object also when it is gone.
 fn answer(target: &Target, outcome: &Outcome, entry: Option<&Arc<Entry>>, object: Current) -> Deleted {
-    let shows_object = target.resource.group.is_empty() && matches!(target.resource.plural, "pods" | "namespaces");
+    let shows_object = target.resource.group.is_empty() && matches!(target.resource.plural.as_str(), "pods" | "namespaces");
     match outcome {
         Outcome::Remove(last) if !shows_object => {
             Deleted::Gone { uid: last.meta().uid.clone().unwrap_or_default(), revision: entry.map(|entry| entry.mod_revision) }
@@ -109,7 +109,7 @@ fn answer(target: &Target, outcome: &Outcome, entry: Option<&Arc<Entry>>, object
 
 /// What a deletion demands of the object.
 pub(crate) fn check_precondition(target: &Target, old: &Stored, wanted: &Precondition) -> Result<(), ApiError> {
-    let conflict = |why: &str| Err(ApiError::conflict_shown_as(target, target.resource.kind, why));
+    let conflict = |why: &str| Err(ApiError::conflict_shown_as(target, &target.resource.kind, why));
     let found = old.object.meta().uid.as_deref().unwrap_or_default();
     if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != found) {
         return conflict(&format!(

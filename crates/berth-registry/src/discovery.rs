@@ -3,6 +3,7 @@
 use crate::resource::{self, Resource, Subresource};
 use berth_api::Scope;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// The Kubernetes release whose API this is, as clients compare it.
 pub(crate) const MAJOR: &str = "1";
@@ -67,7 +68,7 @@ pub fn api_group(group: &str) -> Option<Value> {
 /// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
 #[must_use]
 pub fn resource_list(group: &str, version: &str) -> Option<Value> {
-    let resources: Vec<Value> = of_version(group, version).flat_map(resource_entries).collect();
+    let resources: Vec<Value> = of_version(group, version).flat_map(|resource| resource_entries(resource)).collect();
     let group_version = group_version(group, version);
     (!resources.is_empty())
         .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}))
@@ -89,7 +90,7 @@ pub fn aggregated_groups() -> Value {
 /// Every group and version that is served: `v1`, `apps/v1`, …, in order of preference.
 #[must_use]
 pub fn group_versions() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<_> = served().map(|r| (r.group, r.version)).collect();
+    let mut all: Vec<_> = served().map(|r| (r.group.as_str(), r.version.as_str())).collect();
     all.dedup();
     all
 }
@@ -108,7 +109,7 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
 /// What can be done with a resource, sorted.
 #[must_use]
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
-    match (resource.group, resource.plural) {
+    match (resource.group.as_str(), resource.plural.as_str()) {
         _ if resource.is_review() => &["create"],
         _ if !resource.read_only.is_empty() => &["get", "list", "watch"],
         ("", "namespaces") => &["create", "delete", "get", "list", "patch", "update", "watch"],
@@ -117,14 +118,14 @@ pub fn verbs(resource: &Resource) -> &'static [&'static str] {
 }
 
 fn groups() -> Vec<&'static str> {
-    let mut groups: Vec<&str> = served().map(|r| r.group).collect();
+    let mut groups: Vec<&str> = served().map(|r| r.group.as_str()).collect();
     groups.dedup();
     groups
 }
 
 /// What is stored, then what is only asked.
-fn served() -> impl Iterator<Item = &'static Resource> {
-    resource::all().iter().chain(resource::reviews())
+fn served() -> impl Iterator<Item = &'static Arc<Resource>> {
+    resource::built_in().all().iter()
 }
 
 /// In order of preference.
@@ -132,7 +133,7 @@ fn versions(group: &str) -> Vec<&'static str> {
     group_versions().into_iter().filter(|(g, _)| *g == group).map(|(_, version)| version).collect()
 }
 
-fn of_version(group: &str, version: &str) -> impl Iterator<Item = &'static Resource> {
+fn of_version(group: &str, version: &str) -> impl Iterator<Item = &'static Arc<Resource>> {
     served().filter(move |r| r.group == group && r.version == version)
 }
 
@@ -157,7 +158,7 @@ fn subresource_kind(subresource: Subresource) -> Option<(&'static str, &'static 
     }
 }
 
-fn resource_entries(resource: &'static Resource) -> Vec<Value> {
+fn resource_entries(resource: &Resource) -> Vec<Value> {
     let mut entry = json!({
         "name": resource.plural,
         "singularName": resource.singular,
@@ -177,7 +178,7 @@ fn resource_entries(resource: &'static Resource) -> Vec<Value> {
         });
         if let Some((group, version, kind)) = subresource_kind(*subresource) {
             entry["kind"] = json!(kind);
-            if (group, version) != (resource.group, resource.version) {
+            if (group, version) != (resource.group.as_str(), resource.version.as_str()) {
                 entry["group"] = json!(group);
                 entry["version"] = json!(version);
             }
@@ -188,7 +189,7 @@ fn resource_entries(resource: &'static Resource) -> Vec<Value> {
 }
 
 fn insert_names(entry: &mut Value, resource: &Resource) {
-    for (key, names) in [("shortNames", resource.short_names), ("categories", resource.categories)] {
+    for (key, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
         if !names.is_empty() {
             entry[key] = json!(names);
         }
@@ -208,7 +209,7 @@ fn aggregated_group(group: &str, metadata: Value) -> Value {
     let versions: Vec<Value> = versions(group)
         .into_iter()
         .map(|version| {
-            let resources: Vec<Value> = of_version(group, version).map(aggregated_resource).collect();
+            let resources: Vec<Value> = of_version(group, version).map(|resource| aggregated_resource(resource)).collect();
             json!({"version": version, "freshness": "Current", "resources": resources})
         })
         .collect();
@@ -217,7 +218,7 @@ fn aggregated_group(group: &str, metadata: Value) -> Value {
     item
 }
 
-fn aggregated_resource(resource: &'static Resource) -> Value {
+fn aggregated_resource(resource: &Resource) -> Value {
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": {"group": "", "version": "", "kind": resource.kind},
@@ -235,7 +236,7 @@ fn aggregated_resource(resource: &'static Resource) -> Value {
 
 /// An empty group and version mean the parent's.
 fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> Value {
-    let (group, version, kind) = subresource_kind(subresource).unwrap_or(("", "", resource.kind));
+    let (group, version, kind) = subresource_kind(subresource).unwrap_or(("", "", resource.kind.as_str()));
     json!({
         "subresource": subresource.as_str(),
         "responseKind": {"group": group, "version": version, "kind": kind},

@@ -189,23 +189,23 @@ impl ApiError {
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::NotFound { group: resource.group.to_owned(), resource: resource.plural.to_owned(), name: name.to_owned() }
+        Self::NotFound { group: resource.group.clone(), resource: resource.plural.clone(), name: name.to_owned() }
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::AlreadyExists { group: resource.group.to_owned(), resource: resource.plural.to_owned(), name: name.to_owned() }
+        Self::AlreadyExists { group: resource.group.clone(), resource: resource.plural.clone(), name: name.to_owned() }
     }
 
     /// A conflict about an object; `why` follows `Operation cannot be fulfilled on GR "n": `.
     pub(crate) fn conflict(target: &Target, why: &str) -> Self {
-        Self::conflict_shown_as(target, target.resource.plural, why)
+        Self::conflict_shown_as(target, &target.resource.plural, why)
     }
 
     /// As [`ApiError::conflict`], with another word for the resource.
     pub(crate) fn conflict_shown_as(target: &Target, kind: &str, why: &str) -> Self {
-        let group = target.resource.group;
+        let group = &target.resource.group;
         let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", qualified(kind, group), target.name);
-        Self::Conflict { group: group.to_owned(), kind: kind.to_owned(), name: target.name.clone(), message }
+        Self::Conflict { group: group.clone(), kind: kind.to_owned(), name: target.name.clone(), message }
     }
 
     /// A write to what can only be read is refused.
@@ -220,14 +220,14 @@ impl ApiError {
 
     /// An object that admission refuses; `why` follows `GR "n" is forbidden: `.
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Vec<Cause>) -> Self {
-        let message = format!("{} {name:?} is forbidden: {why}", qualified(resource.plural, resource.group));
-        let (group, resource) = (resource.group.to_owned(), resource.plural.to_owned());
+        let message = format!("{} {name:?} is forbidden: {why}", qualified(&resource.plural, &resource.group));
+        let (group, resource) = (resource.group.clone(), resource.plural.clone());
         Self::Forbidden { group, resource, name: name.to_owned(), message, causes }
     }
 
     /// Faults of an object. Where all of them are about pod-deletion-cost, KEP-2255 wants 400.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
-        let (group, kind, name) = (resource.group.to_owned(), resource.kind.to_owned(), name.to_owned());
+        let (group, kind, name) = (resource.group.clone(), resource.kind.clone(), name.to_owned());
         if !errors.is_empty() && errors.iter().all(|error| error.field.to_string().ends_with(DELETION_COST_FIELD)) {
             return Self::BadRequestFields { group, kind, name, errors };
         }

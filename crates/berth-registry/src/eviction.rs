@@ -25,6 +25,7 @@ use berth_api::{
 use berth_store::{RangeRequest, env::Timestamp};
 use serde::Deserialize;
 use serde_json::json;
+use std::sync::Arc;
 
 /// When to come back while a budget's status does not speak of its newest spec yet.
 const UNSYNCED_RETRY_SECONDS: u32 = 10;
@@ -83,7 +84,7 @@ impl Registry {
     /// The `/status` of each budget that selects the pod.
     async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
         let budgets = resource::find("policy", "v1", "poddisruptionbudgets").expect("budgets are served");
-        let prefix = key::prefix(&crate::Collection { resource: budgets, namespace: target.namespace.clone() });
+        let prefix = key::prefix(&crate::Collection { resource: Arc::clone(budgets), namespace: target.namespace.clone() });
         let range = self.store.range(RangeRequest::all(prefix)).await?;
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let mut found = Vec::new();

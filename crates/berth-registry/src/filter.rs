@@ -46,7 +46,7 @@ impl Filter {
 }
 
 fn check_field(resource: &Resource, field: &str) -> Result<(), ApiError> {
-    if matches!(field, "metadata.name" | "metadata.namespace") || resource.selectable_fields.iter().any(|(known, _)| *known == field) {
+    if matches!(field, "metadata.name" | "metadata.namespace") || resource.selectable_fields.iter().any(|known| *known.name == *field) {
         return Ok(());
     }
     Err(ApiError::bad_request(if resource.selectable_fields.is_empty() {

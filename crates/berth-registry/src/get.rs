@@ -23,7 +23,7 @@ impl Registry {
         }
         let entry = self.fetch(target).await?;
         match target.subresource {
-            None | Some(Subresource::Status | Subresource::Finalize) => Ok(Current::Stored(stored::shown(target.resource, entry))),
+            None | Some(Subresource::Status | Subresource::Finalize) => Ok(Current::Stored(stored::shown(&target.resource, entry))),
             Some(Subresource::Scale) => scale::view(target, &entry).map(Current::Made),
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => Err(ApiError::MethodNotAllowed),
         }
@@ -31,7 +31,7 @@ impl Registry {
 
     /// The entry of the target's object.
     pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
-        self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(target.resource, &target.name))
+        self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))
     }
 
     /// Resolves when `revision` is visible.

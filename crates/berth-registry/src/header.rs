@@ -1,6 +1,9 @@
 //! Reads the [`Header`] of a stored value: what selectors, owners and encoders need, in one pass and without a tree.
 
-use crate::{Resource, key, resource};
+use crate::{
+    key,
+    resource::{self, SelectableField},
+};
 use berth_store::{Header, HeaderOf, Key};
 use serde::{
     Deserialize,
@@ -15,30 +18,27 @@ const FALSE_IF_ABSENT: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
 /// The function that a store needs to index values, for all resources of the table.
 #[must_use]
 pub fn header_of() -> HeaderOf {
-    let table: BTreeMap<(&'static str, &'static str), &'static Resource> = resource::all()
-        .iter()
-        .filter(|resource| resource.group != "events.k8s.io")
-        .map(|resource| ((if resource.group.is_empty() { "core" } else { resource.group }, resource.plural), resource))
-        .collect();
-    Arc::new(move |key: &Key, value: &[u8]| {
-        let resource = key::parts(key).and_then(|parts| table.get(&(parts.group, parts.plural)).copied());
-        read(resource.map_or(&[], |resource| resource.selectable_fields), value)
+    Arc::new(|key: &Key, value: &[u8]| {
+        let resource =
+            key::parts(key).and_then(|parts| resource::by_name(if parts.group == "core" { "" } else { parts.group }, parts.plural));
+        read(resource.map_or(&[], |resource| &resource.selectable_fields), value)
     })
 }
 
 /// The header of one value. A value that is no object of ours (a damaged one, a stranger's in a shared etcd) has the empty header.
-pub(crate) fn read(selectable: &'static [(&'static str, &'static str)], value: &[u8]) -> Header {
+pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
+    let wanted: Vec<Wanted<'_>> = selectable.iter().map(|field| (&field.name, field.pointer.as_str())).collect();
     let mut found = Found { metadata: None, fields: Vec::new() };
     let mut json = serde_json::Deserializer::from_slice(value);
-    if (Top { wanted: selectable, found: &mut found }).deserialize(&mut json).is_err() {
+    if (Top { wanted: &wanted, found: &mut found }).deserialize(&mut json).is_err() {
         return Header::default();
     }
     let Some(raw) = found.metadata.map(RawValue::get).filter(|raw| raw.starts_with('{')) else { return Header::default() };
     let Ok(meta) = serde_json::from_str::<Meta<'_>>(raw) else { return Header::default() };
     for &field in FALSE_IF_ABSENT {
-        let known = selectable.iter().find(|(name, _)| *name == field);
-        if let Some((name, _)) = known.filter(|_| !found.fields.iter().any(|(there, _)| *there == field)) {
-            found.fields.push((name, "false".into()));
+        let known = selectable.iter().find(|known| *known.name == *field);
+        if let Some(known) = known.filter(|_| !found.fields.iter().any(|(there, _)| **there == *field)) {
+            found.fields.push((Arc::clone(&known.name), "false".into()));
         }
     }
     found.fields.sort_unstable();
@@ -65,14 +65,15 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 struct Found<'de> {
     metadata: Option<&'de RawValue>,
-    fields: Vec<(&'static str, Box<str>)>,
+    fields: Vec<(Arc<str>, Box<str>)>,
 }
 
-type Wanted = (&'static str, &'static str);
+/// A field, and what is left of its pointer.
+type Wanted<'a> = (&'a Arc<str>, &'a str);
 
 /// The object itself: keeps the metadata's text, looks for the wanted pointers in the other members.
 struct Top<'a, 'de> {
-    wanted: &'static [Wanted],
+    wanted: &'a [Wanted<'a>],
     found: &'a mut Found<'de>,
 }
 
@@ -107,10 +108,10 @@ impl<'de> Visitor<'de> for Top<'_, 'de> {
 fn visit_member<'de, A: MapAccess<'de>>(
     map: &mut A,
     member: &str,
-    wanted: &[Wanted],
-    fields: &mut Vec<(&'static str, Box<str>)>,
+    wanted: &[Wanted<'_>],
+    fields: &mut Vec<(Arc<str>, Box<str>)>,
 ) -> Result<(), A::Error> {
-    let inside: Vec<Wanted> = wanted.iter().filter_map(|(field, pointer)| Some((*field, below(pointer, member)?))).collect();
+    let inside: Vec<Wanted<'_>> = wanted.iter().filter_map(|(field, pointer)| Some((*field, below(pointer, member)?))).collect();
     if inside.is_empty() {
         map.next_value::<IgnoredAny>()?;
     } else {
@@ -120,24 +121,24 @@ fn visit_member<'de, A: MapAccess<'de>>(
 }
 
 /// What is left of a JSON pointer below `member`.
-fn below(pointer: &'static str, member: &str) -> Option<&'static str> {
+fn below<'a>(pointer: &'a str, member: &str) -> Option<&'a str> {
     let rest = pointer.strip_prefix('/')?.strip_prefix(member)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// A value that at least one pointer leads into or ends at.
 struct Inside<'a> {
-    wanted: &'a [Wanted],
-    fields: &'a mut Vec<(&'static str, Box<str>)>,
+    wanted: &'a [Wanted<'a>],
+    fields: &'a mut Vec<(Arc<str>, Box<str>)>,
 }
 
 impl Inside<'_> {
     fn keep(self, text: &str) {
         for (field, _) in self.wanted.iter().filter(|(_, rest)| rest.is_empty()) {
-            match self.fields.iter_mut().find(|(there, _)| there == field) {
+            match self.fields.iter_mut().find(|(there, _)| there == *field) {
                 // The elements of a list (pod IPs) make one value, as upstream joins them.
                 Some((_, value)) => *value = format!("{value},{text}").into(),
-                None => self.fields.push((field, text.into())),
+                None => self.fields.push((Arc::clone(field), text.into())),
             }
         }
     }
@@ -167,7 +168,8 @@ impl<'de> Visitor<'de> for Inside<'_> {
 
     /// A list whose elements are objects of one member that counts, such as `podIPs[].ip`.
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let inside: Vec<Wanted> = self.wanted.iter().map(|(field, rest)| (*field, if rest.is_empty() { "/ip" } else { rest })).collect();
+        let inside: Vec<Wanted<'_>> =
+            self.wanted.iter().map(|(field, rest)| (*field, if rest.is_empty() { "/ip" } else { rest })).collect();
         while list.next_element_seed(Inside { wanted: &inside, fields: self.fields })?.is_some() {}
         Ok(())
     }
@@ -204,7 +206,7 @@ impl<'de> Visitor<'de> for Inside<'_> {
 
 /// The value of a selectable field; empty if the object does not have it.
 pub(crate) fn field<'a>(header: &'a Header, name: &str) -> &'a str {
-    header.fields.iter().find(|(field, _)| *field == name).map_or("", |(_, value)| value)
+    header.fields.iter().find(|(field, _)| **field == *name).map_or("", |(_, value)| value)
 }
 
 /// The value of a label.
@@ -217,23 +219,21 @@ pub(crate) fn label<'a>(header: &'a Header, key: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    const POD: &[Wanted] = &[
-        ("spec.hostNetwork", "/spec/hostNetwork"),
-        ("spec.nodeName", "/spec/nodeName"),
-        ("status.phase", "/status/phase"),
-        ("status.podIPs", "/status/podIPs"),
-    ];
+    fn fields() -> Vec<SelectableField> {
+        let of = |name: &str| SelectableField { name: name.into(), pointer: format!("/{}", name.replace('.', "/")) };
+        ["spec.hostNetwork", "spec.nodeName", "status.phase", "status.podIPs"].map(of).into()
+    }
 
     #[test]
     fn header_holds_labels_uid_and_selectable_fields() {
         let value = br#"{"apiVersion":"v1","kind":"Pod","data":{"metadata":{"x":1}},"metadata":{"labels":{"b":"2","a":"\"1\""},"uid":"u"},
             "spec":{"nodeName":"n1","nodeNamed":"x","containers":[{"name":"c"}]},"status":{"phase":"Running","podIPs":[{"ip":"10.0.0.1"},{"ip":"fd::1"}]}}"#;
-        let header = read(POD, value);
+        let header = read(&fields(), value);
         assert_eq!(*header.labels, [("a".into(), "\"1\"".into()), ("b".into(), "2".into())]);
         assert_eq!(&*header.uid, "u");
         let wanted =
             [("spec.hostNetwork", "false"), ("spec.nodeName", "n1"), ("status.phase", "Running"), ("status.podIPs", "10.0.0.1,fd::1")];
-        assert_eq!(header.fields.iter().map(|(k, v)| (*k, &**v)).collect::<Vec<_>>(), wanted);
+        assert_eq!(header.fields.iter().map(|(k, v)| (&**k, &**v)).collect::<Vec<_>>(), wanted);
         assert!(value[header.metadata_at as usize..].starts_with(br#""labels""#));
         assert_eq!(label(&header, "b"), Some("2"));
         assert_eq!(field(&header, "spec.nodeName"), "n1");
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_value_that_is_no_object_has_the_empty_header() {
         for value in ["", "[]", "{", r#"{"metadata":1}"#, r#"{"a":1}"#, r#"{"metadata":{"uid":5}}"#] {
-            assert_eq!(read(POD, value.as_bytes()), Header::default(), "{value}");
+            assert_eq!(read(&fields(), value.as_bytes()), Header::default(), "{value}");
         }
     }
 }

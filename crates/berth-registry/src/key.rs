@@ -3,10 +3,11 @@
 use crate::{ApiError, Collection, Resource, Target};
 use berth_api::Scope;
 use berth_store::Key;
+use std::sync::Arc;
 
 /// The resource under whose group objects are kept: the two event resources share one place.
-fn storage_group(resource: &Resource) -> &'static str {
-    match (resource.group, resource.plural) {
+fn storage_group(resource: &Resource) -> &str {
+    match (resource.group.as_str(), resource.plural.as_str()) {
         ("" | "events.k8s.io", "events") | ("", _) => "core",
         (group, _) => group,
     }
@@ -19,7 +20,7 @@ pub(crate) fn resource_prefix(resource: &Resource) -> String {
 
 /// What the keys of a collection start with.
 pub(crate) fn prefix(at: &Collection) -> String {
-    let all = resource_prefix(at.resource);
+    let all = resource_prefix(&at.resource);
     match &at.namespace {
         Some(namespace) => format!("{all}{namespace}/"),
         None => all,
@@ -38,7 +39,7 @@ pub(crate) fn key_of(resource: &Resource, namespace: Option<&str>, name: &str) -
 impl Target {
     /// The key of the object.
     pub(crate) fn key(&self) -> Key {
-        key_of(self.resource, self.namespace.as_deref(), &self.name)
+        key_of(&self.resource, self.namespace.as_deref(), &self.name)
     }
 
     /// A subresource must be one that the resource has: the rules of a status, say, mean nothing to a kind without.
@@ -51,7 +52,7 @@ impl Target {
 
     /// The collection that the object is in.
     pub(crate) fn collection(&self) -> Collection {
-        Collection { resource: self.resource, namespace: self.namespace.clone() }
+        Collection { resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
     }
 }
 
@@ -78,10 +79,10 @@ pub fn parts(key: &Key) -> Option<KeyParts<'_>> {
 }
 
 /// The target that a key of `resource` stands for.
-pub(crate) fn target_of(resource: &'static Resource, key: &Key) -> Option<Target> {
+pub(crate) fn target_of(resource: &Arc<Resource>, key: &Key) -> Option<Target> {
     let parts = parts(key)?;
     let namespace = (resource.scope == Scope::Namespaced).then(|| parts.namespace.to_owned());
-    Some(Target { resource, namespace, name: parts.name.to_owned(), subresource: None })
+    Some(Target { resource: Arc::clone(resource), namespace, name: parts.name.to_owned(), subresource: None })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use berth_api::{
     },
 };
 use serde_json::{Value, json};
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -109,14 +109,14 @@ impl Registry {
     }
 
     async fn find<K: Kind>(&self, namespace: Option<&str>) -> Result<Option<K>, ApiError> {
-        let resource = resource_of::<K>();
+        let resource = resource::of::<K>();
         let Some(entry) = self.store.get(&key::key_of(resource, namespace, NAME)).await? else { return Ok(None) };
         Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned())
     }
 
     /// Another server may have been quicker.
     async fn make<K: Kind>(&self, namespace: Option<&str>, object: K) -> Result<(), ApiError> {
-        let at = Collection { resource: resource_of::<K>(), namespace: namespace.map(str::to_owned) };
+        let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: namespace.map(str::to_owned) };
         match self.create(&at, Body::Object(Box::new(object)), &options()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -173,10 +173,6 @@ fn options() -> WriteOptions {
     WriteOptions { field_manager: SERVER.to_owned(), ..WriteOptions::default() }
 }
 
-fn resource_of<K: Kind>() -> &'static resource::Resource {
-    resource::by_name(K::GROUP, K::URL_PATH_SEGMENT).expect("the server's own objects are of kinds that are served")
-}
-
 fn target<K: Kind>() -> Target {
-    Target { resource: resource_of::<K>(), namespace: Some(NAMESPACE.to_owned()), name: NAME.to_owned(), subresource: None }
+    Target { resource: Arc::clone(resource::of::<K>()), namespace: Some(NAMESPACE.to_owned()), name: NAME.to_owned(), subresource: None }
 }

@@ -100,7 +100,7 @@ impl Registry {
 #[derive(Clone, Debug)]
 pub struct Collection {
     /// Which resource.
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     /// `None`: cluster-scoped resource, or all namespaces.
     pub namespace: Option<String>,
 }
@@ -109,7 +109,7 @@ pub struct Collection {
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Which resource.
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     /// `None` for cluster-scoped resources.
     pub namespace: Option<String>,
     /// Its name.

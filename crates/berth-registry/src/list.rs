@@ -33,7 +33,7 @@ impl Registry {
     /// Bad options, selectors or tokens; a revision that is gone, or not there within 3 s.
     pub async fn list(&self, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
         checks::list_options(options)?;
-        let filter = Filter::parse(at.resource, &options.label_selector, &options.field_selector)?;
+        let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
         let prefix = key::prefix(at);
         let limit = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit);
         if !options.continue_token.is_empty() {
@@ -109,7 +109,7 @@ fn take(at: &Collection, filter: &Filter, entries: &[Arc<Entry>], limit: Option<
         if limit.is_some_and(|limit| items.len() == limit) {
             return index;
         }
-        let shown = stored::shown(at.resource, Arc::clone(entry));
+        let shown = stored::shown(&at.resource, Arc::clone(entry));
         if filter.matches(&shown) {
             items.push(shown);
         }

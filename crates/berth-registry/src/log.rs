@@ -125,7 +125,7 @@ impl Log {
 
     /// What is new in this version of the pod.
     pub fn read(&mut self, resource: &Resource, entry: &Entry) -> News {
-        let object = (resource.decode_stored)(&entry.value).ok();
+        let object = resource.rules.decode_stored(&entry.value).ok();
         let news = object.as_ref().and_then(|object| object.downcast_ref()).and_then(|pod: &Pod| self.news(pod));
         let News { mut text, ended } = news.unwrap_or(News { text: Vec::new(), ended: true });
         text.truncate(self.bytes_left);
@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
 #[must_use]
 pub fn simulated(resource: &Resource, subresource: &str) -> Option<&'static str> {
     let first = subresource.split('/').next().unwrap_or_default();
-    match (resource.group, resource.plural, first) {
+    match (resource.group.as_str(), resource.plural.as_str(), first) {
         ("", "pods", "exec") => Some("pods are simulated: no container runs in which a command could be executed"),
         ("", "pods", "attach") => Some("pods are simulated: no container runs to which one could attach"),
         ("", "pods", "portforward") => Some("pods are simulated: no container runs to which a port could be forwarded"),
@@ -326,7 +326,7 @@ mod tests {
             let entry = Entry {
                 key: berth_store::Key::new("/registry/core/pods/default/p"),
                 value: serde_json::to_vec(pod).expect("JSON").into(),
-                header: crate::header::read(resource.selectable_fields, b"{}"),
+                header: crate::header::read(&resource.selectable_fields, b"{}"),
                 create_revision: berth_store::Revision(1),
                 mod_revision: berth_store::Revision(1),
             };

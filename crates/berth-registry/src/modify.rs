@@ -67,7 +67,7 @@ impl Registry {
     /// The target's object, decoded.
     pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
         let entry = self.fetch(target).await?;
-        let object = stored::load(target.resource, &entry)?;
+        let object = stored::load(&target.resource, &entry)?;
         Ok(Stored { entry, object })
     }
 
@@ -88,7 +88,7 @@ impl Registry {
             match self.replace(target, &by, old, new).await {
                 Ok(written) => {
                     if by.mode == Mode::Real {
-                        self.follow_up(Happened::Changed, target.resource, target.namespace.as_deref(), &target.name).await?;
+                        self.follow_up(Happened::Changed, &target.resource, target.namespace.as_deref(), &target.name).await?;
                     }
                     return Ok(written);
                 }
@@ -102,7 +102,7 @@ impl Registry {
     async fn replace(&self, target: &Target, by: &Change<'_>, mut old: Stored, mut new: Proposal) -> Result<Written, Failure> {
         let given = ownership::take_given(&mut *new.object);
         check_identity(target, &old, &mut *new.object)?;
-        self.check_escalation(target.resource, target.namespace.as_deref(), Some(&*old.object), &*new.object).await?;
+        self.check_escalation(&target.resource, target.namespace.as_deref(), Some(&*old.object), &*new.object).await?;
         let applied = matches!(new.owners, Owners::Decided(_)).then(|| new.object.clone_object());
         self.settle(target, &*old.object, &mut *new.object)?;
         let mut remarks = Remarks::default();
@@ -112,10 +112,10 @@ impl Registry {
             new.warnings.append(&mut remarks.warnings);
         }
         match &mut new.owners {
-            Owners::Follow => ownership::record_update(target.resource, &mut *old.object, &mut *new.object, given, &by.author),
+            Owners::Follow => ownership::record_update(&target.resource, &mut *old.object, &mut *new.object, given, &by.author),
             Owners::Decided(managers) => {
                 if let Some(applied) = applied {
-                    ownership::forget_dropped(target.resource, managers, &*applied, &*new.object);
+                    ownership::forget_dropped(&target.resource, managers, &*applied, &*new.object);
                 }
                 ownership::record_apply(&*old.object, &mut *new.object, managers);
             }
@@ -154,7 +154,7 @@ impl Registry {
             _ => new.validate_update(old, &self.gates),
         });
         if !errors.is_empty() {
-            return Err(ApiError::invalid(target.resource, &target.name, errors));
+            return Err(ApiError::invalid(&target.resource, &target.name, errors));
         }
         // What a controller writes through `/status`, annotations included, asks for nothing new.
         if target.subresource != Some(Subresource::Status) {
@@ -188,19 +188,19 @@ impl Registry {
     /// Writes `new` in place of `old`, unless they are equal; removes the object where `new` was all that kept it from going.
     async fn commit(&self, target: &Target, mode: Mode, old: &Stored, new: &dyn Object) -> Result<Current, Failure> {
         if new.same_as(&*old.object) {
-            return Ok(Current::Stored(stored::shown(target.resource, Arc::clone(&old.entry))));
+            return Ok(Current::Stored(stored::shown(&target.resource, Arc::clone(&old.entry))));
         }
         if mode == Mode::Dry {
             return Ok(Current::Made(with_revision(new.to_value(), &old.entry)));
         }
-        let (key, value) = (old.entry.key.clone(), stored::encode(target.resource, new));
+        let (key, value) = (old.entry.key.clone(), stored::encode(&target.resource, new));
         let written = if is_finished(new) {
             self.store.delete(key, value, old.entry.mod_revision).await
         } else {
             self.store.put(key, value, Expected::At(old.entry.mod_revision)).await
         };
         match written {
-            Ok(entry) => Ok(Current::Stored(stored::shown(target.resource, entry))),
+            Ok(entry) => Ok(Current::Stored(stored::shown(&target.resource, entry))),
             Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
             Err(error) => Err(Failure::Refused(ApiError::write_failed(&error))),
         }

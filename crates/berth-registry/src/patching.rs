@@ -19,7 +19,7 @@ impl Registry {
     /// A patch that cannot be read or applied, conflicts, faults of the result.
     pub async fn patch(&self, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
-        ApiError::check_writable(target.resource)?;
+        ApiError::check_writable(&target.resource)?;
         let verb = if matches!(patch, Patch::Apply(_)) { Verb::Apply } else { Verb::Patch };
         let checked = checks::write_options(verb, options)?;
         match target.subresource {
@@ -70,9 +70,9 @@ impl<'a> Parsed<'a> {
         let after = match self {
             Self::Json(bytes) => patch::json(&before, bytes)?,
             Self::Merge(value, _) => patch::merge(before, value),
-            Self::Strategic(value, _) => patch::strategic(&before, value, target.resource)?,
+            Self::Strategic(value, _) => patch::strategic(&before, value, &target.resource)?,
         };
-        self.read(target.resource, after, validation)
+        self.read(&target.resource, after, validation)
     }
 
     /// What the patch applies to. A merge patch of a status needs no spec: that comes from the stored object anyway, and not reading it
@@ -80,7 +80,7 @@ impl<'a> Parsed<'a> {
     fn before(&self, target: &Target, old: &Stored) -> Result<Value, ApiError> {
         match (self, target.subresource) {
             (Self::Merge(..), Some(Subresource::Status)) => stored::status_document(&old.entry),
-            _ => stored::document(target.resource, &old.entry),
+            _ => stored::document(&target.resource, &old.entry),
         }
     }
 
@@ -94,7 +94,7 @@ impl<'a> Parsed<'a> {
     }
 
     fn read(&self, resource: &Resource, after: Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
-        let decoded = (resource.decode)(after).map_err(|error| self.unreadable(&error.to_string()))?;
+        let decoded = resource.rules.decode(after).map_err(|error| self.unreadable(&error.to_string()))?;
         let faults = decoding::faults(self.duplicates(), &decoded.unknown);
         let object: BoxObject = decoded.object;
         match validation {

@@ -50,7 +50,7 @@ fn set_replicas(object: &mut dyn Object, replicas: i32) {
 
 /// The `Scale` of an entry.
 pub(crate) fn view(target: &Target, entry: &Entry) -> Result<Value, ApiError> {
-    let object = stored::load(target.resource, entry)?;
+    let object = stored::load(&target.resource, entry)?;
     scale_of(&*object, entry.mod_revision.to_string())
 }
 
@@ -167,7 +167,8 @@ async fn propose(
 /// The `Scale` of a dry run.
 fn made_view(target: &Target, value: &Value) -> Result<Value, ApiError> {
     let bytes = value.to_string();
-    let object = (target.resource.decode_stored)(bytes.as_bytes()).map_err(|error| ApiError::Internal { message: error.to_string() })?;
+    let object =
+        target.resource.rules.decode_stored(bytes.as_bytes()).map_err(|error| ApiError::Internal { message: error.to_string() })?;
     scale_of(&*object, object.meta().resource_version.clone().unwrap_or_default())
 }
 

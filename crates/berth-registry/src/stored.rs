@@ -25,7 +25,7 @@ pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiE
     } else {
         &entry.value
     };
-    let mut object = (resource.decode_stored)(bytes).map_err(|error| broken(error.to_string()))?;
+    let mut object = resource.rules.decode_stored(bytes).map_err(|error| broken(error.to_string()))?;
     object.set_defaults();
     Ok(object)
 }
@@ -63,7 +63,7 @@ pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
         return entry;
     }
     let Some(value) = events::from_core(&entry.value) else { return entry };
-    let header = crate::header::read(resource.selectable_fields, &value);
+    let header = crate::header::read(&resource.selectable_fields, &value);
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
 }

@@ -18,7 +18,7 @@ impl Registry {
     /// A body that cannot be read or names another object; conflicts; faults of the result.
     pub async fn update(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
-        ApiError::check_writable(target.resource)?;
+        ApiError::check_writable(&target.resource)?;
         let checked = checks::write_options(Verb::Update, options)?;
         match target.subresource {
             Some(Subresource::Scale) => return scale::update(self, target, body, options, checked).await,
@@ -28,7 +28,7 @@ impl Registry {
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         let author = self.author(options, target.subresource);
-        let mut incoming = decoding::body(target.resource, body, checked.validation)?;
+        let mut incoming = decoding::body(&target.resource, body, checked.validation)?;
         check_name(target, &mut *incoming.object)?;
         let may_create = target.resource.create_on_update && target.subresource.is_none();
         if may_create && self.store.get(&target.key()).await?.is_none() {
@@ -58,5 +58,5 @@ fn check_conditional(target: &Target, object: &dyn Object) -> Result<(), ApiErro
     }
     let field = Path::new("metadata").child("resourceVersion");
     let error = FieldError::invalid(&field, 0, "must be specified for an update");
-    Err(ApiError::invalid(target.resource, &target.name, vec![error]))
+    Err(ApiError::invalid(&target.resource, &target.name, vec![error]))
 }

@@ -35,7 +35,7 @@ impl Registry {
     /// Bad options or selectors; a version that is gone (410), or for a streaming list one that is not there within 3 s.
     pub async fn watch(&self, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
         checks::watch_options(options)?;
-        let filter = Filter::parse(at.resource, &options.label_selector, &options.field_selector)?;
+        let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
         let prefix = key::prefix(at);
         let (first, after) = match self.start_of(options)? {
             Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,
@@ -43,7 +43,8 @@ impl Registry {
         };
         let changes = self.store.watch(&prefix, after).map_err(too_old)?;
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
-        let live = Live { resource: at.resource, filter, changes: Some(changes), bookmarks, progress: options.progress, seen: after };
+        let live =
+            Live { resource: Arc::clone(&at.resource), filter, changes: Some(changes), bookmarks, progress: options.progress, seen: after };
         Ok(stream::iter(first).chain(live).boxed())
     }
 
@@ -71,7 +72,7 @@ impl Registry {
         }
         let request = RangeRequest::all(prefix.to_owned());
         let range = self.store.range(request).await?;
-        let shown = range.entries.into_iter().map(|entry| stored::shown(at.resource, entry));
+        let shown = range.entries.into_iter().map(|entry| stored::shown(&at.resource, entry));
         let mut events: Vec<WatchEvent> = shown.filter(|entry| filter.matches(entry)).map(WatchEvent::Added).collect();
         if options.send_initial_events == Some(true) && options.allow_bookmarks {
             events.push(WatchEvent::Bookmark { revision: range.revision, initial_events_end: true });
@@ -119,7 +120,7 @@ impl Bookmarks {
 
 /// The part of a watch that follows changes.
 struct Live {
-    resource: &'static Resource,
+    resource: Arc<Resource>,
     filter: Filter,
     /// `None` once the watch has ended.
     changes: Option<Watch>,
@@ -133,7 +134,7 @@ struct Live {
 impl Live {
     /// The event that a change is to this watch, if any.
     fn event(&self, change: Arc<Event>) -> Option<WatchEvent> {
-        let change = stored::shown_event(self.resource, change);
+        let change = stored::shown_event(&self.resource, change);
         let was = change.previous.as_ref().filter(|previous| self.filter.matches(previous));
         let revision = change.entry.mod_revision;
         if change.kind == EventKind::Deleted {

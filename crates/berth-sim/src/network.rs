@@ -286,5 +286,5 @@ impl Cluster for SimCluster {
 
 fn resource_of(object: &dyn Object) -> ResourceName {
     let resource = resource::by_kind(object.api_version(), object.kind()).expect("only kinds that are served are written");
-    ResourceName { group: resource.group, plural: resource.plural }
+    ResourceName { group: &resource.group, plural: &resource.plural }
 }

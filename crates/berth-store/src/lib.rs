@@ -84,7 +84,7 @@ pub struct Header {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of the kind's selectable fields besides name and namespace (`spec.nodeName`, `status.phase`, …), sorted by field.
     /// A field without an entry has the empty value.
-    pub fields: Box<[(&'static str, Box<str>)]>,
+    pub fields: Box<[(Arc<str>, Box<str>)]>,
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// Byte offset in the value just behind `"metadata":{`, where the resource version is spliced in.

@@ -4,12 +4,12 @@ use crate::manifests::Document;
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION as LAST_APPLIED;
 use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Resource, Target, WriteOptions, patch, resource};
 use serde_json::{Value, json};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// What became of one document.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
-    pub(crate) resource: &'static Resource,
+    pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
     pub(crate) change: Change,
@@ -54,10 +54,10 @@ pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Ap
         empty if empty.is_empty() => "default".to_owned(),
         named => named,
     });
-    let target = Target { resource, namespace, name: text(&document.object, "/metadata/name"), subresource: None };
+    let target = Target { resource: Arc::clone(resource), namespace, name: text(&document.object, "/metadata/name"), subresource: None };
     let refused = |source| ApplyError::Refused { place: document.place.clone(), source };
     let (change, warnings) = write(registry, &target, &document.object).await.map_err(refused)?;
-    Ok(Applied { resource, namespace: target.namespace, name: target.name, change, warnings })
+    Ok(Applied { resource: Arc::clone(resource), namespace: target.namespace, name: target.name, change, warnings })
 }
 
 async fn write(registry: &Registry, target: &Target, manifest: &Value) -> Result<(Change, Vec<String>), ApiError> {
@@ -69,7 +69,7 @@ async fn write(registry: &Registry, target: &Target, manifest: &Value) -> Result
         }
         Ok(Current::Made(value)) => value,
         Err(ApiError::NotFound { .. }) => {
-            let at = Collection { resource: target.resource, namespace: target.namespace.clone() };
+            let at = Collection { resource: Arc::clone(&target.resource), namespace: target.namespace.clone() };
             let written = registry.create(&at, Body::Json(wanted.to_string().into_bytes()), &options).await?;
             return Ok((Change::Created, written.warnings));
         }

@@ -329,7 +329,7 @@ async fn until(time: Option<Instant>) {
 }
 
 fn workload(applied: &Applied) -> Option<Workload> {
-    let kind = match applied.resource.kind {
+    let kind = match applied.resource.kind.as_str() {
         "Deployment" => DEPLOYMENT,
         "StatefulSet" => STATEFUL_SET,
         _ => return None,
@@ -358,7 +358,7 @@ async fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version
 
 async fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
     let resource = resource::by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
-    let all = Collection { resource, namespace: None };
+    let all = Collection { resource: Arc::clone(resource), namespace: None };
     let events = registry.watch(&all, &WatchOptions::default()).await?;
     let read = move |event| async move {
         match event {

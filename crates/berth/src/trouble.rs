@@ -69,7 +69,7 @@ async fn list<V>(
     decode: impl Fn(&[u8]) -> serde_json::Result<V>,
 ) -> Result<Vec<Arc<V>>, Box<dyn Error>> {
     let resource = resource::by_kind(api_version, kind).ok_or("a kind is not in the resource table")?;
-    let at = Collection { resource, namespace: Some(namespace.to_owned()) };
+    let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
     let list = registry.list(&at, options).await?;
     // What cannot be read tells nothing.
     Ok(list.items.iter().filter_map(|entry| decode(&entry.value).ok().map(Arc::new)).collect())

@@ -142,7 +142,12 @@ async fn still_holds(registry: &Registry, bound: &Bound) -> bool {
 
 async fn is_there(registry: &Registry, plural: &str, namespace: Option<&str>, reference: &Reference) -> bool {
     let Some(resource) = resource::by_name("", plural) else { return false };
-    let target = Target { resource, namespace: namespace.map(ToOwned::to_owned), name: reference.name.clone(), subresource: None };
+    let target = Target {
+        resource: Arc::clone(resource),
+        namespace: namespace.map(ToOwned::to_owned),
+        name: reference.name.clone(),
+        subresource: None,
+    };
     let Ok(found) = registry.get(&target, &GetOptions::default()).await else { return false };
     match found {
         berth_registry::Current::Stored(entry) => *entry.header.uid == *reference.uid,

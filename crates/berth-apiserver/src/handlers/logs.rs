@@ -23,7 +23,7 @@ pub(super) async fn answer(exchange: &Exchange<'_>, path: &ResourcePath<'_>, pod
     let (entry, log) = exchange.registry().log(pod, options).await?;
     let Some(mut log) = log else { return Ok(answer::no_content()) };
     if !follow {
-        return Ok(answer::log(log.read(pod.resource, &entry).text.into()));
+        return Ok(answer::log(log.read(&pod.resource, &entry).text.into()));
     }
     let share = share_of_watches(exchange)?;
     let watch = WatchOptions {
@@ -31,12 +31,12 @@ pub(super) async fn answer(exchange: &Exchange<'_>, path: &ResourcePath<'_>, pod
         resource_version: entry.mod_revision.to_string(),
         ..WatchOptions::default()
     };
-    let at = Collection { resource: pod.resource, namespace: pod.namespace.clone() };
+    let at = Collection { resource: Arc::clone(&pod.resource), namespace: pod.namespace.clone() };
     let later = exchange.registry().watch(&at, &watch).await?;
     let events = stream::once(ready(WatchEvent::Added(Arc::clone(&entry)))).chain(later).boxed();
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("GET", &Route::Resource(path.clone())));
     let until = end_of_watch(exchange, follow_timeout(exchange));
     let form = WatchForm::Log(Box::new(log));
-    let body = WatchBody { events, until, resource: pod.resource, form, counted, share, ended: false, audited: None };
+    let body = WatchBody { events, until, resource: Arc::clone(&pod.resource), form, counted, share, ended: false, audited: None };
     Ok(answer::log(ResponseBody::Watch(Box::new(body))))
 }

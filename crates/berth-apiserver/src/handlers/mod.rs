@@ -198,7 +198,6 @@ fn labels<'a>(exchange: &Exchange<'_>, route: &'a Route<'a>) -> Labels<'a> {
     let verb = resource_verb(exchange.method, at.name.is_some(), at.legacy_watch || exchange.query.watch());
     let verb = metric_verb(exchange.method, verb);
     let known = resource::find(&at.group, &at.version, &at.resource)
-        .or_else(|| resource::find_review(&at.group, &at.version, &at.resource))
         .is_some_and(|resource| at.subresource.is_none_or(|name| resource.subresources.iter().any(|known| known.as_str() == name)));
     Labels::of(verb, if known { route } else { &Route::Unknown })
 }

@@ -25,7 +25,7 @@ use hyper::{
 };
 use serde::Deserialize;
 use serde_json::Value;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Without `timeoutSeconds` a watch lasts this long, and up to twice as long, so that not all end at once.
 const WATCH_SECONDS_MIN: u64 = 30 * 60;
@@ -34,10 +34,10 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Answers a request for objects.
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
-    if let Some(review) = resource::find_review(&at.group, &at.version, &at.resource) {
-        return reviews::answer(exchange, at, review, body).await;
-    }
     let resource = resource::find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(at))?;
+    if resource.is_review() {
+        return reviews::answer(exchange, at, resource, body).await;
+    }
     match at.name.as_deref() {
         None => collection(exchange, at, resource, body).await,
         Some(name) => object(exchange, at, resource, name, body).await,
@@ -46,15 +46,14 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
 
 /// Nothing at all stands under an unknown group version; under a known one, a resource is missing.
 fn unknown(at: &ResourcePath<'_>) -> Refusal {
-    let known =
-        resource::all().iter().chain(resource::reviews()).any(|resource| resource.group == at.group && resource.version == at.version);
+    let known = resource::built_in().all().iter().any(|resource| resource.group == *at.group && resource.version == *at.version);
     if known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
 }
 
 async fn collection(
     exchange: &Exchange<'_>,
     at: &ResourcePath<'_>,
-    resource: &'static Resource,
+    resource: &Arc<Resource>,
     body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if resource.scope == Scope::Cluster && at.namespace.is_some() {
@@ -62,7 +61,7 @@ async fn collection(
     }
     // Only reads go across namespaces.
     let complete = resource.scope == Scope::Cluster || at.namespace.is_some();
-    let collection = Collection { resource, namespace: at.namespace.as_deref().map(ToOwned::to_owned) };
+    let collection = Collection { resource: Arc::clone(resource), namespace: at.namespace.as_deref().map(ToOwned::to_owned) };
     match *exchange.method {
         Method::GET if at.legacy_watch || exchange.query.watch() => watch(exchange, at, collection, None).await,
         Method::GET => list(exchange, &collection).await,
@@ -75,7 +74,7 @@ async fn collection(
 async fn object(
     exchange: &Exchange<'_>,
     at: &ResourcePath<'_>,
-    resource: &'static Resource,
+    resource: &Arc<Resource>,
     name: &str,
     body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
@@ -84,14 +83,14 @@ async fn object(
     }
     let namespace = at.namespace.as_deref().map(ToOwned::to_owned);
     if let Some(why) = at.subresource.and_then(|path| log::simulated(resource, path)) {
-        let target = Target { resource, namespace, name: name.to_owned(), subresource: None };
+        let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource: None };
         return Err(refuse_simulated(exchange, &target, why).await);
     }
     let subresource = at.subresource.map(|name| find_subresource(resource, name)).transpose()?;
     if at.legacy_watch && exchange.method == Method::GET {
-        return watch(exchange, at, Collection { resource, namespace }, Some(name)).await;
+        return watch(exchange, at, Collection { resource: Arc::clone(resource), namespace }, Some(name)).await;
     }
-    let target = Target { resource, namespace, name: name.to_owned(), subresource };
+    let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource };
     let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
     let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token));
     match *exchange.method {
@@ -124,13 +123,13 @@ fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiE
 async fn get(exchange: &Exchange<'_>, target: &Target) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let current = exchange.registry().get(target, &exchange.query.get_options()).await?;
-    wishes.object(StatusCode::OK, target.resource, target.subresource, &current)
+    wishes.object(StatusCode::OK, &target.resource, target.subresource, &current)
 }
 
 async fn list(exchange: &Exchange<'_>, at: &Collection) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let list = exchange.registry().list(at, &exchange.query.list_options()?).await?;
-    wishes.list(at.resource, list)
+    wishes.list(&at.resource, list)
 }
 
 /// Opens a watch; `name` narrows it to one object, as the old `/watch/` paths do.
@@ -141,7 +140,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     }
     let form = match wishes.accepted.form {
         Form::Object => WatchForm::Object,
-        Form::Table => WatchForm::Table(wishes.printer(at.resource), Position::First),
+        Form::Table => WatchForm::Table(wishes.printer(&at.resource), Position::First),
         Form::Metadata | Form::MetadataList => WatchForm::Metadata,
     };
     let timeout = exchange.query.watch_timeout()?.unwrap_or_else(|| follow_timeout(exchange));
@@ -184,7 +183,7 @@ async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -
     let wishes = exchange.wishes()?;
     let body = read_object(exchange, body).await?;
     let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
-    let answer = wishes.object(StatusCode::CREATED, at.resource, None, &written.object)?;
+    let answer = wishes.object(StatusCode::CREATED, &at.resource, None, &written.object)?;
     Ok(with_remarks(exchange, answer, &written))
 }
 
@@ -194,7 +193,7 @@ async fn act(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> R
     wishes.accepted.form = Form::Object;
     let body = read_object(exchange, body).await?;
     let written = exchange.registry().create_subresource(target, body, &write_options(exchange)).await?;
-    let answer = wishes.object(StatusCode::CREATED, target.resource, target.subresource, &written.object)?;
+    let answer = wishes.object(StatusCode::CREATED, &target.resource, target.subresource, &written.object)?;
     Ok(with_warnings(answer, &written.warnings))
 }
 
@@ -222,7 +221,7 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) ->
 
 fn written_answer(exchange: &Exchange<'_>, target: &Target, written: &Written) -> Result<Answer, Refusal> {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-    let answer = exchange.wishes()?.object(code, target.resource, target.subresource, &written.object)?;
+    let answer = exchange.wishes()?.object(code, &target.resource, target.subresource, &written.object)?;
     Ok(with_remarks(exchange, answer, written))
 }
 
@@ -235,10 +234,10 @@ fn with_remarks(exchange: &Exchange<'_>, answer: Answer, written: &Written) -> A
 async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
-    let resource = target.resource;
+    let resource = &target.resource;
     match exchange.registry().delete(target, &options).await? {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current),
-        Deleted::Gone { uid, .. } => Ok(answer::status(&Status::deleted(resource.group, resource.plural, &target.name, &uid))),
+        Deleted::Gone { uid, .. } => Ok(answer::status(&Status::deleted(&resource.group, &resource.plural, &target.name, &uid))),
     }
 }
 
@@ -246,7 +245,7 @@ async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut 
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
     let deleted = exchange.registry().delete_collection(at, &exchange.query.list_options()?, &options).await?;
-    wishes.list(at.resource, deleted)
+    wishes.list(&at.resource, deleted)
 }
 
 fn write_options(exchange: &Exchange<'_>) -> WriteOptions {

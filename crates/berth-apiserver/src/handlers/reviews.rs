@@ -27,7 +27,7 @@ use serde_json::json;
 pub(super) async fn answer(
     exchange: &Exchange<'_>,
     at: &ResourcePath<'_>,
-    resource: &'static Resource,
+    resource: &Resource,
     body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if (resource.scope == berth_api::Scope::Namespaced) != at.namespace.is_some() || at.name.is_some() {
@@ -38,7 +38,7 @@ pub(super) async fn answer(
     }
     let json = read_json(exchange, body).await?;
     let namespace = at.namespace.as_deref().unwrap_or_default();
-    match resource.kind {
+    match resource.kind.as_str() {
         "SelfSubjectReview" => created(exchange, &self_subject(exchange, decode(resource, &json)?)),
         "TokenReview" => created(exchange, &token(exchange, decode(resource, &json)?).await?),
         "SelfSubjectAccessReview" => created(exchange, &self_access(exchange, decode(resource, &json)?).await?),
@@ -54,7 +54,7 @@ pub(super) fn created<T: serde::Serialize>(exchange: &Exchange<'_>, object: &T) 
 }
 
 /// The review in a body; what it says besides is left out.
-fn decode<K: Kind>(resource: &'static Resource, json: &[u8]) -> Result<K, ApiError> {
+fn decode<K: Kind>(resource: &Resource, json: &[u8]) -> Result<K, ApiError> {
     let refused = |why: String| ApiError::BadRequest {
         message: format!("{} in version {:?} cannot be handled as a {}: {why}", K::KIND, resource.version, K::KIND),
     };

@@ -25,7 +25,7 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue},
 };
 use jiff::Timestamp;
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 const DEFAULT_SECONDS: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
@@ -160,7 +160,7 @@ fn same_uid(object: &BoundObjectReference, plural: &str, found: Reference) -> Re
 
 fn target(plural: &str, namespace: Option<&str>, name: &str) -> Target {
     let resource = resource::by_name("", plural).expect("a kind of the table");
-    Target { resource, namespace: namespace.map(ToOwned::to_owned), name: name.to_owned(), subresource: None }
+    Target { resource: Arc::clone(resource), namespace: namespace.map(ToOwned::to_owned), name: name.to_owned(), subresource: None }
 }
 
 async fn reference(exchange: &Exchange<'_>, plural: &str, namespace: Option<&str>, name: &str) -> Result<Reference, ApiError> {

@@ -90,8 +90,12 @@ impl Running {
 
     fn evict(&self, name: &str) -> Result<(), ApiError> {
         let pods = resource::by_name("", "pods").expect("served");
-        let target =
-            Target { resource: pods, namespace: Some("default".into()), name: name.into(), subresource: Some(Subresource::Eviction) };
+        let target = Target {
+            resource: Arc::clone(pods),
+            namespace: Some("default".into()),
+            name: name.into(),
+            subresource: Some(Subresource::Eviction),
+        };
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into_bytes()));
         let options = WriteOptions::default();

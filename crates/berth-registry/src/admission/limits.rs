@@ -8,6 +8,7 @@ use berth_api::{
     limit_range,
 };
 use berth_store::RangeRequest;
+use std::sync::Arc;
 
 impl Registry {
     /// The limit ranges that an object has to keep to: those of its namespace for pods and claims, none for all else.
@@ -18,7 +19,7 @@ impl Registry {
         let is_limited = object.as_any().is::<Pod>() || object.as_any().is::<PersistentVolumeClaim>();
         let Some(namespace) = namespace.filter(|_| is_limited) else { return Ok(Vec::new()) };
         let ranges = resource::by_name("", "limitranges").expect("limit ranges are served");
-        let at = Collection { resource: ranges, namespace: Some(namespace.to_owned()) };
+        let at = Collection { resource: Arc::clone(ranges), namespace: Some(namespace.to_owned()) };
         let request = RangeRequest::all(key::prefix(&at));
         self.store.range(request).await?.entries.iter().map(|entry| decoded(entry)).collect()
     }

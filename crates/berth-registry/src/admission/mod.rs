@@ -47,7 +47,7 @@ impl Registry {
             message: format!("namespace {namespace} is being terminated"),
             field: "metadata.namespace".to_owned(),
         };
-        Err(ApiError::forbidden(at.resource, name, &why, vec![cause]))
+        Err(ApiError::forbidden(&at.resource, name, &why, vec![cause]))
     }
 
     /// Fills in what the server adds to new objects. Defaults have been set, nothing has been validated.

@@ -88,7 +88,7 @@ impl Registry {
     /// [`ApiError::Forbidden`] for a pod or claim that must not become so.
     pub(crate) async fn admit_changed(&self, target: &Target, old: &dyn Object, new: &dyn Object) -> Result<Remarks, ApiError> {
         if let (Some(old), Some(new)) = (old.downcast_ref::<PersistentVolumeClaim>(), new.downcast_ref::<PersistentVolumeClaim>()) {
-            self.admit_resized(target.resource, old, new).await?;
+            self.admit_resized(&target.resource, old, new).await?;
         }
         if let (Some(old), Some(new)) = (old.downcast_ref::<Namespace>(), new.downcast_ref::<Namespace>()) {
             return self.warn_of_pods(old, new).await;
@@ -103,7 +103,7 @@ impl Registry {
         }
         let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
         let key = key::key_of(namespaces, None, target.namespace.as_deref().unwrap_or_default());
-        judge(target.resource, self.store.get(&key).await?.as_deref(), new)
+        judge(&target.resource, self.store.get(&key).await?.as_deref(), new)
     }
 
     /// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
@@ -118,7 +118,7 @@ impl Registry {
         }
         let name = new.metadata.name.as_deref().unwrap_or_default();
         let pods = resource::find("", "v1", "pods").expect("pods are served");
-        let at = Collection { resource: pods, namespace: Some(name.to_owned()) };
+        let at = Collection { resource: Arc::clone(pods), namespace: Some(name.to_owned()) };
         let request = RangeRequest::all(key::prefix(&at));
         let pods = self.store.range(request).await?.entries;
         Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })

@@ -51,7 +51,7 @@ impl Registry {
         if self.quotas(namespace).await?.is_empty() {
             return Ok(Charge::default());
         }
-        let taken = quota::taken(at.resource.group, at.resource.plural, object);
+        let taken = quota::taken(&at.resource.group, &at.resource.plural, object);
         self.charge(at, namespace, object, &taken, mode).await
     }
 
@@ -63,7 +63,7 @@ impl Registry {
     pub(crate) async fn charge_growth(&self, target: &Target, old: &dyn Object, new: &dyn Object, mode: Mode) -> Result<Charge, ApiError> {
         let can_grow = new.as_any().is::<Service>() || new.as_any().is::<PersistentVolumeClaim>();
         let Some(namespace) = target.namespace.as_deref().filter(|_| can_grow) else { return Ok(Charge::default()) };
-        let [before, mut taken] = [old, new].map(|object| quota::taken(target.resource.group, target.resource.plural, object));
+        let [before, mut taken] = [old, new].map(|object| quota::taken(&target.resource.group, &target.resource.plural, object));
         for (name, amount) in &mut taken.amounts {
             *amount = amount.minus(before.amounts.get(name).copied().unwrap_or(Quantity::ZERO));
         }
@@ -92,7 +92,7 @@ impl Registry {
     }
 
     async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Entry>>, ApiError> {
-        let at = Collection { resource: quota_resource(), namespace: Some(namespace.to_owned()) };
+        let at = Collection { resource: Arc::clone(quota_resource()), namespace: Some(namespace.to_owned()) };
         let request = RangeRequest::all(key::prefix(&at));
         Ok(self.store.range(request).await?.entries)
     }
@@ -108,7 +108,7 @@ impl Registry {
         let name = object.meta().name.as_deref().unwrap_or_default();
         for _ in 0..ATTEMPTS {
             let mut loaded = load(&entry)?;
-            let after = quota::charge(&loaded, taken, object).map_err(|why| ApiError::forbidden(at.resource, name, &why, Vec::new()))?;
+            let after = quota::charge(&loaded, taken, object).map_err(|why| ApiError::forbidden(&at.resource, name, &why, Vec::new()))?;
             if after.is_empty() || mode == Mode::Dry {
                 return Ok(Charged::No);
             }
@@ -158,7 +158,7 @@ enum Charged {
     No,
 }
 
-fn quota_resource() -> &'static resource::Resource {
+fn quota_resource() -> &'static Arc<resource::Resource> {
     resource::find("", "v1", "resourcequotas").expect("quotas are served")
 }
 

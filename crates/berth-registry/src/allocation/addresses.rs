@@ -135,7 +135,7 @@ fn is_in_use(cidr: &ServiceCIDR) -> bool {
 }
 
 fn invalid(target: &Target, error: FieldError) -> ApiError {
-    ApiError::invalid(target.resource, &target.name, vec![error])
+    ApiError::invalid(&target.resource, &target.name, vec![error])
 }
 
 fn field() -> Path {

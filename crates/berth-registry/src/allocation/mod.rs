@@ -96,7 +96,7 @@ impl Registry {
         if mode == Mode::Dry {
             return Ok(Some(Current::Made(object.to_value())));
         }
-        let put = self.store.put(target.key(), stored::encode(target.resource, object), Expected::Absent).await;
+        let put = self.store.put(target.key(), stored::encode(&target.resource, object), Expected::Absent).await;
         let entry = match accepted(put) {
             Ok(Some(entry)) => entry,
             Ok(None) => {

@@ -88,7 +88,7 @@ impl Drawer<'_> {
             Some(Good::Address(_)) | None => {
                 let detail = "failed to allocate a nodePort: range is full".to_owned();
                 let error = FieldError { field: path.clone(), reason: FieldErrorReason::Internal, detail };
-                Err(ApiError::invalid(target.resource, &target.name, vec![error]))
+                Err(ApiError::invalid(&target.resource, &target.name, vec![error]))
             }
         }
     }
@@ -101,5 +101,5 @@ fn wanted_port(port: &ServicePort, all: &[ServicePort], pass: &Pass) -> Option<i
 }
 
 fn refused(target: &Target, path: &Path, number: i32, why: String) -> ApiError {
-    ApiError::invalid(target.resource, &target.name, vec![FieldError::invalid(path, number, why)])
+    ApiError::invalid(&target.resource, &target.name, vec![FieldError::invalid(path, number, why)])
 }

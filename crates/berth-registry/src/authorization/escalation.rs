@@ -14,7 +14,7 @@ impl Registry {
     /// what is replaced.
     pub(crate) async fn check_escalation(
         &self,
-        resource: &'static Resource,
+        resource: &Resource,
         namespace: Option<&str>,
         old: Option<&dyn Object>,
         new: &dyn Object,
@@ -32,7 +32,7 @@ impl Registry {
 struct Attempt<'a> {
     policy: &'a Policy,
     user: &'a User,
-    resource: &'static Resource,
+    resource: &'a Resource,
     /// Empty for the cluster's.
     namespace: &'a str,
     name: &'a str,
@@ -63,7 +63,7 @@ impl Attempt<'_> {
     fn check_cluster_role(&self, old: Option<&ClusterRole>, new: &ClusterRole) -> Result<(), ApiError> {
         self.check_rules(old.map(|old| old.rules.as_deref()), new.rules.as_deref())?;
         let before = old.and_then(|old| old.aggregation_rule.as_ref());
-        if before == new.aggregation_rule.as_ref() || self.may("escalate", self.resource.plural, self.name) {
+        if before == new.aggregation_rule.as_ref() || self.may("escalate", &self.resource.plural, self.name) {
             return Ok(());
         }
         if self.missing(&everything()).is_empty() {
@@ -75,7 +75,7 @@ impl Attempt<'_> {
     /// `old` is `None` for a new role.
     fn check_rules(&self, old: Option<Option<&[PolicyRule]>>, new: Option<&[PolicyRule]>) -> Result<(), ApiError> {
         let new = new.unwrap_or_default();
-        if old.is_some_and(|old| old.unwrap_or_default() == new) || self.may("escalate", self.resource.plural, self.name) {
+        if old.is_some_and(|old| old.unwrap_or_default() == new) || self.may("escalate", &self.resource.plural, self.name) {
             return Ok(());
         }
         self.check_held(new)

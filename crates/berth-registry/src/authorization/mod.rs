@@ -42,8 +42,8 @@ impl Registry {
         let Some(user) = &self.caller else { return Ok(()) };
         let attributes = ResourceAttributes {
             verb: "create",
-            group: target.resource.group,
-            resource: target.resource.plural,
+            group: &target.resource.group,
+            resource: &target.resource.plural,
             subresource: "",
             namespace: target.namespace.as_deref().unwrap_or_default(),
             name: &target.name,

@@ -60,7 +60,7 @@ impl Registry {
     }
 }
 
-fn resources() -> impl Iterator<Item = &'static Resource> {
+fn resources() -> impl Iterator<Item = &'static Arc<Resource>> {
     PLURALS.iter().map(|plural| resource::by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
 }
 
@@ -78,7 +78,7 @@ impl Loaded {
     }
 
     /// Changes that are visible are there at once, so nothing is waited for. Taking one in twice changes nothing: the last one counts.
-    fn follow_one(&mut self, store: &dyn Store, resource: &'static Resource) -> Option<()> {
+    fn follow_one(&mut self, store: &dyn Store, resource: &Arc<Resource>) -> Option<()> {
         let mut changes = store.watch(&key::resource_prefix(resource), self.revision).ok()?;
         while let Some(item) = changes.next().now_or_never() {
             match item?.ok()? {
@@ -97,7 +97,7 @@ impl Loaded {
 }
 
 /// Takes one role or binding in. What cannot be read grants nothing.
-fn put(policy: &mut Policy, resource: &'static Resource, entry: &Entry) {
+fn put(policy: &mut Policy, resource: &Arc<Resource>, entry: &Entry) {
     let Ok(object) = stored::load(resource, entry) else { return remove(policy, resource, entry) };
     if let Some(role) = object.downcast_ref::<Role>() {
         policy.put_role(role.clone());
@@ -110,12 +110,12 @@ fn put(policy: &mut Policy, resource: &'static Resource, entry: &Entry) {
     }
 }
 
-fn remove(policy: &mut Policy, resource: &'static Resource, entry: &Entry) {
+fn remove(policy: &mut Policy, resource: &Arc<Resource>, entry: &Entry) {
     let Some(name) = name_of(resource, entry) else { return };
     if resource.plural.ends_with("bindings") { policy.remove_binding(&name) } else { policy.remove_role(&name) }
 }
 
-fn name_of(resource: &'static Resource, entry: &Entry) -> Option<RoleName> {
+fn name_of(resource: &Arc<Resource>, entry: &Entry) -> Option<RoleName> {
     let target = key::target_of(resource, &entry.key)?;
     Some((target.namespace.map_or(Scope::Cluster, Scope::Namespace), target.name))
 }

@@ -39,7 +39,7 @@ pub fn document(path: &str) -> Option<&'static Document> {
 }
 
 /// The name of a kind's schema, and the schemas of all that it is made of.
-pub(crate) fn schemas_of(resource: &'static Resource) -> (String, Map<String, Value>) {
+pub(crate) fn schemas_of(resource: &Resource) -> (String, Map<String, Value>) {
     let mut schemas = schemas::Schemas::new();
     let (object, _) = schemas.resource(resource);
     (schemas::name_of(&object), schemas.finish())

@@ -27,18 +27,15 @@ const PATCH_TYPES: [&str; 4] = [
 /// `paths` of one group and version; the schemas that they refer to are collected.
 pub(super) fn of(group: &str, version: &str, schemas: &mut Schemas) -> Value {
     let mut paths = Map::new();
-    let is_here = |resource: &&Resource| resource.group == group && resource.version == version;
-    for resource in resource::all().iter().filter(is_here) {
-        add_resource(&mut paths, resource, schemas);
-    }
-    for resource in resource::reviews().iter().filter(is_here) {
-        add_review(&mut paths, resource, schemas);
+    for resource in resource::built_in().all().iter().filter(|resource| resource.group == group && resource.version == version) {
+        let add = if resource.is_review() { add_review } else { add_resource };
+        add(&mut paths, resource, schemas);
     }
     Value::Object(paths)
 }
 
 /// What can only be asked.
-fn add_review(paths: &mut Map<String, Value>, resource: &'static Resource, schemas: &mut Schemas) {
+fn add_review(paths: &mut Map<String, Value>, resource: &Resource, schemas: &mut Schemas) {
     let (object, _) = schemas.resource(resource);
     let create = Operation { resource, gvk: Gvk::of(resource), action: "post", id: operation_id("create", resource, "") };
     let post = create.with(WRITE_QUERY).body(&object).answer(&[200, 201, 202], &object);
@@ -46,17 +43,17 @@ fn add_review(paths: &mut Map<String, Value>, resource: &'static Resource, schem
 }
 
 fn collection_path(resource: &Resource) -> String {
-    let root = format!("/{}", path_of(resource.group, resource.version));
+    let root = format!("/{}", path_of(&resource.group, &resource.version));
     match resource.scope {
         Scope::Namespaced => format!("{root}/namespaces/{{namespace}}/{}", resource.plural),
         Scope::Cluster => format!("{root}/{}", resource.plural),
     }
 }
 
-fn add_resource(paths: &mut Map<String, Value>, resource: &'static Resource, schemas: &mut Schemas) {
+fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &mut Schemas) {
     let (object, list) = schemas.resource(resource);
     let (status, delete_options) = (schemas.reference::<Status>(), schemas.reference::<DeleteOptions>());
-    let root = format!("/{}", path_of(resource.group, resource.version));
+    let root = format!("/{}", path_of(&resource.group, &resource.version));
     let collection = collection_path(resource);
     let on = |action, id: &str| Operation { resource, gvk: Gvk::of(resource), action, id: operation_id(id, resource, "") };
 
@@ -80,14 +77,14 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &'static Resource, sch
     operations.insert("delete".to_owned(), delete.answer(&[200, 202], &status));
     paths.insert(format!("{collection}/{{name}}"), path_item(operations, resource, &[NAME]));
 
-    for subresource in resource.subresources {
+    for subresource in &resource.subresources {
         let operations = of_subresource(resource, *subresource, &object, schemas);
         paths.insert(format!("{collection}/{{name}}/{}", subresource.as_str()), path_item(operations, resource, &[NAME]));
     }
 }
 
 /// get, put and patch, as far as the resource (or subresource, `suffix`) has them.
-fn read_and_write(resource: &'static Resource, gvk: Gvk, object: &Value, suffix: &str, schemas: &mut Schemas) -> Map<String, Value> {
+fn read_and_write(resource: &Resource, gvk: Gvk<'_>, object: &Value, suffix: &str, schemas: &mut Schemas) -> Map<String, Value> {
     let on = |action, id: &str| Operation { resource, gvk, action, id: operation_id(id, resource, suffix) };
     let patch = on("patch", "patch").with(PATCH_QUERY).patch_body(&schemas.reference::<Patch>());
     Map::from_iter([
@@ -97,7 +94,7 @@ fn read_and_write(resource: &'static Resource, gvk: Gvk, object: &Value, suffix:
     ])
 }
 
-fn of_subresource(resource: &'static Resource, subresource: Subresource, object: &Value, schemas: &mut Schemas) -> Map<String, Value> {
+fn of_subresource(resource: &Resource, subresource: Subresource, object: &Value, schemas: &mut Schemas) -> Map<String, Value> {
     let (object, gvk) = match subresource {
         Subresource::Scale => {
             let gvk = Gvk { group: "autoscaling", version: "v1", kind: "Scale" };
@@ -145,7 +142,7 @@ fn operation_id(verb: &str, resource: &Resource, suffix: &str) -> String {
         group => group,
     };
     let namespaced = if resource.scope == Scope::Namespaced { "Namespaced" } else { "" };
-    format!("{verb}{}{}{namespaced}{}{suffix}", capitalised(group), capitalised(resource.version), resource.kind)
+    format!("{verb}{}{}{namespaced}{}{suffix}", capitalised(group), capitalised(&resource.version), resource.kind)
 }
 
 fn capitalised(word: &str) -> String {
@@ -229,14 +226,14 @@ fn path_item(mut operations: Map<String, Value>, resource: &Resource, in_path: &
 }
 
 /// An operation in the making: what it is done to.
-struct Operation {
-    resource: &'static Resource,
-    gvk: Gvk,
+struct Operation<'a> {
+    resource: &'a Resource,
+    gvk: Gvk<'a>,
     action: &'static str,
     id: String,
 }
 
-impl Operation {
+impl Operation<'_> {
     fn with(self, query: &[Parameter]) -> Draft {
         Draft(json!({
             "description": format!("{} {}", self.action, self.resource.plural),

@@ -43,15 +43,15 @@ pub(super) struct Schemas {
 
 /// A group, version and kind.
 #[derive(Clone, Copy)]
-pub(super) struct Gvk {
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) kind: &'static str,
+pub(super) struct Gvk<'a> {
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) kind: &'a str,
 }
 
-impl Gvk {
-    pub(super) fn of(resource: &'static Resource) -> Self {
-        Self { group: resource.group, version: resource.version, kind: resource.kind }
+impl<'a> Gvk<'a> {
+    pub(super) fn of(resource: &'a Resource) -> Self {
+        Self { group: &resource.group, version: &resource.version, kind: &resource.kind }
     }
 
     pub(super) fn value(self) -> Value {
@@ -71,14 +71,16 @@ impl Schemas {
     }
 
     /// A reference to the schema of an object.
-    pub(super) fn object<T: JsonSchema>(&mut self, gvk: Gvk) -> Value {
-        self.kind(SchemaGenerator::subschema_for::<T>, gvk)
+    pub(super) fn object<T: JsonSchema>(&mut self, gvk: Gvk<'_>) -> Value {
+        let schema = self.generator.subschema_for::<T>();
+        self.kind(&schema, gvk)
     }
 
     /// References to the schemas of a resource's kind and of its list.
-    pub(super) fn resource(&mut self, resource: &'static Resource) -> (Value, Value) {
+    pub(super) fn resource(&mut self, resource: &Resource) -> (Value, Value) {
         let gvk = Gvk::of(resource);
-        let object = self.kind(resource.schema, gvk);
+        let schema = resource.rules.schema(&mut self.generator);
+        let object = self.kind(&schema, gvk);
         let list_meta = self.reference::<ListMeta>();
         let name = format!("{}List", name_of(&object));
         let reference = reference_to(&name);
@@ -100,8 +102,8 @@ impl Schemas {
         (object, reference)
     }
 
-    fn kind(&mut self, schema: fn(&mut SchemaGenerator) -> Schema, gvk: Gvk) -> Value {
-        let name = name_in(&schema(&mut self.generator));
+    fn kind(&mut self, schema: &Schema, gvk: Gvk<'_>) -> Value {
+        let name = name_in(schema);
         if !self.kinds.iter().any(|(known, _)| *known == name) {
             self.kinds.push((name.clone(), gvk.value()));
         }

@@ -74,8 +74,8 @@ fn references_never_stand_beside_other_words_and_nothing_is_nullable() {
 
 #[test]
 fn kubectl_finds_how_to_validate_and_patch_every_kind() {
-    for resource in crate::resource::all().iter().filter(|resource| resource.read_only.is_empty()) {
-        let document = read(&path_of(resource.group, resource.version));
+    for resource in crate::resource::built_in().stored().filter(|resource| resource.read_only.is_empty()) {
+        let document = read(&path_of(&resource.group, &resource.version));
         let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
         let paths = document["paths"].as_object().expect("paths");
         let patch = paths.iter().filter(|(path, _)| path.ends_with("{name}")).map(|(_, item)| &item["patch"]);
@@ -195,7 +195,7 @@ fn the_old_document_has_no_words_of_the_new() {
 #[test]
 fn old_kubectl_finds_every_kind_and_how_to_patch_it() {
     let document = old();
-    for resource in crate::resource::all().iter().filter(|resource| resource.read_only.is_empty()) {
+    for resource in crate::resource::built_in().stored().filter(|resource| resource.read_only.is_empty()) {
         let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
         let definitions = document["definitions"].as_object().expect("definitions");
         let marked = |schema: &&Value| schema["x-kubernetes-group-version-kind"].as_array().is_some_and(|all| all.contains(&gvk));

@@ -1,12 +1,11 @@
 //! What ownership must know of a kind: its schema, what every object of it holds, what each endpoint cannot change.
 
-use crate::{Resource, Subresource, openapi, resource};
+use crate::{Resource, Subresource, openapi};
 use berth_fieldsets::{Path, PathElement, Root, Schema, Set};
 use serde_json::{Value, json};
-use std::{ptr, sync::OnceLock};
 
 /// One kind.
-pub(super) struct KindFields {
+pub(crate) struct KindFields {
     schema: Schema,
     name: String,
     /// What every object of the kind holds, upstream's zero value: what came before anything was owned.
@@ -16,14 +15,14 @@ pub(super) struct KindFields {
 }
 
 impl KindFields {
-    fn new(resource: &'static Resource) -> Self {
+    fn new(resource: &Resource) -> Self {
         let (name, schemas) = openapi::schemas_of(resource);
         let has = |part: &str| schemas.get(&name).is_some_and(|schema| schema["properties"].get(part).is_some());
         let mut empty = json!({"metadata": {}});
         for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
             empty[part] = json!({});
         }
-        fill(&mut empty, &always_there(resource.kind));
+        fill(&mut empty, &always_there(&resource.kind));
         let mut schema = Schema::default();
         schema.add_openapi(&schemas);
         let is_main_without_status = resource.subresources.contains(&Subresource::Status);
@@ -32,7 +31,7 @@ impl KindFields {
             name,
             empty,
             main_ignores: if is_main_without_status { paths(&[&["status"]]) } else { Set::default() },
-            status_ignores: match resource.kind {
+            status_ignores: match resource.kind.as_str() {
                 "Deployment" => paths(&[&["spec"], &["metadata", "labels"]]),
                 "Pod" => paths(&[&["spec"], &["metadata", "ownerReferences"]]),
                 _ => paths(&[&["spec"]]),
@@ -41,11 +40,8 @@ impl KindFields {
     }
 
     /// What is known of a resource's kind. Made at the first call for it, which takes some milliseconds.
-    pub(super) fn of(resource: &'static Resource) -> &'static Self {
-        static KINDS: OnceLock<Vec<OnceLock<KindFields>>> = OnceLock::new();
-        let kinds = KINDS.get_or_init(|| resource::all().iter().map(|_| OnceLock::new()).collect());
-        let place = resource::all().iter().position(|other| ptr::eq(other, resource)).expect("resources are lines of the table");
-        kinds[place].get_or_init(|| Self::new(resource))
+    pub(super) fn of(resource: &Resource) -> &Self {
+        resource.fields.get_or_init(|| Self::new(resource))
     }
 
     pub(super) fn root(&self) -> Root<'_> {
@@ -102,13 +98,15 @@ fn paths(paths: &[&[&str]]) -> Set {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource;
+    use berth_api::k8s_openapi::api::core::v1::Pod;
 
     #[test]
     fn every_kind_has_a_schema_that_its_empty_object_fits() {
-        for resource in resource::all() {
+        for resource in resource::built_in().stored() {
             let kind = KindFields::of(resource);
             kind.root().validate(&kind.empty).unwrap_or_else(|faults| panic!("{}: {faults}", resource.kind));
-            let fault = kind.root().validate(&json!({"bogus": 1})).expect_err(resource.kind);
+            let fault = kind.root().validate(&json!({"bogus": 1})).expect_err(&resource.kind);
             assert_eq!(fault.to_string(), ".bogus: field not declared in schema");
         }
     }
@@ -116,8 +114,7 @@ mod tests {
     #[test]
     fn keys_of_ports_have_their_defaults() {
         let port = json!({"spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}});
-        let pods = resource::by_name("", "pods").expect("served");
-        let fields = KindFields::of(pods).root().fields(&port).encode();
+        let fields = KindFields::of(resource::of::<Pod>()).root().fields(&port).encode();
         assert!(
             fields.contains(r#""f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}"#),
             "{fields}"

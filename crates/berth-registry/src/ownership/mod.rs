@@ -6,6 +6,8 @@
 
 mod kinds;
 
+pub(crate) use kinds::KindFields;
+
 use crate::{ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause};
 use berth_api::{
     Object,
@@ -15,7 +17,6 @@ use berth_fieldsets::{
     Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Update, Writer, apply_as_kubectl, update, update_entries,
 };
 use berth_store::env::Timestamp;
-use kinds::KindFields;
 use serde_json::Value;
 
 /// The manager whose applies keep the annotation of client-side apply up to date.
@@ -42,7 +43,7 @@ impl Registry {
 impl Author<'_> {
     fn writer(&self, resource: &Resource) -> Writer {
         let subresource = self.subresource.map(Subresource::as_str).unwrap_or_default().to_owned();
-        Writer { name: self.manager.to_owned(), api_version: resource.api_version(), subresource }
+        Writer { name: self.manager.to_owned(), api_version: resource.api_version().to_owned(), subresource }
     }
 
     /// Entries through `/scale` have no time, as upstream's.
@@ -63,12 +64,7 @@ pub(crate) fn take_given(object: &mut dyn Object) -> Option<Vec<ManagedFieldsEnt
 }
 
 /// Records who owns what of a new object.
-pub(crate) fn record_create(
-    resource: &'static Resource,
-    object: &mut dyn Object,
-    given: Option<&[ManagedFieldsEntry]>,
-    author: &Author<'_>,
-) {
+pub(crate) fn record_create(resource: &Resource, object: &mut dyn Object, given: Option<&[ManagedFieldsEntry]>, author: &Author<'_>) {
     let kind = KindFields::of(resource);
     let mut managers = given.and_then(|given| Managers::decode(given).ok()).unwrap_or_default();
     let document = document(kind, object);
@@ -84,7 +80,7 @@ pub(crate) fn record_applied_create(object: &mut dyn Object, managers: &Managers
 /// Records what a change that is no apply gave to its author. The stored owners count; a request may rewrite or, by an empty list or
 /// one empty entry, forget them, but not through a subresource.
 pub(crate) fn record_update(
-    resource: &'static Resource,
+    resource: &Resource,
     old: &mut dyn Object,
     new: &mut dyn Object,
     given: Option<Vec<ManagedFieldsEntry>>,
@@ -129,7 +125,7 @@ fn set(object: &mut dyn Object, managers: &Managers) {
 }
 
 /// Describes a change and has it carried out.
-fn change<T>(resource: &'static Resource, old: &Value, new: &Value, author: &Author<'_>, carry_out: impl FnOnce(&Update<'_>) -> T) -> T {
+fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>, carry_out: impl FnOnce(&Update<'_>) -> T) -> T {
     let kind = KindFields::of(resource);
     let (writer, now) = (author.writer(resource), author.time());
     let ignored = kind.ignored(author.subresource);
@@ -163,10 +159,10 @@ pub(crate) fn apply(
     author: &Author<'_>,
     force: Force,
 ) -> Result<Applied, ApiError> {
-    let kind = KindFields::of(target.resource);
+    let kind = KindFields::of(&target.resource);
     let live_document = live.map_or_else(|| kind.empty.clone(), |object| document(kind, object));
     let managers = live.map(stored).unwrap_or_default();
-    let (writer, now) = (author.writer(target.resource), author.time());
+    let (writer, now) = (author.writer(&target.resource), author.time());
     let application = Application {
         root: kind.root(),
         live: &live_document,
@@ -186,7 +182,7 @@ pub(crate) fn apply(
 fn refused(target: &Target, error: ApplyError) -> ApiError {
     match error {
         ApplyError::Invalid(faults) => {
-            let (resource, namespace) = (target.resource, target.namespace.as_deref().unwrap_or_default());
+            let (resource, namespace) = (&target.resource, target.namespace.as_deref().unwrap_or_default());
             let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
             let text = format!("failed to create typed patch object ({namespace}/{}; {kind}): {faults}", target.name);
             ApiError::bad_request(text)
@@ -222,7 +218,7 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
 
 /// Nobody owns what the rules of an update took out of the outcome of an apply: a block of defaults that is beside its type no more, a field
 /// whose gate is off.
-pub(crate) fn forget_dropped(resource: &'static Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
+pub(crate) fn forget_dropped(resource: &Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
     let kind = KindFields::of(resource);
     managers.forget_removed(kind.root(), &document(kind, applied), &document(kind, settled));
 }

@@ -61,7 +61,7 @@ pub const KEY_DEFAULTS: [(&str, &str, &str); 2] = [("ContainerPort", "protocol",
 #[must_use]
 pub fn field(of: &str, name: &str) -> Option<&'static Field> {
     let own = FIELDS.iter().find(|field| field.of == of && field.name == name);
-    own.or_else(|| (name == "metadata" && resource::all().iter().any(|r| r.kind == of)).then_some(&METADATA))
+    own.or_else(|| (name == "metadata" && resource::built_in().stored().any(|r| r.kind == of)).then_some(&METADATA))
 }
 
 /// Every entry.

@@ -20,7 +20,7 @@ pub use partial::{PartialObjectMetadata, PartialObjectMetadataList};
 
 use crate::{
     ApiError, BoxObject, Current, List, WatchEvent,
-    resource::{Column, Resource},
+    resource::{Column, PrinterColumn, Resource},
 };
 use berth_api::{
     Kind, Object,
@@ -30,7 +30,7 @@ use berth_store::{Entry, Revision};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// How a kind is printed. The default is what a kind without columns of its own shows.
 pub trait Printed: Kind {
@@ -47,14 +47,6 @@ pub trait Printed: Kind {
     fn row_conditions(&self) -> Vec<Value> {
         Vec::new()
     }
-}
-
-pub(crate) fn cells<K: Printed>(object: &dyn Object, now: Timestamp) -> Vec<Value> {
-    object.downcast_ref::<K>().map(|object| object.cells(now)).unwrap_or_default()
-}
-
-pub(crate) fn row_conditions<K: Printed>(object: &dyn Object) -> Vec<Value> {
-    object.downcast_ref::<K>().map(Printed::row_conditions).unwrap_or_default()
 }
 
 /// What rows carry of their object besides the cells.
@@ -85,12 +77,12 @@ impl IncludeObject {
 /// A table of the API group `meta.k8s.io`, ready to be serialised.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Table {
+pub struct Table<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: ListMeta,
     /// Absent from all but the first event of a watch.
-    column_definitions: Option<&'static [Column]>,
+    column_definitions: Option<Cow<'a, [PrinterColumn<'a>]>>,
     rows: Vec<Row>,
 }
 
@@ -120,10 +112,10 @@ pub enum Position {
 }
 
 /// Makes the tables of one request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Printer {
     /// What is printed.
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     /// What rows carry.
     pub include: IncludeObject,
     /// Ages are as of this moment.
@@ -135,30 +127,30 @@ impl Printer {
     ///
     /// # Errors
     /// [`ApiError::Internal`] if the store holds what is no object of the kind.
-    pub fn object(&self, current: &Current) -> Result<Table, ApiError> {
-        self.single(&*decode_current(self.resource, current)?)
+    pub fn object(&self, current: &Current) -> Result<Table<'_>, ApiError> {
+        self.single(&*decode_current(&self.resource, current)?)
     }
 
     /// A table of a page of a list.
     ///
     /// # Errors
     /// As [`Printer::object`].
-    pub fn list(&self, list: &List) -> Result<Table, ApiError> {
-        let rows = list.items.iter().map(|entry| Ok(self.row(&*decode_entry(self.resource, entry, entry.mod_revision)?)));
-        Ok(Table { rows: rows.collect::<Result<_, ApiError>>()?, ..table(list_meta(list), Some(self.resource.columns)) })
+    pub fn list(&self, list: &List) -> Result<Table<'_>, ApiError> {
+        let rows = list.items.iter().map(|entry| Ok(self.row(&*decode_entry(&self.resource, entry, entry.mod_revision)?)));
+        Ok(Table { rows: rows.collect::<Result<_, ApiError>>()?, ..table(list_meta(list), Some(self.resource.rules.columns())) })
     }
 
     /// A table of one row for an event of a watch; `None` for an error, which is sent as it is.
     ///
     /// # Errors
     /// As [`Printer::object`].
-    pub fn watch_event(&self, event: &WatchEvent, position: Position) -> Result<Option<Table>, ApiError> {
+    pub fn watch_event(&self, event: &WatchEvent, position: Position) -> Result<Option<Table<'_>>, ApiError> {
         let object = match event {
-            WatchEvent::Added(entry) => decode_entry(self.resource, entry, entry.mod_revision)?,
-            WatchEvent::Modified(event) => decode_entry(self.resource, &event.entry, event.entry.mod_revision)?,
-            WatchEvent::Deleted { last, revision } => decode_entry(self.resource, last, *revision)?,
+            WatchEvent::Added(entry) => decode_entry(&self.resource, entry, entry.mod_revision)?,
+            WatchEvent::Modified(event) => decode_entry(&self.resource, &event.entry, event.entry.mod_revision)?,
+            WatchEvent::Deleted { last, revision } => decode_entry(&self.resource, last, *revision)?,
             WatchEvent::Bookmark { revision, initial_events_end } => {
-                let mut object = decode(self.resource, &empty_object(self.resource))?;
+                let mut object = decode(&self.resource, &empty_object(&self.resource))?;
                 *object.meta_mut() = bookmark_meta(*revision, *initial_events_end);
                 object
             }
@@ -171,15 +163,15 @@ impl Printer {
         Ok(Some(table))
     }
 
-    fn single(&self, object: &dyn Object) -> Result<Table, ApiError> {
+    fn single(&self, object: &dyn Object) -> Result<Table<'_>, ApiError> {
         let metadata = ListMeta { resource_version: object.meta().resource_version.clone(), ..ListMeta::default() };
-        Ok(Table { rows: vec![self.row(object)], ..table(metadata, Some(self.resource.columns)) })
+        Ok(Table { rows: vec![self.row(object)], ..table(metadata, Some(self.resource.rules.columns())) })
     }
 
     fn row(&self, object: &dyn Object) -> Row {
         Row {
-            cells: (self.resource.cells)(object, self.now),
-            conditions: (self.resource.row_conditions)(object),
+            cells: self.resource.rules.cells(object, self.now),
+            conditions: self.resource.rules.row_conditions(object),
             object: match self.include {
                 IncludeObject::Metadata => RowObject::Metadata(Box::new(PartialObjectMetadata::new(object.meta().clone()))),
                 IncludeObject::Object => RowObject::Object(object.to_value()),
@@ -194,7 +186,7 @@ const SCALE_COLUMNS: &[Column] =
 
 /// A table of one `Scale` (autoscaling/v1), as the scale subresource gives it.
 #[must_use]
-pub fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Table {
+pub fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Table<'static> {
     let meta: ObjectMeta = serde_json::from_value(scale["metadata"].clone()).unwrap_or_default();
     let count = |pointer: &str| scale.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     let cells =
@@ -205,10 +197,10 @@ pub fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Table {
         IncludeObject::Object => RowObject::Object(scale.clone()),
         IncludeObject::None => RowObject::None,
     };
-    Table { rows: vec![Row { cells, conditions: Vec::new(), object }], ..table(metadata, Some(SCALE_COLUMNS)) }
+    Table { rows: vec![Row { cells, conditions: Vec::new(), object }], ..table(metadata, Some(Cow::Borrowed(SCALE_COLUMNS))) }
 }
 
-fn table(metadata: ListMeta, column_definitions: Option<&'static [Column]>) -> Table {
+fn table<'a>(metadata: ListMeta, column_definitions: Option<Cow<'a, [PrinterColumn<'a>]>>) -> Table<'a> {
     Table { kind: "Table", api_version: "meta.k8s.io/v1", metadata, column_definitions, rows: Vec::new() }
 }
 
@@ -244,7 +236,9 @@ fn decode_entry(resource: &Resource, entry: &Entry, revision: Revision) -> Resul
 }
 
 fn decode(resource: &Resource, bytes: &[u8]) -> Result<BoxObject, ApiError> {
-    (resource.decode_stored)(bytes)
+    resource
+        .rules
+        .decode_stored(bytes)
         .map_err(|error| ApiError::Internal { message: format!("cannot read a stored {}: {error}", resource.kind) })
 }
 

@@ -5,7 +5,6 @@
 use super::*;
 use crate::resource;
 use berth_store::{Header, Key};
-use std::sync::Arc;
 
 /// All ages are 5 minutes.
 const NOW: Timestamp = Timestamp::constant(300, 0);
@@ -20,9 +19,9 @@ fn check(group: &str, plural: &str, object: Value, cells: Value) {
     }
     let mut object = object;
     object["metadata"] = metadata;
-    let decoded = (resource.decode)(object).expect("an object of the kind");
+    let decoded = resource.rules.decode(object).expect("an object of the kind");
     assert_eq!(decoded.unknown, Vec::<String>::new(), "a typo in the test's object");
-    assert_eq!(Value::Array((resource.cells)(&*decoded.object, NOW)), cells);
+    assert_eq!(Value::Array(resource.rules.cells(&*decoded.object, NOW)), cells);
 }
 
 fn template() -> Value {
@@ -254,7 +253,7 @@ fn small_kinds() {
 }
 
 fn printer(include: IncludeObject) -> Printer {
-    Printer { resource: resource::by_name("", "configmaps").expect("served"), include, now: NOW }
+    Printer { resource: Arc::clone(resource::by_name("", "configmaps").expect("served")), include, now: NOW }
 }
 
 fn entry(name: &str, revision: u64) -> Arc<Entry> {

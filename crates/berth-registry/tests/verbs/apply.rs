@@ -391,7 +391,7 @@ fn client_side_apply_is_taken_over() {
 fn pods_that_controllers_make_are_recorded_when_they_are_first_applied() {
     let world = World::new();
     let resource = berth_registry::resource::by_name("", "pods").expect("served");
-    let object = (resource.decode)(pod("p")).expect("a pod").object;
+    let object = resource.rules.decode(pod("p")).expect("a pod").object;
     let made = now(world.registry.create(&collection("pods"), Body::Object(object), &by("berth"))).expect("created");
     assert_eq!(owners(&json_of(&made.object)), Vec::<String>::new());
     let status = Patch::Merge(br#"{"status":{"phase":"Running"}}"#.to_vec());
@@ -407,10 +407,10 @@ fn pods_that_controllers_make_are_recorded_when_they_are_first_applied() {
 
 #[test]
 fn every_kind_can_be_applied_twice() {
-    for resource in berth_registry::resource::all() {
+    for resource in berth_registry::resource::built_in().stored() {
         let world = World::new();
-        let what = if resource.group.is_empty() { resource.plural.to_owned() } else { format!("{}.{}", resource.plural, resource.group) };
-        let config = match resource.kind {
+        let what = if resource.group.is_empty() { resource.plural.clone() } else { format!("{}.{}", resource.plural, resource.group) };
+        let config = match resource.kind.as_str() {
             "Deployment" => deployment("x"),
             "Pod" => pod("x"),
             "ConfigMap" => config_map("x"),

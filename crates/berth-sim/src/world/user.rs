@@ -20,7 +20,8 @@ impl World {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
         let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
         let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
-        let (registry, at, body) = (self.registry.clone(), Collection { resource, namespace }, Body::Json(object.to_string().into()));
+        let (registry, at, body) =
+            (self.registry.clone(), Collection { resource: Arc::clone(resource), namespace }, Body::Json(object.to_string().into()));
         self.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("the object is valid");
     }
 
@@ -129,8 +130,12 @@ impl World {
     /// If the API refuses for another reason.
     pub fn evict_pod(&mut self, name: &str) -> bool {
         let resource = resource::find("", "v1", "pods").expect("pods are served");
-        let at =
-            Target { resource, namespace: Some("default".to_owned()), name: name.to_owned(), subresource: Some(Subresource::Eviction) };
+        let at = Target {
+            resource: Arc::clone(resource),
+            namespace: Some("default".to_owned()),
+            name: name.to_owned(),
+            subresource: Some(Subresource::Eviction),
+        };
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into()));
         self.checker.delete_by_hand(name);

@@ -1,0 +1,147 @@
+//! The kinds that every server has: one line each.
+
+use super::{
+    Resource, Resources,
+    Subresource::{Binding, Eviction, Finalize, Log, Scale, Status, Token},
+};
+use berth_api::{
+    Kind,
+    apps::{Deployment, ReplicaSet, StatefulSet},
+    k8s_openapi::{
+        api::{
+            apps::v1::ControllerRevision,
+            authentication::v1::{SelfSubjectReview, TokenReview},
+            authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
+            autoscaling::v2::HorizontalPodAutoscaler,
+            coordination::v1::Lease,
+            core::v1::{
+                ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+                ResourceQuota, Secret, Service, ServiceAccount,
+            },
+            discovery::v1::EndpointSlice,
+            events::v1::Event,
+            networking::v1::{IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR},
+            policy::v1::PodDisruptionBudget,
+            rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+            scheduling::v1::PriorityClass,
+            storage::v1::StorageClass,
+        },
+        apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    },
+};
+use std::sync::{Arc, LazyLock};
+
+static BUILT_IN: LazyLock<Arc<Resources>> =
+    LazyLock::new(|| Arc::new(Resources::new(kinds().into_iter().chain(reviews().map(Resource::review)).map(Arc::new).collect())));
+
+/// The table of a server to which no kind was added.
+#[must_use]
+pub fn built_in() -> &'static Arc<Resources> {
+    &BUILT_IN
+}
+
+/// The resource of a built-in kind.
+///
+/// # Panics
+/// If there is none of this type.
+#[must_use]
+pub fn of<K: Kind>() -> &'static Arc<Resource> {
+    let is_it = |resource: &&Arc<Resource>| resource.kind == K::KIND && resource.api_version() == K::API_VERSION;
+    BUILT_IN.all().iter().find(is_it).expect("kinds that the server itself uses are in its table")
+}
+
+/// Every kind that is stored, in the order in which groups are preferred and kinds are shown.
+fn kinds() -> Vec<Resource> {
+    vec![
+        Resource::cluster::<Namespace>().short(&["ns"]).sub(&[Finalize, Status]).fields(NAMESPACE_FIELDS),
+        Resource::cluster::<Node>().short(&["no"]).sub(&[Status]).fields(NODE_FIELDS),
+        Resource::namespaced::<Pod>().short(&["po"]).all().sub(&[Binding, Eviction, Log, Status]).fields(POD_FIELDS),
+        Resource::namespaced::<Service>().short(&["svc"]).all().sub(&[Status]).fields(SERVICE_FIELDS).put_creates(),
+        Resource::namespaced::<Endpoints>().short(&["ep"]),
+        Resource::namespaced::<ConfigMap>().short(&["cm"]),
+        Resource::namespaced::<Secret>().fields(&[("type", "/type")]),
+        Resource::namespaced::<ServiceAccount>().short(&["sa"]).sub(&[Token]),
+        Resource::cluster::<PersistentVolume>().short(&["pv"]).sub(&[Status]),
+        Resource::namespaced::<PersistentVolumeClaim>().short(&["pvc"]).sub(&[Status]),
+        Resource::namespaced::<CoreEvent>().short(&["ev"]).fields(CORE_EVENT_FIELDS).put_creates(),
+        Resource::namespaced::<ResourceQuota>().short(&["quota"]).sub(&[Status]),
+        Resource::namespaced::<LimitRange>().short(&["limits"]),
+        Resource::namespaced::<Deployment>().short(&["deploy"]).all().sub(&[Scale, Status]),
+        Resource::namespaced::<ReplicaSet>().short(&["rs"]).all().sub(&[Scale, Status]),
+        Resource::namespaced::<StatefulSet>().short(&["sts"]).all().sub(&[Scale, Status]),
+        Resource::namespaced::<ControllerRevision>(),
+        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates(),
+        Resource::namespaced::<HorizontalPodAutoscaler>().short(&["hpa"]).all().sub(&[Status]),
+        Resource::cluster::<IngressClass>(),
+        Resource::namespaced::<Ingress>().short(&["ing"]).sub(&[Status]),
+        Resource::cluster::<IPAddress>().short(&["ip"]),
+        Resource::namespaced::<NetworkPolicy>().short(&["netpol"]),
+        Resource::cluster::<ServiceCIDR>().sub(&[Status]),
+        Resource::namespaced::<PodDisruptionBudget>().short(&["pdb"]).sub(&[Status]),
+        Resource::cluster::<ClusterRoleBinding>().put_creates(),
+        Resource::cluster::<ClusterRole>().put_creates(),
+        Resource::namespaced::<RoleBinding>().put_creates(),
+        Resource::namespaced::<Role>().put_creates(),
+        Resource::cluster::<StorageClass>().short(&["sc"]),
+        Resource::cluster::<CustomResourceDefinition>().short(&["crd", "crds"]).read_only(NO_CUSTOM_RESOURCES),
+        Resource::cluster::<PriorityClass>().short(&["pc"]),
+        Resource::namespaced::<Lease>().put_creates(),
+        Resource::namespaced::<EndpointSlice>(),
+    ]
+}
+
+/// The kind is there so that clients which look for definitions, as kubectl does before it says that a kind is unknown, find that there are none.
+const NO_CUSTOM_RESOURCES: &str =
+    "berth does not serve custom resources yet: CustomResourceDefinitions can only be listed, and there are none";
+
+/// Kinds that are only asked, by a create: nothing is stored.
+fn reviews() -> [Resource; 6] {
+    [
+        Resource::cluster::<SelfSubjectReview>(),
+        Resource::cluster::<TokenReview>(),
+        Resource::namespaced::<LocalSubjectAccessReview>(),
+        Resource::cluster::<SelfSubjectAccessReview>(),
+        Resource::cluster::<SelfSubjectRulesReview>(),
+        Resource::cluster::<SubjectAccessReview>(),
+    ]
+}
+
+const NAMESPACE_FIELDS: &[(&str, &str)] = &[("status.phase", "/status/phase")];
+const NODE_FIELDS: &[(&str, &str)] = &[("spec.unschedulable", "/spec/unschedulable")];
+const SERVICE_FIELDS: &[(&str, &str)] = &[("spec.clusterIP", "/spec/clusterIP"), ("spec.type", "/spec/type")];
+const POD_FIELDS: &[(&str, &str)] = &[
+    ("spec.hostNetwork", "/spec/hostNetwork"),
+    ("spec.nodeName", "/spec/nodeName"),
+    ("spec.restartPolicy", "/spec/restartPolicy"),
+    ("spec.schedulerName", "/spec/schedulerName"),
+    ("spec.serviceAccountName", "/spec/serviceAccountName"),
+    ("status.nominatedNodeName", "/status/nominatedNodeName"),
+    ("status.phase", "/status/phase"),
+    ("status.podIP", "/status/podIP"),
+    ("status.podIPs", "/status/podIPs"),
+];
+const CORE_EVENT_FIELDS: &[(&str, &str)] = &[
+    ("involvedObject.apiVersion", "/involvedObject/apiVersion"),
+    ("involvedObject.fieldPath", "/involvedObject/fieldPath"),
+    ("involvedObject.kind", "/involvedObject/kind"),
+    ("involvedObject.name", "/involvedObject/name"),
+    ("involvedObject.namespace", "/involvedObject/namespace"),
+    ("involvedObject.resourceVersion", "/involvedObject/resourceVersion"),
+    ("involvedObject.uid", "/involvedObject/uid"),
+    ("reason", "/reason"),
+    ("reportingComponent", "/reportingComponent"),
+    ("source", "/source/component"),
+    ("type", "/type"),
+];
+const EVENT_FIELDS: &[(&str, &str)] = &[
+    ("reason", "/reason"),
+    ("regarding.apiVersion", "/regarding/apiVersion"),
+    ("regarding.fieldPath", "/regarding/fieldPath"),
+    ("regarding.kind", "/regarding/kind"),
+    ("regarding.name", "/regarding/name"),
+    ("regarding.namespace", "/regarding/namespace"),
+    ("regarding.resourceVersion", "/regarding/resourceVersion"),
+    ("regarding.uid", "/regarding/uid"),
+    ("reportingController", "/reportingController"),
+    ("type", "/type"),
+];

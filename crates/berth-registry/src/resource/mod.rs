@@ -1,0 +1,302 @@
+//! The resource table: every kind that is served is one line of it.
+
+mod built_in;
+mod rules;
+mod table;
+
+pub use built_in::{built_in, of};
+pub use rules::{DecodeError, Decoded, Rules};
+pub use table::Resources;
+
+use crate::{ownership::KindFields, table::Printed};
+use berth_api::Scope;
+use rules::Typed;
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+/// The built-in resource at `/apis/{group}/{version}/…/{plural}`; `group` is empty for core.
+#[must_use]
+pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Resource>> {
+    built_in().find(group, version, plural)
+}
+
+/// The built-in resource of an object by what its JSON says: `apps/v1`, `Deployment`.
+#[must_use]
+pub fn by_kind(api_version: &str, kind: &str) -> Option<&'static Arc<Resource>> {
+    built_in().by_kind(api_version, kind)
+}
+
+/// The built-in resource by its qualified name, in the preferred version: `apps`, `deployments`.
+#[must_use]
+pub fn by_name(group: &str, plural: &str) -> Option<&'static Arc<Resource>> {
+    built_in().by_name(group, plural)
+}
+
+/// A part of an object with an endpoint of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subresource {
+    /// `status`.
+    Status,
+    /// `scale`.
+    Scale,
+    /// `binding` (pods).
+    Binding,
+    /// `eviction` (pods).
+    Eviction,
+    /// `finalize` (namespaces).
+    Finalize,
+    /// `log` (pods): text, answered by [`crate::Registry::log`].
+    Log,
+    /// `token` (service accounts): answered where tokens are signed, not by the registry.
+    Token,
+}
+
+impl Subresource {
+    /// The last segment of its path.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
+            Self::Finalize => "finalize",
+            Self::Log => "log",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// A column of a Table.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PrinterColumn<'a> {
+    /// As kubectl prints it.
+    pub name: &'a str,
+    /// `string`, `integer`, `date`, …
+    #[serde(rename = "type")]
+    pub kind: &'a str,
+    /// `name` for the Name column, else empty.
+    pub format: &'a str,
+    /// 0 always shown, 1 only in wide output.
+    pub priority: i32,
+    /// One sentence of our own.
+    pub description: &'a str,
+}
+
+/// A column of a built-in kind.
+pub type Column = PrinterColumn<'static>;
+
+/// A field that a field selector may name, besides name and namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SelectableField {
+    /// As selectors name it: `status.phase`. The headers of all objects share it.
+    pub name: Arc<str>,
+    /// JSON pointer of its value: `/status/phase`.
+    pub pointer: String,
+}
+
+/// What a kind is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Empty for core.
+    pub group: String,
+    /// `v1`.
+    pub version: String,
+    /// `Deployment`.
+    pub kind: String,
+    /// `deployments`.
+    pub plural: String,
+    /// `deployment`.
+    pub singular: String,
+}
+
+/// One line of the table.
+pub struct Resource {
+    /// Empty for core.
+    pub group: String,
+    /// `v1`.
+    pub version: String,
+    /// `Deployment`.
+    pub kind: String,
+    /// `deployments`.
+    pub plural: String,
+    /// `deployment`.
+    pub singular: String,
+    /// `deploy`.
+    pub short_names: Vec<String>,
+    /// `all`.
+    pub categories: Vec<String>,
+    /// Namespaced or not.
+    pub scope: Scope,
+    /// Its subresources.
+    pub subresources: Vec<Subresource>,
+    /// Why none of it can be made or changed; empty where it can.
+    pub read_only: &'static str,
+    /// Whether PUT may create (Lease, Event, Service, …).
+    pub create_on_update: bool,
+    /// Fields that a field selector may name, besides name and namespace.
+    pub selectable_fields: Vec<SelectableField>,
+    /// How its objects are read, printed and described.
+    pub rules: Box<dyn Rules>,
+    api_version: String,
+    is_review: bool,
+    /// What ownership must know of it, once that was asked for.
+    pub(crate) fields: OnceLock<KindFields>,
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.api_version, self.plural)
+    }
+}
+
+impl Resource {
+    /// A kind without short names, subresources and selectable fields.
+    #[must_use]
+    pub fn new(names: Names, scope: Scope, rules: impl Rules) -> Self {
+        let Names { group, version, kind, plural, singular } = names;
+        Self {
+            api_version: if group.is_empty() { version.clone() } else { format!("{group}/{version}") },
+            group,
+            version,
+            kind,
+            plural,
+            singular,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            scope,
+            subresources: Vec::new(),
+            read_only: "",
+            create_on_update: false,
+            selectable_fields: Vec::new(),
+            rules: Box::new(rules),
+            is_review: false,
+            fields: OnceLock::new(),
+        }
+    }
+
+    /// Whether it is only asked, by a create, and never stored.
+    #[must_use]
+    pub fn is_review(&self) -> bool {
+        self.is_review
+    }
+
+    /// `apps/v1`, `v1`.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    fn namespaced<K: Printed>() -> Self {
+        Self::typed::<K>(Scope::Namespaced)
+    }
+
+    fn cluster<K: Printed>() -> Self {
+        Self::typed::<K>(Scope::Cluster)
+    }
+
+    fn typed<K: Printed>(scope: Scope) -> Self {
+        let [group, version, kind, plural] = [K::GROUP, K::VERSION, K::KIND, K::URL_PATH_SEGMENT].map(str::to_owned);
+        Self::new(Names { group, version, singular: kind.to_lowercase(), kind, plural }, scope, Typed::<K>::new())
+    }
+
+    fn short(mut self, names: &[&str]) -> Self {
+        self.short_names = names.iter().copied().map(str::to_owned).collect();
+        self
+    }
+
+    /// Of the category that `kubectl get all` lists.
+    fn all(mut self) -> Self {
+        self.categories = vec!["all".to_owned()];
+        self
+    }
+
+    fn sub(mut self, subresources: &[Subresource]) -> Self {
+        self.subresources = subresources.to_vec();
+        self
+    }
+
+    fn fields(mut self, fields: &[(&str, &str)]) -> Self {
+        let field = |(name, pointer): &(&str, &str)| SelectableField { name: (*name).into(), pointer: (*pointer).to_owned() };
+        self.selectable_fields = fields.iter().map(field).collect();
+        self
+    }
+
+    fn read_only(mut self, why: &'static str) -> Self {
+        self.read_only = why;
+        self
+    }
+
+    fn put_creates(mut self) -> Self {
+        self.create_on_update = true;
+        self
+    }
+
+    fn review(mut self) -> Self {
+        self.is_review = true;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    #[test]
+    fn every_resource_is_found_by_path_by_kind_and_by_name() {
+        let table = built_in();
+        for resource in table.all() {
+            let Resource { group, version, kind, plural, .. } = &**resource;
+            let found = [table.find(group, version, plural), table.by_kind(resource.api_version(), kind), table.by_name(group, plural)];
+            let wanted = [true, !resource.is_review(), !resource.is_review()].map(|is_found| is_found.then_some(resource));
+            assert!(found.iter().zip(wanted).all(|(found, wanted)| found.map(Arc::as_ptr) == wanted.map(Arc::as_ptr)), "{resource:?}");
+        }
+        assert!(table.find("apps", "v1beta1", "deployments").is_none());
+        assert!(table.by_kind("v1", "Deployment").is_none());
+        assert!(table.by_name("", "deployments").is_none());
+    }
+
+    #[test]
+    fn lists_are_sorted_and_one_column_is_the_name() {
+        for resource in built_in().all() {
+            assert!(resource.subresources.iter().map(|s| s.as_str()).is_sorted(), "{resource:?}");
+            assert!(resource.selectable_fields.is_sorted(), "{resource:?}");
+            assert_eq!(resource.rules.columns().iter().filter(|c| c.format == "name").count(), 1, "{resource:?}");
+        }
+    }
+
+    #[test]
+    fn groups_stand_together() {
+        let mut groups: Vec<&str> = built_in().all().iter().map(|r| r.group.as_str()).collect();
+        groups.dedup();
+        let unique: std::collections::BTreeSet<&str> = groups.iter().copied().collect();
+        assert_eq!(groups.len(), unique.len());
+    }
+
+    #[test]
+    fn an_empty_object_of_every_kind_decodes_and_prints_one_cell_a_column() {
+        for resource in built_in().stored() {
+            let value = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {"name": "n"}});
+            let bytes = serde_json::to_vec(&value).expect("JSON encodes");
+            let stored = resource.rules.decode_stored(&bytes).expect("decodes");
+            let decoded = resource.rules.decode(value).expect("decodes");
+            assert!(stored.same_as(&*decoded.object));
+            assert_eq!(decoded.unknown, Vec::<String>::new());
+            let cells = resource.rules.cells(&*stored, jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(cells.len(), resource.rules.columns().len(), "{resource:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_reported_and_wrong_types_refused() {
+        let rules = &of::<ConfigMap>().rules;
+        let decoded = rules.decode(json!({"metadata": {"name": "c"}, "bogus": 1})).expect("decodes");
+        assert_eq!(decoded.unknown, ["bogus"]);
+        let error = rules.decode(json!({"metadata": {"name": 1}})).expect_err("a name is a string");
+        assert!(error.message.contains("invalid type"), "{error}");
+    }
+}

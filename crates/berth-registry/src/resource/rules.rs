@@ -1,0 +1,84 @@
+//! What a kind can do that its name does not say: reading its objects, printing them, describing them.
+
+use crate::{BoxObject, resource::PrinterColumn, table::Printed};
+pub use berth_api::decode::DecodeError;
+use berth_api::{Object, decode};
+use jiff::Timestamp;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::Value;
+use std::{borrow::Cow, marker::PhantomData};
+
+/// The rules of one kind, as far as there is no object yet or the object is only shown. From then on an object has its rules with it:
+/// defaults, preparation, validation are [`Object`]'s.
+pub trait Rules: Send + Sync + 'static {
+    /// Reads what a client sent.
+    ///
+    /// # Errors
+    /// A value of the wrong type, with the path of the field.
+    fn decode(&self, value: Value) -> Result<Decoded, DecodeError>;
+
+    /// Reads what the store holds, or any JSON whose unknown fields do not matter: quicker than [`Rules::decode`].
+    ///
+    /// # Errors
+    /// Bytes that are no object of the kind.
+    fn decode_stored(&self, bytes: &[u8]) -> Result<BoxObject, DecodeError>;
+
+    /// Columns of its Table; exactly one has the format `name`.
+    fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]>;
+
+    /// The cells of one row, one per column; `now` is for ages.
+    fn cells(&self, object: &dyn Object, now: Timestamp) -> Vec<Value>;
+
+    /// Conditions of one row, by which clients may hide it.
+    fn row_conditions(&self, _object: &dyn Object) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// A reference to the JSON schema of the kind, for OpenAPI and for who owns which field; the schema itself is left in the generator.
+    fn schema(&self, generator: &mut SchemaGenerator) -> Schema;
+}
+
+/// An object and what its JSON held besides.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The object, without defaults.
+    pub object: BoxObject,
+    /// Paths of fields that the kind does not have.
+    pub unknown: Vec<String>,
+}
+
+/// The rules of a kind that is a type of Rust.
+pub(super) struct Typed<K>(PhantomData<fn() -> K>);
+
+impl<K> Typed<K> {
+    pub(super) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<K: Printed> Rules for Typed<K> {
+    fn decode(&self, value: Value) -> Result<Decoded, DecodeError> {
+        let (object, unknown) = decode::decode::<K>(value)?;
+        Ok(Decoded { object: Box::new(object), unknown })
+    }
+
+    fn decode_stored(&self, bytes: &[u8]) -> Result<BoxObject, DecodeError> {
+        Ok(Box::new(decode::decode_bytes::<K>(bytes)?))
+    }
+
+    fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]> {
+        Cow::Borrowed(K::COLUMNS)
+    }
+
+    fn cells(&self, object: &dyn Object, now: Timestamp) -> Vec<Value> {
+        object.downcast_ref::<K>().map(|object| object.cells(now)).unwrap_or_default()
+    }
+
+    fn row_conditions(&self, object: &dyn Object) -> Vec<Value> {
+        object.downcast_ref::<K>().map(Printed::row_conditions).unwrap_or_default()
+    }
+
+    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<K>()
+    }
+}
