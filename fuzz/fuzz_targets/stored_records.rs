@@ -1,7 +1,7 @@
 //! What comes from the disk: records, the state, the note, journals, and the values in them. Bad bytes are refused, never believed.
 #![no_main]
 
-use berth_registry::{header_of, key_parts, splice};
+use berth_registry::{key_parts, splice};
 use berth_store::{Entry, Key, Revision, fuzzing};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn value(choice: u8, bytes: &[u8]) {
     let resource = berth_fuzz::resource_of(choice);
     let group = if resource.group.is_empty() { "core" } else { &resource.group };
     let key = Key::new(&format!("/registry/{group}/{}/a/b", resource.plural));
-    let header = header_of()(&key, bytes);
+    let header = berth_fuzz::header_of()(&key, bytes);
     assert!(header.labels.is_sorted());
     let (create_revision, mod_revision) = (Revision(3), Revision(7));
     let entry = Entry { key, value: bytes.to_vec().into(), header, create_revision, mod_revision };

@@ -3,7 +3,8 @@
 //! Bytes that spell whole objects would take a fuzzer ages; a choice of fields and values reaches deep at once.
 
 use arbitrary::{Result, Unstructured};
-use berth_registry::{Resource, openapi, resource};
+use berth_registry::{Resource, resource};
+use berth_store::HeaderOf;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -115,7 +116,12 @@ const INTEGERS: &[i64] = &[0, 1, -1, 2, 3, 10, 80, 127, 128, 443, 65535, 65536, 
 /// Makes what is made once, so that it does not count as slowness of the first input.
 pub fn warm_up() {
     let _ = schemas("v1");
-    let _ = berth_registry::header_of();
+    let _ = header_of();
+}
+
+/// What a store does to know a value.
+pub fn header_of() -> HeaderOf {
+    berth_registry::header_of(&Arc::default())
 }
 
 /// A resource of the table.
@@ -168,7 +174,7 @@ pub fn schemas(api_version: &str) -> &'static Map<String, Value> {
         for resource in resource::built_in().all() {
             let path =
                 if resource.group.is_empty() { format!("api/{}", resource.version) } else { format!("apis/{}", resource.api_version()) };
-            let document = openapi::document(&path).expect("every resource of the table is in a document");
+            let document = resource::built_in().openapi().document(&path).expect("every resource of the table is in a document");
             let mut document: Value = serde_json::from_slice(&document.json).expect("the document is JSON");
             let Value::Object(schemas) = document["components"]["schemas"].take() else { panic!("{path} has schemas") };
             all.insert(resource.api_version().to_owned(), schemas);

@@ -141,13 +141,14 @@ impl Wishes {
     }
 
     /// JSON, turned into what the client takes.
-    pub(crate) fn bytes(&self, code: StatusCode, json: Vec<u8>) -> Answer {
+    pub(crate) fn bytes(&self, code: StatusCode, json: impl Into<Bytes>) -> Answer {
+        let json = json.into();
         let (content_type, bytes) = match self.accepted.syntax {
             Syntax::Json if self.pretty => (JSON, indent(json)),
             Syntax::Json => (JSON, json),
-            Syntax::Yaml => (YAML, to_yaml(&json)),
+            Syntax::Yaml => (YAML, to_yaml(&json).into()),
         };
-        compressible(code, content_type, bytes.into(), self.gzip)
+        compressible(code, content_type, bytes, self.gzip)
     }
 }
 
@@ -227,9 +228,9 @@ fn whole_list(resource: &Resource, list: &List) -> Vec<u8> {
     bytes
 }
 
-fn indent(json: Vec<u8>) -> Vec<u8> {
+fn indent(json: Bytes) -> Bytes {
     let indented = serde_json::from_slice::<Value>(&json).and_then(|value| serde_json::to_vec_pretty(&value));
-    indented.unwrap_or(json)
+    indented.map_or(json, Bytes::from)
 }
 
 fn to_yaml(json: &[u8]) -> Vec<u8> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
-        let resource = resource::find("apps", "v1", kind.plural).ok_or(ApiError::UnknownResource)?;
+        let resource = resource::built_in().find("apps", "v1", kind.plural).ok_or(ApiError::UnknownResource)?;
         let list = registry.list(&Collection { resource: Arc::clone(resource), namespace: None }, &ListOptions::default()).await?;
         let objects: Vec<Seen> = list.items.iter().filter_map(|entry| serde_json::from_slice(&entry.value).ok()).collect();
         fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;

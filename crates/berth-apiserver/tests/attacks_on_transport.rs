@@ -3,7 +3,7 @@
 mod common;
 
 use berth_api::FeatureGates;
-use berth_registry::{Registry, header_of};
+use berth_registry::{Registry, ResourceTable, header_of};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError,
 };
@@ -143,8 +143,9 @@ impl Store for Brittle {
 
 #[tokio::test]
 async fn a_panic_is_one_answer_500_and_the_server_goes_on() {
-    let store = Arc::new(Brittle(MemoryStore::new(header_of(), DEFAULT_HISTORY_BYTES)));
-    let registry = Registry::new(store, Arc::new(MachineClock), Arc::new(MachineRng), Arc::new(FeatureGates::default()));
+    let table = Arc::new(ResourceTable::default());
+    let store = Arc::new(Brittle(MemoryStore::new(header_of(&table), DEFAULT_HISTORY_BYTES)));
+    let registry = Registry::new(store, table, Arc::new(MachineClock), Arc::new(MachineRng), Arc::new(FeatureGates::default()));
     registry.bootstrap().await.expect("an empty store takes the first objects");
     let server = TestServer::start_changed(|config| config.registry = registry).await;
     let mut client = server.admin().await;

@@ -345,7 +345,10 @@ fn is_collected(resource: &Resource) -> bool {
 }
 
 fn known_kind(api_version: &str, kind: &str) -> Result<&'static Resource, Unfinished> {
-    resource::by_kind(api_version, kind).map(AsRef::as_ref).ok_or_else(|| Unfinished::UnknownKind(api_version.to_owned(), kind.to_owned()))
+    resource::built_in()
+        .by_kind(api_version, kind)
+        .map(AsRef::as_ref)
+        .ok_or_else(|| Unfinished::UnknownKind(api_version.to_owned(), kind.to_owned()))
 }
 
 fn absent_is_fine<T>(result: Result<T, ApiError>) -> Result<(), Unfinished> {

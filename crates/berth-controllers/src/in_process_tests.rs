@@ -13,7 +13,7 @@ use crate::{
     testing::World,
 };
 use berth_api::FeatureGates;
-use berth_registry::{Body, Collection, DeleteOptions, ListOptions, Registry, WriteOptions, header_of, resource};
+use berth_registry::{Body, Collection, DeleteOptions, ListOptions, Registry, ResourceTable, WriteOptions, header_of, resource};
 use berth_store::{MemoryStore, env::Env};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -47,8 +47,9 @@ impl Running {
         let world = World::default();
         world.run_for(SignedDuration::from_secs(1_800_000_000));
         let env: Env = world.env();
-        let store = Arc::new(MemoryStore::new(header_of(), 1 << 26));
-        let registry = Registry::new(store, Arc::clone(&env.clock), Arc::clone(&env.rng), gates(api_gates));
+        let table = Arc::new(ResourceTable::default());
+        let store = Arc::new(MemoryStore::new(header_of(&table), 1 << 26));
+        let registry = Registry::new(store, table, Arc::clone(&env.clock), Arc::clone(&env.rng), gates(api_gates));
         let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
         let bootstrap = registry.clone();
         world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
@@ -74,7 +75,7 @@ impl Running {
     fn create(&self, namespace: Option<&str>, object: &Value) {
         let registry = self.registry.clone();
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("served");
+        let resource = resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("served");
         let at = Collection { resource: Arc::clone(resource), namespace: namespace.map(str::to_owned) };
         let body = Body::Json(object.to_string().into_bytes());
         self.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("a valid object");

@@ -4,7 +4,7 @@ use crate::cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};
 use berth_api::{Object, Scope};
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, Registry, Resource, Subresource, Target, WatchEvent,
-    WatchOptions, WriteOptions, Written, options::Precondition, resource,
+    WatchOptions, WriteOptions, Written, options::Precondition,
 };
 use berth_store::{Entry, env::Env};
 use futures::{
@@ -55,7 +55,7 @@ impl Cluster for LocalCluster {
     }
 
     fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let target = target(name, None);
+        let target = self.target(name, None);
         async move {
             match self.registry.get(&target?, &GetOptions::default()).await {
                 Ok(current) => current_object(current).map(Some),
@@ -67,32 +67,32 @@ impl Cluster for LocalCluster {
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource);
+        let resource = self.resource_of(&*object);
         async move {
-            let at = Collection { resource: Arc::clone(resource?), namespace: object.meta().namespace.clone() };
+            let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
             written(self.registry.create(&at, Body::Object(object), &self.options()).await?)
         }
         .boxed()
     }
 
     fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        let target = target(name, subresource);
+        let target = self.target(name, subresource);
         async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        let target = target_of(&*object, subresource);
+        let target = self.target_of(&*object, subresource);
         async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
     }
 
     fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
-        let (target, node) = (target(name, None), node.to_owned());
+        let (target, node) = (self.target(name, None), node.to_owned());
         let precondition = Precondition { uid: Some(uid.to_owned()), resource_version: None };
         async move { Ok(self.registry.bind(&target?, &node, &precondition).await?.mod_revision.0) }.boxed()
     }
 
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let target = target(name, None);
+        let target = self.target(name, None);
         async move {
             match self.registry.delete(&target?, &options).await? {
                 Deleted::Gone { .. } => Ok(None),
@@ -104,13 +104,30 @@ impl Cluster for LocalCluster {
 }
 
 impl LocalCluster {
+    fn resource_of(&self, object: &dyn Object) -> Result<Arc<Resource>, ApiError> {
+        self.registry.resources().by_kind(object.api_version(), object.kind()).cloned().ok_or(ApiError::UnknownResource)
+    }
+
+    fn target_of(&self, object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+        let (resource, meta) = (self.resource_of(object)?, object.meta());
+        let namespace = namespace(&resource, meta.namespace.as_deref().unwrap_or_default());
+        Ok(Target { resource, namespace, name: meta.name.clone().unwrap_or_default(), subresource })
+    }
+
+    fn target(&self, name: &ObjectName, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+        let ResourceName { group, plural } = name.resource;
+        let resource = self.registry.resources().by_name(group, plural).cloned().ok_or(ApiError::UnknownResource)?;
+        let namespace = namespace(&resource, &name.namespace);
+        Ok(Target { resource, namespace, name: name.name.clone(), subresource })
+    }
+
     /// A list and what follows it, until the watch breaks.
     async fn watch_once(self, name: ResourceName) -> BoxStream<'static, Change> {
-        let Some(resource) = resource::by_name(name.group, name.plural) else {
+        let Some(resource) = self.registry.resources().by_name(name.group, name.plural).cloned() else {
             tracing::error!(group = name.group, resource = name.plural, "no such resource: it is not watched");
             return stream::pending().boxed();
         };
-        let at = Collection { resource: Arc::clone(resource), namespace: None };
+        let at = Collection { resource, namespace: None };
         let options = WatchOptions {
             resource_version_match: "NotOlderThan".to_owned(),
             send_initial_events: Some(true),
@@ -157,18 +174,6 @@ fn current_object(current: Current) -> Result<RawObject, ApiError> {
         Current::Stored(entry) => Ok(stored(&entry)),
         Current::Made(value) => Err(ApiError::Internal { message: format!("a {} has no revision", value["kind"]) }),
     }
-}
-
-fn target(name: &ObjectName, subresource: Option<Subresource>) -> Result<Target, ApiError> {
-    let resource = resource::by_name(name.resource.group, name.resource.plural).ok_or(ApiError::UnknownResource)?;
-    Ok(Target { resource: Arc::clone(resource), namespace: namespace(resource, &name.namespace), name: name.name.clone(), subresource })
-}
-
-fn target_of(object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ApiError> {
-    let resource = resource::by_kind(object.api_version(), object.kind()).ok_or(ApiError::UnknownResource)?;
-    let meta = object.meta();
-    let namespace = namespace(resource, meta.namespace.as_deref().unwrap_or_default());
-    Ok(Target { resource: Arc::clone(resource), namespace, name: meta.name.clone().unwrap_or_default(), subresource })
 }
 
 fn namespace(resource: &Resource, namespace: &str) -> Option<String> {

@@ -7,7 +7,7 @@ use crate::{
     cluster::{Cluster, RawObject, ResourceName},
     executor::PODS,
     lock,
-    metadata::{MetaCaches, name_of},
+    metadata::MetaCaches,
     metrics::Metrics,
     plan_loop::Planner,
     worker::Queue,
@@ -17,7 +17,6 @@ use berth_api::{
     quantity::Quantity,
     quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
 };
-use berth_registry::resource;
 use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
@@ -70,8 +69,7 @@ struct TakenView<K> {
 impl<K: Kind> View for TakenView<K> {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let object: K = serde_json::from_slice(&raw.json)?;
-        let name = resource::by_kind(K::API_VERSION, K::KIND).map(|resource| name_of(resource));
-        let taken = name.map_or_else(|| Taken { amounts: Amounts::new(), traits: None }, |name| taken(name.group, name.plural, &object));
+        let taken = taken(K::GROUP, K::URL_PATH_SEGMENT, &object);
         let meta = object.metadata();
         Ok(Self {
             namespace: meta.namespace.clone().unwrap_or_default(),

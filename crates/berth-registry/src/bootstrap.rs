@@ -99,7 +99,8 @@ impl Registry {
 
     async fn create_missing(&self, object: Value) -> Result<(), ApiError> {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the first objects are of kinds that are served");
+        let resource =
+            resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("the first objects are of kinds that are served");
         let at = Collection { resource: Arc::clone(resource), namespace: None };
         match self.create(&at, Body::Json(object.to_string().into_bytes()), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),

@@ -1,15 +1,64 @@
-//! What the server says it serves: pure documents made from the resource table, the same at every call.
+//! What the server says it serves: documents made from the resources that are served.
+//!
+//! Start with [`Documents`], which [`Resources::discovery`] keeps as long as nothing changes.
 
-use crate::resource::{self, Resource, Subresource};
+use crate::{
+    Document,
+    resource::{Resource, Resources, Subresource},
+};
 use berth_api::Scope;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The Kubernetes release whose API this is, as clients compare it.
 pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
 /// The oldest minor release whose clients and controllers can rely on this server.
 const MIN_COMPATIBILITY_MINOR: &str = "33";
+
+/// The documents that change with what is served.
+#[derive(Debug)]
+pub struct Documents {
+    /// `GET /`.
+    pub root: Document,
+    /// `GET /apis` without aggregation.
+    pub groups: Document,
+    /// `GET /api` as `APIGroupDiscoveryList`.
+    pub aggregated_core: Document,
+    /// `GET /apis` as `APIGroupDiscoveryList`.
+    pub aggregated_groups: Document,
+    /// By name, without core.
+    group: BTreeMap<String, Document>,
+    /// By group and version: `apps/v1`.
+    resource_lists: BTreeMap<String, Document>,
+}
+
+impl Documents {
+    pub(crate) fn new(resources: &Resources) -> Self {
+        let of_group = |group: &str| (group.to_owned(), Document::new(&api_group(resources, group)));
+        let of_version = |(group, version)| (group_version(group, version), Document::new(&resource_list(resources, group, version)));
+        Self {
+            root: Document::new(&root(resources)),
+            groups: Document::new(&api_group_list(resources)),
+            aggregated_core: Document::new(&aggregated_core(resources)),
+            aggregated_groups: Document::new(&aggregated_groups(resources)),
+            group: named_groups(resources).map(of_group).collect(),
+            resource_lists: group_versions(resources).into_iter().map(of_version).collect(),
+        }
+    }
+
+    /// `GET /apis/{group}`; `None` for an unknown group, and for core, which has no such document.
+    #[must_use]
+    pub fn group(&self, group: &str) -> Option<&Document> {
+        self.group.get(group)
+    }
+
+    /// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
+    #[must_use]
+    pub fn resource_list(&self, group: &str, version: &str) -> Option<&Document> {
+        self.resource_lists.get(&group_version(group, version))
+    }
+}
 
 /// `GET /version`. `gitVersion` is a semantic version, as kubectl insists.
 #[must_use]
@@ -46,51 +95,48 @@ pub fn api_versions(server_address: &str) -> Value {
     })
 }
 
-/// `GET /apis` without aggregation.
-#[must_use]
-pub fn api_group_list() -> Value {
-    let groups: Vec<Value> = groups().into_iter().filter(|group| !group.is_empty()).map(group_entry).collect();
+/// Where one may look.
+fn root(resources: &Resources) -> Value {
+    let preferred = named_groups(resources).filter_map(|group| versions(resources, group).next().map(|version| (group, version)));
+    let mut paths: Vec<String> =
+        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .chain(preferred.map(|(group, version)| format!("/apis/{group}/{version}")))
+            .collect();
+    paths.sort();
+    json!({ "paths": paths })
+}
+
+fn api_group_list(resources: &Resources) -> Value {
+    let groups: Vec<Value> = named_groups(resources).map(|group| group_entry(resources, group)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `GET /apis/{group}`; `None` for an unknown group, and for core, which has no such document.
-#[must_use]
-pub fn api_group(group: &str) -> Option<Value> {
-    if group.is_empty() || !groups().contains(&group) {
-        return None;
-    }
-    let mut document = group_entry(group);
+fn api_group(resources: &Resources, group: &str) -> Value {
+    let mut document = group_entry(resources, group);
     document["kind"] = json!("APIGroup");
     document["apiVersion"] = json!("v1");
-    Some(document)
+    document
 }
 
-/// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
-#[must_use]
-pub fn resource_list(group: &str, version: &str) -> Option<Value> {
-    let resources: Vec<Value> = of_version(group, version).flat_map(|resource| resource_entries(resource)).collect();
+fn resource_list(resources: &Resources, group: &str, version: &str) -> Value {
+    let entries: Vec<Value> = of_version(resources, group, version).flat_map(|resource| resource_entries(resource)).collect();
     let group_version = group_version(group, version);
-    (!resources.is_empty())
-        .then(|| json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}))
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries})
 }
 
-/// `GET /api` as `APIGroupDiscoveryList`.
-#[must_use]
-pub fn aggregated_core() -> Value {
-    aggregated(vec![aggregated_group("", json!({}))])
+fn aggregated_core(resources: &Resources) -> Value {
+    aggregated(vec![aggregated_group(resources, "", json!({}))])
 }
 
-/// `GET /apis` as `APIGroupDiscoveryList`.
-#[must_use]
-pub fn aggregated_groups() -> Value {
-    let named = groups().into_iter().filter(|group| !group.is_empty());
-    aggregated(named.map(|group| aggregated_group(group, json!({"name": group}))).collect())
+fn aggregated_groups(resources: &Resources) -> Value {
+    aggregated(named_groups(resources).map(|group| aggregated_group(resources, group, json!({"name": group}))).collect())
 }
 
 /// Every group and version that is served: `v1`, `apps/v1`, …, in order of preference.
-#[must_use]
-pub fn group_versions() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<_> = served().map(|r| (r.group.as_str(), r.version.as_str())).collect();
+pub(crate) fn group_versions(resources: &Resources) -> Vec<(&str, &str)> {
+    let mut all: Vec<_> = resources.all().iter().map(|r| (r.group.as_str(), r.version.as_str())).collect();
     all.dedup();
     all
 }
@@ -117,33 +163,29 @@ pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-fn groups() -> Vec<&'static str> {
-    let mut groups: Vec<&str> = served().map(|r| r.group.as_str()).collect();
+/// All but core, in order of preference.
+fn named_groups(resources: &Resources) -> impl Iterator<Item = &str> {
+    let mut groups: Vec<&str> = resources.all().iter().map(|r| r.group.as_str()).filter(|group| !group.is_empty()).collect();
     groups.dedup();
-    groups
-}
-
-/// What is stored, then what is only asked.
-fn served() -> impl Iterator<Item = &'static Arc<Resource>> {
-    resource::built_in().all().iter()
+    groups.into_iter()
 }
 
 /// In order of preference.
-fn versions(group: &str) -> Vec<&'static str> {
-    group_versions().into_iter().filter(|(g, _)| *g == group).map(|(_, version)| version).collect()
+fn versions<'a>(resources: &'a Resources, group: &'a str) -> impl Iterator<Item = &'a str> {
+    group_versions(resources).into_iter().filter(move |(g, _)| *g == group).map(|(_, version)| version)
 }
 
-fn of_version(group: &str, version: &str) -> impl Iterator<Item = &'static Arc<Resource>> {
-    served().filter(move |r| r.group == group && r.version == version)
+fn of_version<'a>(resources: &'a Resources, group: &str, version: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
+    resources.all().iter().filter(move |r| r.group == group && r.version == version)
 }
 
 fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-fn group_entry(group: &str) -> Value {
-    let versions: Vec<Value> =
-        versions(group).iter().map(|version| json!({"groupVersion": group_version(group, version), "version": version})).collect();
+fn group_entry(resources: &Resources, group: &str) -> Value {
+    let entry = |version| json!({"groupVersion": group_version(group, version), "version": version});
+    let versions: Vec<Value> = versions(resources, group).map(entry).collect();
     json!({"name": group, "versions": versions, "preferredVersion": versions[0]})
 }
 
@@ -205,14 +247,12 @@ fn aggregated(items: Vec<Value>) -> Value {
     Value::Object(document)
 }
 
-fn aggregated_group(group: &str, metadata: Value) -> Value {
-    let versions: Vec<Value> = versions(group)
-        .into_iter()
-        .map(|version| {
-            let resources: Vec<Value> = of_version(group, version).map(|resource| aggregated_resource(resource)).collect();
-            json!({"version": version, "freshness": "Current", "resources": resources})
-        })
-        .collect();
+fn aggregated_group(resources: &Resources, group: &str, metadata: Value) -> Value {
+    let of = |version| {
+        let entries: Vec<Value> = of_version(resources, group, version).map(|resource| aggregated_resource(resource)).collect();
+        json!({"version": version, "freshness": "Current", "resources": entries})
+    };
+    let versions: Vec<Value> = versions(resources, group).map(of).collect();
     let mut item = json!({"versions": versions});
     item["metadata"] = metadata;
     item
@@ -247,10 +287,11 @@ fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> Valu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::built_in;
 
     #[test]
     fn groups_are_listed_with_their_versions() {
-        let list = api_group_list();
+        let list = api_group_list(built_in());
         let names: Vec<&Value> = list["groups"].as_array().into_iter().flatten().map(|group| &group["name"]).collect();
         assert_eq!(
             names,
@@ -272,10 +313,11 @@ mod tests {
         );
         let version = json!({"groupVersion": "apps/v1", "version": "v1"});
         assert_eq!(list["groups"][0], json!({"name": "apps", "versions": [version], "preferredVersion": version}));
-        let apps = api_group("apps").expect("served");
+        let apps = api_group(built_in(), "apps");
         assert_eq!((&apps["kind"], &apps["apiVersion"], &apps["preferredVersion"]), (&json!("APIGroup"), &json!("v1"), &version));
-        assert!(api_group("nope").is_none());
-        assert!(api_group("").is_none());
+        assert!(built_in().discovery().group("apps").is_some());
+        assert!(built_in().discovery().group("nope").is_none());
+        assert!(built_in().discovery().group("").is_none());
     }
 
     #[test]
@@ -287,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_resource_list_holds_resources_and_subresources() {
-        let list = resource_list("apps", "v1").expect("served");
+        let list = resource_list(built_in(), "apps", "v1");
         assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!("apps/v1")));
         assert_eq!(
             list["resources"][0],
@@ -305,13 +347,13 @@ mod tests {
             json!({"name": "deployments/status", "singularName": "", "namespaced": true, "kind": "Deployment",
                    "verbs": ["get", "patch", "update"]})
         );
-        assert!(resource_list("apps", "v1beta1").is_none());
-        assert!(resource_list("", "v1").is_some());
+        assert!(built_in().discovery().resource_list("apps", "v1beta1").is_none());
+        assert!(built_in().discovery().resource_list("", "v1").is_some());
     }
 
     #[test]
     fn pods_can_be_bound_and_evicted_and_namespaces_not_be_deleted_in_bulk() {
-        let core = resource_list("", "v1").expect("served");
+        let core = resource_list(built_in(), "", "v1");
         let entry = |name: &str| {
             core["resources"].as_array().into_iter().flatten().find(|entry| entry["name"] == name).cloned().unwrap_or_default()
         };
@@ -325,11 +367,11 @@ mod tests {
 
     #[test]
     fn aggregated_documents_say_the_same() {
-        let core = aggregated_core();
+        let core = aggregated_core(built_in());
         assert_eq!((&core["kind"], &core["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
         assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
         assert_eq!(core["items"][0]["metadata"], json!({}));
-        let apps = &aggregated_groups()["items"][0];
+        let apps = &aggregated_groups(built_in())["items"][0];
         assert_eq!(apps["metadata"], json!({"name": "apps"}));
         let deployments = &apps["versions"][0]["resources"][0];
         assert_eq!(deployments["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));

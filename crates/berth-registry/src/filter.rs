@@ -3,10 +3,12 @@
 use crate::{ApiError, Resource, header, key};
 use berth_api::{FieldSelector, Selector};
 use berth_store::Entry;
+use std::{cell::OnceCell, sync::Arc};
 
 /// What a list or a watch selects.
 #[derive(Debug)]
 pub(crate) struct Filter {
+    resource: Arc<Resource>,
     labels: Selector,
     fields: FieldSelector,
 }
@@ -16,9 +18,10 @@ impl Filter {
     ///
     /// # Errors
     /// 400 with upstream's texts.
-    pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(resource: &Arc<Resource>, labels: &str, fields: &str) -> Result<Self, ApiError> {
         let bad = |error: berth_api::SelectorError| ApiError::bad_request(error.to_string());
-        let filter = Self { labels: Selector::parse(labels).map_err(bad)?, fields: FieldSelector::parse(fields).map_err(bad)? };
+        let (labels, fields) = (Selector::parse(labels).map_err(bad)?, FieldSelector::parse(fields).map_err(bad)?);
+        let filter = Self { resource: Arc::clone(resource), labels, fields };
         for requirement in &filter.fields.requirements {
             check_field(resource, &requirement.field)?;
         }
@@ -36,11 +39,14 @@ impl Filter {
             return true;
         }
         let parts = key::parts(&entry.key);
+        // A header may be older than the kind: of an object from before the kind was added, or from another server that knew it first.
+        let late = OnceCell::new();
+        let read = || late.get_or_init(|| header::read(&self.resource.selectable_fields, &entry.value));
         self.labels.matches(|key| header::label(&entry.header, key))
             && self.fields.matches(|field| match (field, parts) {
                 ("metadata.name", Some(parts)) => Some(parts.name),
                 ("metadata.namespace", Some(parts)) => Some(parts.namespace),
-                _ => Some(header::field(&entry.header, field)),
+                _ => header::field(&entry.header, field).or_else(|| header::field(read(), field)),
             })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     key,
-    resource::{self, SelectableField},
+    resource::{ResourceTable, SelectableField},
 };
 use berth_store::{Header, HeaderOf, Key};
 use serde::{
@@ -15,13 +15,17 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 /// Boolean fields whose absence means `false` to a selector.
 const FALSE_IF_ABSENT: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
 
-/// The function that a store needs to index values, for all resources of the table.
+/// The function that a store needs to index values: it reads what the kinds want that `table` has at that moment.
 #[must_use]
-pub fn header_of() -> HeaderOf {
-    Arc::new(|key: &Key, value: &[u8]| {
-        let resource =
-            key::parts(key).and_then(|parts| resource::by_name(if parts.group == "core" { "" } else { parts.group }, parts.plural));
-        read(resource.map_or(&[], |resource| &resource.selectable_fields), value)
+pub fn header_of(table: &Arc<ResourceTable>) -> HeaderOf {
+    let table = Arc::clone(table);
+    Arc::new(move |key: &Key, value: &[u8]| {
+        let resources = table.resources();
+        let of_key = |parts: key::KeyParts<'_>| {
+            let group = if parts.group == "core" { "" } else { parts.group };
+            resources.by_name(group, parts.plural).map(|resource| resource.selectable_fields.as_slice())
+        };
+        read(key::parts(key).and_then(of_key).unwrap_or_default(), value)
     })
 }
 
@@ -35,10 +39,10 @@ pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
     }
     let Some(raw) = found.metadata.map(RawValue::get).filter(|raw| raw.starts_with('{')) else { return Header::default() };
     let Ok(meta) = serde_json::from_str::<Meta<'_>>(raw) else { return Header::default() };
-    for &field in FALSE_IF_ABSENT {
-        let known = selectable.iter().find(|known| *known.name == *field);
-        if let Some(known) = known.filter(|_| !found.fields.iter().any(|(there, _)| **there == *field)) {
-            found.fields.push((Arc::clone(&known.name), "false".into()));
+    for known in selectable {
+        if !found.fields.iter().any(|(there, _)| *there == known.name) {
+            let empty = if FALSE_IF_ABSENT.contains(&&*known.name) { "false" } else { "" };
+            found.fields.push((Arc::clone(&known.name), empty.into()));
         }
     }
     found.fields.sort_unstable();
@@ -204,9 +208,10 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 }
 
-/// The value of a selectable field; empty if the object does not have it.
-pub(crate) fn field<'a>(header: &'a Header, name: &str) -> &'a str {
-    header.fields.iter().find(|(field, _)| **field == *name).map_or("", |(_, value)| value)
+/// The value of a selectable field; empty if the object does not have it. `None`: the header was made when the kind did not have that field,
+/// or was not there.
+pub(crate) fn field<'a>(header: &'a Header, name: &str) -> Option<&'a str> {
+    header.fields.iter().find(|(field, _)| **field == *name).map(|(_, value)| &**value)
 }
 
 /// The value of a label.
@@ -236,7 +241,9 @@ mod tests {
         assert_eq!(header.fields.iter().map(|(k, v)| (&**k, &**v)).collect::<Vec<_>>(), wanted);
         assert!(value[header.metadata_at as usize..].starts_with(br#""labels""#));
         assert_eq!(label(&header, "b"), Some("2"));
-        assert_eq!(field(&header, "spec.nodeName"), "n1");
+        assert_eq!(field(&header, "spec.nodeName"), Some("n1"));
+        assert_eq!(field(&read(&fields(), br#"{"metadata":{}}"#), "spec.nodeName"), Some(""));
+        assert_eq!(field(&header, "spec.other"), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod decoding;
 mod delete;
 mod delete_collection;
 pub mod discovery;
+mod document;
 pub mod error;
 mod events;
 mod eviction;
@@ -43,12 +44,13 @@ mod watch;
 
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;
+pub use document::Document;
 pub use error::ApiError;
 pub use header::header_of;
 pub use key::{KeyParts, parts as key_parts};
 pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
-pub use resource::{Resource, Subresource};
+pub use resource::{Resource, ResourceTable, Resources, Subresource};
 
 use berth_api::{FeatureGates, Object};
 use berth_rbac::User;
@@ -59,6 +61,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Registry {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) table: Arc<ResourceTable>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) gates: Arc<FeatureGates>,
@@ -73,11 +76,18 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The API over `store`.
+    /// The API over `store`, whose headers are read by [`header_of`] the same table.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>, gates: Arc<FeatureGates>) -> Self {
+    pub fn new(
+        store: Arc<dyn Store>,
+        table: Arc<ResourceTable>,
+        clock: Arc<dyn Clock>,
+        rng: Arc<dyn Rng>,
+        gates: Arc<FeatureGates>,
+    ) -> Self {
         Self {
             store,
+            table,
             clock,
             rng,
             gates,
@@ -87,6 +97,18 @@ impl Registry {
             root_ca: None,
             ranges: Arc::default(),
         }
+    }
+
+    /// The kinds that it serves, to be added to.
+    #[must_use]
+    pub fn table(&self) -> &Arc<ResourceTable> {
+        &self.table
+    }
+
+    /// What it serves now. A request asks once.
+    #[must_use]
+    pub fn resources(&self) -> Arc<Resources> {
+        self.table.resources()
     }
 
     /// The same API, where each namespace has a config map `kube-root-ca.crt` with the certificate (PEM) by which clients know the server.

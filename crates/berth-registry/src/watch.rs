@@ -29,7 +29,7 @@ enum Start {
 
 impl Registry {
     /// The changes of a collection: all objects first for resource version unset or `0` and for a streaming list, else what came behind
-    /// the version given. Never ends by itself, except behind [`WatchEvent::Expired`].
+    /// the version given. Never ends by itself, except behind [`WatchEvent::Expired`], and when the kind is served no more.
     ///
     /// # Errors
     /// Bad options or selectors; a version that is gone (410), or for a streaming list one that is not there within 3 s.
@@ -45,7 +45,11 @@ impl Registry {
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
         let live =
             Live { resource: Arc::clone(&at.resource), filter, changes: Some(changes), bookmarks, progress: options.progress, seen: after };
-        Ok(stream::iter(first).chain(live).boxed())
+        let events = stream::iter(first).chain(live);
+        Ok(match at.resource.ended() {
+            None => events.boxed(),
+            Some(ended) => events.take_until(ended).boxed(),
+        })
     }
 
     fn start_of(&self, options: &WatchOptions) -> Result<Start, ApiError> {

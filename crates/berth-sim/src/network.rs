@@ -285,6 +285,6 @@ impl Cluster for SimCluster {
 }
 
 fn resource_of(object: &dyn Object) -> ResourceName {
-    let resource = resource::by_kind(object.api_version(), object.kind()).expect("only kinds that are served are written");
+    let resource = resource::built_in().by_kind(object.api_version(), object.kind()).expect("only kinds that are served are written");
     ResourceName { group: &resource.group, plural: &resource.plural }
 }

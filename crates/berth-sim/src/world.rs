@@ -20,7 +20,7 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
-use berth_registry::{Registry, header_of, key_parts};
+use berth_registry::{Registry, ResourceTable, header_of, key_parts};
 use berth_store::{
     Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
@@ -123,11 +123,12 @@ impl World {
         let executor = Executor::new(seed, options.order, beginning);
         let clock: Arc<dyn Clock> = Arc::new(executor.clone());
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
-        let store = Arc::new(SimStore(MemoryStore::new_quiet(header_of(), HISTORY_BYTES)));
+        let table = Arc::new(ResourceTable::default());
+        let store = Arc::new(SimStore(MemoryStore::new_quiet(header_of(&table), HISTORY_BYTES)));
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
-        let registry = Registry::new(Arc::<SimStore>::clone(&store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
+        let registry = Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
         let user = executor.process();
         let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
         let mut world = Self {
@@ -201,7 +202,9 @@ impl World {
     pub fn restart_with(&mut self, gates: Gates) {
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
         let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) = (Arc::new(self.executor.clone()), Arc::<SeededRng>::clone(&self.names) as _);
-        self.registry = Registry::new(Arc::<SimStore>::clone(&self.store), Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
+        let table = Arc::clone(self.registry.table());
+        self.registry =
+            Registry::new(Arc::<SimStore>::clone(&self.store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
         self.api = Arc::new(LocalCluster::new(self.registry.clone(), Env { clock, rng, spawner: Arc::new(self.user.clone()) }));
         self.checker.set_gates(Arc::clone(&gates.controllers));
         self.gates = gates;

@@ -83,7 +83,7 @@ pub struct Header {
     /// `metadata.labels`, sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of the kind's selectable fields besides name and namespace (`spec.nodeName`, `status.phase`, …), sorted by field.
-    /// A field without an entry has the empty value.
+    /// Empty where the object does not have it. What has no entry was not known to be selectable when the header was made.
     pub fields: Box<[(Arc<str>, Box<str>)]>,
     /// `metadata.uid`.
     pub uid: Box<str>,

@@ -2,7 +2,7 @@
 
 use crate::manifests::Document;
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION as LAST_APPLIED;
-use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Resource, Target, WriteOptions, patch, resource};
+use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Resource, Target, WriteOptions, patch};
 use serde_json::{Value, json};
 use std::{fmt, sync::Arc};
 
@@ -47,17 +47,17 @@ pub(crate) enum ApplyError {
 /// Creates what is missing, changes what differs from the manifest, and removes what an earlier manifest set and this one does not.
 pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Applied, ApplyError> {
     let (api_version, kind) = (text(&document.object, "/apiVersion"), text(&document.object, "/kind"));
-    let Some(resource) = resource::by_kind(&api_version, &kind) else {
+    let Some(resource) = registry.resources().by_kind(&api_version, &kind).cloned() else {
         return Err(ApplyError::UnknownKind { place: document.place.clone(), kind, api_version });
     };
     let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| match text(&document.object, "/metadata/namespace") {
         empty if empty.is_empty() => "default".to_owned(),
         named => named,
     });
-    let target = Target { resource: Arc::clone(resource), namespace, name: text(&document.object, "/metadata/name"), subresource: None };
+    let target = Target { resource: Arc::clone(&resource), namespace, name: text(&document.object, "/metadata/name"), subresource: None };
     let refused = |source| ApplyError::Refused { place: document.place.clone(), source };
     let (change, warnings) = write(registry, &target, &document.object).await.map_err(refused)?;
-    Ok(Applied { resource: Arc::clone(resource), namespace: target.namespace, name: target.name, change, warnings })
+    Ok(Applied { resource, namespace: target.namespace, name: target.name, change, warnings })
 }
 
 async fn write(registry: &Registry, target: &Target, manifest: &Value) -> Result<(Change, Vec<String>), ApiError> {

@@ -357,7 +357,7 @@ async fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version
 }
 
 async fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
-    let resource = resource::by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
+    let resource = resource::built_in().by_kind("apps/v1", kind).ok_or("a workload is not in the resource table")?;
     let all = Collection { resource: Arc::clone(resource), namespace: None };
     let events = registry.watch(&all, &WatchOptions::default()).await?;
     let read = move |event| async move {

@@ -68,7 +68,7 @@ async fn list<V>(
     options: &ListOptions,
     decode: impl Fn(&[u8]) -> serde_json::Result<V>,
 ) -> Result<Vec<Arc<V>>, Box<dyn Error>> {
-    let resource = resource::by_kind(api_version, kind).ok_or("a kind is not in the resource table")?;
+    let resource = resource::built_in().by_kind(api_version, kind).ok_or("a kind is not in the resource table")?;
     let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
     let list = registry.list(&at, options).await?;
     // What cannot be read tells nothing.

@@ -26,7 +26,7 @@ use berth_controllers::{
     service_allocation,
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
-use berth_registry::{Registry, ServerAddress, header_of};
+use berth_registry::{Registry, ResourceTable, ServerAddress, header_of};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
 use futures::FutureExt;
 use std::{
@@ -159,7 +159,8 @@ impl Plane {
     /// Something of the machine is not to be had: a folder, a port, a file.
     pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
         let env = env::real(tokio::runtime::Handle::current());
-        let Opened { store, close } = open_store(options, data_dir)?;
+        let table = Arc::new(ResourceTable::default());
+        let Opened { store, close } = open_store(options, data_dir, &table)?;
         let advertised = options.services.advertised(options.bind_address);
         let ranges = options.services.ranges();
         let own_addresses: Vec<String> =
@@ -168,8 +169,9 @@ impl Plane {
             &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &own_addresses, now: env.clock.now() },
             env.rng.as_ref(),
         )?;
-        let mut registry = Registry::new(Arc::clone(&store), Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
-            .with_service_ranges(ranges);
+        let mut registry =
+            Registry::new(Arc::clone(&store), table, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
+                .with_service_ranges(ranges);
         if settings.controllers.contains("root-ca-cert-publisher") {
             registry = registry.with_root_ca(&pki.ca_certificate);
         }
@@ -243,11 +245,12 @@ struct Opened {
     close: Box<dyn FnOnce()>,
 }
 
-fn open_store(options: &Up, data_dir: &Path) -> Outcome<Opened> {
+fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>) -> Outcome<Opened> {
+    let header_of = header_of(table);
     match options.store {
-        StoreKind::Memory => Ok(Opened { store: Arc::new(MemoryStore::new(header_of(), options.history_bytes)), close: Box::new(|| ()) }),
+        StoreKind::Memory => Ok(Opened { store: Arc::new(MemoryStore::new(header_of, options.history_bytes)), close: Box::new(|| ()) }),
         StoreKind::Embedded => {
-            let store = Arc::new(EmbeddedStore::open(&data_dir.join("store"), header_of(), options.history_bytes)?);
+            let store = Arc::new(EmbeddedStore::open(&data_dir.join("store"), header_of, options.history_bytes)?);
             Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), close: Box::new(move || store.close()) })
         }
     }

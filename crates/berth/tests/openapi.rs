@@ -60,8 +60,7 @@ fn answers_are_what_the_documents_promise() {
     let Some(program) = common::tool("schemathesis", "schemathesis/bin/schemathesis") else { return };
     let berth = common::up(&["--store", "memory", "--nodes", "1", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
     let server = Server::of(&berth);
-    let index = berth_registry::openapi::index();
-    let waiting = Mutex::new(index["paths"].as_object().unwrap().keys());
+    let waiting = Mutex::new(berth_registry::resource::built_in().openapi().paths());
     let faults = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {

@@ -141,7 +141,7 @@ async fn still_holds(registry: &Registry, bound: &Bound) -> bool {
 }
 
 async fn is_there(registry: &Registry, plural: &str, namespace: Option<&str>, reference: &Reference) -> bool {
-    let Some(resource) = resource::by_name("", plural) else { return false };
+    let Some(resource) = resource::built_in().by_name("", plural) else { return false };
     let target = Target {
         resource: Arc::clone(resource),
         namespace: namespace.map(ToOwned::to_owned),
@@ -165,7 +165,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use berth_api::FeatureGates;
-    use berth_registry::header_of;
+    use berth_registry::{ResourceTable, header_of};
     use berth_store::{
         MemoryStore,
         env::{Clock, Rng},
@@ -196,8 +196,9 @@ mod tests {
 
     #[track_caller]
     fn check(anonymous: Anonymous, peer: &Peer, authorization: Option<&str>, expected: Result<&str, Unauthorized>) {
-        let store = Arc::new(MemoryStore::new(header_of(), 1 << 20));
-        let registry = Registry::new(store, Arc::new(Still), Arc::new(Still), Arc::new(FeatureGates::default()));
+        let table = Arc::new(ResourceTable::default());
+        let store = Arc::new(MemoryStore::new(header_of(&table), 1 << 20));
+        let registry = Registry::new(store, table, Arc::new(Still), Arc::new(Still), Arc::new(FeatureGates::default()));
         let key = rcgen::KeyPair::generate().expect("a key").serialize_pem();
         let account_tokens = AccountTokens::new(&key, "issuer").expect("a key on P-256");
         let known = [("secret".to_owned(), User::authenticated("bob", &[]))];

@@ -7,15 +7,17 @@ use crate::{
     path::Route,
     status::Refusal,
 };
-use berth_registry::{discovery, openapi};
+use berth_registry::{Document, discovery};
 use bytes::Bytes;
 use hyper::{
     StatusCode,
     header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY},
 };
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use std::{fmt::Write as _, net::SocketAddr, sync::OnceLock};
+use serde_json::Value;
+use std::{
+    net::SocketAddr,
+    sync::{Mutex, PoisonError},
+};
 
 /// A document under its own hash never changes.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, immutable, max-age=31536000");
@@ -25,23 +27,26 @@ const PROTOBUF_V2: HeaderValue = HeaderValue::from_static(berth_protobuf::OPENAP
 /// What describes the API.
 pub(crate) struct Documents {
     address: SocketAddr,
+    /// OpenAPI v2 in protobuf, and the hash of the document that it was made of.
+    protobuf_v2: Mutex<Option<(String, Bytes)>>,
 }
 
 impl Documents {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address }
+        Self { address, protobuf_v2: Mutex::default() }
     }
 
     pub(crate) fn answer(&self, exchange: &Exchange<'_>, route: &Route<'_>) -> Result<Answer, Refusal> {
+        let resources = &exchange.resources;
         match route {
             Route::CoreVersions => self.api(exchange),
             Route::Groups => groups(exchange),
-            Route::OpenApiV2 => openapi_v2(exchange),
-            Route::Root => plain(exchange, Some(root())),
-            Route::Version => plain(exchange, Some(discovery::version_info())),
-            Route::Group(group) => plain(exchange, discovery::api_group(group)),
-            Route::GroupVersion { group, version } => plain(exchange, discovery::resource_list(group, version)),
-            Route::OpenApiV3 => plain(exchange, Some(openapi::index())),
+            Route::OpenApiV2 => self.openapi_v2(exchange),
+            Route::Root => plain(exchange, Some(&resources.discovery().root)),
+            Route::Version => value(exchange, &discovery::version_info()),
+            Route::Group(group) => plain(exchange, resources.discovery().group(group)),
+            Route::GroupVersion { group, version } => plain(exchange, resources.discovery().resource_list(group, version)),
+            Route::OpenApiV3 => plain(exchange, Some(&resources.openapi().index)),
             Route::OpenApiV3Document(path) => openapi_v3(exchange, path),
             Route::OpenIdConfiguration | Route::JsonWebKeys => Ok(tokens::discovery(exchange, route, self.address)),
             Route::Resource(_) | Route::Health { .. } | Route::Metrics | Route::Unknown => Err(Refusal::PageNotFound),
@@ -50,8 +55,41 @@ impl Documents {
 
     fn api(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
         match discovery_form(exchange)? {
-            DiscoveryForm::Legacy => plain(exchange, Some(discovery::api_versions(&self.address.to_string()))),
-            DiscoveryForm::Aggregated => Ok(aggregated(exchange, &discovery::aggregated_core())),
+            DiscoveryForm::Legacy => value(exchange, &discovery::api_versions(&self.address.to_string())),
+            DiscoveryForm::Aggregated => Ok(aggregated(exchange, &exchange.resources.discovery().aggregated_core)),
+        }
+    }
+
+    /// kubectl asks only for the binary form, and today's only where there is no v3.
+    fn openapi_v2(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
+        let document = exchange.resources.openapi_v2();
+        let protobuf = negotiate::prefers_protobuf_openapi(exchange.header(ACCEPT)).then(|| self.protobuf_v2(document));
+        let hash = if protobuf.is_some() { format!("{}P", document.hash) } else { document.hash.clone() };
+        if let Some(unchanged) = unchanged(exchange, &hash) {
+            return Ok(unchanged);
+        }
+        let gzip = || negotiate::accepts_gzip(exchange.header(ACCEPT_ENCODING));
+        let mut answer = match protobuf {
+            Some(bytes) => answer::compressible(StatusCode::OK, PROTOBUF_V2, bytes, gzip()),
+            None => exchange.wishes()?.bytes(StatusCode::OK, document.json.clone()),
+        };
+        let headers = answer.headers_mut();
+        headers.insert(ETAG, etag(&hash));
+        headers.append(VARY, HeaderValue::from_static("Accept"));
+        Ok(answer)
+    }
+
+    /// Made when a document is first asked for in this form.
+    fn protobuf_v2(&self, of: &Document) -> Bytes {
+        let mut made = self.protobuf_v2.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some((hash, bytes)) if *hash == of.hash => bytes.clone(),
+            _ => {
+                let document = serde_json::from_slice(&of.json).expect("the registry writes JSON");
+                let bytes = Bytes::from(berth_protobuf::openapi_v2(&document));
+                *made = Some((of.hash.clone(), bytes.clone()));
+                bytes
+            }
         }
     }
 }
@@ -63,31 +101,21 @@ fn discovery_form(exchange: &Exchange<'_>) -> Result<DiscoveryForm, Refusal> {
 
 fn groups(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
     match discovery_form(exchange)? {
-        DiscoveryForm::Legacy => plain(exchange, Some(discovery::api_group_list())),
-        DiscoveryForm::Aggregated => Ok(aggregated(exchange, &discovery::aggregated_groups())),
+        DiscoveryForm::Legacy => plain(exchange, Some(&exchange.resources.discovery().groups)),
+        DiscoveryForm::Aggregated => Ok(aggregated(exchange, &exchange.resources.discovery().aggregated_groups)),
     }
 }
 
 /// kubectl keeps aggregated discovery on disk and asks whether it has changed.
-fn aggregated(exchange: &Exchange<'_>, value: &Value) -> Answer {
-    let json = value.to_string();
-    let hash = hash(json.as_bytes());
-    unchanged(exchange, &hash).unwrap_or_else(|| {
-        let mut answer = answer::stream(Bytes::from(json).into());
+fn aggregated(exchange: &Exchange<'_>, document: &Document) -> Answer {
+    unchanged(exchange, &document.hash).unwrap_or_else(|| {
+        let mut answer = answer::stream(document.json.clone().into());
         let headers = answer.headers_mut();
         headers.insert(CONTENT_TYPE, AGGREGATED);
         headers.insert(VARY, HeaderValue::from_static("Accept"));
-        headers.insert(ETAG, etag(&hash));
+        headers.insert(ETAG, etag(&document.hash));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         answer
-    })
-}
-
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02X}");
-        text
     })
 }
 
@@ -107,7 +135,7 @@ fn unchanged(exchange: &Exchange<'_>, hash: &str) -> Option<Answer> {
 }
 
 fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refusal> {
-    let document = openapi::document(path).ok_or(Refusal::PageNotFound)?;
+    let document = exchange.resources.openapi().document(path).ok_or(Refusal::PageNotFound)?;
     if let Some(unchanged) = unchanged(exchange, &document.hash) {
         return Ok(unchanged);
     }
@@ -121,48 +149,11 @@ fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refusal> {
     Ok(answer)
 }
 
-fn plain(exchange: &Exchange<'_>, value: Option<Value>) -> Result<Answer, Refusal> {
-    let value = value.ok_or(Refusal::PageNotFound)?;
-    Ok(exchange.wishes()?.value(StatusCode::OK, &value))
+fn plain(exchange: &Exchange<'_>, document: Option<&Document>) -> Result<Answer, Refusal> {
+    let document = document.ok_or(Refusal::PageNotFound)?;
+    Ok(exchange.wishes()?.bytes(StatusCode::OK, document.json.clone()))
 }
 
-/// kubectl asks only for the binary form, and today's only where there is no v3.
-fn openapi_v2(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
-    let document = openapi::v2();
-    let protobuf = negotiate::prefers_protobuf_openapi(exchange.header(ACCEPT)).then(protobuf_v2);
-    let hash = if protobuf.is_some() { format!("{}P", document.hash) } else { document.hash.clone() };
-    if let Some(unchanged) = unchanged(exchange, &hash) {
-        return Ok(unchanged);
-    }
-    let mut answer = match protobuf {
-        Some(bytes) => answer::compressible(StatusCode::OK, PROTOBUF_V2, bytes, negotiate::accepts_gzip(exchange.header(ACCEPT_ENCODING))),
-        None => exchange.wishes()?.bytes(StatusCode::OK, document.json.clone()),
-    };
-    let headers = answer.headers_mut();
-    headers.insert(ETAG, etag(&hash));
-    headers.append(VARY, HeaderValue::from_static("Accept"));
-    Ok(answer)
-}
-
-/// Made at the first call.
-fn protobuf_v2() -> Bytes {
-    static BYTES: OnceLock<Bytes> = OnceLock::new();
-    let encode = || {
-        let document = serde_json::from_slice(&openapi::v2().json).expect("the registry writes JSON");
-        berth_protobuf::openapi_v2(&document).into()
-    };
-    BYTES.get_or_init(encode).clone()
-}
-
-fn root() -> Value {
-    let groups = discovery::api_group_list();
-    let versions = groups["groups"].as_array().into_iter().flatten().filter_map(|group| group["preferredVersion"]["groupVersion"].as_str());
-    let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-            .map(ToOwned::to_owned)
-            .into_iter()
-            .chain(versions.map(|version| format!("/apis/{version}")))
-            .collect();
-    paths.sort();
-    json!({ "paths": paths })
+fn value(exchange: &Exchange<'_>, value: &Value) -> Result<Answer, Refusal> {
+    Ok(exchange.wishes()?.value(StatusCode::OK, value))
 }

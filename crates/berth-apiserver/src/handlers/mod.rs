@@ -30,7 +30,7 @@ use crate::{
     warnings,
 };
 use berth_rbac::Attributes;
-use berth_registry::{ApiError, Registry, authorization::forbidden, resource, table::IncludeObject};
+use berth_registry::{ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
 use berth_store::env::Rng;
 use futures::FutureExt as _;
 use hyper::{
@@ -76,6 +76,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Query<'a>,
+    /// What is served, for all of this request.
+    pub(crate) resources: Arc<Resources>,
     from: SocketAddr,
     audit_id: HeaderValue,
     /// What the audit log will say of it, if it is to say something.
@@ -152,6 +154,7 @@ pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, reques
         method: &head.method,
         headers: &head.headers,
         query: Query::parse(head.uri.query()),
+        resources: shared.registry.resources(),
         from,
         audit_id: audit_id(shared, &head.headers),
         audited: Mutex::new(None),
@@ -197,7 +200,9 @@ fn labels<'a>(exchange: &Exchange<'_>, route: &'a Route<'a>) -> Labels<'a> {
     let Route::Resource(at) = route else { return Labels::of(metric_verb(exchange.method, ""), &Route::Unknown) };
     let verb = resource_verb(exchange.method, at.name.is_some(), at.legacy_watch || exchange.query.watch());
     let verb = metric_verb(exchange.method, verb);
-    let known = resource::find(&at.group, &at.version, &at.resource)
+    let known = exchange
+        .resources
+        .find(&at.group, &at.version, &at.resource)
         .is_some_and(|resource| at.subresource.is_none_or(|name| resource.subresources.iter().any(|known| known.as_str() == name)));
     Labels::of(verb, if known { route } else { &Route::Unknown })
 }

@@ -14,8 +14,7 @@ use crate::{
 use berth_api::Scope;
 use berth_protobuf::DecodeError;
 use berth_registry::{
-    ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log, resource,
-    table::Position,
+    ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log, table::Position,
 };
 use futures::future::BoxFuture;
 use hyper::{
@@ -34,7 +33,7 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Answers a request for objects.
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
-    let resource = resource::find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(at))?;
+    let resource = exchange.resources.find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(exchange, at))?;
     if resource.is_review() {
         return reviews::answer(exchange, at, resource, body).await;
     }
@@ -45,8 +44,8 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
 }
 
 /// Nothing at all stands under an unknown group version; under a known one, a resource is missing.
-fn unknown(at: &ResourcePath<'_>) -> Refusal {
-    let known = resource::built_in().all().iter().any(|resource| resource.group == *at.group && resource.version == *at.version);
+fn unknown(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> Refusal {
+    let known = exchange.resources.all().iter().any(|resource| resource.group == *at.group && resource.version == *at.version);
     if known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
 }
 

@@ -159,7 +159,7 @@ fn same_uid(object: &BoundObjectReference, plural: &str, found: Reference) -> Re
 }
 
 fn target(plural: &str, namespace: Option<&str>, name: &str) -> Target {
-    let resource = resource::by_name("", plural).expect("a kind of the table");
+    let resource = resource::built_in().by_name("", plural).expect("a kind of the table");
     Target { resource: Arc::clone(resource), namespace: namespace.map(ToOwned::to_owned), name: name.to_owned(), subresource: None }
 }
 

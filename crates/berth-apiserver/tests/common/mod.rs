@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "every user takes a part")]
 
+pub(crate) mod widget;
+
 use berth_api::FeatureGates;
 use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, pki::Pair};
-use berth_registry::{Registry, header_of};
+use berth_registry::{Registry, ResourceTable, header_of};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
     env::{Clock, Rng, Timestamp},
@@ -55,9 +57,10 @@ pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     let rng = Arc::new(MachineRng);
     let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
     let pki = Pki::load_or_create(&options, &*rng).expect("certificates");
-    let store = Arc::new(MemoryStore::new(header_of(), DEFAULT_HISTORY_BYTES));
+    let table = Arc::new(ResourceTable::default());
+    let store = Arc::new(MemoryStore::new(header_of(&table), DEFAULT_HISTORY_BYTES));
     let gates = Arc::new(FeatureGates::default());
-    let registry = Registry::new(store, Arc::new(MachineClock), rng.clone(), gates.clone());
+    let registry = Registry::new(store, table, Arc::new(MachineClock), rng.clone(), gates.clone());
     registry.bootstrap().await.expect("an empty store takes the first objects");
     registry.bootstrap_policy().await.expect("an empty store takes the first roles");
     let (metrics, readiness, access) = (prometheus::Registry::new(), Readiness::default(), Access::default());

@@ -37,7 +37,7 @@ impl Registry {
         let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
         let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
         let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
-        if header::field(&entry.header, "status.phase") != "Terminating" {
+        if header::field(&entry.header, "status.phase") != Some("Terminating") {
             return Ok(Some(entry));
         }
         let name = object.meta().name.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     discovery::{subresource_verbs, verbs},
-    resource::{self, Resource, Subresource},
+    resource::{Resource, Resources, Subresource},
 };
 use berth_api::{
     Scope,
@@ -25,9 +25,9 @@ const PATCH_TYPES: [&str; 4] = [
 ];
 
 /// `paths` of one group and version; the schemas that they refer to are collected.
-pub(super) fn of(group: &str, version: &str, schemas: &mut Schemas) -> Value {
+pub(super) fn of(resources: &Resources, group: &str, version: &str, schemas: &mut Schemas) -> Value {
     let mut paths = Map::new();
-    for resource in resource::built_in().all().iter().filter(|resource| resource.group == group && resource.version == version) {
+    for resource in resources.all().iter().filter(|resource| resource.group == group && resource.version == version) {
         let add = if resource.is_review() { add_review } else { add_resource };
         add(&mut paths, resource, schemas);
     }

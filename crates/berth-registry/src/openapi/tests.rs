@@ -1,6 +1,15 @@
 //! What kubectl looks for, and that nothing dangles.
 
 use super::*;
+use crate::resource::built_in;
+
+fn documents() -> &'static Documents {
+    built_in().openapi()
+}
+
+fn document(path: &str) -> Option<&'static Document> {
+    documents().document(path)
+}
 
 fn read(path: &str) -> Value {
     serde_json::from_slice(&document(path).expect("served").json).expect("a document is JSON")
@@ -24,9 +33,9 @@ fn find<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
 
 #[test]
 fn the_index_lists_every_group_and_version_by_hash() {
-    let index = index();
+    let index: Value = serde_json::from_slice(&documents().index.json).expect("a document is JSON");
     let paths = index["paths"].as_object().expect("paths");
-    assert_eq!(paths.len(), group_versions().len());
+    assert_eq!(paths.len(), group_versions(built_in()).len());
     let url = paths["apis/apps/v1"]["serverRelativeURL"].as_str().expect("a URL");
     assert_eq!(url, format!("/openapi/v3/apis/apps/v1?hash={}", document("apis/apps/v1").expect("served").hash));
     assert!(document("apis/nope/v1").is_none());
@@ -34,14 +43,14 @@ fn the_index_lists_every_group_and_version_by_hash() {
 
 #[test]
 fn documents_are_the_same_when_made_again() {
-    for (group, version) in group_versions() {
-        assert_eq!(encode(&build(group, version)).hash, document(&path_of(group, version)).expect("served").hash);
+    for (group, version) in group_versions(built_in()) {
+        assert_eq!(Document::new(&build(built_in(), group, version)).hash, document(&path_of(group, version)).expect("served").hash);
     }
 }
 
 #[test]
 fn every_reference_leads_to_a_schema() {
-    for path in documents().keys() {
+    for path in documents().paths() {
         let document = read(path);
         let mut references = Vec::new();
         find(&document, "$ref", &mut references);
@@ -67,14 +76,14 @@ fn references_never_stand_beside_other_words_and_nothing_is_nullable() {
             _ => (),
         }
     }
-    for path in documents().keys() {
+    for path in documents().paths() {
         check(&read(path)["components"]);
     }
 }
 
 #[test]
 fn kubectl_finds_how_to_validate_and_patch_every_kind() {
-    for resource in crate::resource::built_in().stored().filter(|resource| resource.read_only.is_empty()) {
+    for resource in built_in().stored().filter(|resource| resource.read_only.is_empty()) {
         let document = read(&path_of(&resource.group, &resource.version));
         let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
         let paths = document["paths"].as_object().expect("paths");
@@ -136,7 +145,7 @@ fn fields_tell_how_they_are_patched() {
 /// A typo in the table of merge keys would leave a field unmarked.
 #[test]
 fn every_entry_of_the_merge_keys_is_a_field_of_a_schema() {
-    let documents: Vec<Value> = documents().keys().map(|path| read(path)).collect();
+    let documents: Vec<Value> = documents().paths().map(read).collect();
     for field in crate::patch::merge_keys::all() {
         let known = documents
             .iter()
@@ -157,7 +166,7 @@ fn subresources_speak_their_own_kinds() {
 }
 
 fn old() -> Value {
-    serde_json::from_slice(&v2().json).expect("a document is JSON")
+    serde_json::from_slice(&built_in().openapi_v2().json).expect("a document is JSON")
 }
 
 #[test]
@@ -195,7 +204,7 @@ fn the_old_document_has_no_words_of_the_new() {
 #[test]
 fn old_kubectl_finds_every_kind_and_how_to_patch_it() {
     let document = old();
-    for resource in crate::resource::built_in().stored().filter(|resource| resource.read_only.is_empty()) {
+    for resource in built_in().stored().filter(|resource| resource.read_only.is_empty()) {
         let gvk = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
         let definitions = document["definitions"].as_object().expect("definitions");
         let marked = |schema: &&Value| schema["x-kubernetes-group-version-kind"].as_array().is_some_and(|all| all.contains(&gvk));

@@ -1,7 +1,7 @@
 //! OpenAPI v2, for clients older than v3: all documents in one, in the older words.
 
 use super::build;
-use crate::discovery::group_versions;
+use crate::{discovery::group_versions, resource::Resources};
 use serde_json::{Map, Value, json};
 
 const REFERENCE_PREFIX: &str = "#/definitions/";
@@ -9,10 +9,10 @@ const GVK: &str = "x-kubernetes-group-version-kind";
 const SYNTAXES: [&str; 2] = ["application/json", "application/yaml"];
 
 /// The whole document.
-pub(super) fn document() -> Value {
+pub(super) fn document(resources: &Resources) -> Value {
     let (mut info, mut paths, mut definitions) = (Value::Null, Map::new(), Map::new());
-    for (group, version) in group_versions() {
-        let mut document = build(group, version);
+    for (group, version) in group_versions(resources) {
+        let mut document = build(resources, group, version);
         info = document["info"].take();
         paths.extend(members(document["paths"].take()).map(|(path, item)| (path, path_item(item))));
         for (name, value) in members(document["components"]["schemas"].take()) {

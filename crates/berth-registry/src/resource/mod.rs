@@ -6,7 +6,7 @@ mod table;
 
 pub use built_in::{built_in, of};
 pub use rules::{DecodeError, Decoded, Rules};
-pub use table::Resources;
+pub use table::{ResourceTable, Resources, Taken};
 
 use crate::{ownership::KindFields, table::Printed};
 use berth_api::Scope;
@@ -20,12 +20,6 @@ use std::{
 #[must_use]
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Resource>> {
     built_in().find(group, version, plural)
-}
-
-/// The built-in resource of an object by what its JSON says: `apps/v1`, `Deployment`.
-#[must_use]
-pub fn by_kind(api_version: &str, kind: &str) -> Option<&'static Arc<Resource>> {
-    built_in().by_kind(api_version, kind)
 }
 
 /// The built-in resource by its qualified name, in the preferred version: `apps`, `deployments`.
@@ -142,6 +136,8 @@ pub struct Resource {
     pub rules: Box<dyn Rules>,
     api_version: String,
     is_review: bool,
+    /// Of a kind that came while the server runs.
+    added: Option<table::Added>,
     /// What ownership must know of it, once that was asked for.
     pub(crate) fields: OnceLock<KindFields>,
 }
@@ -173,6 +169,7 @@ impl Resource {
             selectable_fields: Vec::new(),
             rules: Box::new(rules),
             is_review: false,
+            added: None,
             fields: OnceLock::new(),
         }
     }

@@ -1,22 +1,39 @@
-//! The table itself: what is served at one moment.
+//! The table itself: what is served at one moment, and how that changes.
 
 use super::Resource;
-use std::{cmp::Ordering, sync::Arc};
+use crate::{Document, discovery, openapi};
+use futures::{
+    channel::oneshot,
+    future::{FutureExt, Shared},
+};
+use std::{
+    cmp::Ordering,
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+};
 
-/// The resources that are served at one moment.
-#[derive(Debug)]
+/// The resources that are served at one moment, and the documents that say so.
 pub struct Resources {
-    /// Those of one group stand together; groups are in order of preference.
+    /// Those of one group stand together, and of these those of one version; groups and versions are in order of preference.
     all: Vec<Arc<Resource>>,
     /// The same by plural and group; versions of one are in order of preference.
     by_name: Vec<Arc<Resource>>,
+    discovery: OnceLock<discovery::Documents>,
+    openapi: OnceLock<openapi::Documents>,
+    openapi_v2: OnceLock<Document>,
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
 }
 
 impl Resources {
     pub(super) fn new(all: Vec<Arc<Resource>>) -> Self {
         let mut by_name = all.clone();
         by_name.sort_by(|a, b| order(a, &b.group, &b.plural));
-        Self { all, by_name }
+        Self { all, by_name, discovery: OnceLock::new(), openapi: OnceLock::new(), openapi_v2: OnceLock::new() }
     }
 
     /// All of them, in the order in which groups are preferred and kinds are shown.
@@ -52,8 +69,205 @@ impl Resources {
         let first = self.by_name.partition_point(|resource| order(resource, group, plural).is_lt());
         self.by_name[first..].iter().take_while(move |resource| resource.plural == plural && resource.group == group)
     }
+
+    /// The documents of discovery. Made at the first call.
+    #[must_use]
+    pub fn discovery(&self) -> &discovery::Documents {
+        self.discovery.get_or_init(|| discovery::Documents::new(self))
+    }
+
+    /// The documents of OpenAPI v3. Made at the first call, which takes some milliseconds.
+    #[must_use]
+    pub fn openapi(&self) -> &openapi::Documents {
+        self.openapi.get_or_init(|| openapi::Documents::new(self))
+    }
+
+    /// `GET /openapi/v2`. Made at the first call, which takes some milliseconds.
+    #[must_use]
+    pub fn openapi_v2(&self) -> &Document {
+        self.openapi_v2.get_or_init(|| openapi::v2(self))
+    }
 }
 
 fn order(resource: &Resource, group: &str, plural: &str) -> Ordering {
     (resource.plural.as_str(), resource.group.as_str()).cmp(&(plural, group))
+}
+
+/// The resource table: the built-in kinds, and those that come and go while the server runs.
+///
+/// A request asks once what is served and keeps to that. Kinds change seldom and are read all the time: each change makes the whole list,
+/// and with it the documents, anew.
+pub struct ResourceTable {
+    current: RwLock<Arc<Resources>>,
+}
+
+impl Default for ResourceTable {
+    /// The built-in kinds.
+    fn default() -> Self {
+        Self { current: RwLock::new(Arc::clone(super::built_in())) }
+    }
+}
+
+/// Why a kind cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[error("{api_version} has another resource {plural} or kind {kind} already")]
+pub struct Taken {
+    api_version: String,
+    plural: String,
+    kind: String,
+}
+
+impl ResourceTable {
+    /// What is served now. Costs a lock that is held for a moment.
+    #[must_use]
+    pub fn resources(&self) -> Arc<Resources> {
+        // Nothing panics while it is held: what is there is whole.
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Serves one more kind; in place of the one of the same group, version and plural if that was added before.
+    ///
+    /// # Errors
+    /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version. Nothing changes then.
+    pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
+        let added = Arc::new(Resource { added: Some(Added::new()), ..resource });
+        let is_same = |other: &Resource| other.plural == added.plural && other.api_version() == added.api_version();
+        let is_in_the_way = |other: &Arc<Resource>| {
+            if is_same(other) { other.added.is_none() } else { other.kind == added.kind && other.api_version() == added.api_version() }
+        };
+        self.change(|all| {
+            if all.iter().any(is_in_the_way) {
+                let (api_version, plural, kind) = (added.api_version().to_owned(), added.plural.clone(), added.kind.clone());
+                return Err(Taken { api_version, plural, kind });
+            }
+            match all.iter().position(|other| is_same(other)) {
+                Some(at) => std::mem::replace(&mut all[at], Arc::clone(&added)).end(),
+                None => all.insert(place(all, &added), Arc::clone(&added)),
+            }
+            Ok(Arc::clone(&added))
+        })
+    }
+
+    /// Serves an added kind no more, and ends its watches. Objects of it stay in the store. Gives what was served; `None`: no such kind was
+    /// added.
+    pub fn remove(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        self.change(|all| {
+            let is_it = |r: &Arc<Resource>| r.added.is_some() && r.plural == plural && r.group == group && r.version == version;
+            let removed = all.remove(all.iter().position(is_it)?);
+            removed.end();
+            Some(removed)
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Resource>>) -> T) -> T {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = current.all.clone();
+        let outcome = change(&mut all);
+        *current = Arc::new(Resources::new(all));
+        outcome
+    }
+}
+
+/// Behind its version, else behind its group, else at the end.
+fn place(all: &[Arc<Resource>], new: &Resource) -> usize {
+    let last = |is_near: &dyn Fn(&Arc<Resource>) -> bool| all.iter().rposition(is_near);
+    let near = last(&|other| other.api_version() == new.api_version()).or_else(|| last(&|other| other.group == new.group));
+    near.map_or(all.len(), |near| near + 1)
+}
+
+/// Resolves when a kind is served no more.
+pub(crate) type Ended = Shared<oneshot::Receiver<()>>;
+
+/// How long an added kind is served.
+pub(super) struct Added {
+    end: Mutex<Option<oneshot::Sender<()>>>,
+    ended: Ended,
+}
+
+impl Added {
+    fn new() -> Self {
+        let (end, ended) = oneshot::channel();
+        Self { end: Mutex::new(Some(end)), ended: ended.shared() }
+    }
+}
+
+impl Resource {
+    /// When it is served no more; `None` for a built-in kind.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.added.as_ref().map(|added| added.ended.clone())
+    }
+
+    fn end(&self) {
+        // A sender that is dropped wakes those who wait.
+        drop(self.added.as_ref().map(|added| added.end.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{Names, of, rules::Typed};
+    use berth_api::{Scope, k8s_openapi::api::core::v1::ConfigMap};
+
+    fn resource(api_version: &str, plural: &str, kind: &str) -> Resource {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let [group, version, plural, kind, singular] = [group, version, plural, kind, ""].map(str::to_owned);
+        Resource::new(Names { group, version, kind, plural, singular }, Scope::Namespaced, Typed::<ConfigMap>::new())
+    }
+
+    #[test]
+    fn an_added_kind_is_found_in_its_group_until_it_is_removed() {
+        let table = ResourceTable::default();
+        let before = table.resources();
+        for (api_version, plural, kind) in [
+            ("example.com/v1", "widgets", "Widget"),
+            ("apps/v1", "teams", "Team"),
+            ("apps/v2", "teams", "Team"),
+            ("apps/v1", "bands", "Band"),
+        ] {
+            table.add(resource(api_version, plural, kind)).expect("free");
+        }
+        let names = |group: &str| -> Vec<String> {
+            let all = table.resources();
+            let of_group = all.all().iter().filter(|resource| resource.group == group).map(|resource| format!("{resource:?}"));
+            of_group.collect()
+        };
+        assert_eq!(names("apps")[4..], ["apps/v1/teams", "apps/v1/bands", "apps/v2/teams"]);
+        assert_eq!(table.resources().all().last().map(|last| last.plural.as_str()), Some("widgets"));
+        assert_eq!(table.resources().by_name("apps", "teams").map(|team| team.api_version().to_owned()).as_deref(), Some("apps/v1"));
+        assert!(table.resources().find("apps", "v2", "teams").is_some());
+        assert!(table.resources().by_kind("example.com/v1", "Widget").is_some());
+        assert!(before.by_kind("example.com/v1", "Widget").is_none(), "who asked before keeps to that");
+
+        assert!(table.remove("apps", "v1", "teams").is_some());
+        assert!(table.remove("apps", "v1", "teams").is_none());
+        assert_eq!(names("apps")[4..], ["apps/v1/bands", "apps/v2/teams"]);
+        assert_eq!(table.resources().by_name("apps", "teams").map(|team| team.api_version().to_owned()).as_deref(), Some("apps/v2"));
+    }
+
+    #[test]
+    fn what_is_built_in_stays_and_kinds_do_not_share_a_name() {
+        let table = ResourceTable::default();
+        assert!(table.remove("", "v1", "configmaps").is_none());
+        for (api_version, plural, kind) in [("v1", "configmaps", "Other"), ("v1", "others", "ConfigMap")] {
+            let taken = table.add(resource(api_version, plural, kind)).expect_err("built in").to_string();
+            assert_eq!(taken, format!("v1 has another resource {plural} or kind {kind} already"));
+        }
+        table.add(resource("example.com/v1", "widgets", "Widget")).expect("free");
+        assert!(table.add(resource("example.com/v1", "gadgets", "Widget")).is_err());
+        assert!(Arc::ptr_eq(table.resources().by_name("", "configmaps").expect("built in"), of::<ConfigMap>()));
+    }
+
+    #[test]
+    fn a_kind_ends_when_it_is_removed_or_replaced() {
+        let table = ResourceTable::default();
+        let first = table.add(resource("example.com/v1", "widgets", "Widget")).expect("free");
+        let is_over = |resource: &Resource| resource.ended().expect("added").now_or_never().is_some();
+        assert!(!is_over(&first));
+        let second = table.add(resource("example.com/v1", "widgets", "Gadget")).expect("in its place");
+        assert_eq!((is_over(&first), is_over(&second)), (true, false));
+        table.remove("example.com", "v1", "widgets").expect("added");
+        assert!(is_over(&second));
+        assert!(of::<ConfigMap>().ended().is_none());
+    }
 }

@@ -121,7 +121,7 @@ impl Store for Contended {
 fn world_with(other: fn(&MemoryStore, &Key, &Bytes, Expected) -> bool) -> (World, Arc<Contended>) {
     let mut seen = None;
     let world = World::over(|| {
-        let inner = Arc::new(MemoryStore::new(header_of(), 1 << 24));
+        let inner = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
         let store = Arc::new(Contended { inner: Arc::clone(&inner), left: AtomicU32::new(0), other });
         seen = Some(Arc::clone(&store));
         (inner, store)

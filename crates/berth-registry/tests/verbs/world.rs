@@ -3,8 +3,8 @@
 
 use berth_api::FeatureGates;
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, Subresource, Target,
-    WatchOptions, WriteOptions, Written, header_of, resource, splice,
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, ResourceTable,
+    Subresource, Target, WatchOptions, WriteOptions, Written, header_of, resource, splice,
 };
 use berth_store::{
     MemoryStore, Store,
@@ -86,20 +86,26 @@ impl World {
     }
 
     pub(crate) fn with(rng: Arc<dyn Rng>) -> Self {
-        let store = Arc::new(MemoryStore::new(header_of(), 1 << 24));
-        Self::of(Arc::clone(&store), store, rng)
+        let table = Arc::new(ResourceTable::default());
+        let store = Arc::new(MemoryStore::new(header_of(&table), 1 << 24));
+        Self::of(Arc::clone(&store), store, table, rng)
     }
 
     /// A world whose registry sees the store through another.
     pub(crate) fn over<S: Store>(make: impl FnOnce() -> (Arc<MemoryStore>, Arc<S>)) -> Self {
         let (store, seen) = make();
-        Self::of(store, seen, Arc::new(Counting(AtomicU64::new(1))))
+        Self::of(store, seen, Arc::default(), Arc::new(Counting(AtomicU64::new(1))))
     }
 
-    fn of(store: Arc<MemoryStore>, seen: Arc<dyn Store>, rng: Arc<dyn Rng>) -> Self {
+    fn of(store: Arc<MemoryStore>, seen: Arc<dyn Store>, table: Arc<ResourceTable>, rng: Arc<dyn Rng>) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(START)));
-        let registry =
-            Registry::new(Arc::clone(&seen), Arc::new(Shown(Arc::clone(&clock))), Arc::clone(&rng), Arc::new(FeatureGates::default()));
+        let registry = Registry::new(
+            Arc::clone(&seen),
+            table,
+            Arc::new(Shown(Arc::clone(&clock))),
+            Arc::clone(&rng),
+            Arc::new(FeatureGates::default()),
+        );
         now(registry.bootstrap()).expect("the first objects are fine");
         Self { registry, store, clock, seen, rng }
     }
@@ -107,7 +113,8 @@ impl World {
     /// The same store behind a registry with these gates.
     pub(crate) fn set_gates(&mut self, gates: FeatureGates) {
         let clock = Arc::new(Shown(Arc::clone(&self.clock)));
-        self.registry = Registry::new(Arc::clone(&self.seen), clock, Arc::clone(&self.rng), Arc::new(gates));
+        self.registry =
+            Registry::new(Arc::clone(&self.seen), Arc::clone(self.registry.table()), clock, Arc::clone(&self.rng), Arc::new(gates));
     }
 
     pub(crate) fn create(&self, what: &str, object: Value) -> Result<Value, ApiError> {

@@ -18,7 +18,7 @@ impl World {
     /// If the API refuses it.
     pub fn create(&mut self, object: &Value) {
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = resource::by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
+        let resource = resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("the kind is served");
         let namespace = (resource.scope == berth_api::Scope::Namespaced).then(|| "default".to_owned());
         let (registry, at, body) =
             (self.registry.clone(), Collection { resource: Arc::clone(resource), namespace }, Body::Json(object.to_string().into()));
