@@ -4,6 +4,7 @@ use super::{
     Resource, Resources,
     Subresource::{Binding, Eviction, Finalize, Log, Scale, Status, Token},
 };
+use crate::table::Printed;
 use berth_api::{
     Kind,
     apps::{Deployment, ReplicaSet, StatefulSet},
@@ -105,6 +106,17 @@ fn reviews() -> [Resource; 6] {
         Resource::cluster::<SubjectAccessReview>(),
     ]
 }
+
+// Kinds whose rows show their name and when they were made.
+impl Printed for ClusterRole {}
+impl Printed for LimitRange {}
+impl Printed for LocalSubjectAccessReview {}
+impl Printed for Role {}
+impl Printed for SelfSubjectAccessReview {}
+impl Printed for SelfSubjectReview {}
+impl Printed for SelfSubjectRulesReview {}
+impl Printed for SubjectAccessReview {}
+impl Printed for TokenReview {}
 
 const NAMESPACE_FIELDS: &[(&str, &str)] = &[("status.phase", "/status/phase")];
 const NODE_FIELDS: &[(&str, &str)] = &[("spec.unschedulable", "/spec/unschedulable")];

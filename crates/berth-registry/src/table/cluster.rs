@@ -9,8 +9,7 @@ use berth_api::k8s_openapi::{
     api::{
         coordination::v1::Lease,
         core::v1::{
-            ConfigMap, Event as CoreEvent, EventSource, LimitRange, Namespace, Node, NodeStatus, ObjectReference, ResourceQuota, Secret,
-            ServiceAccount,
+            ConfigMap, Event as CoreEvent, EventSource, Namespace, Node, NodeStatus, ObjectReference, ResourceQuota, Secret, ServiceAccount,
         },
         events::v1::Event,
         scheduling::v1::PriorityClass,
@@ -133,8 +132,6 @@ impl Printed for Lease {
         vec![json!(name(&self.metadata)), json!(holder), json!(age_of(&self.metadata, now))]
     }
 }
-
-impl Printed for LimitRange {}
 
 impl Printed for PriorityClass {
     const COLUMNS: &'static [Column] = &[

@@ -1,4 +1,4 @@
-//! Roles, their bindings, and questions about who may do what.
+//! Bindings of roles.
 
 use super::{
     Printed,
@@ -6,24 +6,11 @@ use super::{
 };
 use crate::resource::Column;
 use berth_api::k8s_openapi::{
-    api::{
-        authentication::v1::{SelfSubjectReview, TokenReview},
-        authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject},
-    },
+    api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-impl Printed for Role {}
-impl Printed for ClusterRole {}
-impl Printed for LocalSubjectAccessReview {}
-impl Printed for SelfSubjectAccessReview {}
-impl Printed for SelfSubjectReview {}
-impl Printed for SelfSubjectRulesReview {}
-impl Printed for SubjectAccessReview {}
-impl Printed for TokenReview {}
 
 const COLUMNS: &[Column] = &[
     NAME,
