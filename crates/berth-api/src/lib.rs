@@ -8,6 +8,7 @@ pub mod apps;
 #[cfg(test)]
 mod check;
 pub mod decode;
+pub mod deletion;
 mod faults;
 pub mod field;
 pub mod gates;

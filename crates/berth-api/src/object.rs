@@ -1,7 +1,7 @@
 //! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
 
-use crate::{FeatureGates, FieldError};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use crate::{FeatureGates, FieldError, deletion::Grace};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -42,6 +42,17 @@ pub enum GenerationRule {
     SpecAndAnnotations,
 }
 
+/// What `/scale` shows of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaled<'a> {
+    /// As wanted.
+    pub replicas: Option<i32>,
+    /// As there are.
+    pub current: i32,
+    /// Of its pods.
+    pub selector: Option<&'a LabelSelector>,
+}
+
 /// The rules of one kind. Every method has the answer of a kind that is only stored and served.
 ///
 /// Order of a create: decode, `set_defaults`, `prepare_create`, `validate`. Of an update: decode, `set_defaults`,
@@ -68,6 +79,8 @@ pub trait Kind:
     const HAS_STATUS: bool = false;
     /// Whether an update must say which revision it changes; else it may be unconditional.
     const REQUIRES_RESOURCE_VERSION: bool = false;
+    /// Whether a deletion is answered with the object also when it is gone.
+    const RETURNS_DELETED: bool = false;
 
     /// Fills in what clients may leave out (api-apps.md §2). Idempotent; applied on every decode.
     fn set_defaults(&mut self) {}
@@ -105,6 +118,30 @@ pub trait Kind:
     fn spec_differs(&self, _old: &Self) -> bool {
         false
     }
+
+    /// Before a write to `/finalize`: takes over all but the finalizers that are no metadata.
+    fn prepare_finalize(&mut self, _old: &Self) {}
+
+    /// What a deletion does to it before anything else, also where it is being deleted already.
+    fn begin_deletion(&mut self, _now: &Time) {}
+
+    /// Whether finalizers that are no metadata hold it.
+    fn has_own_finalizers(&self) -> bool {
+        false
+    }
+
+    /// How its end stands if it is to go within so many seconds, or within what it says itself.
+    fn grace(&self, _seconds: Option<i64>) -> Grace {
+        Grace::None
+    }
+
+    /// What `/scale` shows of it; `None`: it has no replicas.
+    fn scale(&self) -> Option<Scaled<'_>> {
+        None
+    }
+
+    /// What `/scale` changes of it.
+    fn set_replicas(&mut self, _replicas: i32) {}
 }
 
 /// An object whose kind is known only at run time, and the rules that it has with it. Every [`Kind`] is one; a kind that is no type of Rust
@@ -122,6 +159,10 @@ pub trait Object: Any + Debug + Send + Sync {
     fn generation_rule(&self) -> GenerationRule;
     /// [`Kind::REQUIRES_RESOURCE_VERSION`].
     fn requires_resource_version(&self) -> bool;
+    /// [`Kind::RETURNS_DELETED`].
+    fn returns_deleted(&self) -> bool {
+        false
+    }
     /// Its metadata.
     fn meta(&self) -> &ObjectMeta;
     /// Its metadata, to change.
@@ -148,6 +189,24 @@ pub trait Object: Any + Debug + Send + Sync {
     fn warnings(&self, old: Option<&dyn Object>) -> Vec<String>;
     /// [`Kind::spec_differs`].
     fn spec_differs(&self, old: &dyn Object) -> bool;
+    /// [`Kind::prepare_finalize`].
+    fn prepare_finalize(&mut self, _old: &dyn Object) {}
+    /// [`Kind::begin_deletion`].
+    fn begin_deletion(&mut self, _now: &Time) {}
+    /// [`Kind::has_own_finalizers`].
+    fn has_own_finalizers(&self) -> bool {
+        false
+    }
+    /// [`Kind::grace`].
+    fn grace(&self, _seconds: Option<i64>) -> Grace {
+        Grace::None
+    }
+    /// [`Kind::scale`].
+    fn scale(&self) -> Option<Scaled<'_>> {
+        None
+    }
+    /// [`Kind::set_replicas`].
+    fn set_replicas(&mut self, _replicas: i32) {}
     /// Whether both are equal in every field.
     fn same_as(&self, other: &dyn Object) -> bool;
     /// A copy.
@@ -196,6 +255,10 @@ impl<K: Kind> Object for K {
 
     fn requires_resource_version(&self) -> bool {
         K::REQUIRES_RESOURCE_VERSION
+    }
+
+    fn returns_deleted(&self) -> bool {
+        K::RETURNS_DELETED
     }
 
     fn meta(&self) -> &ObjectMeta {
@@ -248,6 +311,30 @@ impl<K: Kind> Object for K {
 
     fn spec_differs(&self, old: &dyn Object) -> bool {
         Kind::spec_differs(self, same_kind(old))
+    }
+
+    fn prepare_finalize(&mut self, old: &dyn Object) {
+        Kind::prepare_finalize(self, same_kind(old));
+    }
+
+    fn begin_deletion(&mut self, now: &Time) {
+        Kind::begin_deletion(self, now);
+    }
+
+    fn has_own_finalizers(&self) -> bool {
+        Kind::has_own_finalizers(self)
+    }
+
+    fn grace(&self, seconds: Option<i64>) -> Grace {
+        Kind::grace(self, seconds)
+    }
+
+    fn scale(&self) -> Option<Scaled<'_>> {
+        Kind::scale(self)
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        Kind::set_replicas(self, replicas);
     }
 
     fn same_as(&self, other: &dyn Object) -> bool {

@@ -12,10 +12,8 @@ use crate::{
 };
 use berth_api::{
     Object,
-    k8s_openapi::{
-        api::core::v1::{Namespace, Pod},
-        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-    },
+    deletion::Grace,
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use berth_store::{Entry, Expected, WriteError, env::Timestamp};
 use std::{sync::Arc, time::Duration};
@@ -24,8 +22,6 @@ use std::{sync::Arc, time::Duration};
 const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an object whose dependents stay.
 const ORPHAN: &str = "orphan";
-/// What a pod gets that does not say.
-const DEFAULT_GRACE_SECONDS: i64 = 30;
 /// Namespaces that may not be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
 
@@ -72,7 +68,7 @@ impl Registry {
         let (Outcome::Remove(object) | Outcome::Keep(object)) = outcome;
         let is_same = object.same_as(&*old.object);
         if mode == Mode::Dry {
-            return Ok(Some(answer(target, outcome, None, Current::Made(object.to_value()))));
+            return Ok(Some(answer(outcome, None, Current::Made(object.to_value()))));
         }
         let value = || if is_same { entry.value.clone() } else { stored::encode(&target.resource, &**object) };
         let allocation = match outcome {
@@ -88,7 +84,7 @@ impl Registry {
             Ok(entry) => {
                 self.give_up(&allocation).await;
                 let shown = stored::shown(&target.resource, Arc::clone(&entry));
-                Ok(Some(answer(target, outcome, Some(&entry), Current::Stored(shown))))
+                Ok(Some(answer(outcome, Some(&entry), Current::Stored(shown))))
             }
             Err(WriteError::Conflict { .. }) => Ok(None),
             Err(error) => Err(ApiError::write_failed(&error)),
@@ -96,11 +92,10 @@ impl Registry {
     }
 }
 
-/// Pods and namespaces are answered with the object also when it is gone.
-fn answer(target: &Target, outcome: &Outcome, entry: Option<&Arc<Entry>>, object: Current) -> Deleted {
-    let shows_object = target.resource.group.is_empty() && matches!(target.resource.plural.as_str(), "pods" | "namespaces");
+/// Some kinds are answered with the object also when it is gone.
+fn answer(outcome: &Outcome, entry: Option<&Arc<Entry>>, object: Current) -> Deleted {
     match outcome {
-        Outcome::Remove(last) if !shows_object => {
+        Outcome::Remove(last) if !last.returns_deleted() => {
             Deleted::Gone { uid: last.meta().uid.clone().unwrap_or_default(), revision: entry.map(|entry| entry.mod_revision) }
         }
         Outcome::Remove(_) | Outcome::Keep(_) => Deleted::Object(object),
@@ -132,13 +127,11 @@ pub(crate) fn check_precondition(target: &Target, old: &Stored, wanted: &Precond
 /// Source: upstream `registry/rest/delete.go` and `registry/generic/registry/store.go`.
 fn decide(old: &dyn Object, policy: Option<PropagationPolicy>, grace_seconds: Option<i64>, now: Timestamp) -> Outcome {
     let mut new = old.clone_object();
-    if new.as_any().is::<Namespace>() {
-        return decide_namespace(new, policy, now);
+    new.begin_deletion(&Time(whole_seconds(now)));
+    if new.has_own_finalizers() {
+        return Outcome::Keep(new);
     }
-    let grace = match new.downcast_ref::<Pod>() {
-        Some(pod) => pod_grace(pod, grace_seconds),
-        None => Grace::None,
-    };
+    let grace = new.grace(grace_seconds);
     set_collector_finalizers(new.meta_mut(), policy);
     mark(new, grace, now)
 }
@@ -147,14 +140,12 @@ fn decide(old: &dyn Object, policy: Option<PropagationPolicy>, grace_seconds: Op
 fn mark(mut new: BoxObject, grace: Grace, now: Timestamp) -> Outcome {
     let is_held = new.meta().finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
     match grace {
-        Grace::None if !is_held => {
-            // The last that is seen of a pod says that its time is over, also where it never had any.
-            if new.as_any().is::<Pod>() {
-                mark_now(new.meta_mut(), now);
-            }
+        Grace::None if !is_held => return Outcome::Remove(new),
+        Grace::Over if !is_held => {
+            mark_now(new.meta_mut(), now);
             return Outcome::Remove(new);
         }
-        Grace::None => mark_now(new.meta_mut(), now),
+        Grace::None | Grace::Over => mark_now(new.meta_mut(), now),
         Grace::Running => (),
         Grace::Start(seconds) => {
             begin(new.meta_mut());
@@ -163,45 +154,6 @@ fn mark(mut new: BoxObject, grace: Grace, now: Timestamp) -> Outcome {
         Grace::Shorten { seconds, back_by } => shorten(new.meta_mut(), seconds, back_by, now),
     }
     Outcome::Keep(new)
-}
-
-/// How a pod's grace period stands after a request to delete it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grace {
-    /// There is none, or it is over.
-    None,
-    /// It begins now.
-    Start(i64),
-    /// It goes on as it is.
-    Running,
-    /// It becomes `seconds` instead of `back_by`.
-    Shorten { seconds: i64, back_by: i64 },
-}
-
-fn pod_grace(pod: &Pod, wanted: Option<i64>) -> Grace {
-    // A negative grace period means one second, upstream's way to keep an old mistake harmless.
-    let wanted = wanted.map(|seconds| if seconds < 0 { 1 } else { seconds });
-    let current = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
-    if pod.metadata.deletion_timestamp.is_some() {
-        return match wanted {
-            _ if current == 0 => Grace::None,
-            Some(0) => Grace::None,
-            Some(seconds) if seconds < current => Grace::Shorten { seconds, back_by: current },
-            Some(_) | None => Grace::Running,
-        };
-    }
-    let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    let seconds = wanted.or(own.map(|own| if own < 0 { 1 } else { own })).unwrap_or(DEFAULT_GRACE_SECONDS);
-    if seconds == 0 || !is_scheduled(pod) || is_terminal(pod) { Grace::None } else { Grace::Start(seconds) }
-}
-
-fn is_scheduled(pod: &Pod) -> bool {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()).is_some_and(|node| !node.is_empty())
-}
-
-fn is_terminal(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// The first request raises the generation, so that whoever watches it sees that something is wanted of it.
@@ -250,18 +202,4 @@ fn set_collector_finalizers(meta: &mut ObjectMeta, policy: Option<PropagationPol
         finalizers.push(wanted.to_owned());
     }
     meta.finalizers = Some(finalizers).filter(|finalizers| !finalizers.is_empty());
-}
-
-/// A namespace only begins to terminate; a controller empties it and finalizes it.
-fn decide_namespace(mut new: BoxObject, policy: Option<PropagationPolicy>, now: Timestamp) -> Outcome {
-    let namespace = new.downcast_mut::<Namespace>().expect("the caller has looked");
-    if namespace.metadata.deletion_timestamp.is_none() {
-        namespace.metadata.deletion_timestamp = Some(Time(whole_seconds(now)));
-        namespace.status.get_or_insert_default().phase = Some("Terminating".to_owned());
-    }
-    if namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref()).is_some_and(|finalizers| !finalizers.is_empty()) {
-        return Outcome::Keep(new);
-    }
-    set_collector_finalizers(new.meta_mut(), policy);
-    mark(new, Grace::None, now)
 }

@@ -9,7 +9,7 @@ use crate::{
     ownership::{self, Author},
     stored,
 };
-use berth_api::{Object, k8s_openapi::api::core::v1::Namespace, metadata, object::GenerationRule};
+use berth_api::{Object, metadata, object::GenerationRule};
 use berth_fieldsets::Managers;
 use berth_store::{Entry, Expected, WriteError};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Registry {
         new.set_defaults();
         match target.subresource {
             Some(Subresource::Status) => new.prepare_status_update(old, &self.gates),
-            Some(Subresource::Finalize) => keep_all_but_finalizers(old, new),
+            Some(Subresource::Finalize) => new.prepare_finalize(old),
             _ => new.prepare_update(old, &self.gates),
         }
         metadata::restore_immutable(new.meta_mut(), old.meta());
@@ -216,19 +216,10 @@ fn with_revision(mut object: serde_json::Value, entry: &Entry) -> serde_json::Va
 /// Whether an object is marked for deletion and nothing keeps it any more.
 pub(crate) fn is_finished(object: &dyn Object) -> bool {
     let meta = object.meta();
-    let namespace = object.downcast_ref::<Namespace>().and_then(|namespace| namespace.spec.as_ref());
     meta.deletion_timestamp.is_some()
         && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
         && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
-        && namespace.is_none_or(|spec| spec.finalizers.as_ref().is_none_or(Vec::is_empty))
-}
-
-/// `/finalize` takes the namespace's own finalizers, nothing else.
-fn keep_all_but_finalizers(old: &dyn Object, new: &mut dyn Object) {
-    let (Some(old), Some(new)) = (old.downcast_ref::<Namespace>(), new.downcast_mut::<Namespace>()) else { return };
-    let finalizers = new.spec.take().and_then(|spec| spec.finalizers);
-    *new = old.clone();
-    new.spec.get_or_insert_default().finalizers = finalizers.filter(|finalizers| !finalizers.is_empty());
+        && !object.has_own_finalizers()
 }
 
 fn raise_generation(old: &dyn Object, new: &mut dyn Object) {

@@ -9,44 +9,13 @@ use crate::{
 };
 use berth_api::{
     FieldError, Object, Path, Selector,
-    apps::{Deployment, ReplicaSet, StatefulSet},
     k8s_openapi::{
         api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus},
-        apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+        apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
 };
 use berth_store::Entry;
 use serde_json::Value;
-
-/// What `Scale` shows of an object.
-struct Scaled<'a> {
-    replicas: Option<i32>,
-    current: i32,
-    selector: Option<&'a LabelSelector>,
-}
-
-/// The object's replicas; `None` for kinds without.
-fn scaled(object: &dyn Object) -> Option<Scaled<'_>> {
-    let of = |replicas, current, selector| Some(Scaled { replicas, current, selector });
-    if let Some(Deployment { spec, status, .. }) = object.downcast_ref() {
-        return of(spec.replicas, status.replicas, spec.selector.as_ref());
-    }
-    if let Some(ReplicaSet { spec, status, .. }) = object.downcast_ref() {
-        return of(spec.replicas, status.replicas, spec.selector.as_ref());
-    }
-    let StatefulSet { spec, status, .. } = object.downcast_ref()?;
-    of(spec.replicas, status.replicas, spec.selector.as_ref())
-}
-
-fn set_replicas(object: &mut dyn Object, replicas: i32) {
-    if let Some(Deployment { spec, .. }) = object.downcast_mut() {
-        spec.replicas = Some(replicas);
-    } else if let Some(ReplicaSet { spec, .. }) = object.downcast_mut() {
-        spec.replicas = Some(replicas);
-    } else if let Some(StatefulSet { spec, .. }) = object.downcast_mut() {
-        spec.replicas = Some(replicas);
-    }
-}
 
 /// The `Scale` of an entry.
 pub(crate) fn view(target: &Target, entry: &Entry) -> Result<Value, ApiError> {
@@ -55,7 +24,7 @@ pub(crate) fn view(target: &Target, entry: &Entry) -> Result<Value, ApiError> {
 }
 
 fn scale_of(object: &dyn Object, resource_version: String) -> Result<Value, ApiError> {
-    let scaled = scaled(object).ok_or(ApiError::UnknownResource)?;
+    let scaled = object.scale().ok_or(ApiError::UnknownResource)?;
     let selector = scaled.selector.and_then(|selector| Selector::from_label_selector(selector).ok());
     let meta = object.meta();
     let scale = Scale {
@@ -118,7 +87,7 @@ async fn write(
         let scale = wanted(old)?;
         let replicas = check(target, &scale)?;
         let mut object = old.object.clone_object();
-        set_replicas(&mut *object, replicas);
+        object.set_replicas(replicas);
         let meta = object.meta_mut();
         meta.uid = scale.metadata.uid;
         meta.resource_version = scale.metadata.resource_version;

@@ -5,7 +5,7 @@ mod validate;
 use super::{is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, replacement, template_path};
 use crate::{
     FeatureGates, FieldError, Kind,
-    object::GenerationRule,
+    object::{GenerationRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::drop_zero,
 };
@@ -192,6 +192,14 @@ impl Kind for Deployment {
 
     fn spec_differs(&self, old: &Self) -> bool {
         self.spec != old.spec
+    }
+
+    fn scale(&self) -> Option<Scaled<'_>> {
+        Some(Scaled { replicas: self.spec.replicas, current: self.status.replicas, selector: self.spec.selector.as_ref() })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        self.spec.replicas = Some(replicas);
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
-    object::GenerationRule,
+    object::{GenerationRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::drop_zero,
 };
@@ -127,6 +127,14 @@ impl Kind for ReplicaSet {
 
     fn spec_differs(&self, old: &Self) -> bool {
         self.spec != old.spec
+    }
+
+    fn scale(&self) -> Option<Scaled<'_>> {
+        Some(Scaled { replicas: self.spec.replicas, current: self.status.replicas, selector: self.spec.selector.as_ref() })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        self.spec.replicas = Some(replicas);
     }
 }
 

@@ -6,7 +6,7 @@ mod validate;
 use super::{is_zero, misplaced_annotations, normalise_selector, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Kind, Path,
-    object::{GenerationRule, NameRule},
+    object::{GenerationRule, NameRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::{default_to, drop_zero},
 };
@@ -222,6 +222,14 @@ impl Kind for StatefulSet {
 
     fn spec_differs(&self, old: &Self) -> bool {
         self.spec != old.spec
+    }
+
+    fn scale(&self) -> Option<Scaled<'_>> {
+        Some(Scaled { replicas: self.spec.replicas, current: self.status.replicas, selector: self.spec.selector.as_ref() })
+    }
+
+    fn set_replicas(&mut self, replicas: i32) {
+        self.spec.replicas = Some(replicas);
     }
 }
 

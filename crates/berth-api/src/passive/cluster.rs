@@ -9,10 +9,13 @@ use crate::{
     pod_security,
     unset::{default_to, list, text},
 };
-use k8s_openapi::api::{
-    coordination::v1::Lease,
-    core::v1::{Namespace, NamespaceStatus},
-    scheduling::v1::PriorityClass,
+use k8s_openapi::{
+    api::{
+        coordination::v1::Lease,
+        core::v1::{Namespace, NamespaceStatus},
+        scheduling::v1::PriorityClass,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
 };
 
 /// Label by which a namespace can be selected by name.
@@ -27,6 +30,7 @@ const SYSTEM_PRIORITIES: &[(&str, i32)] = &[("system-cluster-critical", 2_000_00
 impl Kind for Namespace {
     const NAME_RULE: NameRule = NameRule::Label;
     const HAS_STATUS: bool = true;
+    const RETURNS_DELETED: bool = true;
 
     fn set_defaults(&mut self) {
         label_with_name(self);
@@ -52,6 +56,25 @@ impl Kind for Namespace {
 
     fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
         self.spec.clone_from(&old.spec);
+    }
+
+    /// Takes the namespace's own finalizers, nothing else.
+    fn prepare_finalize(&mut self, old: &Self) {
+        let finalizers = self.spec.take().and_then(|spec| spec.finalizers);
+        *self = old.clone();
+        self.spec.get_or_insert_default().finalizers = finalizers.filter(|finalizers| !finalizers.is_empty());
+    }
+
+    /// It only begins to terminate; a controller empties it and finalizes it.
+    fn begin_deletion(&mut self, now: &Time) {
+        if self.metadata.deletion_timestamp.is_none() {
+            self.metadata.deletion_timestamp = Some(now.clone());
+            self.status.get_or_insert_default().phase = Some("Terminating".to_owned());
+        }
+    }
+
+    fn has_own_finalizers(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| !list(&spec.finalizers).is_empty())
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {

@@ -15,6 +15,7 @@ mod reviews;
 mod routing;
 mod service;
 mod storage;
+mod subresources;
 #[cfg(test)]
 mod tests;
 

@@ -4,6 +4,7 @@ mod canonical;
 mod defaults;
 mod deletion_cost;
 mod ephemeral;
+mod grace;
 pub(crate) mod quantities;
 mod state;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use warnings::template_warnings;
 
 use crate::{
     FeatureGates, FieldError, Kind, Path,
+    deletion::Grace,
     object::{GenerationRule, NameRule},
     simulation,
 };
@@ -31,6 +33,7 @@ impl Kind for Pod {
     const NAME_RULE: NameRule = NameRule::Subdomain;
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
     const HAS_STATUS: bool = true;
+    const RETURNS_DELETED: bool = true;
 
     fn set_defaults(&mut self) {
         defaults::set_pod_defaults(self);
@@ -86,6 +89,10 @@ impl Kind for Pod {
 
     fn spec_differs(&self, old: &Self) -> bool {
         self.spec != old.spec
+    }
+
+    fn grace(&self, seconds: Option<i64>) -> Grace {
+        grace::grace(self, seconds)
     }
 }
 
