@@ -5,9 +5,10 @@ use crate::{
     checks::{Checked, Mode},
     create::New,
     decoding,
-    modify::{ATTEMPTS, Change, Owners, Proposal, Stored, check_name},
+    modify::{ATTEMPTS, Change, Proposal, check_name},
     options::FieldValidation,
-    ownership::{self, Applied, Author},
+    ownership::{self, Applied, Author, Owners},
+    stored::Stored,
 };
 use berth_api::decode::parse_json;
 use berth_fieldsets::Force;

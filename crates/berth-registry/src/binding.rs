@@ -2,16 +2,18 @@
 
 use crate::{
     ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
+    admission::{Admission, At, Remarks},
     checks::{self, Mode, Verb},
     create::whole_seconds,
     modify::ATTEMPTS,
     options::Precondition,
+    ownership::{Author, Owners},
     stored,
 };
 use berth_api::{
     FieldError, Object, Path,
     k8s_openapi::{
-        api::core::v1::{Binding, Pod, PodCondition},
+        api::core::v1::{Binding, ObjectReference, Pod, PodCondition},
         apimachinery::pkg::apis::meta::v1::Time,
     },
     metadata,
@@ -27,25 +29,48 @@ impl Registry {
     /// # Errors
     /// [`ApiError::NotFound`]; a conflict for a pod that is bound, terminating, gated or not as `precondition` says.
     pub async fn bind(&self, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
-        self.bind_with(target, node, precondition, &BTreeMap::new(), Mode::Real).await
+        let node = ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() };
+        let binding = Binding { target: node, ..Binding::default() };
+        let author = Author { manager: "", subresource: Some(Subresource::Binding), now: self.clock.now() };
+        let (entry, _) = self.admit_binding(target, binding, precondition, author, Mode::Real).await?;
+        Ok(entry)
     }
 
     /// POST `pods/NAME/binding`.
     pub(crate) async fn create_binding(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
         let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Binding is expected")) };
-        let binding: Binding = serde_json::from_slice(&bytes)
+        let mut binding: Binding = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::bad_request(format!("Binding in version \"v1\" cannot be handled as a Binding: {error}")))?;
-        let node = checked_node(target, &binding)?.to_owned();
-        let meta = binding.metadata;
-        let given = &options.precondition;
+        checked_node(target, &binding)?;
+        let (meta, given) = (&mut binding.metadata, &options.precondition);
         let precondition = Precondition {
-            uid: meta.uid.or_else(|| given.uid.clone()),
-            resource_version: meta.resource_version.or_else(|| given.resource_version.clone()),
+            uid: meta.uid.take().or_else(|| given.uid.clone()),
+            resource_version: meta.resource_version.take().or_else(|| given.resource_version.clone()),
         };
-        self.bind_with(target, &node, &precondition, &meta.annotations.unwrap_or_default(), checked.mode).await?;
+        let author = self.author(options, Some(Subresource::Binding));
+        let (_, Remarks { warnings, audit }) = self.admit_binding(target, binding, &precondition, author, checked.mode).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
-        Ok(Written { object, created: true, warnings: Vec::new(), audit: Vec::new() })
+        Ok(Written { object, created: true, warnings, audit })
+    }
+
+    /// Takes a Binding through the chain and carries it out. That the pod may change meanwhile changes nothing about the Binding.
+    async fn admit_binding(
+        &self,
+        target: &Target,
+        mut binding: Binding,
+        precondition: &Precondition,
+        author: Author<'_>,
+        mode: Mode,
+    ) -> Result<(Arc<Entry>, Remarks), ApiError> {
+        binding.metadata.name = Some(target.name.clone());
+        binding.metadata.namespace.clone_from(&target.namespace);
+        let mut admission = Admission::create(At::of(target, mode), author, Box::new(binding), Owners::Unchanged);
+        self.admit(&mut admission).await?;
+        self.validate(&mut admission).await?;
+        let binding: &Binding = admission.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
+        let (node, annotations) = (checked_node(target, binding)?, binding.metadata.annotations.as_ref());
+        Ok((self.bind_with(target, node, precondition, annotations, mode).await?, admission.remarks))
     }
 
     async fn bind_with(
@@ -53,7 +78,7 @@ impl Registry {
         target: &Target,
         node: &str,
         precondition: &Precondition,
-        annotations: &BTreeMap<String, String>,
+        annotations: Option<&BTreeMap<String, String>>,
         mode: Mode,
     ) -> Result<Arc<Entry>, ApiError> {
         let target = &Target { subresource: None, ..target.clone() };
@@ -63,7 +88,7 @@ impl Registry {
             let mut object = old.object;
             let pod: &mut Pod = object.downcast_mut().ok_or(ApiError::UnknownResource)?;
             set_node(target, pod, node, whole_seconds(self.clock.now()))?;
-            if !annotations.is_empty() {
+            if let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) {
                 annotate(target, pod, annotations)?;
             }
             if mode == Mode::Dry {

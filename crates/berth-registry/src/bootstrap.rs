@@ -1,6 +1,6 @@
 //! What every cluster has from the start.
 
-use crate::{ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, consequences, key, resource, stored};
+use crate::{ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, admission::DEFAULT_ACCOUNT, key, resource, stored};
 use berth_api::{
     Kind, Object,
     k8s_openapi::api::{
@@ -32,7 +32,7 @@ impl Registry {
         let request = RangeRequest::all(key::resource_prefix(namespaces));
         for entry in self.store.range(request).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
-            if self.store.get(&key::key_of(accounts, Some(&namespace), consequences::DEFAULT_ACCOUNT)).await?.is_none() {
+            if self.store.get(&key::key_of(accounts, Some(&namespace), DEFAULT_ACCOUNT)).await?.is_none() {
                 // One of a namespace that is on its way out is not made.
                 drop(self.make_default_account(&namespace).await);
             }

@@ -2,26 +2,17 @@
 
 use crate::{
     ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
-    admission::{limits, pod_security},
+    admission::{Admission, At, Happened, Operation, Remarks, storing::Failure},
     checks::{self, Mode, Verb},
-    consequences::Happened,
     decoding::{self, Incoming},
-    key,
-    modify::{Owners, check_namespace},
-    ownership::{self, Author},
-    stored,
+    modify::check_namespace,
+    ownership::{self, Author, Owners},
 };
 use berth_api::{
     Object,
-    k8s_openapi::{
-        api::core::v1::Service,
-        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-    },
-    metadata,
-    object::GenerationRule,
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
-use berth_store::{Entry, Expected, WriteError, env::Rng, env::Timestamp};
-use std::sync::Arc;
+use berth_store::{env::Rng, env::Timestamp};
 
 /// Characters of generated names: no vowels and no look-alikes, so that no words come about.
 const NAME_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -76,43 +67,46 @@ impl Registry {
     }
 
     pub(crate) async fn create_object(&self, at: &Collection, new: New, mode: Mode, author: &Author<'_>) -> Result<Written, ApiError> {
-        let New { mut object, mut warnings, owners } = new;
-        let given = ownership::take_given(&mut *object);
-        check_namespace(at.namespace.as_deref(), &mut *object)?;
-        let namespace = self.admit_namespace(at, &*object).await?;
-        if object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty()) {
+        let New { mut object, warnings, owners } = new;
+        let namespace = at.namespace.as_deref();
+        check_namespace(namespace, &mut *object)?;
+        let is_versioned = object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
+        self.fill_in(&mut *object);
+        let names = if generate_name(object.meta_mut(), &*self.rng) { NAME_ATTEMPTS } else { 1 };
+        let mut admission = Admission::create(At { resource: &at.resource, namespace, mode }, *author, object, owners);
+        admission.remarks.warnings = warnings;
+        self.admit(&mut admission).await?;
+        if is_versioned {
             return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
         }
-        self.fill_in(&mut *object);
-        let is_generated = generate_name(object.meta_mut(), &*self.rng);
-        object.set_defaults();
-        self.check_escalation(&at.resource, at.namespace.as_deref(), None, &*object).await?;
-        let ranges = self.limit_ranges(at.namespace.as_deref(), &*object).await?;
-        self.admit_new(&mut *object, &ranges).await?;
-        object.prepare_create(&self.gates);
-        if object.generation_rule() != GenerationRule::None {
-            object.meta_mut().generation = Some(1);
+        let object = self.complete_named(&mut admission, names).await?;
+        if mode == Mode::Real {
+            let name = admission.name();
+            self.follow_up(&Happened { operation: Operation::Create, resource: &at.resource, namespace, name }).await?;
         }
-        self.check_new(at, &*object)?;
-        limits::check(&at.resource, &ranges, &*object)?;
-        let remarks = pod_security::judge(&at.resource, namespace.as_deref(), &*object)?;
-        match &owners {
-            Owners::Follow => ownership::record_create(&at.resource, &mut *object, given.as_deref(), author),
-            Owners::Decided(managers) => ownership::record_applied_create(&mut *object, managers),
-            Owners::Unchanged => (),
+        let Remarks { warnings, audit } = admission.remarks;
+        Ok(Written { object, created: true, warnings, audit })
+    }
+
+    /// Takes the object through the rest of the chain; where its name was generated and is taken, under others, up to so many `names`.
+    async fn complete_named(&self, admission: &mut Admission<'_>, names: u32) -> Result<Current, ApiError> {
+        let remarks = admission.remarks.clone();
+        let mut tried = 1;
+        loop {
+            let taken = match self.complete(admission).await {
+                Ok(current) => return Ok(current),
+                Err(Failure::Raced) => ApiError::already_exists(admission.at.resource, admission.name()),
+                Err(Failure::Refused(error @ ApiError::AlreadyExists { .. })) => error,
+                Err(Failure::Refused(error)) => return Err(error),
+            };
+            if tried == names {
+                return Err(taken);
+            }
+            tried += 1;
+            admission.remarks.clone_from(&remarks);
+            admission.object.meta_mut().name = None;
+            generate_name(admission.object.meta_mut(), &*self.rng);
         }
-        warnings.extend(object.warnings(None));
-        warnings.extend(remarks.warnings);
-        let charge = self.charge_quotas(at, &*object, mode).await?;
-        let stored = self.store_new(at, object, mode, if is_generated { NAME_ATTEMPTS } else { 1 }).await;
-        if let Err(error) = &stored {
-            self.give_back_unless_unknown(charge, error).await;
-        }
-        let object = stored?;
-        if let Some(target) = created_target(at, &object) {
-            self.follow_up(Happened::Created, &at.resource, target.namespace.as_deref(), &target.name).await?;
-        }
-        Ok(Written { object, created: true, warnings, audit: remarks.audit })
     }
 
     /// Sets what the server alone says, whatever the client sent.
@@ -124,65 +118,6 @@ impl Registry {
         meta.deletion_grace_period_seconds = None;
         meta.self_link = None;
         meta.resource_version = None;
-    }
-
-    fn check_new(&self, at: &Collection, object: &dyn Object) -> Result<(), ApiError> {
-        let mut errors = metadata::validate_new(object.meta(), object.name_rule(), at.resource.scope);
-        errors.extend(object.validate(&self.gates));
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(ApiError::invalid(&at.resource, object.meta().name.as_deref().unwrap_or_default(), errors))
-    }
-
-    async fn store_new(&self, at: &Collection, mut object: Box<dyn Object>, mode: Mode, attempts: u32) -> Result<Current, ApiError> {
-        for attempt in 0..attempts {
-            if attempt != 0 {
-                object.meta_mut().name = None;
-                generate_name(object.meta_mut(), &*self.rng);
-                // What is derived from the name (a namespace's label) is derived again.
-                object.prepare_create(&self.gates);
-            }
-            if let Some(current) = self.try_store(at, &mut *object, mode).await? {
-                return Ok(current);
-            }
-        }
-        Err(ApiError::already_exists(&at.resource, object.meta().name.as_deref().unwrap_or_default()))
-    }
-
-    /// Stores the object if its name is free.
-    async fn try_store(&self, at: &Collection, object: &mut dyn Object, mode: Mode) -> Result<Option<Current>, ApiError> {
-        let name = object.meta().name.as_deref().unwrap_or_default();
-        let key = key::key_of(&at.resource, at.namespace.as_deref(), name);
-        if object.as_any().is::<Service>() {
-            let target =
-                Target { resource: Arc::clone(&at.resource), namespace: at.namespace.clone(), name: name.to_owned(), subresource: None };
-            return self.store_new_service(&target, object, mode).await;
-        }
-        if mode == Mode::Dry {
-            let is_free = self.store.get(&key).await?.is_none();
-            return Ok(is_free.then(|| Current::Made(object.to_value())));
-        }
-        let value = stored::encode(&at.resource, object);
-        let stored = accepted(self.store.put(key, value, Expected::Absent).await)?;
-        Ok(stored.map(|entry| Current::Stored(stored::shown(&at.resource, entry))))
-    }
-}
-
-/// The entry of a create; `None`: the name is taken.
-pub(crate) fn accepted(written: Result<Arc<Entry>, WriteError>) -> Result<Option<Arc<Entry>>, ApiError> {
-    match written {
-        Ok(entry) => Ok(Some(entry)),
-        Err(WriteError::Conflict { .. }) => Ok(None),
-        Err(error) => Err(ApiError::write_failed(&error)),
-    }
-}
-
-/// What was created; `None` for a dry run.
-fn created_target(at: &Collection, object: &Current) -> Option<Target> {
-    match object {
-        Current::Stored(entry) => key::target_of(&at.resource, &entry.key),
-        Current::Made(_) => None,
     }
 }
 

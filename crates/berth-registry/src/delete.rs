@@ -2,28 +2,26 @@
 
 use crate::{
     ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
-    allocation::Allocation,
+    admission::{Admission, At, Happened, Operation, storing::Failure},
     checks::{self, Mode},
-    consequences::Happened,
     create::whole_seconds,
-    modify::{ATTEMPTS, Stored},
+    modify::ATTEMPTS,
     options::Precondition,
-    stored,
+    ownership::Author,
+    stored::Stored,
 };
 use berth_api::{
     Object,
     deletion::Grace,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
-use berth_store::{Entry, Expected, WriteError, env::Timestamp};
-use std::{sync::Arc, time::Duration};
+use berth_store::env::Timestamp;
+use std::time::Duration;
 
 /// Finalizer of an object whose dependents go first.
 const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an object whose dependents stay.
 const ORPHAN: &str = "orphan";
-/// Namespaces that may not be deleted.
-const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
 
 /// What a deletion comes to.
 #[derive(Debug)]
@@ -45,61 +43,42 @@ impl Registry {
         if target.subresource.is_some() {
             return Err(ApiError::MethodNotAllowed);
         }
-        if target.resource.group.is_empty() && target.resource.plural == "namespaces" && IMMORTAL.contains(&target.name.as_str()) {
-            return Err(ApiError::forbidden(&target.resource, &target.name, "this namespace may not be deleted", Vec::new()));
-        }
+        let author = Author { manager: "", subresource: None, now: self.clock.now() };
         for _ in 0..ATTEMPTS {
             let old = self.load(target).await?;
             check_precondition(target, &old, &options.precondition)?;
-            let outcome = decide(&*old.object, checked.policy, options.grace_period_seconds, self.clock.now());
-            if let Some(deleted) = self.carry_out(target, checked.mode, &old, &outcome).await? {
-                if checked.mode == Mode::Real {
-                    self.follow_up(Happened::Deleted, &target.resource, target.namespace.as_deref(), &target.name).await?;
+            let (object, removes) = match decide(&*old.object, checked.policy, options.grace_period_seconds, author.now) {
+                Outcome::Remove(last) => (last, true),
+                Outcome::Keep(marked) => (marked, false),
+            };
+            let mut admission = Admission::delete(At::of(target, checked.mode), author, old, object, removes);
+            self.admit(&mut admission).await?;
+            self.validate(&mut admission).await?;
+            match self.carry_out(&mut admission).await {
+                Ok(current) => {
+                    if checked.mode == Mode::Real {
+                        self.follow_up(&Happened::of(Operation::Delete, target)).await?;
+                    }
+                    return Ok(answer(&admission, current));
                 }
-                return Ok(deleted);
+                Err(Failure::Raced) => (),
+                Err(Failure::Refused(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(target))
     }
-
-    /// Writes the outcome; `None`: another writer was first.
-    async fn carry_out(&self, target: &Target, mode: Mode, old: &Stored, outcome: &Outcome) -> Result<Option<Deleted>, ApiError> {
-        let entry = &old.entry;
-        let (Outcome::Remove(object) | Outcome::Keep(object)) = outcome;
-        let is_same = object.same_as(&*old.object);
-        if mode == Mode::Dry {
-            return Ok(Some(answer(outcome, None, Current::Made(object.to_value()))));
-        }
-        let value = || if is_same { entry.value.clone() } else { stored::encode(&target.resource, &**object) };
-        let allocation = match outcome {
-            Outcome::Keep(_) => Allocation::default(),
-            Outcome::Remove(_) => self.claims_on(target, &*old.object).await?,
-        };
-        let written = match outcome {
-            Outcome::Keep(_) if is_same => Ok(Arc::clone(entry)),
-            Outcome::Keep(_) => self.store.put(entry.key.clone(), value(), Expected::At(entry.mod_revision)).await,
-            Outcome::Remove(_) => self.store.delete(entry.key.clone(), value(), entry.mod_revision).await,
-        };
-        match written {
-            Ok(entry) => {
-                self.give_up(&allocation).await;
-                let shown = stored::shown(&target.resource, Arc::clone(&entry));
-                Ok(Some(answer(outcome, Some(&entry), Current::Stored(shown))))
-            }
-            Err(WriteError::Conflict { .. }) => Ok(None),
-            Err(error) => Err(ApiError::write_failed(&error)),
-        }
-    }
 }
 
 /// Some kinds are answered with the object also when it is gone.
-fn answer(outcome: &Outcome, entry: Option<&Arc<Entry>>, object: Current) -> Deleted {
-    match outcome {
-        Outcome::Remove(last) if !last.returns_deleted() => {
-            Deleted::Gone { uid: last.meta().uid.clone().unwrap_or_default(), revision: entry.map(|entry| entry.mod_revision) }
-        }
-        Outcome::Remove(_) | Outcome::Keep(_) => Deleted::Object(object),
+fn answer(admission: &Admission<'_>, current: Current) -> Deleted {
+    if !admission.removes || admission.object.returns_deleted() {
+        return Deleted::Object(current);
     }
+    let revision = match current {
+        Current::Stored(entry) => Some(entry.mod_revision),
+        Current::Made(_) => None,
+    };
+    Deleted::Gone { uid: admission.object.meta().uid.clone().unwrap_or_default(), revision }
 }
 
 /// What a deletion demands of the object.

@@ -2,22 +2,25 @@
 
 use crate::{
     ApiError, Body, Current, DeleteOptions, Registry, Subresource, Target, WriteOptions, Written,
+    admission::{Admission, At, Remarks},
     binding::set_condition,
     checks::{self, Mode, Verb},
     create::whole_seconds,
     delete::check_precondition,
     error::Cause,
     key,
-    modify::{Change, Owners, Proposal, Stored},
+    modify::{Change, Proposal},
     options::Precondition,
-    resource, stored,
+    ownership::Owners,
+    resource,
+    stored::{self, Stored},
 };
 use berth_api::{
     Selector,
     k8s_openapi::{
         api::{
             core::v1::{Pod, PodCondition},
-            policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus},
+            policy::v1::{Eviction, PodDisruptionBudget, PodDisruptionBudgetStatus},
         },
         apimachinery::pkg::apis::meta::v1::{Condition, DeleteOptions as WireDeleteOptions, ObjectMeta, Time},
     },
@@ -35,20 +38,31 @@ impl Registry {
     pub(crate) async fn create_eviction(&self, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         let checked = checks::write_options(Verb::Create, options)?;
         let eviction = decoded(target, body)?;
-        let options = delete_options(eviction.delete_options.unwrap_or_default());
-        let mode = if options.dry_run.is_empty() { checked.mode } else { checks::delete_options(&options)?.mode };
+        let wanted = delete_options(&eviction);
+        let mode = if wanted.dry_run.is_empty() { checked.mode } else { checks::delete_options(&wanted)?.mode };
+        let author = self.author(options, Some(Subresource::Eviction));
+        let mut admission = Admission::create(At::of(target, mode), author, Box::new(eviction), Owners::Unchanged);
+        self.admit(&mut admission).await?;
+        self.validate(&mut admission).await?;
+        let eviction: &Eviction = admission.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         let pod = Target { subresource: None, ..target.clone() };
-        let old = self.load(&pod).await?;
-        check_precondition(&pod, &old, &options.precondition)?;
-        if self.ask_budget(&pod, &old, mode).await? {
-            self.mark_disrupted(&pod, &old, mode).await?;
+        // What follows is part of the eviction: nobody is asked again while the budget is charged.
+        self.reviewed().evict(&pod, delete_options(eviction), mode).await?;
+        let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
+        let Remarks { warnings, audit } = admission.remarks;
+        Ok(Written { object, created: true, warnings, audit })
+    }
+
+    async fn evict(&self, pod: &Target, options: DeleteOptions, mode: Mode) -> Result<(), ApiError> {
+        let old = self.load(pod).await?;
+        check_precondition(pod, &old, &options.precondition)?;
+        if self.ask_budget(pod, &old, mode).await? {
+            self.mark_disrupted(pod, &old, mode).await?;
         }
         let dry_run = if mode == Mode::Dry { vec!["All".to_owned()] } else { Vec::new() };
         // The condition has changed the resource version, which was checked before; the uid still says that it is the same pod.
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
-        self.delete(&pod, &DeleteOptions { dry_run, precondition, ..options }).await?;
-        let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
-        Ok(Written { object, created: true, warnings: Vec::new(), audit: Vec::new() })
+        self.delete(pod, &DeleteOptions { dry_run, precondition, ..options }).await.map(drop)
     }
 
     /// Takes the eviction from the pod's budget; `false` where the pod goes without a condition because nobody counts on it.
@@ -128,23 +142,26 @@ struct WireEviction {
     delete_options: Option<WireDeleteOptions>,
 }
 
-fn decoded(target: &Target, body: Body) -> Result<WireEviction, ApiError> {
+fn decoded(target: &Target, body: Body) -> Result<Eviction, ApiError> {
     let Body::Json(bytes) = body else { return Err(ApiError::bad_request("an Eviction is expected")) };
     let refused = |why: String| ApiError::bad_request(format!("Eviction in version \"v1\" cannot be handled as a Eviction: {why}"));
-    let eviction: WireEviction = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
-    let api_version = eviction.api_version.as_deref().unwrap_or_default();
-    let kind = eviction.kind.as_deref().unwrap_or_default();
-    if !matches!(api_version, "" | "policy/v1" | "policy/v1beta1") || !matches!(kind, "" | "Eviction") {
+    let WireEviction { api_version, kind, metadata, delete_options } =
+        serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
+    let (api_version, kind) = (api_version.unwrap_or_default(), kind.unwrap_or_default());
+    if !matches!(api_version.as_str(), "" | "policy/v1" | "policy/v1beta1") || !matches!(kind.as_str(), "" | "Eviction") {
         return Err(refused(format!("no kind {kind:?} of version {api_version:?} is served at this path")));
     }
-    let name = eviction.metadata.as_ref().and_then(|metadata| metadata.name.as_deref());
-    if name.is_some_and(|name| name != target.name) {
+    let mut metadata = metadata.unwrap_or_default();
+    if metadata.name.as_ref().is_some_and(|name| *name != target.name) {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    Ok(eviction)
+    metadata.name = Some(target.name.clone());
+    metadata.namespace.clone_from(&target.namespace);
+    Ok(Eviction { metadata, delete_options })
 }
 
-fn delete_options(wire: WireDeleteOptions) -> DeleteOptions {
+fn delete_options(eviction: &Eviction) -> DeleteOptions {
+    let wire = eviction.delete_options.clone().unwrap_or_default();
     let preconditions = wire.preconditions.unwrap_or_default();
     DeleteOptions {
         dry_run: wire.dry_run.unwrap_or_default(),

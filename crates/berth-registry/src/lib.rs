@@ -10,7 +10,6 @@ pub mod authorization;
 mod binding;
 mod bootstrap;
 mod checks;
-mod consequences;
 mod continuing;
 mod create;
 mod decoding;
@@ -42,6 +41,11 @@ pub mod table;
 mod update;
 mod watch;
 
+pub use admission::{
+    Operation, Remarks,
+    chain::ORDER as ADMISSION_ORDER,
+    reviewers::{AdmissionRequest, Reviewer},
+};
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;
 pub use document::Document;
@@ -65,10 +69,12 @@ pub struct Registry {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) gates: Arc<FeatureGates>,
-    pub(crate) turns: Arc<admission::quota::Turns>,
+    pub(crate) turns: Arc<admission::Turns>,
     pub(crate) policy: Arc<authorization::PolicyCache>,
     /// On whose behalf; none for the process itself.
     pub(crate) caller: Option<Arc<User>>,
+    /// Who is asked about writes, in this order.
+    pub(crate) reviewers: Arc<[Arc<dyn Reviewer>]>,
     /// PEM of the authority that every namespace has in a config map.
     pub(crate) root_ca: Option<Arc<str>>,
     /// What Services are given.
@@ -94,6 +100,7 @@ impl Registry {
             turns: Arc::default(),
             policy: Arc::default(),
             caller: None,
+            reviewers: Arc::default(),
             root_ca: None,
             ranges: Arc::default(),
         }

@@ -4,9 +4,11 @@ use crate::{
     ApiError, BoxObject, Patch, Registry, Resource, Subresource, Target, WriteOptions, Written,
     checks::{self, Verb},
     decoding,
-    modify::{Change, Owners, Proposal, Stored},
+    modify::{Change, Proposal},
     options::FieldValidation,
-    patch, scale, stored,
+    ownership::Owners,
+    patch, scale,
+    stored::{self, Stored},
 };
 use berth_api::{FieldError, Path, decode::parse_json};
 use serde_json::Value;

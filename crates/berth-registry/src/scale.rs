@@ -4,8 +4,10 @@ use crate::{
     ApiError, Body, Current, Patch, Registry, Subresource, Target, WriteOptions, Written,
     applying::Config,
     checks::Checked,
-    modify::{Change, Owners, Proposal, Stored},
-    patching, stored,
+    modify::{Change, Proposal},
+    ownership::Owners,
+    patching,
+    stored::{self, Stored},
 };
 use berth_api::{
     FieldError, Object, Path, Selector,
@@ -20,26 +22,41 @@ use serde_json::Value;
 /// The `Scale` of an entry.
 pub(crate) fn view(target: &Target, entry: &Entry) -> Result<Value, ApiError> {
     let object = stored::load(&target.resource, entry)?;
-    scale_of(&*object, entry.mod_revision.to_string())
+    versioned(&*object, entry.mod_revision.to_string()).map(|scale| scale.to_value())
 }
 
-fn scale_of(object: &dyn Object, resource_version: String) -> Result<Value, ApiError> {
+fn versioned(object: &dyn Object, resource_version: String) -> Result<Scale, ApiError> {
+    let mut scale = scale_of(object)?;
+    scale.metadata.resource_version = Some(resource_version);
+    Ok(scale)
+}
+
+/// What `/scale` shows of an object, without resource version.
+///
+/// # Errors
+/// [`ApiError::UnknownResource`] for an object without replicas.
+pub(crate) fn scale_of(object: &dyn Object) -> Result<Scale, ApiError> {
     let scaled = object.scale().ok_or(ApiError::UnknownResource)?;
     let selector = scaled.selector.and_then(|selector| Selector::from_label_selector(selector).ok());
     let meta = object.meta();
-    let scale = Scale {
+    Ok(Scale {
         metadata: ObjectMeta {
             name: meta.name.clone(),
             namespace: meta.namespace.clone(),
             uid: meta.uid.clone(),
-            resource_version: Some(resource_version),
             creation_timestamp: meta.creation_timestamp.clone(),
             ..ObjectMeta::default()
         },
         spec: Some(ScaleSpec { replicas: scaled.replicas.filter(|replicas| *replicas != 0) }),
         status: Some(ScaleStatus { replicas: scaled.current, selector: selector.map(|selector| selector.to_string()) }),
-    };
-    Ok(serde_json::to_value(scale).expect("a Scale has string keys only"))
+    })
+}
+
+/// Changes of an object what a `Scale` says.
+pub(crate) fn set(object: &mut dyn Object, scale: &dyn Object) {
+    if let Some(Scale { spec, .. }) = scale.downcast_ref() {
+        object.set_replicas(spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0));
+    }
 }
 
 /// PUT.
@@ -69,7 +86,7 @@ pub(crate) async fn patch(
     }
     let parsed = patching::Parsed::new(patch)?;
     write(registry, target, options, checked, |old| {
-        let before = scale_of(&*old.object, old.entry.mod_revision.to_string())?;
+        let before = versioned(&*old.object, old.entry.mod_revision.to_string())?.to_value();
         let after = parsed.apply_plain(&before)?;
         serde_json::from_value(after).map_err(|error| parsed.unreadable(&error.to_string()))
     })
@@ -138,7 +155,7 @@ fn made_view(target: &Target, value: &Value) -> Result<Value, ApiError> {
     let bytes = value.to_string();
     let object =
         target.resource.rules.decode_stored(bytes.as_bytes()).map_err(|error| ApiError::Internal { message: error.to_string() })?;
-    scale_of(&*object, object.meta().resource_version.clone().unwrap_or_default())
+    versioned(&*object, object.meta().resource_version.clone().unwrap_or_default()).map(|scale| scale.to_value())
 }
 
 /// The replicas asked for. The name in the body, where there is one, must be the URL's.

@@ -8,6 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
+/// An object as it stands.
+pub(crate) struct Stored {
+    pub(crate) entry: Arc<Entry>,
+    /// Decoded, with defaults, without resource version.
+    pub(crate) object: BoxObject,
+}
+
 /// The bytes to keep of an object.
 pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
     debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");

@@ -5,7 +5,8 @@ use crate::{
     checks::{self, Verb},
     create::New,
     decoding,
-    modify::{Change, Owners, Proposal, check_name},
+    modify::{Change, Proposal, check_name},
+    ownership::Owners,
     scale,
 };
 use berth_api::{FieldError, Object, Path};

@@ -1,78 +1,329 @@
-//! What the server itself says about objects, beyond their kind's own rules: namespaces, accounts, priorities, default classes, addresses,
-//! limit ranges, security levels, quotas.
+//! What the server says about a write, beyond the rules of the object's kind.
+//!
+//! Start with [`chain`]: the stages, and the plug-ins in their order. Each plug-in is a file here. What passes through is an [`Admission`].
 
-mod accounts;
+mod aggregated_roles;
+pub(crate) mod chain;
 mod classes;
-pub(crate) mod limits;
-mod pod;
-pub(crate) mod pod_security;
-pub(crate) mod quota;
+mod default_storage_class;
+mod default_toleration_seconds;
+mod escalation;
+mod limit_ranger;
+mod namespace_lifecycle;
+mod pod_security;
+mod priority;
+mod resource_quota;
+pub(crate) mod reviewers;
+mod root_ca;
+mod service_account;
+mod service_allocation;
+mod storage_object_in_use_protection;
+pub(crate) mod storing;
 
-use crate::{ApiError, Collection, Registry, error::Cause, header, key, resource};
-use berth_api::{
-    Object, Scope,
-    k8s_openapi::{
-        api::{
-            core::v1::{LimitRange, PersistentVolume, PersistentVolumeClaim, Pod},
-            networking::v1::ServiceCIDR,
-        },
-        apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    },
-    limit_range,
+pub(crate) use resource_quota::Turns;
+pub(crate) use service_account::DEFAULT_ACCOUNT;
+pub(crate) use storage_object_in_use_protection::SERVICE_CIDR_PROTECTION;
+
+use crate::{
+    ApiError, BoxObject, Resource, Subresource, Target,
+    allocation::Allocation,
+    checks::Mode,
+    key,
+    ownership::{self, Author, Owners},
+    stored::Stored,
 };
-use berth_store::Entry;
-use std::sync::Arc;
+use berth_api::{
+    FeatureGates, FieldError, Kind, Object,
+    k8s_openapi::{api::core::v1::LimitRange, apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry},
+    metadata,
+    object::GenerationRule,
+};
+use berth_store::{Entry, Key};
+use std::{mem, sync::Arc};
 
-/// Holds a claim back while pods use it (upstream: admission plugin StorageObjectInUseProtection).
-const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Holds a volume back while it is bound.
-const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
-/// Holds a range of cluster addresses back while some of them are in use (upstream: the controller service-cidr-controller).
-pub(crate) const SERVICE_CIDR_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Of an object, or of what a subresource takes (`Binding`, `Eviction`).
+    Create,
+    /// By PUT, PATCH or apply, also of a subresource.
+    Update,
+    /// Of one object; a collection is deleted one by one.
+    Delete,
+}
 
-impl Registry {
-    /// A new object's namespace, which must exist and not be terminating; `None`: it is not in one.
-    pub(crate) async fn admit_namespace(&self, at: &Collection, object: &dyn Object) -> Result<Option<Arc<Entry>>, ApiError> {
-        let Some(namespace) = at.namespace.as_deref().filter(|_| at.resource.scope == Scope::Namespaced) else { return Ok(None) };
-        let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
-        let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
-        let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
-        if header::field(&entry.header, "status.phase") != Some("Terminating") {
-            return Ok(Some(entry));
-        }
-        let name = object.meta().name.as_deref().unwrap_or_default();
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let cause = Cause {
-            reason: "NamespaceTerminating".to_owned(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".to_owned(),
-        };
-        Err(ApiError::forbidden(&at.resource, name, &why, vec![cause]))
-    }
+/// What the server has to say about a write that it lets pass.
+#[derive(Clone, Debug, Default)]
+pub struct Remarks {
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// Annotations for the audit log: names and values.
+    pub audit: Vec<(&'static str, String)>,
+}
 
-    /// Fills in what the server adds to new objects. Defaults have been set, nothing has been validated.
-    pub(crate) async fn admit_new(&self, object: &mut dyn Object, ranges: &[LimitRange]) -> Result<(), ApiError> {
-        if let Some(pod) = object.downcast_mut::<Pod>() {
-            ranges.iter().for_each(|range| limit_range::set_defaults(range, pod));
-            return self.admit_pod(pod).await;
-        }
-        if let Some(claim) = object.downcast_mut::<PersistentVolumeClaim>() {
-            protect(&mut claim.metadata, CLAIM_PROTECTION);
-            return self.admit_claim(claim).await;
-        }
-        if let Some(volume) = object.downcast_mut::<PersistentVolume>() {
-            protect(&mut volume.metadata, VOLUME_PROTECTION);
-        }
-        if let Some(range) = object.downcast_mut::<ServiceCIDR>() {
-            protect(&mut range.metadata, SERVICE_CIDR_PROTECTION);
-        }
-        Ok(())
+impl Remarks {
+    fn add(&mut self, more: Self) {
+        self.warnings.extend(more.warnings);
+        self.audit.extend(more.audit);
     }
 }
 
-fn protect(meta: &mut ObjectMeta, finalizer: &str) {
-    let finalizers = meta.finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|present| present == finalizer) {
-        finalizers.push(finalizer.to_owned());
+/// What a write has taken of what is bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Charges {
+    quota: resource_quota::Charge,
+    allocation: Allocation,
+}
+
+/// Where a write goes, and whether it is only tried.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) resource: &'a Arc<Resource>,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) mode: Mode,
+}
+
+impl<'a> At<'a> {
+    /// In the target's collection.
+    pub(crate) fn of(target: &'a Target, mode: Mode) -> Self {
+        Self { resource: &target.resource, namespace: target.namespace.as_deref(), mode }
     }
+}
+
+/// A write that stands, for what it entails.
+pub(crate) struct Happened<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'a Resource,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Happened<'a> {
+    /// What `operation` did to the target's object.
+    pub(crate) fn of(operation: Operation, target: &'a Target) -> Self {
+        Self { operation, resource: &target.resource, namespace: target.namespace.as_deref(), name: &target.name }
+    }
+
+    fn group_and_plural(&self) -> (&str, &str) {
+        (&self.resource.group, &self.resource.plural)
+    }
+}
+
+/// One write on its way through the chain.
+pub(crate) struct Admission<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) at: At<'a>,
+    pub(crate) author: Author<'a>,
+    /// As it stands; absent of a create.
+    pub(crate) old: Option<Stored>,
+    /// As it shall be; of a deletion, the last that is seen of it or the state in which it lingers.
+    pub(crate) object: BoxObject,
+    /// Whether the object goes with this write.
+    pub(crate) removes: bool,
+    pub(crate) remarks: Remarks,
+    owners: Owners,
+    /// What the request says about owners.
+    given: Option<Vec<ManagedFieldsEntry>>,
+    /// What an apply made of the object, before the rules of an update.
+    applied: Option<BoxObject>,
+    /// The namespace of a new object.
+    namespace_entry: Option<Arc<Entry>>,
+    /// Those that a new object has to keep to.
+    limit_ranges: Vec<LimitRange>,
+    /// Whether somebody outside was asked to change the object.
+    is_asked: bool,
+    is_changed_outside: bool,
+}
+
+impl<'a> Admission<'a> {
+    /// Of a new object, or of what is posted to a subresource (`author` says which).
+    pub(crate) fn create(at: At<'a>, author: Author<'a>, mut object: BoxObject, owners: Owners) -> Self {
+        let given = ownership::take_given(&mut *object);
+        Self { given, owners, ..Self::of(Operation::Create, at, author, object) }
+    }
+
+    /// Of a change, to what is proposed for the object.
+    pub(crate) fn update(at: At<'a>, author: Author<'a>, old: Stored, mut object: BoxObject, owners: Owners) -> Self {
+        let given = ownership::take_given(&mut *object);
+        let applied = matches!(owners, Owners::Decided(_)).then(|| object.clone_object());
+        Self { old: Some(old), given, applied, owners, ..Self::of(Operation::Update, at, author, object) }
+    }
+
+    /// Of a deletion, which `removes` the object or lets it linger as `object`.
+    pub(crate) fn delete(at: At<'a>, author: Author<'a>, old: Stored, object: BoxObject, removes: bool) -> Self {
+        Self { old: Some(old), removes, ..Self::of(Operation::Delete, at, author, object) }
+    }
+
+    fn of(operation: Operation, at: At<'a>, author: Author<'a>, object: BoxObject) -> Self {
+        Self {
+            operation,
+            at,
+            author,
+            old: None,
+            object,
+            removes: false,
+            remarks: Remarks::default(),
+            owners: Owners::Unchanged,
+            given: None,
+            applied: None,
+            namespace_entry: None,
+            limit_ranges: Vec::new(),
+            is_asked: false,
+            is_changed_outside: false,
+        }
+    }
+
+    /// By which door it came; `None`: the object's own.
+    pub(crate) fn subresource(&self) -> Option<Subresource> {
+        self.author.subresource
+    }
+
+    /// The object's name.
+    pub(crate) fn name(&self) -> &str {
+        self.object.meta().name.as_deref().unwrap_or_default()
+    }
+
+    fn key(&self) -> Key {
+        key::key_of(self.at.resource, self.at.namespace, self.name())
+    }
+
+    fn target(&self) -> Target {
+        let namespace = self.at.namespace.map(str::to_owned);
+        Target { resource: Arc::clone(self.at.resource), namespace, name: self.name().to_owned(), subresource: None }
+    }
+
+    /// Whether it makes a new object: not what is only posted to a subresource.
+    fn is_new(&self) -> bool {
+        self.operation == Operation::Create && self.subresource().is_none()
+    }
+
+    /// The new object, if it is a `K`.
+    fn created<K: Kind>(&self) -> Option<&K> {
+        if self.is_new() { self.object.downcast_ref() } else { None }
+    }
+
+    /// As [`Admission::created`], to change.
+    fn created_mut<K: Kind>(&mut self) -> Option<&mut K> {
+        if self.is_new() { self.object.downcast_mut() } else { None }
+    }
+
+    /// As it stands and as it shall be, where an object is changed by its own door.
+    fn changed(&self) -> Option<(&dyn Object, &dyn Object)> {
+        let old = self.old.as_ref().filter(|_| self.operation == Operation::Update && self.subresource().is_none())?;
+        Some((&*old.object, &*self.object))
+    }
+
+    /// As [`Admission::changed`], if it is a `K`.
+    fn changed_kind<K: Kind>(&self) -> Option<(&K, &K)> {
+        let (old, new) = self.changed()?;
+        Some((old.downcast_ref()?, new.downcast_ref()?))
+    }
+
+    fn forbidden(&self, why: &str) -> ApiError {
+        ApiError::forbidden(self.at.resource, self.name(), why, Vec::new())
+    }
+
+    fn set_defaults(&mut self) {
+        // What is deleted came from the store, with defaults.
+        if self.operation != Operation::Delete {
+            self.object.set_defaults();
+        }
+    }
+
+    /// Whether somebody outside has changed the object since this was asked last.
+    fn take_changed_outside(&mut self) -> bool {
+        mem::take(&mut self.is_changed_outside)
+    }
+
+    /// Applies the kind's rules about what a client may write.
+    fn prepare(&mut self, gates: &FeatureGates) {
+        let (door, new) = (self.subresource(), &mut *self.object);
+        let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
+            new.prepare_create(gates);
+            if new.generation_rule() != GenerationRule::None {
+                new.meta_mut().generation = Some(1);
+            }
+            return;
+        };
+        match door {
+            Some(Subresource::Status) => new.prepare_status_update(old, gates),
+            Some(Subresource::Finalize) => new.prepare_finalize(old),
+            _ => new.prepare_update(old, gates),
+        }
+        metadata::restore_immutable(new.meta_mut(), old.meta());
+        // What a controller writes through `/status`, annotations included, asks for nothing new.
+        if door != Some(Subresource::Status) {
+            raise_generation(old, new);
+        }
+        self.removes = is_finished(new);
+    }
+
+    /// Looks for faults of the object, and for what its author should be told.
+    ///
+    /// # Errors
+    /// [`ApiError::Invalid`] with all of them.
+    fn check(&mut self, gates: &FeatureGates) -> Result<(), ApiError> {
+        let errors = self.faults(gates);
+        if !errors.is_empty() {
+            return Err(ApiError::invalid(self.at.resource, self.name(), errors));
+        }
+        if matches!(self.subresource(), None | Some(Subresource::Scale)) {
+            self.remarks.warnings.extend(self.object.warnings(self.old.as_ref().map(|old| &*old.object)));
+        }
+        Ok(())
+    }
+
+    fn faults(&self, gates: &FeatureGates) -> Vec<FieldError> {
+        let new = &*self.object;
+        let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
+            let mut errors = metadata::validate_new(new.meta(), new.name_rule(), self.at.resource.scope);
+            errors.extend(new.validate(gates));
+            return errors;
+        };
+        let mut errors = metadata::validate_update(new.meta(), old.meta());
+        errors.extend(match self.subresource() {
+            Some(Subresource::Status) => new.validate_status_update(old, gates),
+            Some(Subresource::Finalize) => Vec::new(),
+            _ => new.validate_update(old, gates),
+        });
+        errors
+    }
+
+    /// Writes into the object who owns which of its fields now.
+    fn record_owners(&mut self) {
+        let (resource, new, author) = (self.at.resource, &mut *self.object, &self.author);
+        match (&mut self.owners, &mut self.old) {
+            (Owners::Follow, None) => ownership::record_create(resource, new, self.given.as_deref(), author),
+            (Owners::Decided(managers), None) => ownership::record_applied_create(new, managers),
+            (Owners::Unchanged, None) => (),
+            (Owners::Follow, Some(old)) => ownership::record_update(resource, &mut *old.object, new, self.given.take(), author),
+            (Owners::Decided(managers), Some(old)) => {
+                if let Some(applied) = self.applied.take() {
+                    ownership::forget_dropped(resource, managers, &*applied, new);
+                }
+                ownership::record_apply(&*old.object, new, managers);
+            }
+            (Owners::Unchanged, Some(old)) => new.meta_mut().managed_fields.clone_from(&old.object.meta().managed_fields),
+        }
+    }
+}
+
+fn raise_generation(old: &dyn Object, new: &mut dyn Object) {
+    let raised = match new.generation_rule() {
+        GenerationRule::None => false,
+        GenerationRule::Spec => new.spec_differs(old),
+        GenerationRule::SpecAndAnnotations => new.spec_differs(old) || new.meta().annotations != old.meta().annotations,
+    };
+    if raised {
+        new.meta_mut().generation = Some(old.meta().generation.unwrap_or(0) + 1);
+    }
+}
+
+/// Whether an object is marked for deletion and nothing keeps it any more.
+fn is_finished(object: &dyn Object) -> bool {
+    let meta = object.meta();
+    meta.deletion_timestamp.is_some()
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+        && !object.has_own_finalizers()
 }

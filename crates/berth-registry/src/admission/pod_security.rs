@@ -1,12 +1,12 @@
 //! Pod security levels: what the labels of a namespace say about pods, and about what makes pods.
 
-use super::classes::decoded;
-use crate::{ApiError, Collection, Registry, Resource, Target, header, key, resource};
+use super::{Admission, Remarks, chain::PlugIn, classes::decoded};
+use crate::{ApiError, Collection, Registry, header, key, resource};
 use berth_api::{
     Object,
     apps::{Deployment, ReplicaSet, StatefulSet},
     k8s_openapi::{
-        api::core::v1::{Namespace, PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec},
+        api::core::v1::{Namespace, Pod, PodSpec, PodTemplateSpec},
         apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
     pod_security::{Level, LevelVersion, Policy, is_significant_update, violations},
@@ -20,21 +20,43 @@ const PODS_MAX: usize = 3000;
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// What admission has to say about a write that it lets pass.
-#[derive(Debug, Default)]
-pub(crate) struct Remarks {
-    /// For the client.
-    pub(crate) warnings: Vec<String>,
-    /// For the audit log: annotations.
-    pub(crate) audit: Vec<(&'static str, String)>,
+pub(super) struct PodSecurity;
+
+impl PlugIn for PodSecurity {
+    const NAME: &'static str = "PodSecurity";
+
+    async fn validate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let remarks = if admission.is_new() {
+            judge(admission, admission.namespace_entry.as_deref())?
+        } else if let Some((old, new)) = admission.changed_kind::<Namespace>() {
+            api.warn_of_pods(old, new).await?
+        } else if is_judged_again(admission) {
+            let namespaces = resource::by_name("", "namespaces").expect("namespaces are served");
+            let key = key::key_of(namespaces, None, admission.at.namespace.unwrap_or_default());
+            judge(admission, api.store.get(&key).await?.as_deref())?
+        } else {
+            return Ok(());
+        };
+        admission.remarks.add(remarks);
+        Ok(())
+    }
+}
+
+/// Whether a change may make of an object what it must not be: pods hardly change once they are there.
+fn is_judged_again(admission: &Admission<'_>) -> bool {
+    let Some((_, new)) = admission.changed() else { return false };
+    match admission.changed_kind::<Pod>() {
+        Some((old, new)) => old.spec.as_ref().zip(new.spec.as_ref()).is_some_and(|(old, new)| is_significant_update(new, old)),
+        None => Subject::of(new).is_some(),
+    }
 }
 
 /// Holds a pod, or the template of a workload, against the levels of its namespace.
 ///
 /// # Errors
 /// [`ApiError::Forbidden`] for a pod that violates the level that is enforced.
-pub(crate) fn judge(resource: &Resource, namespace: Option<&Entry>, object: &dyn Object) -> Result<Remarks, ApiError> {
-    let (Some(namespace), Some(subject)) = (namespace, Subject::of(object)) else { return Ok(Remarks::default()) };
+fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks, ApiError> {
+    let (Some(namespace), Some(subject)) = (namespace, Subject::of(&*admission.object)) else { return Ok(Remarks::default()) };
     let policy = Policy::of(|name| header::label(&namespace.header, name));
     if policy == Policy::default() {
         return Ok(Remarks::default());
@@ -42,8 +64,7 @@ pub(crate) fn judge(resource: &Resource, namespace: Option<&Entry>, object: &dyn
     let mut remarks = Remarks::default();
     if subject.is_pod {
         if let Some(text) = subject.violations(policy.enforce) {
-            let name = object.meta().name.as_deref().unwrap_or_default();
-            return Err(ApiError::forbidden(resource, name, &format!("violates {text}"), Vec::new()));
+            return Err(admission.forbidden(&format!("violates {text}")));
         }
         remarks.audit.push((ENFORCED, policy.enforce.to_string()));
     }
@@ -82,30 +103,6 @@ fn template_of(object: &dyn Object) -> Option<&PodTemplateSpec> {
 }
 
 impl Registry {
-    /// What admission says about a change of an object itself, which has been found valid.
-    ///
-    /// # Errors
-    /// [`ApiError::Forbidden`] for a pod or claim that must not become so.
-    pub(crate) async fn admit_changed(&self, target: &Target, old: &dyn Object, new: &dyn Object) -> Result<Remarks, ApiError> {
-        if let (Some(old), Some(new)) = (old.downcast_ref::<PersistentVolumeClaim>(), new.downcast_ref::<PersistentVolumeClaim>()) {
-            self.admit_resized(&target.resource, old, new).await?;
-        }
-        if let (Some(old), Some(new)) = (old.downcast_ref::<Namespace>(), new.downcast_ref::<Namespace>()) {
-            return self.warn_of_pods(old, new).await;
-        }
-        let is_same_pod = |old: &Pod, new: &Pod| match (&old.spec, &new.spec) {
-            (Some(old), Some(new)) => !is_significant_update(new, old),
-            _ => true,
-        };
-        let pods = old.downcast_ref::<Pod>().zip(new.downcast_ref::<Pod>());
-        if pods.is_some_and(|(old, new)| is_same_pod(old, new)) || Subject::of(new).is_none() {
-            return Ok(Remarks::default());
-        }
-        let namespaces = resource::find("", "v1", "namespaces").expect("namespaces are served");
-        let key = key::key_of(namespaces, None, target.namespace.as_deref().unwrap_or_default());
-        judge(&target.resource, self.store.get(&key).await?.as_deref(), new)
-    }
-
     /// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
     async fn warn_of_pods(&self, old: &Namespace, new: &Namespace) -> Result<Remarks, ApiError> {
         let [before, now] = [old, new].map(|namespace| {

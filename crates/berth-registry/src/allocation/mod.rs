@@ -15,11 +15,10 @@ mod claim;
 mod ports;
 pub mod repair;
 
-use crate::{ApiError, Current, Registry, Target, checks::Mode, create::accepted, modify::is_finished, stored};
+use crate::{ApiError, Registry, Target, checks::Mode};
 pub(crate) use addresses::DEFAULT_CIDR;
 use addresses::Wish;
-use berth_api::{Object, ip::Cidr, k8s_openapi::api::core::v1::Service};
-use berth_store::Expected;
+use berth_api::{ip::Cidr, k8s_openapi::api::core::v1::Service};
 use claim::{Claim, Held, Holder};
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, sync::Arc};
 
@@ -75,6 +74,13 @@ pub(crate) struct Allocation {
     leaving: Vec<Claim>,
 }
 
+impl Allocation {
+    /// Whether nothing is claimed and nothing goes back.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.leaving.is_empty()
+    }
+}
+
 impl Registry {
     /// The same API, giving out addresses and ports of these ranges.
     #[must_use]
@@ -82,81 +88,39 @@ impl Registry {
         Self { ranges: Arc::new(ranges), ..self }
     }
 
-    /// Stores a new Service with an address and node ports of its own; `None`: the name is taken.
-    pub(crate) async fn store_new_service(
-        &self,
-        target: &Target,
-        object: &mut dyn Object,
-        mode: Mode,
-    ) -> Result<Option<Current>, ApiError> {
-        if self.store.get(&target.key()).await?.is_some() {
-            return Ok(None);
-        }
-        let allocation = self.allocate(target, None, object, mode).await?;
-        if mode == Mode::Dry {
-            return Ok(Some(Current::Made(object.to_value())));
-        }
-        let put = self.store.put(target.key(), stored::encode(&target.resource, object), Expected::Absent).await;
-        let entry = match accepted(put) {
-            Ok(Some(entry)) => entry,
-            Ok(None) => {
-                self.take_back(allocation).await;
-                return Ok(None);
-            }
-            Err(error) => {
-                self.take_back_unless_unknown(allocation, &error).await;
-                return Err(error);
-            }
-        };
-        if let Err(lost) = self.secure(target, &allocation).await {
-            // Deleting what was just made is this request's own undoing; if somebody changed it meanwhile, it stays theirs.
-            let _ = self.store.delete(target.key(), entry.value.clone(), entry.mod_revision).await;
-            self.take_back(allocation).await;
-            return Err(lost);
-        }
-        Ok(Some(Current::Stored(entry)))
-    }
-
-    /// Fills in addresses and node ports that a Service needs, as claimed for it; `old`: what is stored. Other kinds need nothing.
+    /// Fills in addresses and node ports that a Service needs, as claimed for it. `old`: what is stored; `new`: what shall be, absent where
+    /// the Service goes.
     ///
     /// # Errors
     /// What is wished for is taken or not given out here; all is taken; the store's. Nothing is claimed then.
     pub(crate) async fn allocate(
         &self,
         target: &Target,
-        old: Option<&dyn Object>,
-        new: &mut dyn Object,
         mode: Mode,
+        old: Option<&Service>,
+        new: Option<&mut Service>,
     ) -> Result<Allocation, ApiError> {
-        let old = old.and_then(|old| old.downcast_ref::<Service>());
-        let ends = is_finished(new);
-        let Some(service) = new.downcast_mut::<Service>() else { return Ok(Allocation::default()) };
         let held = old.map(Good::all_of).unwrap_or_default();
         let mut drawer =
             Drawer { registry: self, holder: Holder::of(target), mode, held: &held, drawn: BTreeSet::new(), taken: Vec::new() };
-        let filled_in = if ends { Ok(()) } else { drawer.fill_in(target, service).await };
+        let filled_in = match new {
+            Some(service) => drawer.fill_in(target, service).await.map(|()| Good::all_of(service)),
+            None => Ok(BTreeSet::new()),
+        };
         let taken = drawer.taken;
-        if let Err(error) = filled_in {
-            self.take_back(Allocation { taken, leaving: Vec::new() }).await;
-            return Err(error);
-        }
-        let kept = if ends { BTreeSet::new() } else { Good::all_of(service) };
-        let leaving: Vec<Good> = if mode == Mode::Real { held.difference(&kept).copied().collect() } else { Vec::new() };
-        match self.claims_of(target, leaving).await {
+        let leaving = match filled_in {
+            // To be read before the Service is gone: one that comes after it may take its claims over then, and keeps them.
+            Ok(kept) if mode == Mode::Real => self.claims_of(target, held.difference(&kept).copied()).await,
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        match leaving {
             Ok(leaving) => Ok(Allocation { taken, leaving }),
             Err(error) => {
                 self.take_back(Allocation { taken, leaving: Vec::new() }).await;
                 Err(error)
             }
         }
-    }
-
-    /// The claims of all that an object has, to be given back by [`Registry::give_up`] when it is gone. To be called before it is deleted:
-    /// a Service that comes after it may take them over then, and keeps them.
-    pub(crate) async fn claims_on(&self, target: &Target, object: &dyn Object) -> Result<Allocation, ApiError> {
-        let Some(service) = object.downcast_ref::<Service>() else { return Ok(Allocation::default()) };
-        let leaving = self.claims_of(target, Good::all_of(service)).await?;
-        Ok(Allocation { taken: Vec::new(), leaving })
     }
 
     async fn claims_of(
@@ -186,28 +150,17 @@ impl Registry {
                 ));
             }
         }
-        self.give_up(allocation).await;
-        Ok(())
-    }
-
-    /// Gives back what is no longer needed. What cannot be given back now is found by [`repair`].
-    pub(crate) async fn give_up(&self, allocation: &Allocation) {
+        // What cannot be given back now is found by [`repair`].
         for claim in &allocation.leaving {
             self.release(claim).await;
         }
+        Ok(())
     }
 
     /// Gives back what a write claimed that did not happen.
     pub(crate) async fn take_back(&self, allocation: Allocation) {
         for claim in allocation.taken.iter().filter(|claim| claim.was == Held::Free) {
             self.release(claim).await;
-        }
-    }
-
-    /// As [`Registry::take_back`], unless the write may have happened all the same.
-    pub(crate) async fn take_back_unless_unknown(&self, allocation: Allocation, error: &ApiError) {
-        if !matches!(error, ApiError::Unavailable { .. }) {
-            self.take_back(allocation).await;
         }
     }
 }

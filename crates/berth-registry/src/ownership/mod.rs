@@ -34,6 +34,16 @@ pub(crate) struct Author<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// Who owns the fields of an object after a write.
+pub(crate) enum Owners {
+    /// They follow the change: what is new or different is its author's.
+    Follow,
+    /// An apply has settled it.
+    Decided(Managers),
+    /// As before.
+    Unchanged,
+}
+
 impl Registry {
     pub(crate) fn author<'a>(&self, options: &'a WriteOptions, subresource: Option<Subresource>) -> Author<'a> {
         Author { manager: &options.field_manager, subresource, now: self.clock.now() }

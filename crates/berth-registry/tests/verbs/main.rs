@@ -3,6 +3,7 @@
 mod admission;
 mod apply;
 mod authorization;
+mod chain;
 mod create;
 mod delete;
 mod events;

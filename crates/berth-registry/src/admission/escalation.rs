@@ -2,6 +2,7 @@
 //!
 //! Source: kubernetes `registry/rbac/*/policybased/storage.go`, `registry/rbac/validation/rule.go`.
 
+use super::{Admission, At, Operation, chain::PlugIn};
 use crate::{ApiError, Registry, Resource};
 use berth_api::{
     Object,
@@ -9,22 +10,19 @@ use berth_api::{
 };
 use berth_rbac::{Policy, ResourceAttributes, Scope, User, describe, everything, uncovered};
 
-impl Registry {
-    /// Where the caller writes a role or a binding: they must hold all that it grants, or be allowed to `escalate` or `bind`. `old` is
-    /// what is replaced.
-    pub(crate) async fn check_escalation(
-        &self,
-        resource: &Resource,
-        namespace: Option<&str>,
-        old: Option<&dyn Object>,
-        new: &dyn Object,
-    ) -> Result<(), ApiError> {
-        let Some(user) = self.caller.as_deref().filter(|user| resource.group == berth_rbac::GROUP && !user.is_master()) else {
-            return Ok(());
-        };
-        let policy = self.policy().await?;
-        let name = new.meta().name.as_deref().unwrap_or_default();
-        Attempt { policy: &policy, user, resource, namespace: namespace.unwrap_or_default(), name }.check(old, new)
+/// Where the caller writes a role or a binding: they must hold all that it grants, or be allowed to `escalate` or `bind`.
+pub(super) struct Escalation;
+
+impl PlugIn for Escalation {
+    const NAME: &'static str = "Escalation";
+
+    async fn authorize(api: &Registry, admission: &Admission<'_>) -> Result<(), ApiError> {
+        let (At { resource, namespace, .. }, operation) = (admission.at, admission.operation);
+        let is_asked = operation != Operation::Delete && resource.group == berth_rbac::GROUP;
+        let Some(user) = api.caller.as_deref().filter(|user| is_asked && !user.is_master()) else { return Ok(()) };
+        let policy = api.policy().await?;
+        let (old, new) = (admission.old.as_ref().map(|old| &*old.object), &*admission.object);
+        Attempt { policy: &policy, user, resource, namespace: namespace.unwrap_or_default(), name: admission.name() }.check(old, new)
     }
 }
 

@@ -1,16 +1,17 @@
-//! `ResourceQuota`: a new object is charged to the quotas of its namespace before it is made, by compare-and-set, so that any number of
+//! A new object is charged to the quotas of its namespace before it is made, by compare-and-set, so that any number of
 //! creates at once never get more than there is. What goes away is given back by the quota controller.
 
-use crate::{ApiError, Collection, Registry, Target, checks::Mode, key, resource, stored};
+use super::{Admission, Charges, chain::PlugIn};
+use crate::{ApiError, Collection, Registry, checks::Mode, key, resource, stored};
 use berth_api::{
     Object,
-    k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota, Service},
+    k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota as WireQuota, Service},
     quantity::Quantity,
     quota::{self, Amounts, Taken},
 };
 use berth_store::{Entry, Expected, Key, RangeRequest, WriteError};
 use futures::lock::Mutex;
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 /// How often a charge is tried again because another process charged the same quota at the same moment.
 const ATTEMPTS: u32 = 100;
@@ -33,57 +34,75 @@ impl Turns {
     }
 }
 
-/// What a create was charged, so that it can be given back.
+/// What a write was charged, so that it can be given back.
 #[derive(Debug, Default)]
-pub(crate) struct Charge {
+pub(super) struct Charge {
     /// Key and uid of each quota.
     quotas: Vec<(Key, Box<str>)>,
     amounts: Amounts,
 }
 
+pub(super) struct ResourceQuota;
+
+impl PlugIn for ResourceQuota {
+    const NAME: &'static str = "ResourceQuota";
+
+    /// A new object is charged to every quota of its namespace that bounds it, a changed one what it takes more than it took: only services
+    /// and claims can. What an object takes less is given back by the quota controller.
+    async fn charge(api: &Registry, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
+        let Some(namespace) = admission.at.namespace else { return Ok(()) };
+        let taken = if admission.is_new() {
+            // What a pod takes is not cheap to say, and most namespaces have no quota.
+            if api.quotas(namespace).await?.is_empty() {
+                return Ok(());
+            }
+            taken_by(admission, &*admission.object)
+        } else {
+            match growth(admission) {
+                Some(taken) if !api.quotas(namespace).await?.is_empty() => taken,
+                _ => return Ok(()),
+            }
+        };
+        charges.quota = api.charge_quotas(admission, namespace, &taken).await?;
+        Ok(())
+    }
+
+    async fn give_back(api: &Registry, charges: &mut Charges) {
+        api.give_back_to_quotas(mem::take(&mut charges.quota)).await;
+    }
+}
+
+fn taken_by(admission: &Admission<'_>, object: &dyn Object) -> Taken {
+    quota::taken(&admission.at.resource.group, &admission.at.resource.plural, object)
+}
+
+/// What a changed object takes more than it took.
+fn growth(admission: &Admission<'_>) -> Option<Taken> {
+    let (old, new) = admission.changed()?;
+    if !new.as_any().is::<Service>() && !new.as_any().is::<PersistentVolumeClaim>() {
+        return None;
+    }
+    let [before, mut taken] = [old, new].map(|object| taken_by(admission, object));
+    for (name, amount) in &mut taken.amounts {
+        *amount = amount.minus(before.amounts.get(name).copied().unwrap_or(Quantity::ZERO));
+    }
+    taken.amounts.retain(|_, amount| *amount > Quantity::ZERO);
+    (!taken.amounts.is_empty()).then_some(taken)
+}
+
 impl Registry {
-    /// Charges a new object to every quota of its namespace that bounds it. A dry run is only asked whether it would fit.
-    ///
     /// # Errors
     /// [`ApiError::Forbidden`] where a quota has no room or cannot tell; then nothing is charged.
-    pub(crate) async fn charge_quotas(&self, at: &Collection, object: &dyn Object, mode: Mode) -> Result<Charge, ApiError> {
-        let Some(namespace) = at.namespace.as_deref() else { return Ok(Charge::default()) };
-        if self.quotas(namespace).await?.is_empty() {
-            return Ok(Charge::default());
-        }
-        let taken = quota::taken(&at.resource.group, &at.resource.plural, object);
-        self.charge(at, namespace, object, &taken, mode).await
-    }
-
-    /// Charges what an object takes more than it took. Only services and claims can; what an object takes less is given back by the quota
-    /// controller.
-    ///
-    /// # Errors
-    /// As [`Registry::charge_quotas`].
-    pub(crate) async fn charge_growth(&self, target: &Target, old: &dyn Object, new: &dyn Object, mode: Mode) -> Result<Charge, ApiError> {
-        let can_grow = new.as_any().is::<Service>() || new.as_any().is::<PersistentVolumeClaim>();
-        let Some(namespace) = target.namespace.as_deref().filter(|_| can_grow) else { return Ok(Charge::default()) };
-        let [before, mut taken] = [old, new].map(|object| quota::taken(&target.resource.group, &target.resource.plural, object));
-        for (name, amount) in &mut taken.amounts {
-            *amount = amount.minus(before.amounts.get(name).copied().unwrap_or(Quantity::ZERO));
-        }
-        taken.amounts.retain(|_, amount| *amount > Quantity::ZERO);
-        if taken.amounts.is_empty() || self.quotas(namespace).await?.is_empty() {
-            return Ok(Charge::default());
-        }
-        self.charge(&target.collection(), namespace, new, &taken, mode).await
-    }
-
-    async fn charge(&self, at: &Collection, namespace: &str, object: &dyn Object, taken: &Taken, mode: Mode) -> Result<Charge, ApiError> {
+    async fn charge_quotas(&self, admission: &Admission<'_>, namespace: &str, taken: &Taken) -> Result<Charge, ApiError> {
         let _turn = self.turns.of(namespace).lock().await;
         let mut charge = Charge { quotas: Vec::new(), amounts: taken.amounts.clone() };
         for entry in self.quotas(namespace).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
-            match self.charge_quota(at, object, taken, entry, mode).await {
+            match self.charge_quota(admission, taken, entry).await {
                 Ok(Charged::Yes) => charge.quotas.push((key, uid)),
                 Ok(Charged::No) => (),
                 Err(error) => {
-                    self.give_back(charge).await;
+                    self.give_back_to_quotas(charge).await;
                     return Err(error);
                 }
             }
@@ -97,19 +116,11 @@ impl Registry {
         Ok(self.store.range(request).await?.entries)
     }
 
-    async fn charge_quota(
-        &self,
-        at: &Collection,
-        object: &dyn Object,
-        taken: &Taken,
-        mut entry: Arc<Entry>,
-        mode: Mode,
-    ) -> Result<Charged, ApiError> {
-        let name = object.meta().name.as_deref().unwrap_or_default();
+    async fn charge_quota(&self, admission: &Admission<'_>, taken: &Taken, mut entry: Arc<Entry>) -> Result<Charged, ApiError> {
         for _ in 0..ATTEMPTS {
             let mut loaded = load(&entry)?;
-            let after = quota::charge(&loaded, taken, object).map_err(|why| ApiError::forbidden(&at.resource, name, &why, Vec::new()))?;
-            if after.is_empty() || mode == Mode::Dry {
+            let after = quota::charge(&loaded, taken, &*admission.object).map_err(|why| admission.forbidden(&why))?;
+            if after.is_empty() || admission.at.mode == Mode::Dry {
                 return Ok(Charged::No);
             }
             set_used(&mut loaded, &after);
@@ -126,15 +137,8 @@ impl Registry {
         Err(ApiError::Unavailable { message: format!("{} is changed by too many writers at once", entry.key) })
     }
 
-    /// Gives back what a create was charged that `error` ended, unless the object may be there all the same.
-    pub(crate) async fn give_back_unless_unknown(&self, charge: Charge, error: &ApiError) {
-        if !matches!(error, ApiError::Unavailable { .. }) {
-            self.give_back(charge).await;
-        }
-    }
-
     /// Gives a charge back. Where that fails, the quota controller will: it counts what is there.
-    pub(crate) async fn give_back(&self, charge: Charge) {
+    async fn give_back_to_quotas(&self, charge: Charge) {
         for (key, uid) in charge.quotas {
             for _ in 0..ATTEMPTS {
                 let Ok(Some(entry)) = self.store.get(&key).await else { break };
@@ -162,11 +166,11 @@ fn quota_resource() -> &'static Arc<resource::Resource> {
     resource::find("", "v1", "resourcequotas").expect("quotas are served")
 }
 
-fn load(entry: &Entry) -> Result<ResourceQuota, ApiError> {
+fn load(entry: &Entry) -> Result<WireQuota, ApiError> {
     let object = stored::load(quota_resource(), entry)?;
     object.into_any().downcast().map(|quota| *quota).map_err(|_| ApiError::UnknownResource)
 }
 
-fn set_used(quota: &mut ResourceQuota, after: &Amounts) {
+fn set_used(quota: &mut WireQuota, after: &Amounts) {
     quota.status.get_or_insert_default().used.get_or_insert_default().extend(quota::to_wire(after));
 }

@@ -1,18 +1,24 @@
-//! The service account of new pods.
+//! The service account of new pods, and the one that every namespace has.
 
-use crate::{
-    ApiError, Registry,
-    consequences::{DEFAULT_ACCOUNT, ROOT_CA},
-    create::random_suffix,
-    key, resource,
-};
-use berth_api::k8s_openapi::api::core::v1::{
-    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference, ObjectFieldSelector,
-    PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+use super::{Admission, Happened, Operation, chain::PlugIn, root_ca::ROOT_CA};
+use crate::{ApiError, Body, Collection, Registry, WriteOptions, create::random_suffix, key, resource};
+use berth_api::k8s_openapi::{
+    api::core::v1::{
+        ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference, ObjectFieldSelector,
+        Pod, PodSpec, ProjectedVolumeSource, ServiceAccount as WireAccount, ServiceAccountTokenProjection, Volume, VolumeMount,
+        VolumeProjection,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use berth_store::{Entry, env::Rng};
+use futures::future::BoxFuture;
 use serde::Deserialize;
+use std::sync::Arc;
 
+/// The service account that every namespace has.
+pub(crate) const DEFAULT_ACCOUNT: &str = "default";
+/// Who makes it.
+const ACCOUNTANT: &str = "service-account-controller";
 /// How the volume of a token is called, before the random part, and where containers find it.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -21,13 +27,37 @@ const TOKEN_SECONDS: i64 = 3607;
 /// 0644.
 const FILE_MODE: i32 = 420;
 
+pub(super) struct ServiceAccount;
+
+impl PlugIn for ServiceAccount {
+    const NAME: &'static str = "ServiceAccount";
+
+    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let namespace = admission.at.namespace.unwrap_or_default();
+        let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
+        let set = api.set_account(namespace, pod.spec.get_or_insert_default()).await?;
+        set.map_err(|why| admission.forbidden(&why))
+    }
+
+    async fn follow_up(api: &Registry, happened: &Happened<'_>) -> Result<(), ApiError> {
+        // An account that cannot be made now is made for the first pod that needs it; a namespace that goes takes its account along.
+        match (happened.group_and_plural(), happened.operation) {
+            (("", "namespaces"), Operation::Create) => drop(api.make_default_account(happened.name).await),
+            (("", "serviceaccounts"), Operation::Delete) if happened.name == DEFAULT_ACCOUNT => {
+                drop(api.make_default_account(happened.namespace.unwrap_or_default()).await);
+            }
+            _ => (),
+        }
+        Ok(())
+    }
+}
+
 impl Registry {
     /// A pod runs as the account that it names, else as the namespace's default one, which is made where it is missing: a pod must never
     /// wait for it. It takes the account's pull secrets over if it has none, and gets a token where it or its account says so.
     ///
-    /// # Errors
-    /// An account that does not exist.
-    pub(super) async fn set_account(&self, pod: &str, namespace: &str, spec: &mut PodSpec) -> Result<(), ApiError> {
+    /// The inner result says why the pod must not be: an account that does not exist.
+    async fn set_account(&self, namespace: &str, spec: &mut PodSpec) -> Result<Result<(), String>, ApiError> {
         let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
         spec.service_account = Some(name.clone());
         let name = spec.service_account_name.insert(name);
@@ -38,11 +68,7 @@ impl Registry {
                 self.make_default_account(namespace).await?;
                 Account::default()
             }
-            None => {
-                let pods = resource::by_name("", "pods").expect("pods are served");
-                let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
-                return Err(ApiError::forbidden(pods, pod, &why, Vec::new()));
-            }
+            None => return Ok(Err(format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"))),
         };
         if spec.image_pull_secrets.as_ref().is_none_or(Vec::is_empty) {
             spec.image_pull_secrets = account.image_pull_secrets.filter(|secrets| !secrets.is_empty());
@@ -50,7 +76,27 @@ impl Registry {
         if spec.automount_service_account_token.or(account.automount_service_account_token) == Some(true) {
             mount_token(spec, &*self.rng);
         }
-        Ok(())
+        Ok(Ok(()))
+    }
+
+    /// Makes the default service account of a namespace, if it is not there.
+    ///
+    /// # Errors
+    /// A namespace that is missing or terminating; the store's.
+    pub(crate) fn make_default_account<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.create_default_account(namespace))
+    }
+
+    async fn create_default_account(&self, namespace: &str) -> Result<(), ApiError> {
+        let accounts = resource::by_name("", "serviceaccounts").expect("service accounts are served");
+        let at = Collection { resource: Arc::clone(accounts), namespace: Some(namespace.to_owned()) };
+        let metadata = ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), ..ObjectMeta::default() };
+        let account = WireAccount { metadata, ..WireAccount::default() };
+        let options = WriteOptions { field_manager: ACCOUNTANT.to_owned(), ..WriteOptions::default() };
+        match self.trusted().create(&at, Body::Object(Box::new(account)), &options).await {
+            Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -1,0 +1,50 @@
+//! Aggregated cluster roles have the rules of all roles that they select.
+
+use super::{Happened, chain::PlugIn};
+use crate::{ApiError, Patch, Registry, Target, WriteOptions, key, resource, stored};
+use berth_api::k8s_openapi::api::rbac::v1::ClusterRole;
+use berth_rbac::stale_aggregates;
+use berth_store::RangeRequest;
+use futures::future::BoxFuture;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Who fills aggregated roles.
+const AGGREGATOR: &str = "clusterrole-aggregation-controller";
+
+pub(super) struct AggregatedRoles;
+
+impl PlugIn for AggregatedRoles {
+    const NAME: &'static str = "AggregatedRoles";
+
+    async fn follow_up(api: &Registry, happened: &Happened<'_>) -> Result<(), ApiError> {
+        if happened.group_and_plural() == (berth_rbac::GROUP, "clusterroles") { api.aggregate().await } else { Ok(()) }
+    }
+}
+
+impl Registry {
+    /// Fills the rules of aggregated roles that do not show what their parts have.
+    fn aggregate(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(self.fill_aggregates())
+    }
+
+    async fn fill_aggregates(&self) -> Result<(), ApiError> {
+        let roles = resource::by_name(berth_rbac::GROUP, "clusterroles").expect("cluster roles are served");
+        let request = RangeRequest::all(key::resource_prefix(roles));
+        let mut all = Vec::new();
+        for entry in self.store.range(request).await?.entries {
+            all.extend(stored::load(roles, &entry)?.downcast_ref::<ClusterRole>().cloned());
+        }
+        for role in stale_aggregates(all) {
+            let target =
+                Target { resource: Arc::clone(roles), namespace: None, name: role.metadata.name.unwrap_or_default(), subresource: None };
+            let patch = Patch::MergeValue(json!({"rules": role.rules}));
+            let options = WriteOptions { field_manager: AGGREGATOR.to_owned(), ..WriteOptions::default() };
+            match self.trusted().patch(&target, patch, &options).await {
+                Ok(_) | Err(ApiError::NotFound { .. }) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

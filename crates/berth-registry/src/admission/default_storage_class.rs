@@ -1,0 +1,39 @@
+//! The storage class of a new claim that names none.
+
+use super::{Admission, chain::PlugIn};
+use crate::{ApiError, Registry, resource};
+use berth_api::k8s_openapi::api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass};
+
+/// The annotation that makes a storage class the one for claims that name none.
+const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+/// The annotation that named a claim's class before the field did.
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+pub(super) struct DefaultStorageClass;
+
+impl PlugIn for DefaultStorageClass {
+    const NAME: &'static str = "DefaultStorageClass";
+
+    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let Some(claim) = admission.created_mut::<PersistentVolumeClaim>() else { return Ok(()) };
+        let names_old = claim.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(OLD_CLASS));
+        let spec = claim.spec.get_or_insert_default();
+        if spec.storage_class_name.is_none() && !names_old {
+            spec.storage_class_name = api.default_storage_class().await?.and_then(|class| class.metadata.name);
+        }
+        Ok(())
+    }
+}
+
+impl Registry {
+    /// Of several the newest, then the first by name.
+    async fn default_storage_class(&self) -> Result<Option<StorageClass>, ApiError> {
+        let classes = resource::by_name("storage.k8s.io", "storageclasses").expect("storage classes are served");
+        let mut classes: Vec<StorageClass> = self.classes(classes, IS_DEFAULT).await?;
+        let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
+        classes.retain(|class| marked(class) == Some(true));
+        // Keys are in order of names, and a stable sort keeps that order among equally new classes.
+        classes.sort_by_key(|class| std::cmp::Reverse(class.metadata.creation_timestamp.as_ref().map(|at| at.0)));
+        Ok(classes.into_iter().next())
+    }
+}

@@ -1,0 +1,47 @@
+//! `LimitRange`: new pods get requests and limits, and pods and claims that pass a bound are refused.
+
+use super::{Admission, chain::PlugIn, classes::decoded};
+use crate::{ApiError, Collection, Registry, key, resource};
+use berth_api::{
+    k8s_openapi::api::core::v1::{LimitRange, PersistentVolumeClaim, Pod},
+    limit_range,
+};
+use berth_store::RangeRequest;
+use std::sync::Arc;
+
+pub(super) struct LimitRanger;
+
+impl PlugIn for LimitRanger {
+    const NAME: &'static str = "LimitRanger";
+
+    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        if admission.created::<Pod>().is_none() && admission.created::<PersistentVolumeClaim>().is_none() {
+            return Ok(());
+        }
+        let ranges = api.limit_ranges(admission.at.namespace).await?;
+        if let Some(pod) = admission.created_mut::<Pod>() {
+            ranges.iter().for_each(|range| limit_range::set_defaults(range, pod));
+        }
+        admission.limit_ranges = ranges;
+        Ok(())
+    }
+
+    /// A claim that asks for another size must still keep to the limit ranges. What pods ask for cannot change.
+    async fn validate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let asked = |claim: &PersistentVolumeClaim| claim.spec.as_ref().and_then(|spec| spec.resources.clone());
+        if admission.changed_kind::<PersistentVolumeClaim>().is_some_and(|(old, new)| asked(old) != asked(new)) {
+            admission.limit_ranges = api.limit_ranges(admission.at.namespace).await?;
+        }
+        let check = |range| limit_range::check(range, &*admission.object);
+        admission.limit_ranges.iter().try_for_each(check).map_err(|why| admission.forbidden(&why))
+    }
+}
+
+impl Registry {
+    async fn limit_ranges(&self, namespace: Option<&str>) -> Result<Vec<LimitRange>, ApiError> {
+        let ranges = resource::by_name("", "limitranges").expect("limit ranges are served");
+        let at = Collection { resource: Arc::clone(ranges), namespace: namespace.map(str::to_owned) };
+        let request = RangeRequest::all(key::prefix(&at));
+        self.store.range(request).await?.entries.iter().map(|entry| decoded(entry)).collect()
+    }
+}

@@ -1,0 +1,64 @@
+//! Nothing new in a namespace that is not there or is going; some namespaces never go.
+
+use super::{Admission, Charges, Operation, chain::PlugIn};
+use crate::{ApiError, Registry, error::Cause, header, key, resource};
+use berth_api::{Scope, k8s_openapi::api::core::v1::Namespace};
+use berth_store::Entry;
+use std::sync::Arc;
+
+/// Namespaces that may not be deleted.
+const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
+
+pub(super) struct NamespaceLifecycle;
+
+impl PlugIn for NamespaceLifecycle {
+    const NAME: &'static str = "NamespaceLifecycle";
+
+    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        if let Some(namespace) = filled(admission) {
+            admission.namespace_entry = Some(api.open_namespace(admission, namespace).await?);
+        }
+        Ok(())
+    }
+
+    async fn validate(_api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let is_namespace = admission.object.as_any().is::<Namespace>();
+        if is_namespace && admission.operation == Operation::Delete && IMMORTAL.contains(&admission.name()) {
+            return Err(admission.forbidden("this namespace may not be deleted"));
+        }
+        Ok(())
+    }
+
+    /// Whoever was asked outside may have taken long.
+    async fn charge(api: &Registry, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
+        match filled(admission).filter(|_| admission.is_asked) {
+            Some(namespace) => api.open_namespace(admission, namespace).await.map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The namespace that gets a new object.
+fn filled<'a>(admission: &Admission<'a>) -> Option<&'a str> {
+    admission.at.namespace.filter(|_| admission.is_new() && admission.at.resource.scope == Scope::Namespaced)
+}
+
+impl Registry {
+    /// # Errors
+    /// A namespace that is missing or terminating.
+    async fn open_namespace(&self, admission: &Admission<'_>, namespace: &str) -> Result<Arc<Entry>, ApiError> {
+        let namespaces = resource::by_name("", "namespaces").expect("namespaces are served");
+        let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
+        let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
+        if header::field(&entry.header, "status.phase") != Some("Terminating") {
+            return Ok(entry);
+        }
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = Cause {
+            reason: "NamespaceTerminating".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        };
+        Err(ApiError::forbidden(admission.at.resource, admission.name(), &why, vec![cause]))
+    }
+}

@@ -1,0 +1,58 @@
+//! A new pod's priority, from the class that it names or from the default one.
+
+use super::{Admission, chain::PlugIn, classes::decoded};
+use crate::{ApiError, Registry, key, resource};
+use berth_api::k8s_openapi::api::{
+    core::v1::{Pod, PodSpec},
+    scheduling::v1::PriorityClass,
+};
+
+pub(super) struct Priority;
+
+impl PlugIn for Priority {
+    const NAME: &'static str = "Priority";
+
+    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let Some(pod) = admission.created_mut::<Pod>() else { return Ok(()) };
+        let set = api.set_priority(pod.spec.get_or_insert_default()).await?;
+        set.map_err(|why| admission.forbidden(&why))
+    }
+}
+
+impl Registry {
+    /// The inner result says why the pod must not be: a class that does not exist, a priority that is not its class's.
+    async fn set_priority(&self, spec: &mut PodSpec) -> Result<Result<(), String>, ApiError> {
+        let class = match spec.priority_class_name.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => match self.priority_class(name).await? {
+                Some(class) => Some(class),
+                None => return Ok(Err(format!("no PriorityClass with name {name} was found"))),
+            },
+            None => self.default_priority_class().await?,
+        };
+        let priority = class.as_ref().and_then(|class| class.value).unwrap_or(0);
+        if let Some(given) = spec.priority.filter(|given| *given != priority) {
+            return Ok(Err(format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} \
+                 from the given PriorityClass name"
+            )));
+        }
+        let preemption = class.as_ref().and_then(|class| class.preemption_policy.clone());
+        spec.priority = Some(priority);
+        spec.priority_class_name = class.and_then(|class| class.metadata.name).or_else(|| spec.priority_class_name.take());
+        spec.preemption_policy.get_or_insert_with(|| preemption.unwrap_or_else(|| "PreemptLowerPriority".to_owned()));
+        Ok(Ok(()))
+    }
+
+    async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, ApiError> {
+        let classes = resource::by_name("scheduling.k8s.io", "priorityclasses").expect("priority classes are served");
+        let entry = self.store.get(&key::key_of(classes, None, name)).await?;
+        entry.map(|entry| decoded(&entry)).transpose()
+    }
+
+    /// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
+    async fn default_priority_class(&self) -> Result<Option<PriorityClass>, ApiError> {
+        let classes = resource::by_name("scheduling.k8s.io", "priorityclasses").expect("priority classes are served");
+        let classes: Vec<PriorityClass> = self.classes(classes, "\"globalDefault\":true").await?;
+        Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))
+    }
+}

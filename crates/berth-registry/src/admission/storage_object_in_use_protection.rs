@@ -1,0 +1,38 @@
+//! What others use is held back until they no longer do.
+
+use super::{Admission, chain::PlugIn};
+use crate::{ApiError, Registry};
+use berth_api::k8s_openapi::api::{
+    core::v1::{PersistentVolume, PersistentVolumeClaim},
+    networking::v1::ServiceCIDR,
+};
+
+/// Holds a claim back while pods use it.
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// Holds a volume back while it is bound.
+const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+/// Holds a range of cluster addresses back while some of them are in use (upstream: the controller service-cidr-controller).
+pub(crate) const SERVICE_CIDR_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
+
+pub(super) struct StorageObjectInUseProtection;
+
+impl PlugIn for StorageObjectInUseProtection {
+    const NAME: &'static str = "StorageObjectInUseProtection";
+
+    async fn mutate(_api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        let finalizer = if admission.created::<PersistentVolumeClaim>().is_some() {
+            CLAIM_PROTECTION
+        } else if admission.created::<PersistentVolume>().is_some() {
+            VOLUME_PROTECTION
+        } else if admission.created::<ServiceCIDR>().is_some() {
+            SERVICE_CIDR_PROTECTION
+        } else {
+            return Ok(());
+        };
+        let finalizers = admission.object.meta_mut().finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|present| present == finalizer) {
+            finalizers.push(finalizer.to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The stage of the chain that writes.
+
+use super::{Admission, Operation};
+use crate::{ApiError, Current, Registry, checks::Mode, stored};
+use berth_store::{Entry, Expected, WriteError};
+use std::sync::Arc;
+
+/// Why an admitted write is not there.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Another writer was first: the object has changed, or its name is taken.
+    Raced,
+    Refused(ApiError),
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Failure {
+    /// Whether the write may have happened all the same.
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Refused(ApiError::Unavailable { .. }))
+    }
+}
+
+impl Registry {
+    /// Writes the object in place of what is there, unless they are equal; a deletion, or what the object waited for to go, removes it.
+    pub(super) async fn commit(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
+        let Some(old) = &admission.old else { return self.commit_new(admission).await };
+        let (resource, object) = (admission.at.resource, &*admission.object);
+        let (is_deletion, is_dry) = (admission.operation == Operation::Delete, admission.at.mode == Mode::Dry);
+        if is_deletion && is_dry {
+            return Ok(Current::Made(object.to_value()));
+        }
+        let is_same = object.same_as(&*old.object);
+        if is_same && !(is_deletion && admission.removes) {
+            return Ok(Current::Stored(stored::shown(resource, Arc::clone(&old.entry))));
+        }
+        if is_dry {
+            return Ok(Current::Made(with_revision(object.to_value(), &old.entry)));
+        }
+        let (key, revision) = (old.entry.key.clone(), old.entry.mod_revision);
+        let value = if is_same { old.entry.value.clone() } else { stored::encode(resource, object) };
+        let written = if admission.removes {
+            self.store.delete(key, value, revision).await
+        } else {
+            self.store.put(key, value, Expected::At(revision)).await
+        };
+        match written {
+            Ok(entry) => Ok(Current::Stored(stored::shown(resource, entry))),
+            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
+            Err(error) => Err(ApiError::write_failed(&error).into()),
+        }
+    }
+
+    /// Writes an object whose name must be free.
+    async fn commit_new(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
+        let (resource, object, key) = (admission.at.resource, &*admission.object, admission.key());
+        if admission.at.mode == Mode::Dry {
+            let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
+            return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
+        }
+        match self.store.put(key, stored::encode(resource, object), Expected::Absent).await {
+            Ok(entry) => Ok(Current::Stored(stored::shown(resource, entry))),
+            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
+            Err(error) => Err(ApiError::write_failed(&error).into()),
+        }
+    }
+
+    /// Takes a write back that must not stand: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
+    pub(super) async fn undo(&self, admission: &Admission<'_>, written: &Current) {
+        let Current::Stored(entry) = written else { return };
+        let _ = match &admission.old {
+            Some(old) => self.store.put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision)).await,
+            None => self.store.delete(entry.key.clone(), entry.value.clone(), entry.mod_revision).await,
+        };
+    }
+}
+
+/// The JSON of a dry run's answer shows the resource version that the change was tried on.
+fn with_revision(mut object: serde_json::Value, entry: &Entry) -> serde_json::Value {
+    object["metadata"]["resourceVersion"] = entry.mod_revision.to_string().into();
+    object
+}
