@@ -307,7 +307,7 @@ mod tests {
     fn ask(syntax: Syntax, items: usize) -> Result<Answer, Refusal> {
         let accepted = Accepted { form: Form::Object, syntax };
         let wishes = Wishes { accepted, include: IncludeObject::default(), gzip: false, pretty: true, now: Timestamp::UNIX_EPOCH };
-        wishes.list(resource::find("", "v1", "configmaps").expect("served"), list(items))
+        wishes.list(resource::built_in().find("", "v1", "configmaps").expect("served"), list(items))
     }
 
     #[test]

@@ -211,7 +211,7 @@ mod tests {
 
     #[track_caller]
     fn check(form: WatchForm, event: &WatchEvent, expected: &Value) {
-        let line = encode(resource::find("", "v1", "configmaps").expect("served"), &form, event).expect("encodes");
+        let line = encode(resource::built_in().find("", "v1", "configmaps").expect("served"), &form, event).expect("encodes");
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert_eq!(line.last(), Some(&b'\n'));
         assert_eq!(serde_json::from_slice::<Value>(&line).expect("JSON"), *expected);

@@ -83,7 +83,7 @@ impl Running {
 
     fn list(&self, resource: ResourceName) -> Vec<Value> {
         let registry = self.registry.clone();
-        let resource = resource::by_name(resource.group, resource.plural).expect("served");
+        let resource = resource::built_in().by_name(resource.group, resource.plural).expect("served");
         let at = Collection { resource: Arc::clone(resource), namespace: None };
         let list = self.world.block_on(async move { registry.list(&at, &ListOptions::default()).await });
         let items = list.expect("a list").items;

@@ -1,6 +1,7 @@
 //! Events: one store, two groups. `v1` is the form kept; `events.k8s.io/v1` shows the same events under other field names.
 
 use crate::{ApiError, Registry, Resource, key, resource};
+use berth_api::k8s_openapi::api::core::v1::Event;
 use berth_store::{RangeRequest, env::Timestamp};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -92,7 +93,7 @@ impl Registry {
     /// # Errors
     /// The store's. An event that changes meanwhile is left for the next time.
     pub async fn expire_events(&self) -> Result<usize, ApiError> {
-        let events = resource::find("", "v1", "events").expect("events are served");
+        let events = resource::of::<Event>();
         let oldest = self.clock.now().as_second() - TTL_SECONDS;
         let mut request =
             RangeRequest { prefix: key::resource_prefix(events), start_after: None, at: None, limit: Some(PAGE), behind: None };

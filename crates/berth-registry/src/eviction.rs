@@ -97,7 +97,7 @@ impl Registry {
 
     /// The `/status` of each budget that selects the pod.
     async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
-        let budgets = resource::find("policy", "v1", "poddisruptionbudgets").expect("budgets are served");
+        let budgets = resource::of::<PodDisruptionBudget>();
         let prefix = key::prefix(&crate::Collection { resource: Arc::clone(budgets), namespace: target.namespace.clone() });
         let range = self.store.range(RangeRequest::all(prefix)).await?;
         let labels = pod.metadata.labels.clone().unwrap_or_default();

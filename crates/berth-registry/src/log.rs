@@ -321,7 +321,7 @@ mod tests {
     /// The lines that are new with each of these pods, and whether the log ends there.
     fn read(options: LogOptions, pods: &[Pod]) -> Vec<(Vec<String>, bool)> {
         let mut log = log(options);
-        let resource = crate::resource::by_name("", "pods").expect("served");
+        let resource = crate::resource::of::<Pod>();
         let read = |pod: &Pod| {
             let entry = Entry {
                 key: berth_store::Key::new("/registry/core/pods/default/p"),

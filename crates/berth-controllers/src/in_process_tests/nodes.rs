@@ -89,7 +89,7 @@ impl Running {
     }
 
     fn evict(&self, name: &str) -> Result<(), ApiError> {
-        let pods = resource::by_name("", "pods").expect("served");
+        let pods = resource::built_in().by_name("", "pods").expect("served");
         let target = Target {
             resource: Arc::clone(pods),
             namespace: Some("default".into()),

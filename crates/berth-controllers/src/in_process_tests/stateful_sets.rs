@@ -284,7 +284,7 @@ fn where_only_the_api_knows_recreate_it_is_a_rolling_update() {
 fn where_only_the_controllers_know_recreate_it_is_refused() {
     let running = Running::start_with(CONTROLLERS, "StatefulSetRecreateStrategy=false", "");
     let registry = running.registry.clone();
-    let sets = resource::by_name("apps", "statefulsets").expect("served");
+    let sets = resource::built_in().by_name("apps", "statefulsets").expect("served");
     let at = Collection { resource: Arc::clone(sets), namespace: Some("default".into()) };
     let body = Body::Json(set(json!({"updateStrategy": {"type": "Recreate"}})).to_string().into_bytes());
     let answer = running.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await });

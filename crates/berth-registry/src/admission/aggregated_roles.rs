@@ -29,7 +29,7 @@ impl Registry {
     }
 
     async fn fill_aggregates(&self) -> Result<(), ApiError> {
-        let roles = resource::by_name(berth_rbac::GROUP, "clusterroles").expect("cluster roles are served");
+        let roles = resource::of::<ClusterRole>();
         let request = RangeRequest::all(key::resource_prefix(roles));
         let mut all = Vec::new();
         for entry in self.store.range(request).await?.entries {

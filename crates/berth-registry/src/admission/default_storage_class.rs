@@ -28,7 +28,7 @@ impl PlugIn for DefaultStorageClass {
 impl Registry {
     /// Of several the newest, then the first by name.
     async fn default_storage_class(&self) -> Result<Option<StorageClass>, ApiError> {
-        let classes = resource::by_name("storage.k8s.io", "storageclasses").expect("storage classes are served");
+        let classes = resource::of::<StorageClass>();
         let mut classes: Vec<StorageClass> = self.classes(classes, IS_DEFAULT).await?;
         let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
         classes.retain(|class| marked(class) == Some(true));

@@ -39,7 +39,7 @@ impl PlugIn for LimitRanger {
 
 impl Registry {
     async fn limit_ranges(&self, namespace: Option<&str>) -> Result<Vec<LimitRange>, ApiError> {
-        let ranges = resource::by_name("", "limitranges").expect("limit ranges are served");
+        let ranges = resource::of::<LimitRange>();
         let at = Collection { resource: Arc::clone(ranges), namespace: namespace.map(str::to_owned) };
         let request = RangeRequest::all(key::prefix(&at));
         self.store.range(request).await?.entries.iter().map(|entry| decoded(entry)).collect()

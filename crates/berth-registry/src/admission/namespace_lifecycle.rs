@@ -47,7 +47,7 @@ impl Registry {
     /// # Errors
     /// A namespace that is missing or terminating.
     async fn open_namespace(&self, admission: &Admission<'_>, namespace: &str) -> Result<Arc<Entry>, ApiError> {
-        let namespaces = resource::by_name("", "namespaces").expect("namespaces are served");
+        let namespaces = resource::of::<Namespace>();
         let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
         let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
         if header::field(&entry.header, "status.phase") != Some("Terminating") {

@@ -31,7 +31,7 @@ impl PlugIn for PodSecurity {
         } else if let Some((old, new)) = admission.changed_kind::<Namespace>() {
             api.warn_of_pods(old, new).await?
         } else if is_judged_again(admission) {
-            let namespaces = resource::by_name("", "namespaces").expect("namespaces are served");
+            let namespaces = resource::of::<Namespace>();
             let key = key::key_of(namespaces, None, admission.at.namespace.unwrap_or_default());
             judge(admission, api.store.get(&key).await?.as_deref())?
         } else {
@@ -114,7 +114,7 @@ impl Registry {
             return Ok(Remarks::default());
         }
         let name = new.metadata.name.as_deref().unwrap_or_default();
-        let pods = resource::find("", "v1", "pods").expect("pods are served");
+        let pods = resource::of::<Pod>();
         let at = Collection { resource: Arc::clone(pods), namespace: Some(name.to_owned()) };
         let request = RangeRequest::all(key::prefix(&at));
         let pods = self.store.range(request).await?.entries;

@@ -44,14 +44,14 @@ impl Registry {
     }
 
     async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, ApiError> {
-        let classes = resource::by_name("scheduling.k8s.io", "priorityclasses").expect("priority classes are served");
+        let classes = resource::of::<PriorityClass>();
         let entry = self.store.get(&key::key_of(classes, None, name)).await?;
         entry.map(|entry| decoded(&entry)).transpose()
     }
 
     /// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
     async fn default_priority_class(&self) -> Result<Option<PriorityClass>, ApiError> {
-        let classes = resource::by_name("scheduling.k8s.io", "priorityclasses").expect("priority classes are served");
+        let classes = resource::of::<PriorityClass>();
         let classes: Vec<PriorityClass> = self.classes(classes, "\"globalDefault\":true").await?;
         Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))
     }

@@ -163,7 +163,7 @@ enum Charged {
 }
 
 fn quota_resource() -> &'static Arc<resource::Resource> {
-    resource::find("", "v1", "resourcequotas").expect("quotas are served")
+    resource::of::<WireQuota>()
 }
 
 fn load(entry: &Entry) -> Result<WireQuota, ApiError> {

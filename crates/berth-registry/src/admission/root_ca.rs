@@ -39,7 +39,7 @@ impl Registry {
 
     async fn put_root_ca(&self, namespace: &str) -> Result<(), ApiError> {
         let Some(certificate) = self.root_ca.as_deref() else { return Ok(()) };
-        let resource = resource::by_name("", "configmaps").expect("config maps are served");
+        let resource = resource::of::<ConfigMap>();
         let at = Collection { resource: Arc::clone(resource), namespace: Some(namespace.to_owned()) };
         let metadata = ObjectMeta { name: Some(ROOT_CA.to_owned()), ..ObjectMeta::default() };
         let data = Some([("ca.crt".to_owned(), certificate.to_owned())].into());

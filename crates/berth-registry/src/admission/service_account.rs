@@ -61,7 +61,7 @@ impl Registry {
         let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
         spec.service_account = Some(name.clone());
         let name = spec.service_account_name.insert(name);
-        let accounts = resource::by_name("", "serviceaccounts").expect("service accounts are served");
+        let accounts = resource::of::<WireAccount>();
         let account = match self.store.get(&key::key_of(accounts, Some(namespace), name)).await? {
             Some(entry) => account_of(&entry)?,
             None if name == DEFAULT_ACCOUNT => {
@@ -88,7 +88,7 @@ impl Registry {
     }
 
     async fn create_default_account(&self, namespace: &str) -> Result<(), ApiError> {
-        let accounts = resource::by_name("", "serviceaccounts").expect("service accounts are served");
+        let accounts = resource::of::<WireAccount>();
         let at = Collection { resource: Arc::clone(accounts), namespace: Some(namespace.to_owned()) };
         let metadata = ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), ..ObjectMeta::default() };
         let account = WireAccount { metadata, ..WireAccount::default() };

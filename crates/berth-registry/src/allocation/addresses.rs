@@ -109,7 +109,7 @@ impl Registry {
     /// # Errors
     /// The store's.
     async fn service_cidrs(&self) -> Result<Vec<Cidr>, ApiError> {
-        let resource = resource::by_name("networking.k8s.io", "servicecidrs").expect("ranges are served");
+        let resource = resource::of::<ServiceCIDR>();
         let own = self.ranges.cluster_ips;
         let (mut ranges, mut is_made) = (Vec::new(), false);
         for entry in self.store.range(RangeRequest::all(key::resource_prefix(resource))).await?.entries {

@@ -2,7 +2,10 @@
 
 use super::Good;
 use crate::{ApiError, Registry, Target, create::new_uid, create::whole_seconds, key, modify::ATTEMPTS, resource};
-use berth_api::{ip::family, k8s_openapi::apimachinery::pkg::apis::meta::v1::Time};
+use berth_api::{
+    ip::family,
+    k8s_openapi::{api::networking::v1::IPAddress, apimachinery::pkg::apis::meta::v1::Time},
+};
 use berth_store::{Entry, Expected, Key, RangeRequest, Revision, WriteError};
 use bytes::Bytes;
 use serde::Deserialize;
@@ -80,7 +83,7 @@ pub(super) fn holder_of(entry: &Entry) -> Option<Holder> {
 
 /// What the keys of IPAddresses start with.
 pub(super) fn addresses_prefix() -> String {
-    key::resource_prefix(resource::by_name("networking.k8s.io", "ipaddresses").expect("addresses are served"))
+    key::resource_prefix(resource::of::<IPAddress>())
 }
 
 fn key_of(good: Good) -> Key {

@@ -112,7 +112,7 @@ impl Registry {
 
     /// Takes the finalizer off ranges that are being deleted once no address of theirs is claimed, or another range has it too.
     async fn let_unused_ranges_go(&self, claims: &[Claimed]) -> Result<(), ApiError> {
-        let resource = resource::by_name("networking.k8s.io", "servicecidrs").expect("ranges are served");
+        let resource = resource::of::<ServiceCIDR>();
         let mut ranges = Vec::new();
         for entry in self.store.range(RangeRequest::all(key::resource_prefix(resource))).await?.entries {
             let object = stored::load(resource, &entry)?;
@@ -164,7 +164,7 @@ impl Registry {
     }
 
     async fn goods_of_services(&self) -> Result<BTreeMap<Holder, BTreeSet<Good>>, ApiError> {
-        let services = resource::by_name("", "services").expect("Services are served");
+        let services = resource::of::<Service>();
         let mut goods = BTreeMap::new();
         for entry in self.store.range(RangeRequest::all(key::resource_prefix(services))).await?.entries {
             let Some(target) = key::target_of(services, &entry.key) else { continue };

@@ -61,7 +61,7 @@ impl Registry {
 }
 
 fn resources() -> impl Iterator<Item = &'static Arc<Resource>> {
-    PLURALS.iter().map(|plural| resource::by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
+    PLURALS.iter().map(|plural| resource::built_in().by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
 }
 
 impl Loaded {

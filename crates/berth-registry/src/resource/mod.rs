@@ -16,18 +16,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The built-in resource at `/apis/{group}/{version}/…/{plural}`; `group` is empty for core.
-#[must_use]
-pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Resource>> {
-    built_in().find(group, version, plural)
-}
-
-/// The built-in resource by its qualified name, in the preferred version: `apps`, `deployments`.
-#[must_use]
-pub fn by_name(group: &str, plural: &str) -> Option<&'static Arc<Resource>> {
-    built_in().by_name(group, plural)
-}
-
 /// A part of an object with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subresource {

@@ -12,7 +12,7 @@ const NOW: Timestamp = Timestamp::constant(300, 0);
 /// The row of `object`, an object of `group` and `plural` named `n` and created 5 minutes ago.
 #[track_caller]
 fn check(group: &str, plural: &str, object: Value, cells: Value) {
-    let resource = resource::by_name(group, plural).expect("a kind of the table");
+    let resource = resource::built_in().by_name(group, plural).expect("a kind of the table");
     let mut metadata = json!({"name": "n", "creationTimestamp": "1970-01-01T00:00:00Z"});
     for (key, value) in object["metadata"].as_object().into_iter().flatten() {
         metadata[key] = value.clone();
@@ -253,7 +253,7 @@ fn small_kinds() {
 }
 
 fn printer(include: IncludeObject) -> Printer {
-    Printer { resource: Arc::clone(resource::by_name("", "configmaps").expect("served")), include, now: NOW }
+    Printer { resource: Arc::clone(resource::built_in().by_name("", "configmaps").expect("served")), include, now: NOW }
 }
 
 fn entry(name: &str, revision: u64) -> Arc<Entry> {

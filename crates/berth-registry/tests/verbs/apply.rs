@@ -390,7 +390,7 @@ fn client_side_apply_is_taken_over() {
 #[test]
 fn pods_that_controllers_make_are_recorded_when_they_are_first_applied() {
     let world = World::new();
-    let resource = berth_registry::resource::by_name("", "pods").expect("served");
+    let resource = berth_registry::resource::built_in().by_name("", "pods").expect("served");
     let object = resource.rules.decode(pod("p")).expect("a pod").object;
     let made = now(world.registry.create(&collection("pods"), Body::Object(object), &by("berth"))).expect("created");
     assert_eq!(owners(&json_of(&made.object)), Vec::<String>::new());

@@ -129,7 +129,7 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn evict_pod(&mut self, name: &str) -> bool {
-        let resource = resource::find("", "v1", "pods").expect("pods are served");
+        let resource = resource::built_in().find("", "v1", "pods").expect("pods are served");
         let at = Target {
             resource: Arc::clone(resource),
             namespace: Some("default".to_owned()),
