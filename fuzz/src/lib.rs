@@ -6,7 +6,10 @@ use arbitrary::{Result, Unstructured};
 use berth_registry::{Resource, resource};
 use berth_store::HeaderOf;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 /// The server's limit for bodies, in bytes.
 pub const BODY_BYTES_MAX: usize = 3 << 20;
