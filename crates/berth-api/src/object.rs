@@ -16,7 +16,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// What the name of an object must be (api-wire.md §6).
+/// What the name of an object must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// DNS subdomain, at most 253 bytes.
@@ -31,7 +31,7 @@ pub enum NameRule {
     Ip,
 }
 
-/// When `metadata.generation` rises (api-wire.md §6).
+/// When `metadata.generation` rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationRule {
     /// The kind has none; what a client sends on create is stored.
@@ -82,7 +82,7 @@ pub trait Kind:
     /// Whether a deletion is answered with the object also when it is gone.
     const RETURNS_DELETED: bool = false;
 
-    /// Fills in what clients may leave out (api-apps.md §2). Idempotent; applied on every decode.
+    /// Fills in what clients may leave out. Idempotent; applied on every decode.
     fn set_defaults(&mut self) {}
 
     /// Before validation of a create: clears the status, drops fields whose gate is off.
