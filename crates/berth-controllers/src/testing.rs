@@ -7,7 +7,10 @@ use crate::{
 };
 use berth_api::Object;
 use berth_registry::{ApiError, DeleteOptions, Subresource};
-use berth_store::env::{Clock, Env, Rng, Spawner};
+use berth_store::{
+    env::{Clock, Env, Rng, Spawner},
+    virtual_time::{Order, Process, Step, VirtualTime},
+};
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -15,14 +18,9 @@ use futures::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::poll_fn,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
 };
 
 /// The same numbers in every run, scattered enough that names do not repeat.
@@ -43,103 +41,43 @@ impl Rng for Numbers {
 }
 
 /// One thread's tasks and their clock.
-#[derive(Clone, Default)]
-pub(crate) struct World(Arc<WorldState>);
-
-#[derive(Default)]
-struct WorldState {
-    now: Mutex<Timestamp>,
-    sleepers: Mutex<BTreeMap<(Timestamp, u64), Waker>>,
-    sleeps: AtomicU64,
-    tasks: Mutex<BTreeMap<u64, BoxFuture<'static, ()>>>,
-    woken: Arc<Mutex<BTreeSet<u64>>>,
-    spawned: AtomicU64,
+#[derive(Clone)]
+pub(crate) struct World {
+    time: VirtualTime,
+    process: Process,
 }
 
-struct TaskWaker {
-    task: u64,
-    woken: Arc<Mutex<BTreeSet<u64>>>,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        lock(&self.woken).insert(self.task);
+impl Default for World {
+    fn default() -> Self {
+        let time = VirtualTime::new(Order::Fifo, Arc::new(Numbers::default()), Timestamp::UNIX_EPOCH);
+        Self { process: time.process(), time }
     }
 }
 
 impl World {
     pub(crate) fn env(&self) -> Env {
-        Env { clock: Arc::new(self.clone()), rng: Arc::new(Numbers::default()), spawner: Arc::new(self.clone()) }
+        Env { clock: Arc::new(self.time.clone()), rng: Arc::new(Numbers::default()), spawner: Arc::new(self.process.clone()) }
     }
 
     /// Lets everybody run, and time pass, until `duration` is over.
     pub(crate) fn run_for(&self, duration: SignedDuration) {
-        let until = self.now() + duration;
-        loop {
-            self.run_woken();
-            let first = lock(&self.0.sleepers).first_key_value().map(|((at, _), _)| *at);
-            let Some(at) = first.filter(|at| *at <= until) else { break };
-            let mut now = lock(&self.0.now);
-            *now = at.max(*now);
-            drop(now);
-            if let Some((_, waker)) = lock(&self.0.sleepers).pop_first() {
-                waker.wake();
-            }
-        }
-        *lock(&self.0.now) = until;
+        let until = self.time.now() + duration;
+        while self.time.step(until) != Step::Quiet {}
     }
 
     /// Runs `future` to its end, with everybody else, for at most an hour.
     pub(crate) fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let answer = Arc::new(Mutex::new(None));
         let sink = Arc::clone(&answer);
-        self.spawn("test", future.map(move |value| *lock(&sink) = Some(value)).boxed());
-        for _ in 0..3600 {
-            self.run_woken();
+        self.process.spawn("test", future.map(move |value| *lock(&sink) = Some(value)).boxed());
+        let until = self.time.now() + SignedDuration::from_hours(1);
+        loop {
+            let step = self.time.step(until);
             if let Some(value) = lock(&answer).take() {
                 return value;
             }
-            self.run_for(SignedDuration::from_secs(1));
+            assert_ne!(step, Step::Quiet, "the future does not end");
         }
-        panic!("the future does not end");
-    }
-
-    fn run_woken(&self) {
-        loop {
-            let Some(id) = lock(&self.0.woken).pop_first() else { return };
-            let Some(mut task) = lock(&self.0.tasks).remove(&id) else { continue };
-            let waker = Waker::from(Arc::new(TaskWaker { task: id, woken: Arc::clone(&self.0.woken) }));
-            if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-                lock(&self.0.tasks).insert(id, task);
-            }
-        }
-    }
-}
-
-impl Clock for World {
-    fn now(&self) -> Timestamp {
-        *lock(&self.0.now)
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        let world = self.clone();
-        poll_fn(move |context| {
-            if world.now() >= at {
-                return Poll::Ready(());
-            }
-            let id = world.0.sleeps.fetch_add(1, Ordering::Relaxed);
-            lock(&world.0.sleepers).insert((at, id), context.waker().clone());
-            Poll::Pending
-        })
-        .boxed()
-    }
-}
-
-impl Spawner for World {
-    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
-        let id = self.0.spawned.fetch_add(1, Ordering::Relaxed);
-        lock(&self.0.tasks).insert(id, task);
-        lock(&self.0.woken).insert(id);
     }
 }
 

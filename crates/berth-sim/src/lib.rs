@@ -1,7 +1,7 @@
 //! A whole control plane on one thread, under a virtual clock, from one seed.
 //!
 //! The registry, the controllers, the scheduler and the simulated nodes are the ones that `berth up` runs; only what they stand on is
-//! made: time, randomness and tasks ([`executor`], [`rng`]), the way between a controller and the API ([`network`]), and the store's
+//! made: time and tasks ([`berth_store::virtual_time`]), randomness ([`rng`]), the way between a controller and the API ([`network`]), and the store's
 //! scheduling ([`store`]). Start with [`World`].
 //!
 //! # Determinism
@@ -14,7 +14,6 @@
 
 pub mod check;
 pub mod crashes;
-pub mod executor;
 mod facts;
 pub mod network;
 pub mod rng;

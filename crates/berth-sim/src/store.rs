@@ -1,7 +1,8 @@
 //! The memory store, with other tasks let in before every operation: what a real store's IO does to the order of things.
 
-use crate::executor::yield_now;
-use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError};
+use berth_store::{
+    Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError, virtual_time::yield_now,
+};
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::Arc;

@@ -4,7 +4,6 @@ mod user;
 
 use crate::{
     check::{Changed, Checker, Presence},
-    executor::{Executor, Order, Process, Step},
     lock,
     network::{Crash, Faults, Network, Removed, SimCluster, Writes},
     rng::{Purpose, SeededRng},
@@ -24,6 +23,7 @@ use berth_registry::{Registry, ResourceTable, header_of, key_parts};
 use berth_store::{
     Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
+    virtual_time::{Order, Process, Step, VirtualTime},
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
@@ -65,7 +65,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let latencies = Latencies { start: Duration::from_secs(20), stop: Duration::from_secs(30) };
-        Self { order: Order::Seeded, faults: Faults::NONE, nodes: 3, latencies }
+        Self { order: Order::Random, faults: Faults::NONE, nodes: 3, latencies }
     }
 }
 
@@ -93,7 +93,7 @@ pub struct Gates {
 pub struct World {
     seed: u64,
     options: Options,
-    executor: Executor,
+    time: VirtualTime,
     names: Arc<SeededRng>,
     network: Network,
     /// The controllers', over all their lives.
@@ -120,8 +120,8 @@ impl World {
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
         let beginning = Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century");
-        let executor = Executor::new(seed, options.order, beginning);
-        let clock: Arc<dyn Clock> = Arc::new(executor.clone());
+        let time = VirtualTime::new(options.order, Arc::new(SeededRng::new(seed, Purpose::Order)), beginning);
+        let clock: Arc<dyn Clock> = Arc::new(time.clone());
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
         let store = Arc::new(SimStore(MemoryStore::new_quiet(header_of(&table), HISTORY_BYTES)));
@@ -129,7 +129,7 @@ impl World {
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
         let registry = Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
-        let user = executor.process();
+        let user = time.process();
         let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
         let mut world = Self {
             seed,
@@ -138,7 +138,7 @@ impl World {
             api: Arc::new(LocalCluster::new(registry.clone(), env)),
             writes: Writes::default(),
             let_go: Removed::default(),
-            executor,
+            time,
             names,
             gates,
             store,
@@ -162,11 +162,11 @@ impl World {
     /// # Panics
     /// If it runs.
     pub fn start(&mut self, part: Part) {
-        let process = self.executor.process();
+        let process = self.time.process();
         assert!(self.parts.insert(part, process.clone()).is_none(), "{part:?} runs");
         self.note(&format!("{part:?} started"));
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&self.names);
-        let env = Env { clock: Arc::new(self.executor.clone()), rng, spawner: Arc::new(process) };
+        let env = Env { clock: Arc::new(self.time.clone()), rng, spawner: Arc::new(process) };
         let writes = if part == Part::Controllers { self.writes.clone() } else { Writes::default() };
         let removed = if part == Part::Nodes { Arc::clone(&self.let_go) } else { Removed::default() };
         let cluster = SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes).noting(removed);
@@ -201,7 +201,7 @@ impl World {
     /// Stops everything, and starts it again over the same store with these gates.
     pub fn restart_with(&mut self, gates: Gates) {
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
-        let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) = (Arc::new(self.executor.clone()), Arc::<SeededRng>::clone(&self.names) as _);
+        let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) = (Arc::new(self.time.clone()), Arc::<SeededRng>::clone(&self.names) as _);
         let table = Arc::clone(self.registry.table());
         self.registry =
             Registry::new(Arc::<SimStore>::clone(&self.store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
@@ -230,7 +230,7 @@ impl World {
     /// How long it has existed.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        let elapsed = self.executor.now().duration_since(Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century"));
+        let elapsed = self.time.now().duration_since(Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century"));
         Duration::try_from(elapsed).expect("time does not go back")
     }
 
@@ -298,7 +298,7 @@ impl World {
 
     /// Steps until `condition` holds, which is looked at after each change; gives whether it came to hold within `longest`.
     fn run(&mut self, longest: Duration, condition: impl Fn(&Self) -> bool) -> bool {
-        let until = self.executor.now() + longest;
+        let until = self.time.now() + longest;
         loop {
             if condition(self) {
                 return true;
@@ -316,7 +316,7 @@ impl World {
         let answer = Arc::new(Mutex::new(None));
         let sink = Arc::clone(&answer);
         self.user.spawn("test", future.map(move |value| *lock(&sink) = Some(value)).boxed());
-        let until = self.executor.now() + CALL_MAX;
+        let until = self.time.now() + CALL_MAX;
         loop {
             if let Some(value) = lock(&answer).take() {
                 return value;
@@ -330,8 +330,8 @@ impl World {
     /// One step of anybody, and all that it changed in the store.
     fn step(&mut self, until: Timestamp) -> Step {
         let first = self.tell_progress_at.map_or(until, |at| at.min(until));
-        let mut step = self.executor.step(first);
-        if self.tell_progress_at.is_some_and(|at| at <= self.executor.now()) {
+        let mut step = self.time.step(first);
+        if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
             self.tell_progress_at = None;
             self.store.0.tell_progress();
             step = Step::Ran;
@@ -358,7 +358,7 @@ impl World {
     }
 
     fn take_in(&mut self, event: &Event) {
-        self.tell_progress_at.get_or_insert(self.executor.now() + PROGRESS_AFTER);
+        self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
         let parts = key_parts(&event.entry.key).expect("the registry writes no other keys");
         let resource = format!("{}/{}", parts.group, parts.plural);
         let (presence, verb) = match (event.kind, &event.previous) {
@@ -372,7 +372,7 @@ impl World {
             Presence::Gone => drop(self.objects.remove(&key)),
         }
         let changed = Changed { resource: &resource, json: &event.entry.value, presence };
-        let checked = self.checker.take_in(&changed, self.executor.now());
+        let checked = self.checker.take_in(&changed, self.time.now());
         let text = checked.as_ref().map_or("", |text| text);
         self.note(&format!("{} {verb} {} {} {text}", event.entry.mod_revision, parts.plural, parts.name));
         if let Err(violation) = checked {
@@ -402,7 +402,7 @@ impl World {
 }
 
 impl Drop for World {
-    /// Tasks hold the executor that holds them: without this no world would ever give its memory back.
+    /// Tasks hold the time that holds them: without this no world would ever give its memory back.
     fn drop(&mut self) {
         self.parts.values().chain([&self.user]).for_each(Process::kill);
     }

@@ -2,7 +2,8 @@
 //! that nobody needs.
 
 use berth_node::Latencies;
-use berth_sim::{Options, World, executor::Order, network::Crash};
+use berth_sim::{Options, World, network::Crash};
+use berth_store::virtual_time::Order;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -5,9 +5,9 @@ use berth_node::Latencies;
 use berth_sim::{
     Options, World,
     crashes::{self, End},
-    executor::Order,
     network::Crash,
 };
+use berth_store::virtual_time::Order;
 use serde_json::{Value, json};
 use std::{fmt::Write as _, time::Duration};
 

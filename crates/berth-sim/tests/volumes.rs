@@ -5,10 +5,10 @@ use berth_controllers::ResourceName;
 use berth_node::Latencies;
 use berth_sim::{
     Options, Part, World,
-    executor::Order,
     network::{Crash, Faults},
     seeds::run,
 };
+use berth_store::virtual_time::Order;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},

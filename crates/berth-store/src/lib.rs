@@ -7,6 +7,7 @@ mod backend;
 pub mod env;
 mod mvcc;
 mod shared;
+pub mod virtual_time;
 
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedStore, OpenError};

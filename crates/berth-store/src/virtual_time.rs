@@ -1,15 +1,11 @@
-//! Tasks on one thread, and their time.
+//! Tasks on one thread, and their time: what the simulation and tests have in place of a runtime.
 
-use crate::{
-    lock,
-    rng::{Purpose, SeededRng},
-};
-use berth_store::env::{Clock, Rng, Spawner, Timestamp};
+use crate::env::{Clock, Rng, Spawner, Timestamp};
 use futures::future::BoxFuture;
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Wake, Waker},
 };
 
@@ -18,17 +14,17 @@ use std::{
 pub enum Order {
     /// The one that was woken first.
     Fifo,
-    /// Any, by the seed: seeds explore interleavings.
-    Seeded,
+    /// Any, by the random numbers: seeds explore interleavings.
+    Random,
 }
 
 /// Runs tasks one poll at a time. Time stands still while any task can run, then jumps to the next timer. Cheap to clone.
 #[derive(Clone)]
-pub struct Executor(Arc<State>);
+pub struct VirtualTime(Arc<State>);
 
 struct State {
     order: Order,
-    rng: SeededRng,
+    rng: Arc<dyn Rng>,
     now: Mutex<Timestamp>,
     timers: Mutex<Timers>,
     tasks: Mutex<Tasks>,
@@ -64,7 +60,7 @@ struct Ready {
     queued: BTreeSet<TaskId>,
 }
 
-/// What [`Executor::step`] found to do.
+/// What [`VirtualTime::step`] found to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A task was polled.
@@ -75,18 +71,11 @@ pub enum Step {
     Quiet,
 }
 
-impl Executor {
-    /// An executor without tasks, at `now`.
+impl VirtualTime {
+    /// No tasks, at `now`. `rng` is for [`Order::Random`].
     #[must_use]
-    pub fn new(seed: u64, order: Order, now: Timestamp) -> Self {
-        Self(Arc::new(State {
-            order,
-            rng: SeededRng::new(seed, Purpose::Order),
-            now: Mutex::new(now),
-            timers: Mutex::default(),
-            tasks: Mutex::default(),
-            ready: Arc::default(),
-        }))
+    pub fn new(order: Order, rng: Arc<dyn Rng>, now: Timestamp) -> Self {
+        Self(Arc::new(State { order, rng, now: Mutex::new(now), timers: Mutex::default(), tasks: Mutex::default(), ready: Arc::default() }))
     }
 
     /// A new process: tasks that can be stopped together.
@@ -94,7 +83,7 @@ impl Executor {
     pub fn process(&self) -> Process {
         let mut tasks = lock(&self.0.tasks);
         tasks.processes += 1;
-        Process { executor: self.clone(), id: tasks.processes }
+        Process { time: self.clone(), id: tasks.processes }
     }
 
     /// Polls one task or, if none can run, lets time pass to the next timer, at most to `until`.
@@ -114,7 +103,7 @@ impl Executor {
         let at = match self.0.order {
             _ if count == 0 => return None,
             Order::Fifo => 0,
-            Order::Seeded => self.0.rng.below(count),
+            Order::Random => self.0.rng.below(count),
         };
         let id = ready.queue.remove(usize::try_from(at).expect("it is an index"));
         ready.queued.remove(&id);
@@ -166,27 +155,27 @@ impl Executor {
     }
 }
 
-impl Clock for Executor {
+impl Clock for VirtualTime {
     fn now(&self) -> Timestamp {
         *lock(&self.0.now)
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        Box::pin(Sleep { executor: self.clone(), at, timer: None })
+        Box::pin(Sleep { time: self.clone(), at, timer: None })
     }
 }
 
 /// A set of tasks that live and die together, as those of an operating system's process. Cheap to clone.
 #[derive(Clone)]
 pub struct Process {
-    executor: Executor,
+    time: VirtualTime,
     id: u64,
 }
 
 impl Process {
     /// Stops all its tasks where they stand, without any of them noticing. Nothing it starts later runs.
     pub fn kill(&self) {
-        let mut tasks = lock(&self.executor.0.tasks);
+        let mut tasks = lock(&self.time.0.tasks);
         tasks.dead.insert(self.id);
         let (killed, rest) = std::mem::take(&mut tasks.idle).into_iter().partition(|(_, task)| task.process == self.id);
         tasks.idle = rest;
@@ -199,13 +188,13 @@ impl Process {
 
 impl Spawner for Process {
     fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
-        self.executor.start(self.id, task);
+        self.time.start(self.id, task);
     }
 }
 
 /// A timer; it is taken back when it is dropped, so that time never stops for nobody.
 struct Sleep {
-    executor: Executor,
+    time: VirtualTime,
     at: Timestamp,
     timer: Option<u64>,
 }
@@ -214,10 +203,10 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.executor.now() >= self.at {
+        if self.time.now() >= self.at {
             return Poll::Ready(());
         }
-        let mut timers = lock(&self.executor.0.timers);
+        let mut timers = lock(&self.time.0.timers);
         let number = self.timer.unwrap_or_else(|| {
             timers.next += 1;
             timers.next
@@ -232,7 +221,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(number) = self.timer {
-            lock(&self.executor.0.timers).wakers.remove(&(self.at, number));
+            lock(&self.time.0.timers).wakers.remove(&(self.at, number));
         }
     }
 }
@@ -269,23 +258,45 @@ pub async fn yield_now() {
     .await;
 }
 
+/// There is one thread: a lock is never contended, and a holder that panicked ends the test.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use jiff::SignedDuration;
 
+    /// 8 bytes of noise at a time, from a seed.
+    struct Noise(Mutex<u64>);
+
+    impl Rng for Noise {
+        fn fill(&self, bytes: &mut [u8]) {
+            for chunk in bytes.chunks_mut(8) {
+                let mut number = lock(&self.0);
+                *number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                chunk.copy_from_slice(&(*number >> 32).to_le_bytes()[..chunk.len()]);
+            }
+        }
+    }
+
+    fn world(seed: u64, order: Order) -> VirtualTime {
+        VirtualTime::new(order, Arc::new(Noise(Mutex::new(seed))), at(0))
+    }
+
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("in range")
     }
 
-    fn run(executor: &Executor, until: Timestamp) {
-        while executor.step(until) != Step::Quiet {}
+    fn run(time: &VirtualTime, until: Timestamp) {
+        while time.step(until) != Step::Quiet {}
     }
 
     /// Ten tasks that note their number, twice each.
     fn notes(seed: u64, order: Order) -> Vec<u64> {
-        let executor = Executor::new(seed, order, at(0));
-        let process = executor.process();
+        let time = world(seed, order);
+        let process = time.process();
         let notes = Arc::new(Mutex::new(Vec::new()));
         for number in 0..10 {
             let notes = Arc::clone(&notes);
@@ -296,21 +307,21 @@ mod tests {
             };
             process.spawn("note", Box::pin(task));
         }
-        run(&executor, at(1));
+        run(&time, at(1));
         lock(&notes).clone()
     }
 
     #[test]
     fn a_seed_decides_the_order() {
-        assert_eq!(notes(1, Order::Seeded), notes(1, Order::Seeded));
-        assert_ne!(notes(1, Order::Seeded), notes(2, Order::Seeded));
+        assert_eq!(notes(1, Order::Random), notes(1, Order::Random));
+        assert_ne!(notes(1, Order::Random), notes(2, Order::Random));
         assert_eq!(notes(1, Order::Fifo), (0..10).chain(0..10).collect::<Vec<_>>());
     }
 
     #[test]
     fn time_jumps_to_the_next_timer_and_not_to_one_that_was_dropped() {
-        let executor = Executor::new(1, Order::Fifo, at(0));
-        let (clock, seen) = (executor.clone(), Arc::new(Mutex::new(Vec::new())));
+        let time = world(1, Order::Fifo);
+        let (clock, seen) = (time.clone(), Arc::new(Mutex::new(Vec::new())));
         let sink = Arc::clone(&seen);
         let task = async move {
             let sleeps = (clock.sleep_until(at(5)), clock.sleep_until(at(30)));
@@ -319,21 +330,21 @@ mod tests {
             clock.sleep_until(at(60)).await;
             lock(&sink).push(clock.now());
         };
-        executor.process().spawn("sleep", Box::pin(task));
+        time.process().spawn("sleep", Box::pin(task));
         let mut passed = 0;
-        while let step @ (Step::Ran | Step::TimePassed) = executor.step(at(100)) {
+        while let step @ (Step::Ran | Step::TimePassed) = time.step(at(100)) {
             passed += u32::from(step == Step::TimePassed);
         }
-        assert_eq!((lock(&seen).clone(), passed, executor.now()), (vec![at(5), at(60)], 2, at(100)));
+        assert_eq!((lock(&seen).clone(), passed, time.now()), (vec![at(5), at(60)], 2, at(100)));
     }
 
     #[test]
     fn a_killed_process_does_nothing_more() {
-        let executor = Executor::new(1, Order::Fifo, at(0));
-        let (killed, other) = (executor.process(), executor.process());
+        let time = world(1, Order::Fifo);
+        let (killed, other) = (time.process(), time.process());
         let counts = [Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0))];
         for (process, count) in [&killed, &other].into_iter().zip(&counts) {
-            let (clock, count) = (executor.clone(), Arc::clone(count));
+            let (clock, count) = (time.clone(), Arc::clone(count));
             let task = async move {
                 loop {
                     *lock(&count) += 1;
@@ -342,10 +353,10 @@ mod tests {
             };
             process.spawn("tick", Box::pin(task));
         }
-        run(&executor, at(3));
+        run(&time, at(3));
         killed.kill();
         killed.spawn("late", Box::pin(async { panic!("it is dead") }));
-        run(&executor, at(10));
+        run(&time, at(10));
         assert_eq!(counts.map(|count| *lock(&count)), [4, 11]);
     }
 }
