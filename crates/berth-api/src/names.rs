@@ -6,6 +6,11 @@ const LABEL_BYTES_MAX: usize = 63;
 /// Longest DNS subdomain, in bytes.
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 
+/// Letters and digits that form no words, for generated names and for hashes. Source: kubernetes `apimachinery/pkg/util/rand/rand.go`.
+pub const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many of them end a generated name.
+const SUFFIX_LENGTH: usize = 5;
+
 /// A well-formed text described for people: what it is, examples, and the expression upstream prints.
 struct Form {
     rule: &'static str,
@@ -159,6 +164,17 @@ pub fn check_label_value(value: &str) -> Vec<String> {
     length.into_iter().chain(form.then(|| LABEL_VALUE.message())).collect()
 }
 
+/// `base` with a random end, cut so that the whole fits a DNS label. `below` gives a random number below another.
+pub fn generated(base: &str, mut below: impl FnMut(u64) -> u64) -> String {
+    let room = LABEL_BYTES_MAX - SUFFIX_LENGTH;
+    let end = (0..=room.min(base.len())).rev().find(|&end| base.is_char_boundary(end)).unwrap_or(0);
+    let letter = |_| {
+        let index = usize::try_from(below(SAFE_ALPHABET.len() as u64)).expect("below the alphabet's length");
+        char::from(SAFE_ALPHABET[index])
+    };
+    base[..end].chars().chain((0..SUFFIX_LENGTH).map(letter)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,5 +228,18 @@ mod tests {
         check(&check_label_value("a_B.1"), &[]);
         check(&check_label_value("a b"), &[&LABEL_VALUE.message()]);
         check(&check_label_value(&"a".repeat(64)), &["must be no more than 63 bytes"]);
+    }
+
+    #[test]
+    fn generated_names_are_labels_whatever_they_begin_with() {
+        let mut next = 0;
+        let mut below = |bound: u64| {
+            next += 1;
+            next % bound
+        };
+        assert_eq!(generated("web-", &mut below), "web-cdfgh");
+        assert_eq!(generated(&"x".repeat(70), &mut below), format!("{}jklmn", "x".repeat(58)));
+        // Two bytes each: no character is cut in half.
+        assert_eq!(generated(&format!("x{}", "é".repeat(40)), |_| 26).len(), 1 + 2 * 28 + 5);
     }
 }

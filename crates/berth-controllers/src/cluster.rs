@@ -39,6 +39,9 @@ pub struct ResourceName {
     pub plural: &'static str,
 }
 
+/// The resource of pods.
+pub const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
+
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {

@@ -5,7 +5,7 @@ use crate::{
     events::Recorder,
     own_writes::{Gone, Unsettled, Writes},
 };
-use berth_api::Object;
+use berth_api::{Object, names};
 use berth_registry::{ApiError, DeleteOptions, PropagationPolicy, Subresource, options::Precondition};
 use berth_store::env::Rng;
 use berth_workloads::{
@@ -19,14 +19,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The resource of pods.
-pub const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
-/// Letters and digits that form no words: upstream's choice for generated names.
-const SAFE_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them end a generated name.
-const SUFFIX_LENGTH: usize = 5;
-/// A generated name is a DNS label: its prefix is cut to what remains of 63.
-const PREFIX_MAX: usize = 63 - SUFFIX_LENGTH;
 /// How many names are tried for one pod where each is taken by another.
 const NAME_TRIES: usize = 8;
 
@@ -271,7 +263,7 @@ impl Executor {
         let mut carried = Carried::default();
         for _ in 0..NAME_TRIES {
             let mut pod = template.clone();
-            name = pod_name(pod.metadata.generate_name.as_deref().unwrap_or_default(), &*self.rng);
+            name = names::generated(pod.metadata.generate_name.as_deref().unwrap_or_default(), |bound| self.rng.below(bound));
             pod.metadata.name = Some(name.clone());
             carried = self.create(Box::new(pod)).await;
             if !matches!(carried.error, Some(CarryError::Taken { .. })) {
@@ -371,18 +363,6 @@ fn is_lost_race(error: &ApiError) -> bool {
     matches!(error, ApiError::Conflict { .. } | ApiError::AlreadyExists { .. }) || is_namespace_terminating(error)
 }
 
-fn pod_name(prefix: &str, rng: &dyn Rng) -> String {
-    let cut = prefix.char_indices().map(|(at, _)| at).find(|at| *at >= PREFIX_MAX).unwrap_or(prefix.len());
-    let mut name = prefix[..cut].to_owned();
-    name.extend((0..SUFFIX_LENGTH).map(|_| random_letter(rng)));
-    name
-}
-
-fn random_letter(rng: &dyn Rng) -> char {
-    let index = usize::try_from(rng.below(SAFE_ALPHABET.len() as u64)).expect("below the alphabet's length");
-    char::from(SAFE_ALPHABET[index])
-}
-
 fn name_of(target: &ObjectRef) -> ObjectName {
     let resource = ResourceName { group: target.group, plural: target.resource };
     ObjectName { resource, namespace: target.namespace.clone(), name: target.name.clone() }
@@ -437,6 +417,7 @@ fn policy_of(propagation: Propagation) -> PropagationPolicy {
 mod tests {
     use super::*;
     use crate::{
+        cluster::PODS,
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
@@ -591,11 +572,5 @@ mod tests {
             let (_, calls) = run(confirm(), move |call| Ok(if call.starts_with("get") { owner.clone() } else { json!({}) }));
             assert_eq!(calls.len(), calls_made, "{calls:?}");
         }
-    }
-
-    #[test]
-    fn names_are_cut_to_a_label() {
-        let name = pod_name(&format!("{}-", "x".repeat(70)), &crate::testing::Numbers::default());
-        assert_eq!((name.len(), &name[..58]), (63, &*"x".repeat(58)));
     }
 }

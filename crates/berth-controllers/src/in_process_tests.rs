@@ -6,7 +6,7 @@ mod stateful_sets;
 mod volumes;
 
 use crate::{
-    cluster::{Cluster, ObjectName, ResourceName},
+    cluster::{Cluster, ObjectName, PODS, ResourceName},
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
@@ -19,7 +19,6 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
 const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
 const NAMESPACES: ResourceName = ResourceName { group: "", plural: "namespaces" };

@@ -2,11 +2,11 @@
 
 use crate::{
     cache::{ObjectKey, Warm},
-    cluster::{Cluster, ResourceName},
+    cluster::{Cluster, PODS, ResourceName},
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
     events::Recorder,
-    executor::{Executor, PODS},
+    executor::Executor,
     garbage_collector::GarbageCollector,
     metadata::MetaCaches,
     metrics::Metrics,

@@ -5,8 +5,8 @@
 
 use crate::{
     cache::{Cache, Delta, ObjectKey, View, Warm},
-    cluster::{Cluster, ObjectName, RawObject, ResourceName},
-    executor::{Executor, PODS},
+    cluster::{Cluster, ObjectName, PODS, RawObject, ResourceName},
+    executor::Executor,
     lock,
     metrics::Metrics,
     replica_set::PodCache,

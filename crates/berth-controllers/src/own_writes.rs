@@ -158,8 +158,8 @@ impl<K: Ord + Clone> OwnWrites<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::PODS;
 
-    const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
     const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 
     struct Caches {

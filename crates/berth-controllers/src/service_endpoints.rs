@@ -4,8 +4,7 @@
 
 use crate::{
     cache::{Cache, Delta, Index, ObjectKey, View, Warm},
-    cluster::{Cluster, RawObject, ResourceName},
-    executor::PODS,
+    cluster::{Cluster, PODS, RawObject, ResourceName},
     lock,
     metrics::Metrics,
     plan_loop::Planner,

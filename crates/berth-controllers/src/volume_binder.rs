@@ -8,8 +8,7 @@ pub use index::{ClaimCache, ClaimIndex, ClaimUserCache, ClaimUserIndex, ClassCac
 
 use crate::{
     cache::{Delta, ObjectKey, View, Warm},
-    cluster::{Cluster, ResourceName},
-    executor::PODS,
+    cluster::{Cluster, PODS, ResourceName},
     lock,
     metrics::Metrics,
     plan_loop::Planner,

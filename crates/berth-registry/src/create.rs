@@ -11,15 +11,10 @@ use crate::{
 use berth_api::{
     Object,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    names,
 };
 use berth_store::{env::Rng, env::Timestamp};
 
-/// Characters of generated names: no vowels and no look-alikes, so that no words come about.
-const NAME_CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them are appended.
-const NAME_SUFFIX_LENGTH: usize = 5;
-/// How much of `generateName` is kept, so that the whole name fits a DNS label.
-const NAME_BASE_MAX: usize = 63 - NAME_SUFFIX_LENGTH;
 /// How many generated names are tried.
 const NAME_ATTEMPTS: u32 = 8;
 
@@ -125,19 +120,8 @@ impl Registry {
 fn generate_name(meta: &mut ObjectMeta, rng: &dyn Rng) -> bool {
     let is_named = meta.name.as_ref().is_some_and(|name| !name.is_empty());
     let Some(base) = meta.generate_name.as_deref().filter(|base| !is_named && !base.is_empty()) else { return false };
-    let end = (0..=NAME_BASE_MAX.min(base.len())).rev().find(|&end| base.is_char_boundary(end)).unwrap_or(0);
-    meta.name = Some(format!("{}{}", &base[..end], random_suffix(rng)));
+    meta.name = Some(names::generated(base, |bound| rng.below(bound)));
     true
-}
-
-/// The random end of a generated name.
-pub(crate) fn random_suffix(rng: &dyn Rng) -> String {
-    (0..NAME_SUFFIX_LENGTH).map(|_| random_character(rng)).collect()
-}
-
-fn random_character(rng: &dyn Rng) -> char {
-    let index = usize::try_from(rng.below(NAME_CHARACTERS.len() as u64)).expect("below the number of characters");
-    NAME_CHARACTERS[index].into()
 }
 
 /// A version 4 UUID.

@@ -2,7 +2,7 @@
 //! are checked after every change of the store.
 
 use berth_api::FeatureGates;
-use berth_controllers::ResourceName;
+use berth_controllers::{ResourceName, cluster::PODS};
 use berth_node::Latencies;
 use berth_sim::{Gates, Options, Part, World};
 use serde_json::{Value, json};
@@ -629,9 +629,8 @@ fn a_wait_is_told_of_once_however_often_it_is_looked_at() {
 fn the_cheapest_pods_go_first() {
     let mut world = rolled_out(Policy::Unset, 5, &rolling(1, 0));
     let names: Vec<String> = world.objects("pods").into_keys().collect();
-    let pods = ResourceName { group: "", plural: "pods" };
     for (name, cost) in names.iter().zip([3, -7, 100, -2, 0]) {
-        world.patch(pods, name, json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost.to_string()}}}));
+        world.patch(PODS, name, json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost.to_string()}}}));
     }
     world.run_for(AT_ONCE);
     for (size, goes) in [(4, 1), (3, 3), (2, 4), (1, 0)] {

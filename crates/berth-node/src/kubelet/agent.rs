@@ -14,8 +14,9 @@ use super::{
 use crate::about::about_pod;
 use berth_api::annotations::CONTENT_IDS;
 use berth_controllers::{
-    Cluster, ObjectName, ResourceName,
+    Cluster, ObjectName,
     cache::{Cache, Delta, ObjectKey, Warm},
+    cluster::PODS,
     events::Recorder,
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
@@ -31,8 +32,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-
-const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
 
 /// How many pods are worked on at once: what fills a group commit.
 const WORKERS: usize = 64;

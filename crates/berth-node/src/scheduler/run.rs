@@ -12,6 +12,7 @@ use berth_api::k8s_openapi::{
 use berth_controllers::{
     Cluster, ObjectName, ResourceName,
     cache::{Cache, Delta, Warm},
+    cluster::PODS,
     disruption::BudgetCache,
     events::Recorder,
     metrics::Metrics,
@@ -32,7 +33,6 @@ use std::{
     time::Duration,
 };
 
-const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
 const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
 const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
 

@@ -1,14 +1,17 @@
 //! The service account of new pods, and the one that every namespace has.
 
 use super::{Admission, Happened, Operation, chain::PlugIn, root_ca::ROOT_CA};
-use crate::{ApiError, Body, Collection, Registry, WriteOptions, create::random_suffix, key, resource};
-use berth_api::k8s_openapi::{
-    api::core::v1::{
-        ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference, ObjectFieldSelector,
-        Pod, PodSpec, ProjectedVolumeSource, ServiceAccount as WireAccount, ServiceAccountTokenProjection, Volume, VolumeMount,
-        VolumeProjection,
+use crate::{ApiError, Body, Collection, Registry, WriteOptions, key, resource};
+use berth_api::{
+    k8s_openapi::{
+        api::core::v1::{
+            ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference,
+            ObjectFieldSelector, Pod, PodSpec, ProjectedVolumeSource, ServiceAccount as WireAccount, ServiceAccountTokenProjection, Volume,
+            VolumeMount, VolumeProjection,
+        },
+        apimachinery::pkg::apis::meta::v1::ObjectMeta,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    names,
 };
 use berth_store::{Entry, env::Rng};
 use futures::future::BoxFuture;
@@ -115,7 +118,7 @@ fn account_of(entry: &Entry) -> Result<Account, ApiError> {
 /// Shows a token, the cluster's authority and the namespace to each container that has nothing in their place.
 fn mount_token(spec: &mut PodSpec, rng: &dyn Rng) {
     let present = spec.volumes.iter().flatten().find(|volume| volume.name.starts_with(TOKEN_VOLUME)).map(|volume| volume.name.clone());
-    let name = present.clone().unwrap_or_else(|| format!("{TOKEN_VOLUME}{}", random_suffix(rng)));
+    let name = present.clone().unwrap_or_else(|| names::generated(TOKEN_VOLUME, |bound| rng.below(bound)));
     let mut is_mounted = false;
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         is_mounted |= mount(container, &name);

@@ -1,12 +1,11 @@
 //! What a test does to a world, as its user.
 
 use super::World;
-use berth_controllers::{ObjectName, ResourceName};
+use berth_controllers::{ObjectName, ResourceName, cluster::PODS};
 use berth_registry::{ApiError, Body, Collection, DeleteOptions, Subresource, Target, WriteOptions, resource};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
 const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
 const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };

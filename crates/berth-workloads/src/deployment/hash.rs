@@ -3,7 +3,7 @@
 //! Upstream hashes Go's memory representation, so its values cannot be reproduced; berth hashes the template's JSON in canonical form. All that
 //! depends on the value is that one template always has one name: ReplicaSets are found by comparing templates, never by their hash.
 
-use berth_api::quantity::Quantity;
+use berth_api::{names::SAFE_ALPHABET, quantity::Quantity};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
@@ -12,9 +12,6 @@ pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Longest name of a ReplicaSet.
 const NAME_LENGTH_MAX: usize = 253;
-
-/// No vowels and nothing that looks like another: no hash spells a word.
-const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// FNV-1a over the template's canonical JSON, and over the number of collisions if there was one.
 #[must_use]
