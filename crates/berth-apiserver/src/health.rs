@@ -37,13 +37,23 @@ impl Readiness {
 /// One check: its name and whether it passes.
 type Check = (&'static str, bool);
 
-fn checks(endpoint: HealthEndpoint, readiness: &Readiness) -> Vec<Check> {
+fn checks(endpoint: HealthEndpoint, readiness: &Readiness, policy: PolicyState) -> Vec<Check> {
     let mut checks = vec![("ping", true)];
     if endpoint == HealthEndpoint::Readyz {
         let state = readiness.state();
-        checks.extend([("poststarthook/bootstrap", state != STARTING), ("shutdown", state != STOPPING)]);
+        let policy = policy == PolicyState::Known;
+        checks.extend([("poststarthook/bootstrap", state != STARTING), ("policy-sync", policy), ("shutdown", state != STOPPING)]);
     }
     checks
+}
+
+/// Whether requests can be authorised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PolicyState {
+    /// Roles and bindings are known as they were a moment ago.
+    Known,
+    /// What is known of them is too old.
+    TooOld,
 }
 
 /// The answer, as text. `None`: no such check.
@@ -52,8 +62,9 @@ pub(crate) fn answer(
     check: Option<&str>,
     query: &Query<'_>,
     readiness: &Readiness,
+    policy: PolicyState,
 ) -> Option<(StatusCode, String)> {
-    let all = checks(endpoint, readiness);
+    let all = checks(endpoint, readiness, policy);
     let Some(name) = check else { return Some(report(endpoint, &all, query)) };
     let found = all.into_iter().find(|(known, _)| *known == name)?;
     Some(if found.1 { (StatusCode::OK, "ok".to_owned()) } else { report(endpoint, &[found], query) })
@@ -87,23 +98,36 @@ mod tests {
 
     #[track_caller]
     fn check(readiness: &Readiness, endpoint: HealthEndpoint, name: Option<&str>, query: &str, expected: Option<(u16, &str)>) {
-        let found = answer(endpoint, name, &Query::parse(Some(query)), readiness);
+        let found = answer(endpoint, name, &Query::parse(Some(query)), readiness, PolicyState::Known);
         assert_eq!(found.as_ref().map(|(code, text)| (code.as_u16(), text.as_str())), expected);
     }
 
     #[test]
     fn ready_only_between_start_and_stop() {
         let readiness = Readiness::default();
-        let unready = "[+]ping ok\n[-]poststarthook/bootstrap failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n";
+        let unready =
+            "[+]ping ok\n[-]poststarthook/bootstrap failed: reason withheld\n[+]policy-sync ok\n[+]shutdown ok\nreadyz check failed\n";
         check(&readiness, HealthEndpoint::Readyz, None, "", Some((500, unready)));
         check(&readiness, HealthEndpoint::Livez, None, "", Some((200, "ok")));
         readiness.set_ready();
         check(&readiness, HealthEndpoint::Readyz, None, "", Some((200, "ok")));
         readiness.set_stopping();
         readiness.set_ready();
-        let stopping = "[+]ping ok\n[+]poststarthook/bootstrap ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n";
+        let stopping =
+            "[+]ping ok\n[+]poststarthook/bootstrap ok\n[+]policy-sync ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n";
         check(&readiness, HealthEndpoint::Readyz, None, "", Some((500, stopping)));
         check(&readiness, HealthEndpoint::Healthz, None, "", Some((200, "ok")));
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_who_may_do_what_is_alive_but_not_ready() {
+        let readiness = Readiness::default();
+        readiness.set_ready();
+        let at = |endpoint| answer(endpoint, None, &Query::parse(None), &readiness, PolicyState::TooOld).expect("all checks");
+        assert_eq!(at(HealthEndpoint::Livez).0, StatusCode::OK);
+        let (code, text) = at(HealthEndpoint::Readyz);
+        assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(text.contains("[-]policy-sync failed"), "{text}");
     }
 
     #[test]

@@ -5,9 +5,8 @@ mod common;
 use berth_api::FeatureGates;
 use berth_registry::{Registry, ResourceTable, header_of};
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError,
+    DEFAULT_HISTORY_BYTES, Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
 };
-use bytes::Bytes;
 use common::{MachineClock, MachineRng, Protocol, TestServer, connect};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -110,8 +109,8 @@ fn touch(key: &Key) {
 }
 
 impl Store for Brittle {
-    fn revision(&self) -> Revision {
-        self.0.revision()
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.0.revision(prefix)
     }
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
@@ -123,21 +122,17 @@ impl Store for Brittle {
         self.0.range(request)
     }
 
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        touch(&key);
-        self.0.put(key, value, expected)
-    }
-
-    fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.0.delete(key, last, expected)
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        writes.iter().for_each(|write| touch(&write.key));
+        self.0.commit(writes)
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
         self.0.watch(prefix, after)
     }
 
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.0.compact(revision)
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.0.compact(prefix, revision)
     }
 }
 

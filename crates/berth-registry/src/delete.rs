@@ -44,9 +44,11 @@ impl Registry {
             return Err(ApiError::MethodNotAllowed);
         }
         let author = Author { manager: "", subresource: None, now: self.clock.now() };
+        let mut precondition = options.precondition.clone();
         for _ in 0..ATTEMPTS {
             let old = self.load(target).await?;
-            check_precondition(target, &old, &options.precondition)?;
+            check_precondition(target, &old, &precondition)?;
+            let was_marked = old.object.meta().deletion_timestamp.is_some();
             let (object, removes) = match decide(&*old.object, checked.policy, options.grace_period_seconds, author.now) {
                 Outcome::Remove(last) => (last, true),
                 Outcome::Keep(marked) => (marked, false),
@@ -54,6 +56,16 @@ impl Registry {
             let mut admission = Admission::delete(At::of(target, checked.mode), author, old, object, removes);
             self.admit(&mut admission).await?;
             self.validate(&mut admission).await?;
+            let is_marked_now = !was_marked && admission.object.meta().deletion_timestamp.is_some();
+            if removes && is_marked_now && checked.mode == Mode::Real {
+                match self.mark_first(&admission).await {
+                    // A new version, of the same object.
+                    Ok(()) => precondition = Precondition { uid: admission.object.meta().uid.clone(), resource_version: None },
+                    Err(Failure::Raced) => (),
+                    Err(Failure::Refused(error)) => return Err(error),
+                }
+                continue;
+            }
             match self.carry_out(&mut admission).await {
                 Ok(current) => {
                     if checked.mode == Mode::Real {

@@ -103,7 +103,7 @@ impl Registry {
             for entry in &page.entries {
                 let times: Times = serde_json::from_slice(&entry.value).unwrap_or_default();
                 if times.newest().is_some_and(|at| at.as_second() < oldest) {
-                    let gone = self.store.delete(entry.key.clone(), entry.value.clone(), entry.mod_revision).await;
+                    let gone = self.store.delete(entry.key.clone(), entry.mod_revision).await;
                     expired += usize::from(gone.is_ok());
                 }
             }

@@ -1,6 +1,6 @@
 //! Reading one object, and waiting for a revision.
 
-use crate::{ApiError, Current, GetOptions, Registry, Subresource, Target, options::parse_revision, scale, stored};
+use crate::{ApiError, Collection, Current, GetOptions, Registry, Subresource, Target, key, options::parse_revision, scale, stored};
 use berth_store::{Entry, Revision, WatchItem};
 use futures::{
     StreamExt,
@@ -19,7 +19,7 @@ impl Registry {
     pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Current, ApiError> {
         target.check_subresource()?;
         if let Some(revision) = wanted_revision(&options.resource_version)? {
-            self.wait_for(revision).await?;
+            self.wait_for(&target.collection(), revision).await?;
         }
         let entry = self.fetch(target).await?;
         match target.subresource {
@@ -34,28 +34,34 @@ impl Registry {
         self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))
     }
 
-    /// Resolves when `revision` is visible.
+    /// Resolves when `revision` is visible where the collection is kept.
     ///
     /// # Errors
     /// [`ApiError::TooLargeResourceVersion`] after 3 s.
-    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), ApiError> {
-        let current = self.store.revision();
+    pub(crate) async fn wait_for(&self, at: &Collection, revision: Revision) -> Result<(), ApiError> {
+        let prefix = key::prefix(at);
+        let current = self.store.revision(&prefix).await?;
         if revision <= current {
             return Ok(());
         }
         let deadline = self.clock.now().saturating_add(FUTURE_REVISION_WAIT).expect("a positive duration can be added");
-        let reached = pin!(self.reach(revision, current));
+        let reached = pin!(self.reach(&prefix, revision, current));
         match select(reached, self.clock.sleep_until(deadline)).await {
             Either::Left((reached, _)) => reached,
-            Either::Right(_) => Err(ApiError::TooLargeResourceVersion { requested: revision.0, current: self.store.revision().0 }),
+            Either::Right(_) => {
+                let current = self.store.revision(&prefix).await?;
+                Err(ApiError::TooLargeResourceVersion { requested: revision.0, current: current.0 })
+            }
         }
     }
 
-    async fn reach(&self, revision: Revision, after: Revision) -> Result<(), ApiError> {
-        let mut changes = self.store.watch("/registry/", after)?;
-        while self.store.revision() < revision {
-            match changes.next().await {
-                Some(Ok(WatchItem::Event(_) | WatchItem::Progress(_))) => (),
+    async fn reach(&self, prefix: &str, revision: Revision, after: Revision) -> Result<(), ApiError> {
+        let mut changes = self.store.watch(prefix, after)?;
+        let mut seen = after;
+        while seen < revision {
+            seen = match changes.next().await {
+                Some(Ok(WatchItem::Events(events))) => events[0].entry.mod_revision,
+                Some(Ok(WatchItem::Progress(revision))) => revision,
                 Some(Err(error)) => return Err(error.into()),
                 None => return Err(ApiError::Unavailable { message: "the store ended its watch".to_owned() }),
             }

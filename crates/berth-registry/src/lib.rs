@@ -91,14 +91,15 @@ impl Registry {
         rng: Arc<dyn Rng>,
         gates: Arc<FeatureGates>,
     ) -> Self {
+        let store = Arc::new(authorization::OwnWrites::of(store));
         Self {
+            policy: Arc::new(authorization::PolicyCache::new(Arc::clone(&store))),
             store,
             table,
             clock,
             rng,
             gates,
             turns: Arc::default(),
-            policy: Arc::default(),
             caller: None,
             reviewers: Arc::default(),
             root_ca: None,

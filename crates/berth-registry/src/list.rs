@@ -39,7 +39,7 @@ impl Registry {
         if !options.continue_token.is_empty() {
             return self.continue_list(at, options, &filter, Page { prefix, start_after: None, at: None, limit, behind: None }).await;
         }
-        let revision = self.revision_to_list_at(options, limit).await?;
+        let revision = self.revision_to_list_at(at, options, limit).await?;
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
         self.page(at, &filter, Page { prefix, start_after: None, at: revision, limit, behind: None }).await
@@ -67,9 +67,14 @@ impl Registry {
     }
 
     /// The revision that a first page must show; `None`: the newest. Waits for one that is not there yet.
-    async fn revision_to_list_at(&self, options: &ListOptions, limit: Option<usize>) -> Result<Option<Revision>, ApiError> {
+    async fn revision_to_list_at(
+        &self,
+        at: &Collection,
+        options: &ListOptions,
+        limit: Option<usize>,
+    ) -> Result<Option<Revision>, ApiError> {
         let Some(revision) = wanted_revision(&options.resource_version)? else { return Ok(None) };
-        self.wait_for(revision).await?;
+        self.wait_for(at, revision).await?;
         // A limit without a match means exactly, by a rule older than the match.
         let exact = options.resource_version_match == "Exact" || (options.resource_version_match.is_empty() && limit.is_some());
         Ok(exact.then_some(revision))

@@ -251,8 +251,10 @@ impl<'a> Run<'a> {
         } else if self.began < since {
             lines.push(line(since, format!("simulated container {container:?} is not ready")));
         }
-        if let Some(end) = &pod.metadata.deletion_timestamp {
-            let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        // What goes at once is told nothing.
+        let is_told = 0 < grace || pod.metadata.finalizers.is_some();
+        if let Some(end) = pod.metadata.deletion_timestamp.as_ref().filter(|_| is_told) {
             let told = end.0.saturating_sub(SignedDuration::from_secs(grace)).unwrap_or(end.0).max(self.began);
             lines.push(line(told, format!("simulated container {container:?} is told to stop within {grace} s")));
         }

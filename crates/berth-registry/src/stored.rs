@@ -70,6 +70,11 @@ pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
         return entry;
     }
     let Some(value) = events::from_core(&entry.value) else { return entry };
+    with_value(resource, &entry, value)
+}
+
+/// The entry with another value.
+pub(crate) fn with_value(resource: &Resource, entry: &Entry, value: Bytes) -> Arc<Entry> {
     let header = crate::header::read(&resource.selectable_fields, &value);
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })

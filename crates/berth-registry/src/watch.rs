@@ -3,7 +3,7 @@
 use crate::{
     ApiError, Collection, Registry, Resource, WatchEvent, WatchOptions, checks, filter::Filter, get::wanted_revision, key, stored,
 };
-use berth_store::{Entry, Event, EventKind, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Clock};
+use berth_store::{Entry, Event, EventKind, Events, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
     Stream, StreamExt,
     future::BoxFuture,
@@ -37,14 +37,21 @@ impl Registry {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
         let prefix = key::prefix(at);
-        let (first, after) = match self.start_of(options)? {
+        let (first, after) = match self.start_of(&prefix, options).await? {
             Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,
             Start::Behind(revision) => (Vec::new(), revision),
         };
         let changes = self.store.watch(&prefix, after).map_err(too_old)?;
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
-        let live =
-            Live { resource: Arc::clone(&at.resource), filter, changes: Some(changes), bookmarks, progress: options.progress, seen: after };
+        let live = Live {
+            resource: Arc::clone(&at.resource),
+            filter,
+            changes: Some(changes),
+            rest: Events::new().into_iter(),
+            bookmarks,
+            progress: options.progress,
+            seen: after,
+        };
         let events = stream::iter(first).chain(live);
         Ok(match at.resource.ended() {
             None => events.boxed(),
@@ -52,12 +59,12 @@ impl Registry {
         })
     }
 
-    fn start_of(&self, options: &WatchOptions) -> Result<Start, ApiError> {
+    async fn start_of(&self, prefix: &str, options: &WatchOptions) -> Result<Start, ApiError> {
         let revision = wanted_revision(&options.resource_version)?;
         Ok(match (options.send_initial_events, revision) {
             (Some(true), revision) => Start::State(revision),
             (None, None) => Start::State(None),
-            (Some(false), None) => Start::Behind(self.store.revision()),
+            (Some(false), None) => Start::Behind(self.store.revision(prefix).await?),
             (None | Some(false), Some(revision)) => Start::Behind(revision),
         })
     }
@@ -72,7 +79,7 @@ impl Registry {
         not_before: Option<Revision>,
     ) -> Result<(Vec<WatchEvent>, Revision), ApiError> {
         if let Some(revision) = not_before {
-            self.wait_for(revision).await?;
+            self.wait_for(at, revision).await?;
         }
         let request = RangeRequest::all(prefix.to_owned());
         let range = self.store.range(request).await?;
@@ -128,6 +135,8 @@ struct Live {
     filter: Filter,
     /// `None` once the watch has ended.
     changes: Option<Watch>,
+    /// What is left of the revision that came last. No bookmark goes out before it is empty: a reader goes on behind a revision.
+    rest: <Events as IntoIterator>::IntoIter,
     bookmarks: Option<Bookmarks>,
     /// Whether to give a bookmark each time it has caught up.
     progress: bool,
@@ -169,13 +178,16 @@ impl Stream for Live {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         let this = self.get_mut();
         loop {
+            while let Some(change) = this.rest.next() {
+                if let Some(event) = this.event(change) {
+                    return Poll::Ready(Some(event));
+                }
+            }
             let Some(changes) = &mut this.changes else { return Poll::Ready(None) };
             match changes.poll_next_unpin(context) {
-                Poll::Ready(Some(Ok(WatchItem::Event(change)))) => {
-                    this.seen = this.seen.max(change.entry.mod_revision);
-                    if let Some(event) = this.event(change) {
-                        return Poll::Ready(Some(event));
-                    }
+                Poll::Ready(Some(Ok(WatchItem::Events(events)))) => {
+                    this.seen = this.seen.max(events[0].entry.mod_revision);
+                    this.rest = events.into_iter();
                 }
                 Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => {
                     this.seen = this.seen.max(revision);

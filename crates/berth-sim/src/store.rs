@@ -1,9 +1,8 @@
 //! The memory store, with other tasks let in before every operation: what a real store's IO does to the order of things.
 
 use berth_store::{
-    Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError, virtual_time::yield_now,
+    Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, virtual_time::yield_now,
 };
-use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
 
@@ -11,8 +10,13 @@ use std::sync::Arc;
 pub struct SimStore(pub MemoryStore);
 
 impl Store for SimStore {
-    fn revision(&self) -> Revision {
-        self.0.revision()
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        let prefix = prefix.to_owned();
+        async move {
+            yield_now().await;
+            self.0.revision(&prefix).await
+        }
+        .boxed()
     }
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
@@ -32,18 +36,10 @@ impl Store for SimStore {
         .boxed()
     }
 
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
         async move {
             yield_now().await;
-            self.0.put(key, value, expected).await
-        }
-        .boxed()
-    }
-
-    fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        async move {
-            yield_now().await;
-            self.0.delete(key, last, expected).await
+            self.0.commit(writes).await
         }
         .boxed()
     }
@@ -52,7 +48,7 @@ impl Store for SimStore {
         self.0.watch(prefix, after)
     }
 
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.0.compact(revision)
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.0.compact(prefix, revision)
     }
 }

@@ -350,7 +350,7 @@ impl World {
         let_go.into_iter().for_each(|pod| self.checker.let_go(pod));
         while let Some(Some(item)) = self.changes.next().now_or_never() {
             match item {
-                Ok(WatchItem::Event(event)) => self.take_in(&event),
+                Ok(WatchItem::Events(events)) => events.iter().for_each(|event| self.take_in(event)),
                 Ok(WatchItem::Progress(_)) => (),
                 Err(error) => self.fail(&format!("the store's changes cannot be followed: {error}")),
             }

@@ -17,7 +17,8 @@ pub use backend::memory::MemoryStore;
 pub use backend::embedded::fuzzing;
 
 use bytes::Bytes;
-use futures::{future::BoxFuture, stream::BoxStream};
+use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
+use smallvec::SmallVec;
 use std::{
     borrow::Borrow,
     fmt,
@@ -30,14 +31,15 @@ pub const MAX_VALUE_BYTES: usize = 3 << 19;
 /// How much history a store keeps unless told otherwise, in bytes.
 pub const DEFAULT_HISTORY_BYTES: usize = 64 << 20;
 
-/// A point in the store's one sequence of writes. `0` is before the first; the wire's `resourceVersion` is this number.
+/// A point in a backing store's one sequence of writes. `0` is before the first; the wire's `resourceVersion` is this number. Only its
+/// order means something: others may write to the same backing store, so nothing follows from how far apart two revisions are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The one behind it.
+    /// The one behind it: what a store gives out that counts its writes itself.
     #[must_use]
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
@@ -141,6 +143,34 @@ pub enum Expected {
     At(Revision),
 }
 
+/// What becomes of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The key.
+    pub key: Key,
+    /// What it must be before.
+    pub expected: Expected,
+    /// The value that it gets; `None`: it is deleted.
+    pub value: Option<Bytes>,
+}
+
+impl Write {
+    /// Gives the key a value.
+    #[must_use]
+    pub fn put(key: Key, value: Bytes, expected: Expected) -> Self {
+        Self { key, expected, value: Some(value) }
+    }
+
+    /// Deletes the key.
+    #[must_use]
+    pub fn delete(key: Key, expected: Revision) -> Self {
+        Self { key, expected: Expected::At(expected), value: None }
+    }
+}
+
+/// The most keys that one commit writes: etcd's default.
+pub const COMMIT_WRITES_MAX: usize = 128;
+
 /// A page of keys.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
@@ -234,45 +264,69 @@ pub enum WriteError {
 /// Changes behind a revision, in order, none left out. Ends with an error when the reader fell behind what is kept.
 pub type Watch = BoxStream<'static, Result<WatchItem, ReadError>>;
 
+/// The changes of one revision, in the order of their commit. Never empty, and nearly always one.
+pub type Events = SmallVec<[Arc<Event>; 1]>;
+
 /// What a [`Watch`] yields.
 #[derive(Clone, Debug)]
 pub enum WatchItem {
-    /// A change under the prefix.
-    Event(Arc<Event>),
+    /// All that one revision changed under the prefix: whoever goes on behind it later has missed nothing of it.
+    Events(Events),
     /// Everything under the prefix up to this revision has been yielded. Comes whenever the reader has caught up, once per revision at
     /// most, so that the revision of a quiet prefix moves on too.
     Progress(Revision),
 }
 
 /// Revisioned keys. Nothing is visible, to a reader or a watcher, before it is durable.
+///
+/// May be far away, and shared: nothing here is known without asking, others write too, and one store may keep some keys in another backing
+/// store than the rest. So revisions may have gaps, and those of different prefixes may have nothing to do with each other.
 pub trait Store: Send + Sync + 'static {
-    /// The newest visible revision.
-    fn revision(&self) -> Revision;
+    /// The newest revision of the backing store that keeps the keys below `prefix`: no write that was answered before the call, through
+    /// this or any other server, is later. Revisions of keys in different backing stores have nothing to do with each other.
+    ///
+    /// # Errors
+    /// [`ReadError::Unavailable`].
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>>;
 
-    /// The newest version of a key.
+    /// The newest version of a key, not older than a write that was answered before the call.
     ///
     /// # Errors
     /// [`ReadError::Unavailable`].
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>>;
 
-    /// A page of the keys under a prefix, as of one revision.
+    /// A page of the keys under a prefix, as of one revision; the newest is not older than a write that was answered before the call.
     ///
     /// # Errors
-    /// A revision that is compacted or not there yet.
+    /// A revision that is compacted or not there yet; [`ReadError::Unavailable`].
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>>;
 
-    /// Writes `value` if the key is as expected. Resolves when the write is durable and visible. Dropping the future does not undo it.
+    /// Writes several keys as one revision, if all are as expected, else none. Gives their entries in the same order; of a deletion the
+    /// last value, with the deletion's revision. Resolves when the writes are durable and visible. Dropping the future does not undo them.
+    ///
+    /// # Errors
+    /// [`WriteError`]; of several keys that are not as expected, the first. A missing key that is to be deleted is a conflict with `found` 0.
+    ///
+    /// # Panics
+    /// If a key is named twice, or there are more than [`COMMIT_WRITES_MAX`].
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>>;
+
+    /// Writes `value` if the key is as expected: a [`Store::commit`] of one key.
     ///
     /// # Errors
     /// [`WriteError`].
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>>;
+    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+        only(self.commit(vec![Write::put(key, value, expected)]))
+    }
 
-    /// Deletes the key if it is at `expected`; watchers get `last` as its last value. Gives the deletion's entry (last value, the
-    /// deletion's revision).
+    /// Deletes the key if it is at `expected`. Gives the deletion's entry (last value as it was stored, the deletion's revision): what
+    /// watchers get too.
     ///
     /// # Errors
-    /// [`WriteError`]; a missing key is a conflict with `found` 0.
-    fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>>;
+    /// As [`Store::commit`].
+    fn delete(&self, key: Key, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+        only(self.commit(vec![Write::delete(key, expected)]))
+    }
 
     /// Changes of keys that start with `prefix`, later than `after`.
     ///
@@ -281,9 +335,17 @@ pub trait Store: Send + Sync + 'static {
     /// it is reached, then yields what comes behind it.
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError>;
 
-    /// Forgets versions that were replaced, and changes that happened, at or before `revision`.
+    /// Forgets versions that were replaced, and changes that happened, at or before `revision`, in the backing store that keeps the keys
+    /// below `prefix`.
     ///
     /// # Errors
     /// [`ReadError::Future`].
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
+}
+
+/// The entry of a commit of one key.
+fn only(
+    committed: BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>>,
+) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+    committed.map(|committed| committed.map(|mut entries| entries.pop().expect("an entry for each write"))).boxed()
 }

@@ -1,10 +1,11 @@
 //! Keys, their versions and the log of changes, as a plain structure: no locks, no IO, no time.
 //!
-//! Every write is one revision of one key, so the log has no gaps: the change of revision `oldest + 1 + n` is its `n`-th. One number,
-//! `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`).
+//! A commit is one revision of one or several keys. Revisions only grow: a store that others write to as well has gaps between those that
+//! it sees. One number, `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`).
 
-use crate::{Entry, Event, EventKind, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError};
+use crate::{Entry, Event, EventKind, Events, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError};
 use bytes::Bytes;
+use smallvec::smallvec;
 use std::{
     collections::{BTreeMap, VecDeque, btree_map},
     ops::Bound,
@@ -15,29 +16,39 @@ use std::{
 /// entry with a usual header.
 const EVENT_OVERHEAD_BYTES: usize = 512;
 
-/// A write that waits for its turn.
+/// The part of one key in a commit that waits for its turn.
 #[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) kind: EventKind,
+pub(crate) struct Prepared {
     pub(crate) key: Key,
-    pub(crate) value: Bytes,
-    pub(crate) header: Header,
     pub(crate) expected: Expected,
+    /// `None`: the key is deleted.
+    pub(crate) value: Option<(Bytes, Header)>,
 }
 
-/// The change that `write` makes as revision `next`, where `current` is the newest version of its key; a conflict if that is not what
-/// the write expects.
-pub(crate) fn evaluate(write: Write, current: Option<&Arc<Entry>>, next: Revision) -> Result<Event, WriteError> {
-    let Write { kind, key, value, header, expected } = write;
+/// The changes that a commit makes as revision `next`, where `current` gives the newest version of a key; a conflict if one key is not as
+/// expected.
+pub(crate) fn evaluate<'a>(
+    writes: Vec<Prepared>,
+    next: Revision,
+    current: impl Fn(&Key) -> Option<&'a Arc<Entry>>,
+) -> Result<Events, WriteError> {
+    writes.into_iter().map(|write| evaluate_one(write, next, &current).map(Arc::new)).collect()
+}
+
+fn evaluate_one<'a>(write: Prepared, next: Revision, current: impl Fn(&Key) -> Option<&'a Arc<Entry>>) -> Result<Event, WriteError> {
+    let Prepared { key, expected, value } = write;
+    let current = current(&key);
     let found = current.map(|entry| entry.mod_revision);
     let as_expected = match expected {
         Expected::Absent => found.is_none(),
         Expected::At(revision) => found == Some(revision),
     };
-    // A deletion of what is not there would make an event without a key; no expectation asks for it.
-    if !as_expected || (kind == EventKind::Deleted && found.is_none()) {
+    let kind = if value.is_some() { EventKind::Put } else { EventKind::Deleted };
+    // Of what is deleted watchers get the last value, as it was stored. What is not there cannot be deleted; no expectation asks for it.
+    let last = || current.map(|entry| (entry.value.clone(), entry.header.clone()));
+    let (Some((value, header)), true) = (value.or_else(last), as_expected) else {
         return Err(WriteError::Conflict { key, found: found.unwrap_or_default() });
-    }
+    };
     let create_revision = current.map_or(next, |entry| entry.create_revision);
     let entry = Arc::new(Entry { key, value, header, create_revision, mod_revision: next });
     Ok(Event { kind, entry, previous: current.cloned(), encoded: OnceLock::new() })
@@ -139,8 +150,8 @@ impl Resource {
 /// The next thing that a watcher sees.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// The first change of its prefix behind its place.
-    Event(Arc<Event>),
+    /// The changes of its prefix in the first revision behind its place that has any.
+    Events(Events),
     /// No change of its prefix stands between its place and this, the newest revision.
     CaughtUp(Revision),
     /// Its place is a revision that is not there yet.
@@ -255,15 +266,32 @@ impl Mvcc {
         };
         self.check_kept(after, dropped)?;
         let from = log.partition_point(|event| event.entry.mod_revision <= after);
-        let event = log.range(from..).find(|event| event.entry.key.as_str().starts_with(prefix));
-        Ok(event.map_or(Next::CaughtUp(self.revision), |event| Next::Event(Arc::clone(event))))
+        let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix);
+        let mut behind = log.range(from..);
+        let Some(first) = behind.find(is_seen) else { return Ok(Next::CaughtUp(self.revision)) };
+        let mut events: Events = smallvec![Arc::clone(first)];
+        // The whole revision: the watcher's place is a revision, so what is left out of this one would be lost.
+        let same = |event: &&Arc<Event>| event.entry.mod_revision == first.entry.mod_revision;
+        events.extend(behind.take_while(same).filter(is_seen).cloned());
+        Ok(Next::Events(events))
     }
 
-    /// Makes a change visible. It must be of the revision behind the newest and be evaluated against its key's newest version.
-    pub(crate) fn apply(&mut self, event: Arc<Event>) {
-        let revision = event.entry.mod_revision;
-        assert_eq!(revision, self.revision.next(), "changes are applied in the order of their revisions");
+    /// Makes a commit visible. Its revision must be behind the newest, and its changes be evaluated against the newest versions of their keys.
+    pub(crate) fn apply(&mut self, events: &Events) {
+        let Some(revision) = events.first().map(|event| event.entry.mod_revision) else { return };
+        assert!(self.revision < revision, "commits are applied in the order of their revisions");
         self.revision = revision;
+        for event in events {
+            assert_eq!(event.entry.mod_revision, revision, "a commit is one revision");
+            self.apply_one(event);
+        }
+        while self.history_bytes_max < self.history_bytes {
+            self.drop_oldest();
+        }
+    }
+
+    fn apply_one(&mut self, event: &Arc<Event>) {
+        let revision = event.entry.mod_revision;
         let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
         let resource = resource_mut(&mut self.resources, &event.entry.key);
         match (&event.previous, &newest) {
@@ -277,12 +305,9 @@ impl Mvcc {
                 place.insert(Versions { newest, since: revision, older: VecDeque::new() });
             }
         }
-        self.history_bytes += cost_bytes(&event);
-        resource.log.push_back(Arc::clone(&event));
-        self.log.push_back(event);
-        while self.history_bytes_max < self.history_bytes {
-            self.drop_oldest();
-        }
+        self.history_bytes += cost_bytes(event);
+        resource.log.push_back(Arc::clone(event));
+        self.log.push_back(Arc::clone(event));
     }
 
     /// Forgets what was replaced or happened at or before `revision`. What is forgotten already stays so.
@@ -290,16 +315,25 @@ impl Mvcc {
         if self.revision < revision {
             return Err(ReadError::Future { requested: revision, newest: self.revision });
         }
-        while self.oldest < revision {
+        while self.log.front().is_some_and(|event| event.entry.mod_revision <= revision) {
             self.drop_oldest();
         }
+        self.oldest = self.oldest.max(revision);
         Ok(())
     }
 
+    /// Forgets the oldest revision of the log, all of it.
     fn drop_oldest(&mut self) {
-        let event = self.log.pop_front().expect("the log has a change for each revision behind the oldest");
-        let revision = event.entry.mod_revision;
+        let revision = self.log.front().expect("what the history costs is in the log").entry.mod_revision;
         self.oldest = revision;
+        while self.log.front().is_some_and(|event| event.entry.mod_revision == revision) {
+            self.drop_change();
+        }
+    }
+
+    fn drop_change(&mut self) {
+        let event = self.log.pop_front().expect("the caller has looked");
+        let revision = event.entry.mod_revision;
         self.history_bytes -= cost_bytes(&event);
         let resource = resource_mut(&mut self.resources, &event.entry.key);
         resource.log.pop_front();

@@ -1,7 +1,7 @@
 //! The visible state, shared by readers, watchers and the one that writes.
 
 use crate::{
-    Entry, Event, Key, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
+    Entry, Events, Key, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
     mvcc::{Mvcc, Next, resource_of},
 };
 use event_listener::{Event as Bell, EventListener};
@@ -49,17 +49,15 @@ impl Shared {
         self.read().range(request)
     }
 
-    /// Makes changes visible, all at once, and wakes the watchers of their resources.
-    pub(crate) fn publish(&self, events: &[Arc<Event>]) {
+    /// Makes commits visible, all at once, and wakes the watchers of their resources.
+    pub(crate) fn publish(&self, commits: &[Events]) {
         let mut mvcc = self.write();
-        for event in events {
-            mvcc.apply(Arc::clone(event));
-        }
+        commits.iter().for_each(|events| mvcc.apply(events));
         drop(mvcc);
         let bells = self.bells();
         ring(&bells, WIDE);
         let mut rung = WIDE;
-        for event in events {
+        for event in commits.iter().flatten() {
             let resource = resource_of(event.entry.key.as_str()).unwrap_or(WIDE);
             if resource != rung {
                 ring(&bells, resource);
@@ -129,9 +127,9 @@ impl Watcher {
                 self.ended = true;
                 Some(Err(error))
             }
-            Ok(Next::Event(event)) => {
-                self.after = event.entry.mod_revision;
-                Some(Ok(WatchItem::Event(event)))
+            Ok(Next::Events(events)) => {
+                self.after = events[0].entry.mod_revision;
+                Some(Ok(WatchItem::Events(events)))
             }
             Ok(Next::CaughtUp(revision)) => {
                 self.after = revision;

@@ -18,11 +18,11 @@ use crate::{
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
     body::{self, LargeBody, ResponseBody},
     flow::{Flow, Level, Seat},
-    health::{self, Readiness},
+    health::{self, PolicyState, Readiness},
     limits::{Limits, Quota},
     metrics::{Labels, Metrics},
     negotiate,
-    path::{self, Route},
+    path::{self, HealthEndpoint, Route},
     query::Query,
     sending::Sending,
     state_metrics,
@@ -256,7 +256,10 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
     }
     match route {
         Route::Health { endpoint, check } => {
-            let (code, text) = health::answer(*endpoint, *check, &exchange.query, &shared.readiness).ok_or(Refusal::PageNotFound)?;
+            let is_asked = *endpoint == HealthEndpoint::Readyz;
+            let policy = if is_asked && shared.registry.policy().await.is_err() { PolicyState::TooOld } else { PolicyState::Known };
+            let answer = health::answer(*endpoint, *check, &exchange.query, &shared.readiness, policy);
+            let (code, text) = answer.ok_or(Refusal::PageNotFound)?;
             Ok(answer::text(code, text))
         }
         Route::Metrics => metrics(shared).await,

@@ -45,7 +45,8 @@ impl Registry {
         let (key, revision) = (old.entry.key.clone(), old.entry.mod_revision);
         let value = if is_same { old.entry.value.clone() } else { stored::encode(resource, object) };
         let written = if admission.removes {
-            self.store.delete(key, value, revision).await
+            // Whoever watches gets the last value that was stored; who asked is shown what became of it.
+            self.store.delete(key, revision).await.map(|gone| if is_same { gone } else { stored::with_value(resource, &gone, value) })
         } else {
             self.store.put(key, value, Expected::At(revision)).await
         };
@@ -75,8 +76,19 @@ impl Registry {
         let Current::Stored(entry) = written else { return };
         let _ = match &admission.old {
             Some(old) => self.store.put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision)).await,
-            None => self.store.delete(entry.key.clone(), entry.value.clone(), entry.mod_revision).await,
+            None => self.store.delete(entry.key.clone(), entry.mod_revision).await,
         };
+    }
+
+    /// Stores the mark of an object that is to go next. What is seen last of an object is what is stored.
+    pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<(), Failure> {
+        let Some(old) = &admission.old else { return Ok(()) };
+        let value = stored::encode(admission.at.resource, &*admission.object);
+        match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision)).await {
+            Ok(_) => Ok(()),
+            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
+            Err(error) => Err(ApiError::write_failed(&error).into()),
+        }
     }
 }
 

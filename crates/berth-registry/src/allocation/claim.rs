@@ -134,7 +134,7 @@ impl Registry {
     /// Gives a claim back, unless somebody has touched it since.
     pub(super) async fn release(&self, claim: &Claim) {
         // One that stays is found by the repair.
-        let _ = self.store.delete(claim.key.clone(), claim.value.clone(), claim.revision).await;
+        let _ = self.store.delete(claim.key.clone(), claim.revision).await;
     }
 
     /// Puts the mark on a claim, unless somebody has touched it since.

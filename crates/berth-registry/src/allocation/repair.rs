@@ -154,7 +154,7 @@ impl Registry {
             Step::Release(good) => {
                 if let Some(entry) = entries.get(good) {
                     // Somebody who touched it since needs it.
-                    let _ = self.store.delete(entry.key.clone(), entry.value.clone(), entry.mod_revision).await;
+                    let _ = self.store.delete(entry.key.clone(), entry.mod_revision).await;
                 }
                 Ok(())
             }

@@ -1,7 +1,10 @@
 //! Who may do what: the policy that the store's roles and bindings make, and the refusals.
 
+mod own_writes;
 mod policy;
 
+pub(crate) use own_writes::OwnWrites;
+pub use policy::LAG_MAX;
 pub(crate) use policy::PolicyCache;
 
 use crate::{ApiError, Registry, Target};
@@ -16,7 +19,8 @@ impl Registry {
         Self { caller: Some(user), ..self.clone() }
     }
 
-    /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that was answered before.
+    /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that this server
+    /// answered before, and others' after [`LAG_MAX`].
     ///
     /// # Errors
     /// The store's.

@@ -1,62 +1,126 @@
-//! The policy as of now: read once, then kept up to date by the changes since it was last asked for.
+//! The policy as of now: read once, then kept up to date by watches.
+//!
+//! Two rules bound how old it may be. What this server has written and answered is in it: whoever was given a right or lost one by a
+//! request to this server finds it so in the next. What other servers have written is in it after [`LAG_MAX`] at the latest: a policy that
+//! is not known to be so fresh decides nothing, and the server is not ready.
 
+use super::own_writes::OwnWrites;
 use crate::{ApiError, Registry, Resource, key, resource, stored};
 use berth_api::k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use berth_rbac::{Policy, RoleName, Scope};
-use berth_store::{Entry, EventKind, RangeRequest, Revision, Store, WatchItem};
-use futures::{FutureExt, StreamExt};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use berth_store::{Entry, EventKind, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Timestamp};
+use futures::{
+    FutureExt, StreamExt,
+    future::{Either, select, try_join_all},
+    lock::Mutex,
+};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-/// The resources that a policy is made of.
-const PLURALS: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
+/// How long a policy may be used after it was known to show all that anybody had written.
+pub const LAG_MAX: Duration = Duration::from_secs(1);
+/// How long before the store is asked whether there is more: half of it, so that the answer has time to come.
+const ASK_AFTER: Duration = Duration::from_millis(500);
+
+/// The resources that a policy is made of. What there is one of for each stands in this order.
+pub(super) const PLURALS: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
 
 /// The policy as it was last asked for.
-#[derive(Default)]
-pub(crate) struct PolicyCache(Mutex<Option<Loaded>>);
-
-struct Loaded {
-    policy: Arc<Policy>,
-    /// It shows all writes up to here.
-    revision: Revision,
+pub(crate) struct PolicyCache {
+    own_writes: Arc<OwnWrites>,
+    cached: Mutex<Cached>,
 }
 
+#[derive(Default)]
+struct Cached {
+    kept: Option<Kept>,
+    /// When the last try to bring it up to date was given up: an answer to all who came before.
+    failed_at: Option<Timestamp>,
+}
+
+struct Kept {
+    policy: Arc<Policy>,
+    followed: Vec<Followed>,
+    /// All that was answered before, by whichever server, is in the policy.
+    fresh_at: Timestamp,
+}
+
+/// One resource, and how much of it the policy shows.
+struct Followed {
+    resource: &'static Arc<Resource>,
+    prefix: String,
+    changes: Watch,
+    seen: Revision,
+}
+
+/// A watch has lost its place, or ended.
+struct Lost;
+
 impl PolicyCache {
-    fn lock(&self) -> MutexGuard<'_, Option<Loaded>> {
-        // A panic leaves a policy that repeats some changes at worst.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(own_writes: Arc<OwnWrites>) -> Self {
+        Self { own_writes, cached: Mutex::default() }
     }
 }
 
 impl Registry {
-    /// The policy that all writes answered before this call have made. Costs a look at the store's newest revision while nothing is
-    /// written, and what changed in roles and bindings otherwise.
+    /// The policy, with all that this server has written before this call and what others have up to [`LAG_MAX`] ago. Costs a look at four
+    /// watches, what changed in roles and bindings, and now and then a question to the store.
     ///
     /// # Errors
-    /// The store's.
+    /// [`ApiError::Unavailable`] where the store does not say what there is; the store's.
     pub async fn policy(&self) -> Result<Arc<Policy>, ApiError> {
-        if let Some(policy) = self.policy.lock().as_mut().and_then(|loaded| loaded.follow(&*self.store)) {
-            return Ok(policy);
-        }
-        let loaded = self.load_policy().await?;
-        let policy = Arc::clone(&loaded.policy);
-        let mut kept = self.policy.lock();
-        if kept.as_ref().is_none_or(|kept| kept.revision < loaded.revision) {
-            *kept = Some(loaded);
-        }
-        Ok(policy)
-    }
-
-    async fn load_policy(&self) -> Result<Loaded, ApiError> {
-        let revision = self.store.revision();
-        let mut policy = Policy::default();
-        for resource in resources() {
-            let request =
-                RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: Some(revision), limit: None, behind: None };
-            for entry in self.store.range(request).await?.entries {
-                put(&mut policy, resource, &entry);
+        let came_at = self.clock.now();
+        let mut cached = self.policy.cached.lock().await;
+        let (now, own) = (self.clock.now(), self.policy.own_writes.newest());
+        if let Some(kept) = &mut cached.kept {
+            let is_followed = kept.take_in_what_is_there().is_ok();
+            if is_followed && kept.shows(&own) && now < later(kept.fresh_at, ASK_AFTER) {
+                return Ok(Arc::clone(&kept.policy));
             }
         }
-        Ok(Loaded { policy: Arc::new(policy), revision })
+        if cached.failed_at.is_some_and(|failed_at| came_at < failed_at) {
+            return Err(too_old());
+        }
+        let brought_up_to_date = {
+            let catching_up = pin!(self.bring_up_to_date(&mut cached.kept));
+            match select(catching_up, self.clock.sleep_until(later(now, LAG_MAX))).await {
+                Either::Left((done, _)) => done,
+                Either::Right(_) => Err(too_old()),
+            }
+        };
+        let usable = |kept: &&Kept| kept.shows(&own) && self.clock.now() <= later(kept.fresh_at, LAG_MAX);
+        match (brought_up_to_date, cached.kept.as_ref().filter(usable)) {
+            (_, Some(kept)) => Ok(Arc::clone(&kept.policy)),
+            (failed, None) => {
+                cached.failed_at = Some(self.clock.now());
+                Err(failed.err().unwrap_or_else(too_old))
+            }
+        }
+    }
+
+    /// Takes in all that was written before this call, by whichever server.
+    async fn bring_up_to_date(&self, kept: &mut Option<Kept>) -> Result<(), ApiError> {
+        let asked_at = self.clock.now();
+        if let Some(kept) = kept {
+            let newest = try_join_all(kept.followed.iter().map(|followed| self.store.revision(&followed.prefix))).await?;
+            if kept.take_in_up_to(&newest).await.is_ok() {
+                kept.fresh_at = asked_at;
+                return Ok(());
+            }
+        }
+        *kept = Some(self.load_policy(asked_at).await?);
+        Ok(())
+    }
+
+    async fn load_policy(&self, asked_at: Timestamp) -> Result<Kept, ApiError> {
+        let (mut policy, mut followed) = (Policy::default(), Vec::new());
+        for resource in resources() {
+            let prefix = key::resource_prefix(resource);
+            let found = self.store.range(RangeRequest::all(prefix.clone())).await?;
+            found.entries.iter().for_each(|entry| put(&mut policy, resource, entry));
+            let changes = self.store.watch(&prefix, found.revision)?;
+            followed.push(Followed { resource, prefix, changes, seen: found.revision });
+        }
+        Ok(Kept { policy: Arc::new(policy), followed, fresh_at: asked_at })
     }
 }
 
@@ -64,35 +128,65 @@ fn resources() -> impl Iterator<Item = &'static Arc<Resource>> {
     PLURALS.iter().map(|plural| resource::built_in().by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
 }
 
-impl Loaded {
-    /// Takes in what changed; `None`: the changes are no longer all kept.
-    fn follow(&mut self, store: &dyn Store) -> Option<Arc<Policy>> {
-        let newest = store.revision();
-        if self.revision < newest {
-            for resource in resources() {
-                self.follow_one(store, resource)?;
-            }
-            self.revision = newest;
-        }
-        Some(Arc::clone(&self.policy))
+/// What the keys of one of [`PLURALS`] start with.
+pub(super) fn prefix(plural: &str) -> String {
+    key::resource_prefix(resource::built_in().by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
+}
+
+fn later(at: Timestamp, by: Duration) -> Timestamp {
+    at.saturating_add(by).expect("a positive duration can be added")
+}
+
+fn too_old() -> ApiError {
+    let message = format!("what is known of roles and bindings is more than {} s old, and the store does not say more", LAG_MAX.as_secs());
+    ApiError::Unavailable { message }
+}
+
+impl Kept {
+    /// Whether these revisions are in the policy, one for each of [`PLURALS`].
+    fn shows(&self, revisions: &[Revision]) -> bool {
+        self.followed.iter().zip(revisions).all(|(followed, revision)| *revision <= followed.seen)
     }
 
-    /// Changes that are visible are there at once, so nothing is waited for. Taking one in twice changes nothing: the last one counts.
-    fn follow_one(&mut self, store: &dyn Store, resource: &Arc<Resource>) -> Option<()> {
-        let mut changes = store.watch(&key::resource_prefix(resource), self.revision).ok()?;
-        while let Some(item) = changes.next().now_or_never() {
-            match item?.ok()? {
-                WatchItem::Progress(_) => break,
-                WatchItem::Event(event) => {
-                    let policy = Arc::make_mut(&mut self.policy);
-                    match event.kind {
-                        EventKind::Put => put(policy, resource, &event.entry),
-                        EventKind::Deleted => remove(policy, resource, &event.entry),
-                    }
-                }
+    /// Takes in what the watches have ready.
+    fn take_in_what_is_there(&mut self) -> Result<(), Lost> {
+        for followed in &mut self.followed {
+            while let Some(item) = followed.changes.next().now_or_never() {
+                followed.take_in(&mut self.policy, item)?;
             }
         }
-        Some(())
+        Ok(())
+    }
+
+    /// Waits until these revisions are in the policy, one for each of [`PLURALS`].
+    async fn take_in_up_to(&mut self, newest: &[Revision]) -> Result<(), Lost> {
+        for (followed, newest) in self.followed.iter_mut().zip(newest) {
+            while followed.seen < *newest {
+                let item = followed.changes.next().await;
+                followed.take_in(&mut self.policy, item)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Followed {
+    fn take_in(&mut self, policy: &mut Arc<Policy>, item: Option<Result<WatchItem, ReadError>>) -> Result<(), Lost> {
+        match item {
+            Some(Ok(WatchItem::Progress(revision))) => self.seen = revision,
+            Some(Ok(WatchItem::Events(events))) => {
+                let policy = Arc::make_mut(policy);
+                for event in &events {
+                    match event.kind {
+                        EventKind::Put => put(policy, self.resource, &event.entry),
+                        EventKind::Deleted => remove(policy, self.resource, &event.entry),
+                    }
+                }
+                self.seen = events[0].entry.mod_revision;
+            }
+            Some(Err(_)) | None => return Err(Lost),
+        }
+        Ok(())
     }
 }
 

@@ -2,9 +2,18 @@
 
 use crate::world::{World, now, pod, target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
-use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, WriteOptions};
+use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, WriteOptions, header_of};
+use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
 
 const ROLES: &str = "roles.rbac.authorization.k8s.io";
 const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
@@ -72,9 +81,90 @@ fn a_policy_that_lost_the_changes_is_read_anew() {
     assert!(!may(&world.registry, &alice(), "get", "pods"));
     world.made(ROLES, role("r", "", &["pods"], &["get"]));
     world.made(BINDINGS, binding("b", "Role", "r", "alice"));
-    let newest = berth_store::Store::revision(&*world.store);
-    now(berth_store::Store::compact(&*world.store, newest)).expect("compacted");
+    now(world.store.compact("/registry/", Revision(world.revision()))).expect("compacted");
     assert!(may(&world.registry, &alice(), "get", "pods"));
+}
+
+/// A store whose changes reach this server late: not before the test says so.
+struct Late {
+    inner: Arc<MemoryStore>,
+    is_late: Arc<AtomicBool>,
+}
+
+impl Store for Late {
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.inner.revision(prefix)
+    }
+
+    fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+        self.inner.get(key)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        self.inner.range(request)
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        self.inner.commit(writes)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+        let is_late = Arc::clone(&self.is_late);
+        let mut changes = self.inner.watch(prefix, after)?;
+        let next = move |context: &mut Context<'_>| {
+            if is_late.load(Ordering::SeqCst) { Poll::Pending } else { changes.poll_next_unpin(context) }
+        };
+        Ok(stream::poll_fn(next).boxed())
+    }
+
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.inner.compact(prefix, revision)
+    }
+}
+
+/// A world that has decided once, and what makes its store late.
+fn late_world() -> (World, Arc<AtomicBool>) {
+    let is_late = Arc::new(AtomicBool::new(false));
+    let world = World::over(|| {
+        let inner = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
+        (Arc::clone(&inner), Arc::new(Late { inner, is_late: Arc::clone(&is_late) }))
+    });
+    world.made(ROLES, role("r", "", &["pods"], &["get"]));
+    assert!(!may(&world.registry, &alice(), "get", "pods"));
+    (world, is_late)
+}
+
+#[test]
+fn a_decision_waits_for_what_this_server_has_written() {
+    let (world, is_late) = late_world();
+    is_late.store(true, Ordering::SeqCst);
+    world.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    let user = alice();
+    let attributes = ResourceAttributes { verb: "get", resource: "pods", namespace: "default", ..ResourceAttributes::default() };
+    let attributes = Attributes::from(attributes);
+    let mut decision = pin!(world.registry.decide(&user, &attributes));
+    assert!(decision.as_mut().now_or_never().is_none(), "what was answered must count");
+    is_late.store(false, Ordering::SeqCst);
+    assert!(now(decision).expect("the store answers").is_some());
+}
+
+#[test]
+fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
+    let (world, is_late) = late_world();
+    let other = World::beside(&world);
+    is_late.store(true, Ordering::SeqCst);
+    other.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    assert!(!may(&world.registry, &alice(), "get", "pods"), "not known here, and not a second ago");
+    world.clock.advance(1);
+    {
+        let mut policy = pin!(world.registry.policy());
+        assert!(policy.as_mut().now_or_never().is_none(), "a second is over: it is waited for");
+        world.clock.advance(1);
+        let refused = now(policy).expect_err("it does not come");
+        assert!(matches!(&refused, ApiError::Unavailable { message } if message.contains("more than 1 s old")), "{refused}");
+    }
+    is_late.store(false, Ordering::SeqCst);
+    assert!(may(&world.registry, &alice(), "get", "pods"), "it has come");
 }
 
 #[test]

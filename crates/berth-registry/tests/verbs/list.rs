@@ -146,7 +146,7 @@ fn an_expired_token_comes_with_a_fresh_one() {
     let mut options = ListOptions { limit: 1, ..ListOptions::default() };
     let first = world.list("configmaps", &options).expect("a page");
     world.made("configmaps", config_map("bb"));
-    now(world.store.compact(Revision(world.revision()))).expect("compacted");
+    now(world.store.compact("/registry/", Revision(world.revision()))).expect("compacted");
     options.continue_token = first.continue_token;
     let error = world.list("configmaps", &options).expect_err("expired");
     let ApiError::Expired { message, continue_token } = error else { panic!("{error}") };

@@ -2,7 +2,7 @@
 
 use crate::world::{World, config_map, json_of, now, target};
 use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, WriteOptions, header_of};
-use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError};
+use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -16,20 +16,20 @@ struct Contended {
     inner: Arc<MemoryStore>,
     left: AtomicU32,
     /// What the other does before a write; `false` if such a write does not concern it.
-    other: fn(&MemoryStore, &Key, &Bytes, Expected) -> bool,
+    other: fn(&MemoryStore, &Write) -> bool,
 }
 
 impl Contended {
-    fn write_first(&self, key: &Key, value: &Bytes, expected: Expected) {
-        if self.left.load(Ordering::SeqCst) != 0 && (self.other)(&self.inner, key, value, expected) {
+    fn write_first(&self, write: &Write) {
+        if self.left.load(Ordering::SeqCst) != 0 && (self.other)(&self.inner, write) {
             self.left.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
 /// Counts its writes in the object that is about to be changed.
-fn counting(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) -> bool {
-    let Expected::At(at) = expected else { return false };
+fn counting(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
+    let Expected::At(at) = *expected else { return false };
     let entry = now(store.get(key)).expect("read").expect("it exists");
     let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
     let count = object["data"]["others"].as_str().map_or(0, |count| count.parse::<u32>().expect("a number"));
@@ -47,9 +47,9 @@ fn claim_for(name: &str, of: &str) -> Bytes {
 }
 
 /// Claims the address or port that is about to be claimed.
-fn grabbing(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) -> bool {
+fn grabbing(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     let is_claim = key.as_str().contains("/ipaddresses/") || key.as_str().contains("/servicenodeports/");
-    if !is_claim || expected != Expected::Absent {
+    if !is_claim || *expected != Expected::Absent {
         return false;
     }
     now(store.put(key.clone(), claim_for("other", "grabbed"), Expected::Absent)).expect("first");
@@ -57,10 +57,8 @@ fn grabbing(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) 
 }
 
 /// What becomes of a Service's claim before the Service is stored.
-fn meddling(store: &MemoryStore, key: &Key, value: &Bytes, other: impl FnOnce(Arc<Entry>)) -> bool {
-    if !key.as_str().contains("/services/") {
-        return false;
-    }
+fn meddling(store: &MemoryStore, write: &Write, other: impl FnOnce(Arc<Entry>)) -> bool {
+    let Some(value) = write.value.as_ref().filter(|_| write.key.as_str().contains("/services/")) else { return false };
     let object: Value = serde_json::from_slice(value).expect("JSON");
     let address = object["spec"]["clusterIP"].as_str().expect("claimed");
     let claim = Key::new(&format!("/registry/networking.k8s.io/ipaddresses/{address}"));
@@ -69,16 +67,16 @@ fn meddling(store: &MemoryStore, key: &Key, value: &Bytes, other: impl FnOnce(Ar
 }
 
 /// Takes the claim away, as a repair does after a long time, and claims it for another.
-fn stealing(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -> bool {
-    meddling(store, key, value, |claim| {
-        now(store.delete(claim.key.clone(), claim.value.clone(), claim.mod_revision)).expect("taken away");
+fn stealing(store: &MemoryStore, write: &Write) -> bool {
+    meddling(store, write, |claim| {
+        now(store.delete(claim.key.clone(), claim.mod_revision)).expect("taken away");
         now(store.put(claim.key.clone(), claim_for("other", "stolen"), Expected::Absent)).expect("another's");
     })
 }
 
 /// Marks the claim, as a repair does that sees no Service yet.
-fn marking(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -> bool {
-    meddling(store, key, value, |claim| {
+fn marking(store: &MemoryStore, write: &Write) -> bool {
+    meddling(store, write, |claim| {
         let mut marked: Value = serde_json::from_slice(&claim.value).expect("JSON");
         marked["metadata"]["annotations"] = json!({"berth.dev/unused": "true"});
         now(store.put(claim.key.clone(), marked.to_string().into(), Expected::At(claim.mod_revision))).expect("marked");
@@ -86,8 +84,8 @@ fn marking(store: &MemoryStore, key: &Key, value: &Bytes, _expected: Expected) -
 }
 
 impl Store for Contended {
-    fn revision(&self) -> Revision {
-        self.inner.revision()
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.inner.revision(prefix)
     }
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
@@ -98,27 +96,22 @@ impl Store for Contended {
         self.inner.range(request)
     }
 
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.write_first(&key, &value, expected);
-        self.inner.put(key, value, expected)
-    }
-
-    fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.write_first(&key, &last, Expected::At(expected));
-        self.inner.delete(key, last, expected)
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        writes.iter().for_each(|write| self.write_first(write));
+        self.inner.commit(writes)
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
         self.inner.watch(prefix, after)
     }
 
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.inner.compact(revision)
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.inner.compact(prefix, revision)
     }
 }
 
 /// A world where `other` is first as soon as `times` is set.
-fn world_with(other: fn(&MemoryStore, &Key, &Bytes, Expected) -> bool) -> (World, Arc<Contended>) {
+fn world_with(other: fn(&MemoryStore, &Write) -> bool) -> (World, Arc<Contended>) {
     let mut seen = None;
     let world = World::over(|| {
         let inner = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
@@ -231,8 +224,8 @@ fn a_repair_in_the_middle_of_a_create_takes_nothing_away() {
 }
 
 /// Takes one pod of the quota that is about to be charged.
-fn charging(store: &MemoryStore, key: &Key, _value: &Bytes, expected: Expected) -> bool {
-    let (true, Expected::At(at)) = (key.as_str().contains("/resourcequotas/"), expected) else { return false };
+fn charging(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
+    let (true, Expected::At(at)) = (key.as_str().contains("/resourcequotas/"), *expected) else { return false };
     let entry = now(store.get(key)).expect("read").expect("it exists");
     let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
     let used: u32 = object["status"]["used"]["pods"].as_str().expect("charged").parse().expect("a number");

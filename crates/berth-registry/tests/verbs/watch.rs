@@ -126,7 +126,7 @@ fn a_version_that_is_gone_is_expired() {
     let mut slow = world.watch("configmaps", &from(&world.revision().to_string()));
     world.made("configmaps", config_map("b"));
     world.made("configmaps", config_map("c"));
-    now(world.store.compact(Revision(world.revision() - 1))).expect("compacted");
+    now(world.store.compact("/registry/", Revision(world.revision() - 1))).expect("compacted");
     let error = now(world.registry.watch(&collection("configmaps"), &from("1"))).err().expect("refused");
     assert!(matches!(&error, ApiError::Expired { .. }));
     assert_eq!(error.to_string(), "The resourceVersion for the provided watch is too old.");

@@ -97,6 +97,11 @@ impl World {
         Self::of(store, seen, Arc::default(), Arc::new(Counting(AtomicU64::new(1))))
     }
 
+    /// Another server over the same store.
+    pub(crate) fn beside(world: &Self) -> Self {
+        Self::of(Arc::clone(&world.store), Arc::<MemoryStore>::clone(&world.store), Arc::default(), Arc::clone(&world.rng))
+    }
+
     fn of(store: Arc<MemoryStore>, seen: Arc<dyn Store>, table: Arc<ResourceTable>, rng: Arc<dyn Rng>) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(START)));
         let registry = Registry::new(

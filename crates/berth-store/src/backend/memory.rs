@@ -1,12 +1,11 @@
 //! Keeps everything in memory, for tests, the simulation and throw-away use.
 
 use crate::{
-    Entry, EventKind, Expected, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError,
+    Entry, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
     mvcc::{Mvcc, evaluate},
     shared::Shared,
 };
-use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture, future::ready};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +17,8 @@ pub struct MemoryStore {
     /// Held from evaluation to publication: one writer at a time.
     writing: Mutex<()>,
     progress: Progress,
+    /// From one write to the next.
+    revision_step: u64,
 }
 
 /// When watchers of quiet resources learn how far the store has come.
@@ -31,7 +32,8 @@ impl MemoryStore {
     /// An empty store at revision 0, which keeps up to `history_bytes` of replaced versions and changes.
     #[must_use]
     pub fn new(header_of: HeaderOf, history_bytes: usize) -> Self {
-        Self { shared: Shared::new(Mvcc::new(history_bytes)), header_of, writing: Mutex::new(()), progress: Progress::EachWrite }
+        let shared = Shared::new(Mvcc::new(history_bytes));
+        Self { shared, header_of, writing: Mutex::new(()), progress: Progress::EachWrite, revision_step: 1 }
     }
 
     /// As [`MemoryStore::new`], but a write wakes no watcher of other resources: those hear of it at the next [`MemoryStore::tell_progress`], as
@@ -41,28 +43,36 @@ impl MemoryStore {
         Self { progress: Progress::WhenTold, ..Self::new(header_of, history_bytes) }
     }
 
+    /// The same store, whose revisions go up by `step` with each write: as those of a store do that others write to as well.
+    #[must_use]
+    pub fn with_revision_step(self, step: u64) -> Self {
+        Self { revision_step: step, ..self }
+    }
+
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.
     pub fn tell_progress(&self) {
         self.shared.ring_all();
     }
 
-    fn write(&self, kind: EventKind, key: Key, value: &Bytes, expected: Expected) -> Result<Arc<Entry>, WriteError> {
-        let write = prepare(&self.header_of, kind, key, value, expected)?;
+    fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
+        let writes = prepare(&self.header_of, writes)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.shared.get(&write.key);
-        let event = evaluate(write, current.as_ref(), self.shared.revision().next())?;
-        let entry = Arc::clone(&event.entry);
-        self.shared.publish(&[Arc::new(event)]);
+        let events = {
+            let visible = self.shared.read();
+            evaluate(writes, Revision(visible.revision().0 + self.revision_step), |key| visible.get(key))?
+        };
+        let entries = events.iter().map(|event| Arc::clone(&event.entry)).collect();
+        self.shared.publish(&[events]);
         if self.progress == Progress::EachWrite {
             self.shared.ring_all();
         }
-        Ok(entry)
+        Ok(entries)
     }
 }
 
 impl Store for MemoryStore {
-    fn revision(&self) -> Revision {
-        self.shared.revision()
+    fn revision(&self, _prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        ready(Ok(self.shared.revision())).boxed()
     }
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
@@ -73,19 +83,15 @@ impl Store for MemoryStore {
         ready(self.shared.range(&request)).boxed()
     }
 
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        ready(self.write(EventKind::Put, key, &value, expected)).boxed()
-    }
-
-    fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        ready(self.write(EventKind::Deleted, key, &last, Expected::At(expected))).boxed()
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        ready(self.write(writes)).boxed()
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
         self.shared.watch(prefix, after)
     }
 
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+    fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         ready(self.shared.write().compact(revision)).boxed()
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::ops::Range as Numbers;
 
 /// Two resources with a common beginning, two namespaces, and a key outside the usual form.
 const KEYS: [&str; 6] =
@@ -11,9 +10,8 @@ const PREFIXES: [&str; 8] = ["", "/r/core/pods/", "/r/core/pods/a/", "/r/core/po
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// To the key of this number, as it should be or not.
-    Put(usize, usize, Guess),
-    Delete(usize, Guess),
+    /// So many revisions behind the newest, to the keys of these numbers, as they should be or not: the size of the new value, or a deletion.
+    Commit(u64, BTreeMap<usize, (Option<usize>, Guess)>),
     /// To so many revisions before the newest.
     Compact(u64),
 }
@@ -26,10 +24,12 @@ enum Guess {
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let guess = || prop_oneof![8 => Just(Guess::Right), 1 => Just(Guess::Absent), 1 => (0..20u64).prop_map(Guess::At)];
+    let guess = || prop_oneof![18 => Just(Guess::Right), 1 => Just(Guess::Absent), 1 => (0..20u64).prop_map(Guess::At)];
+    let size = || prop_oneof![2 => (0..2000usize).prop_map(Some), 1 => Just(None)];
+    let keys = prop_oneof![3 => Just(1..2), 1 => Just(1..KEYS.len())];
+    let writes = keys.prop_flat_map(move |count| prop::collection::btree_map(0..KEYS.len(), (size(), guess()), count));
     let op = prop_oneof![
-        6 => (0..KEYS.len(), 0..2000usize, guess()).prop_map(|(key, size, guess)| Op::Put(key, size, guess)),
-        3 => (0..KEYS.len(), guess()).prop_map(|(key, guess)| Op::Delete(key, guess)),
+        9 => (1..4u64, writes).prop_map(|(gap, writes)| Op::Commit(gap, writes)),
         1 => (0..20u64).prop_map(Op::Compact),
     ];
     prop::collection::vec(op, 0..40)
@@ -38,72 +38,96 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 /// Create revision, mod revision, size of the value.
 type Version = (u64, u64, usize);
 
-/// All that ever was.
-struct Model {
-    /// By revision, what was live then.
-    states: Vec<BTreeMap<&'static str, Version>>,
-    /// What each revision but 0 did: the key, and whether it is a deletion.
+/// What a commit made.
+struct Made {
+    revision: u64,
+    /// What was live then.
+    state: BTreeMap<&'static str, Version>,
+    /// In their order; none of the beginning.
     changes: Vec<(&'static str, EventKind)>,
+}
+
+/// All that ever was, the beginning first.
+struct Model {
+    made: Vec<Made>,
     oldest: u64,
 }
 
 impl Model {
     fn new() -> Self {
-        Self { states: vec![BTreeMap::new()], changes: Vec::new(), oldest: 0 }
+        Self { made: vec![Made { revision: 0, state: BTreeMap::new(), changes: Vec::new() }], oldest: 0 }
+    }
+
+    fn last(&self) -> &Made {
+        self.made.last().expect("the beginning at least")
     }
 
     fn newest(&self) -> u64 {
-        self.changes.len() as u64
+        self.last().revision
+    }
+
+    /// What was live at a revision that may lie between two commits.
+    fn state(&self, revision: u64) -> &BTreeMap<&'static str, Version> {
+        &self.made[self.made.partition_point(|made| made.revision <= revision) - 1].state
+    }
+
+    /// Revision, key and kind of the changes behind a revision.
+    fn changes(&self, after: u64) -> impl Iterator<Item = (u64, &'static str, EventKind)> {
+        let made = self.made.iter().filter(move |made| after < made.revision);
+        made.flat_map(|made| made.changes.iter().map(|(key, kind)| (made.revision, *key, *kind)))
     }
 
     fn expected(&self, key: &str, guess: Guess) -> Expected {
-        let current = self.states[self.changes.len()].get(key);
-        match (guess, current) {
+        match (guess, self.last().state.get(key)) {
             (Guess::Right, Some((_, modified, _))) => Expected::At(Revision(*modified)),
             (Guess::Right | Guess::Absent, _) => Expected::Absent,
             (Guess::At(revision), _) => Expected::At(Revision(revision)),
         }
     }
 
-    /// Whether the write happened.
-    fn write(&mut self, key: &'static str, kind: EventKind, size: usize, expected: Expected) -> bool {
-        let mut state = self.states[self.changes.len()].clone();
-        let current = state.get(key).copied();
-        let is_expected = match expected {
-            Expected::Absent => current.is_none() && kind == EventKind::Put,
-            Expected::At(revision) => current.is_some_and(|(_, modified, _)| modified == revision.0),
-        };
-        if is_expected {
-            let revision = self.newest() + 1;
-            state.remove(key);
-            if kind == EventKind::Put {
-                state.insert(key, (current.map_or(revision, |(created, ..)| created), revision, size));
+    /// Whether the commit happened.
+    fn commit(&mut self, revision: u64, writes: &[(&'static str, Option<usize>, Expected)]) -> bool {
+        let mut state = self.last().state.clone();
+        let mut changes = Vec::new();
+        for (key, size, expected) in writes {
+            let current = state.remove(key);
+            let is_expected = match expected {
+                Expected::Absent => current.is_none() && size.is_some(),
+                Expected::At(revision) => current.is_some_and(|(_, modified, _)| modified == revision.0),
+            };
+            if !is_expected {
+                return false;
             }
-            self.states.push(state);
-            self.changes.push((key, kind));
+            if let Some(size) = size {
+                state.insert(key, (current.map_or(revision, |(created, ..)| created), revision, *size));
+            }
+            changes.push((*key, if size.is_some() { EventKind::Put } else { EventKind::Deleted }));
         }
-        is_expected
+        self.made.push(Made { revision, state, changes });
+        true
     }
 }
 
 fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
-    let (key, kind, size, guess) = match *op {
+    let (gap, writes) = match op {
         Op::Compact(back) => {
-            let revision = mvcc.revision().0.saturating_sub(back);
+            let revision = mvcc.revision().0.saturating_sub(*back);
             mvcc.compact(Revision(revision)).expect("not in the future");
             model.oldest = model.oldest.max(revision);
             return;
         }
-        Op::Put(key, size, guess) => (KEYS[key], EventKind::Put, size, guess),
-        Op::Delete(key, guess) => (KEYS[key], EventKind::Deleted, 0, guess),
+        Op::Commit(gap, writes) => (gap, writes),
     };
-    let expected = model.expected(key, guess);
-    let write = Write { kind, key: Key::new(key), value: vec![0; size].into(), header: Header::default(), expected };
-    let current = mvcc.get(&write.key).cloned();
-    let event = evaluate(write, current.as_ref(), mvcc.revision().next());
-    assert_eq!(event.is_ok(), model.write(key, kind, size, expected), "{op:?}");
-    if let Ok(event) = event {
-        mvcc.apply(Arc::new(event));
+    let expected = |(key, (size, guess)): (&usize, &(Option<usize>, Guess))| (KEYS[*key], *size, model.expected(KEYS[*key], *guess));
+    let writes: Vec<_> = writes.iter().map(expected).collect();
+    let prepare = |&(key, size, expected): &(&str, Option<usize>, Expected)| {
+        Prepared { key: Key::new(key), expected, value: size.map(|size| (vec![0; size].into(), Header::default())) }
+    };
+    let next = Revision(mvcc.revision().0 + gap);
+    let events = evaluate(writes.iter().map(prepare).collect(), next, |key| mvcc.get(key));
+    assert_eq!(events.is_ok(), model.commit(next.0, &writes), "{op:?}");
+    if let Ok(events) = events {
+        mvcc.apply(&events);
     }
 }
 
@@ -113,21 +137,24 @@ fn check_history(mvcc: &Mvcc, model: &mut Model) {
     assert!(mvcc.history_bytes <= mvcc.history_bytes_max);
     assert!(Revision(model.oldest) <= mvcc.oldest && mvcc.oldest <= mvcc.revision);
     model.oldest = mvcc.oldest.0;
-    assert_eq!(mvcc.log.len() as u64, model.newest() - model.oldest);
+    assert_eq!(mvcc.log.len(), model.changes(model.oldest).count());
 }
 
 /// Nothing is left of keys that cannot be read any more.
 fn check_no_remains(mvcc: &Mvcc, model: &Model) {
-    let readable = |key: &str| model.states[model.oldest as usize..].iter().any(|state| state.contains_key(key));
-    let newest_change = |key: &str| model.changes.iter().rposition(|(changed, _)| *changed == key).map_or(0, |index| index as u64 + 1);
+    let readable = |key: &str| {
+        let later = model.made.iter().filter(|made| model.oldest < made.revision).map(|made| &made.state);
+        later.chain([model.state(model.oldest)]).any(|state| state.contains_key(key))
+    };
     for key in KEYS {
         let is_kept = mvcc.keys.contains_key(&Key::new(key));
-        assert_eq!(is_kept, readable(key) || model.oldest < newest_change(key), "{key}");
+        let has_changed = model.changes(model.oldest).any(|(_, changed, _)| changed == key);
+        assert_eq!(is_kept, readable(key) || has_changed, "{key}");
     }
 }
 
 fn check_range(mvcc: &Mvcc, model: &Model, at: u64, request: &RangeRequest) {
-    let all: Vec<_> = model.states[at as usize].iter().filter(|(key, _)| key.starts_with(&request.prefix)).collect();
+    let all: Vec<_> = model.state(at).iter().filter(|(key, _)| key.starts_with(&request.prefix)).collect();
     let behind = request.start_after.as_ref().map_or("", Key::as_str);
     let all: Vec<_> = all.into_iter().filter(|(key, _)| behind.is_empty() || behind < **key).collect();
     let page = all.len().min(request.limit.unwrap_or(usize::MAX));
@@ -157,16 +184,23 @@ fn check_ranges(mvcc: &Mvcc, model: &Model) {
 }
 
 fn check_watch(mvcc: &Mvcc, model: &Model, prefix: &str, from: u64) {
-    let numbers: Numbers<u64> = from..model.newest();
-    let wanted = numbers.map(|index| (index + 1, model.changes[index as usize])).filter(|(_, (key, _))| key.starts_with(prefix));
+    let wanted: Vec<_> = model.changes(from).filter(|(_, key, _)| key.starts_with(prefix)).collect();
     let mut after = Revision(from);
-    for (revision, (key, kind)) in wanted {
-        let Ok(Next::Event(event)) = mvcc.next(prefix, after) else { panic!("{prefix} has {revision} behind {after}") };
-        assert_eq!((event.entry.mod_revision.0, event.entry.key.as_str(), event.kind), (revision, key, kind));
-        let before = model.states[revision as usize - 1].get(key).copied();
-        let found = event.previous.as_ref().map(|entry| (entry.create_revision.0, entry.mod_revision.0, entry.value.len()));
-        assert_eq!(found, before);
-        after = event.entry.mod_revision;
+    for whole in wanted.chunk_by(|one, next| one.0 == next.0) {
+        let revision = whole[0].0;
+        let Ok(Next::Events(events)) = mvcc.next(prefix, after) else { panic!("{prefix} has {revision} behind {after}") };
+        let seen = |event: &Arc<Event>| (event.entry.mod_revision.0, event.entry.key.as_str().to_owned(), event.kind);
+        let wanted = |(revision, key, kind): &(u64, &str, EventKind)| (*revision, (*key).to_owned(), *kind);
+        assert_eq!(events.iter().map(seen).collect::<Vec<_>>(), whole.iter().map(wanted).collect::<Vec<_>>());
+        for event in &events {
+            let before = model.state(revision - 1).get(event.entry.key.as_str()).copied();
+            let version = |entry: &Arc<Entry>| (entry.create_revision.0, entry.mod_revision.0, entry.value.len());
+            assert_eq!(event.previous.as_ref().map(version), before);
+            if event.kind == EventKind::Deleted {
+                assert_eq!(before.map(|(created, _, size)| (created, revision, size)), Some(version(&event.entry)), "the last value");
+            }
+        }
+        after = Revision(revision);
     }
     assert!(matches!(mvcc.next(prefix, after), Ok(Next::CaughtUp(revision)) if revision == mvcc.revision()), "{prefix} from {after}");
 }
@@ -184,7 +218,7 @@ fn check_watches(mvcc: &Mvcc, model: &Model) {
 fn check_late_readers(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
         for from in 0..model.oldest {
-            let lost = (from..model.oldest).any(|index| model.changes[index as usize].0.starts_with(prefix));
+            let lost = model.changes(from).any(|(revision, key, _)| revision <= model.oldest && key.starts_with(prefix));
             match mvcc.next(prefix, Revision(from)) {
                 Ok(_) => assert!(!lost, "{prefix} from {from}"),
                 Err(error) => assert!(matches!(error, ReadError::Compacted { .. })),

@@ -1,6 +1,8 @@
 //! What every test of a store needs.
 
-use berth_store::{Entry, Expected, Header, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError};
+use berth_store::{
+    Entry, Event, EventKind, Expected, Header, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError,
+};
 use futures::{FutureExt, StreamExt};
 use std::{
     pin::pin,
@@ -50,8 +52,8 @@ pub(crate) fn update(store: &dyn Store, key: &Key, value: &str) -> Revision {
 }
 
 pub(crate) fn delete(store: &dyn Store, key: &Key) -> Revision {
-    let current = get(store, key).expect("the key is there");
-    block_on(store.delete(key.clone(), current.value.clone(), current.mod_revision)).expect("nobody else writes").mod_revision
+    let current = get(store, key).expect("the key is there").mod_revision;
+    block_on(store.delete(key.clone(), current)).expect("nobody else writes").mod_revision
 }
 
 pub(crate) fn get(store: &dyn Store, key: &Key) -> Option<Arc<Entry>> {
@@ -62,30 +64,38 @@ pub(crate) fn range(store: &dyn Store, request: RangeRequest) -> Result<Range, R
     block_on(store.range(request))
 }
 
+pub(crate) fn newest(store: &dyn Store) -> Revision {
+    block_on(store.revision("/registry/")).expect("the store is available")
+}
+
 pub(crate) fn all(prefix: &str) -> RangeRequest {
     RangeRequest::all(prefix)
 }
 
-/// `name=value@revision` of each entry, by the last part of its key.
-pub(crate) fn show(range: &Range) -> String {
-    let one = |entry: &Arc<Entry>| {
-        let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();
-        format!("{name}={}@{}", String::from_utf8_lossy(&entry.value), entry.mod_revision)
-    };
-    range.entries.iter().map(one).collect::<Vec<_>>().join(" ")
+/// `name=value@revision`, by the last part of its key and the number that `number` gives a revision.
+pub(crate) fn show_entry(entry: &Entry, number: impl Fn(Revision) -> u64) -> String {
+    let name = entry.key.as_str().rsplit('/').next().unwrap_or_default();
+    format!("{name}={}@{}", String::from_utf8_lossy(&entry.value), number(entry.mod_revision))
 }
 
-/// All that a watch has ready: `+name=value@revision`, `-name=…` for a deletion, `!revision` for progress, an error's text.
-pub(crate) fn drain(watch: &mut Watch) -> String {
+/// [`show_entry`] of each entry.
+pub(crate) fn show(range: &Range) -> String {
+    range.entries.iter().map(|entry| show_entry(entry, |revision| revision.0)).collect::<Vec<_>>().join(" ")
+}
+
+/// `+name=value@revision`; `-name=…` for a deletion.
+pub(crate) fn show_event(event: &Event, number: impl Fn(Revision) -> u64) -> String {
+    let sign = if event.kind == EventKind::Put { '+' } else { '-' };
+    format!("{sign}{}", show_entry(&event.entry, number))
+}
+
+/// All that a watch has ready: events, those of one revision joined by `&`; `!revision` for progress; an error's text.
+pub(crate) fn drain(watch: &mut Watch, number: impl Fn(Revision) -> u64) -> String {
     let mut shown = Vec::new();
     while let Some(Some(item)) = watch.next().now_or_never() {
         shown.push(match item {
-            Ok(WatchItem::Progress(revision)) => format!("!{revision}"),
-            Ok(WatchItem::Event(event)) => {
-                let sign = if event.kind == berth_store::EventKind::Put { '+' } else { '-' };
-                let one = Range { entries: vec![Arc::clone(&event.entry)], revision: Revision(0), remaining: 0 };
-                format!("{sign}{}", show(&one))
-            }
+            Ok(WatchItem::Progress(revision)) => format!("!{}", number(revision)),
+            Ok(WatchItem::Events(events)) => events.iter().map(|event| show_event(event, &number)).collect::<Vec<_>>().join("&"),
             Err(error) => error.to_string(),
         });
     }

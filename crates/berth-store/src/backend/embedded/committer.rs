@@ -1,8 +1,8 @@
 //! The one thread that writes: takes what waits, one durable commit, then publishes and answers.
 
 use crate::{
-    Entry, Event, EventKind, Key, WriteError,
-    mvcc::{Write, evaluate},
+    Entry, EventKind, Events, Key, WriteError,
+    mvcc::{Prepared, evaluate},
     shared::Shared,
 };
 use futures::channel::oneshot;
@@ -31,14 +31,15 @@ pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
 /// Where changes become durable.
 pub(super) trait Durable {
     /// Makes the changes durable, all or none. After an error it is unknown which, and nothing more is written.
-    fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError>;
+    fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError>;
 }
 
-type Answer = Result<Arc<Entry>, WriteError>;
+type Answer = Result<Vec<Arc<Entry>>, WriteError>;
 
 pub(super) enum Request {
-    Write {
-        write: Write,
+    /// At least one key.
+    Commit {
+        writes: Vec<Prepared>,
         reply: oneshot::Sender<Answer>,
     },
     /// Finish what was asked before, then stop.
@@ -48,7 +49,8 @@ pub(super) enum Request {
 /// What came together and is committed together.
 #[derive(Default)]
 struct Batch {
-    writes: Vec<(Write, oneshot::Sender<Answer>)>,
+    commits: Vec<(Vec<Prepared>, oneshot::Sender<Answer>)>,
+    writes: usize,
     bytes: usize,
     closes: bool,
 }
@@ -57,15 +59,16 @@ impl Batch {
     fn add(&mut self, request: Request) {
         match request {
             Request::Close => self.closes = true,
-            Request::Write { write, reply } => {
-                self.bytes += write.value.len();
-                self.writes.push((write, reply));
+            Request::Commit { writes, reply } => {
+                self.writes += writes.len();
+                self.bytes += writes.iter().filter_map(|write| write.value.as_ref()).map(|(value, _)| value.len()).sum::<usize>();
+                self.commits.push((writes, reply));
             }
         }
     }
 
     fn is_full(&self) -> bool {
-        self.closes || BATCH_WRITES_MAX <= self.writes.len() || BATCH_BYTES_MAX <= self.bytes
+        self.closes || BATCH_WRITES_MAX <= self.writes || BATCH_BYTES_MAX <= self.bytes
     }
 }
 
@@ -88,7 +91,7 @@ impl<D: Durable> Committer<D> {
     pub(super) fn run(mut self) -> D {
         while let Some(batch) = self.next_batch() {
             let closes = batch.closes;
-            self.commit(batch.writes);
+            self.commit(batch.commits);
             if closes {
                 break;
             }
@@ -123,11 +126,11 @@ impl<D: Durable> Committer<D> {
         self.waiting.recv().ok()
     }
 
-    fn commit(&mut self, writes: Vec<(Write, oneshot::Sender<Answer>)>) {
-        let keys: Vec<_> = writes.iter().map(|(write, _)| write.key.clone()).collect();
-        let (writes, replies): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
-        let (events, answers) = self.evaluate_all(writes);
-        let answers = match self.make_durable(&events) {
+    fn commit(&mut self, commits: Vec<(Vec<Prepared>, oneshot::Sender<Answer>)>) {
+        let keys: Vec<_> = commits.iter().map(|(writes, _)| writes[0].key.clone()).collect();
+        let (commits, replies): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
+        let (commits, answers) = self.evaluate_all(commits);
+        let answers = match self.make_durable(&commits) {
             Ok(()) => answers,
             // Not even a conflict is answered: it may tell of a write whose fate is unknown.
             Err(cause) => keys.into_iter().map(|key| Err(WriteError::Unknown { key, cause: cause.clone() })).collect(),
@@ -138,36 +141,38 @@ impl<D: Durable> Committer<D> {
         }
     }
 
-    /// The changes of the writes that find what they expect, and the answer for each write.
-    fn evaluate_all(&self, writes: Vec<Write>) -> (Vec<Arc<Event>>, Vec<Answer>) {
+    /// The changes of the commits that find what they expect, and the answer for each commit.
+    fn evaluate_all(&self, commits: Vec<Vec<Prepared>>) -> (Vec<Events>, Vec<Answer>) {
         let visible = self.shared.read();
         let mut revision = visible.revision();
         let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
-        let mut events = Vec::with_capacity(writes.len());
-        let mut evaluate_next = |write: Write| {
-            let current = changed.get(&write.key).map_or_else(|| visible.get(&write.key), Option::as_ref);
-            let event = evaluate(write, current, revision.next())?;
+        let mut made = Vec::with_capacity(commits.len());
+        let mut evaluate_next = |writes: Vec<Prepared>| {
+            let current = |key: &Key| changed.get(key).map_or_else(|| visible.get(key), Option::as_ref);
+            let events = evaluate(writes, revision.next(), current)?;
             revision = revision.next();
-            let entry = Arc::clone(&event.entry);
-            changed.insert(entry.key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&entry)));
-            events.push(Arc::new(event));
-            Ok(entry)
+            for event in &events {
+                changed.insert(event.entry.key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry)));
+            }
+            let entries = events.iter().map(|event| Arc::clone(&event.entry)).collect();
+            made.push(events);
+            Ok(entries)
         };
-        let answers = writes.into_iter().map(&mut evaluate_next).collect();
-        (events, answers)
+        let answers = commits.into_iter().map(&mut evaluate_next).collect();
+        (made, answers)
     }
 
     /// Durable first, then visible. Nothing is written any more after a failure: what it left on disk is unknown.
-    fn make_durable(&mut self, events: &[Arc<Event>]) -> Result<(), String> {
+    fn make_durable(&mut self, commits: &[Events]) -> Result<(), String> {
         if let Some(cause) = &self.broken {
             return Err(cause.clone());
         }
-        if events.is_empty() {
+        if commits.is_empty() {
             return Ok(());
         }
-        let committed = self.engine.commit(events);
+        let committed = self.engine.commit(commits);
         committed.map_err(|error: CommitError| self.broken.insert(error.to_string()).clone())?;
-        self.shared.publish(events);
+        self.shared.publish(commits);
         self.untold += 1;
         Ok(())
     }
@@ -189,25 +194,26 @@ mod tests {
     }
 
     impl Durable for Disk {
-        fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError> {
-            self.seen.push((self.shared.revision(), events.iter().map(|event| event.entry.mod_revision.0).collect()));
+        fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError> {
+            self.seen.push((self.shared.revision(), commits.iter().flatten().map(|event| event.entry.mod_revision.0).collect()));
             if self.seen.len() <= self.fails_from { Ok(()) } else { Err("the disk is gone".into()) }
         }
     }
 
     type Pending = oneshot::Receiver<Answer>;
 
-    fn ask(requests: &Sender<Request>, key: &str, expected: Expected) -> Pending {
+    /// Asks for one commit of these keys.
+    fn ask(requests: &Sender<Request>, keys: &str, expected: Expected) -> Pending {
         let (reply, answer) = oneshot::channel();
-        let write = Write { kind: EventKind::Put, key: Key::new(key), value: "".into(), header: Header::default(), expected };
-        requests.send(Request::Write { write, reply }).expect("the receiver is in this test");
+        let writes = keys.split(' ').map(|key| Prepared { key: Key::new(key), expected, value: Some(("".into(), Header::default())) }).collect();
+        requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
         answer
     }
 
     /// The revision, `conflict <found>` or `unknown`.
     fn told(answer: Pending) -> String {
         match answer.now_or_never().expect("answered").expect("not dropped") {
-            Ok(entry) => entry.mod_revision.to_string(),
+            Ok(entries) => entries[0].mod_revision.to_string(),
             Err(WriteError::Conflict { found, .. }) => format!("conflict {found}"),
             Err(WriteError::Unknown { cause, .. }) => format!("unknown: {cause}"),
             Err(error) => error.to_string(),
@@ -234,14 +240,24 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_that_meets_a_conflict_leaves_nothing_to_those_behind_it() {
+        let (requests, committer) = committer(usize::MAX);
+        let answers = ["/a", "/b /a", "/b /c", "/c"].map(|keys| ask(&requests, keys, Expected::Absent));
+        drop(requests);
+        let disk = committer.run();
+        assert_eq!(answers.map(told), ["1", "conflict 1", "2", "conflict 2"]);
+        assert_eq!(disk.seen, [(Revision(0), vec![1, 2, 2])]);
+    }
+
+    #[test]
     fn after_a_failed_commit_nothing_of_it_is_told_and_nothing_more_is_written() {
         let (requests, mut committer) = committer(1);
         let first = ask(&requests, "/a", Expected::Absent);
         let batch = committer.next_batch().expect("one waits");
-        committer.commit(batch.writes);
+        committer.commit(batch.commits);
         let answers = ["/b", "/b", "/a"].map(|key| ask(&requests, key, Expected::Absent));
         let batch = committer.next_batch().expect("three wait");
-        committer.commit(batch.writes);
+        committer.commit(batch.commits);
         let later = ask(&requests, "/c", Expected::Absent);
         drop(requests);
         let disk = committer.run();

@@ -7,7 +7,7 @@ use super::{
     journal,
     record::{FORMAT, OBJECT_PREFIX, STATE_KEY, State, decode_object, encode_object, object_key},
 };
-use crate::{Entry, Event, EventKind, HeaderOf, Key, Revision};
+use crate::{Entry, Event, EventKind, Events, HeaderOf, Key, Revision};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::{
     fs::{self, File, TryLockError},
@@ -100,9 +100,9 @@ impl Engine {
 }
 
 impl Durable for Engine {
-    fn commit(&mut self, events: &[Arc<Event>]) -> Result<(), CommitError> {
+    fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError> {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
-        for event in events {
+        for event in commits.iter().flatten() {
             let Event { kind, entry, previous, .. } = &**event;
             if let Some(previous) = previous {
                 self.state.remove(&previous.key, previous.mod_revision);

@@ -16,12 +16,11 @@ mod journal;
 mod record;
 
 use crate::{
-    Entry, EventKind, Expected, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, WriteError,
+    Entry, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
-    mvcc::{Mvcc, Write},
+    mvcc::Mvcc,
     shared::Shared,
 };
-use bytes::Bytes;
 use committer::{Committer, Request};
 use engine::Engine;
 use futures::{
@@ -124,21 +123,6 @@ impl EmbeddedStore {
             let _ = thread.join();
         }
     }
-
-    fn write(&self, kind: EventKind, key: Key, value: &Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        match prepare(&self.header_of, kind, key, value, expected) {
-            Err(error) => ready(Err(error)).boxed(),
-            Ok(write) => self.commit(write),
-        }
-    }
-
-    fn commit(&self, write: Write) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        let key = write.key.clone();
-        let (reply, answer) = oneshot::channel();
-        // If the committer is gone, the reply is dropped with the request and the answer says so.
-        let _ = self.requests.send(Request::Write { write, reply });
-        answer.map(|answer| answer.unwrap_or_else(|_| Err(WriteError::Unknown { key, cause: "the store is closed".into() }))).boxed()
-    }
 }
 
 impl Drop for EmbeddedStore {
@@ -148,8 +132,8 @@ impl Drop for EmbeddedStore {
 }
 
 impl Store for EmbeddedStore {
-    fn revision(&self) -> Revision {
-        self.shared.revision()
+    fn revision(&self, _prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        ready(Ok(self.shared.revision())).boxed()
     }
 
     fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
@@ -160,19 +144,23 @@ impl Store for EmbeddedStore {
         ready(self.shared.range(&request)).boxed()
     }
 
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.write(EventKind::Put, key, &value, expected)
-    }
-
-    fn delete(&self, key: Key, last: Bytes, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.write(EventKind::Deleted, key, &last, Expected::At(expected))
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        let Some(key) = writes.first().map(|write| write.key.clone()) else { return ready(Ok(Vec::new())).boxed() };
+        let writes = match prepare(&self.header_of, writes) {
+            Ok(writes) => writes,
+            Err(error) => return ready(Err(error)).boxed(),
+        };
+        let (reply, answer) = oneshot::channel();
+        // If the committer is gone, the reply is dropped with the request and the answer says so.
+        let _ = self.requests.send(Request::Commit { writes, reply });
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(WriteError::Unknown { key, cause: "the store is closed".into() }))).boxed()
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
         self.shared.watch(prefix, after)
     }
 
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+    fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         ready(self.shared.write().compact(revision)).boxed()
     }
 }

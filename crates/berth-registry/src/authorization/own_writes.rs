@@ -1,0 +1,65 @@
+//! How far this server's own writes of roles and bindings have come.
+
+use super::policy::{self, PLURALS};
+use berth_store::{Entry, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use futures::{FutureExt, future::BoxFuture};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// A store that remembers the newest revision of roles and bindings that was written through it and answered.
+pub(crate) struct OwnWrites {
+    store: Arc<dyn Store>,
+    /// With what the keys start, for each of [`PLURALS`].
+    newest: [(String, AtomicU64); PLURALS.len()],
+}
+
+impl OwnWrites {
+    pub(crate) fn of(store: Arc<dyn Store>) -> Self {
+        Self { store, newest: PLURALS.map(|plural| (policy::prefix(plural), AtomicU64::new(0))) }
+    }
+
+    /// For each of [`PLURALS`]; 0 where nothing was written.
+    pub(super) fn newest(&self) -> [Revision; PLURALS.len()] {
+        self.newest.each_ref().map(|(_, newest)| Revision(newest.load(Ordering::Acquire)))
+    }
+
+    fn note(&self, entries: &[Arc<Entry>]) {
+        for entry in entries {
+            for (_, newest) in self.newest.iter().filter(|(prefix, _)| entry.key.as_str().starts_with(prefix)) {
+                newest.fetch_max(entry.mod_revision.0, Ordering::AcqRel);
+            }
+        }
+    }
+}
+
+impl Store for OwnWrites {
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.store.revision(prefix)
+    }
+
+    fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+        self.store.get(key)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        self.store.range(request)
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        let is_noted = |write: &Write| self.newest.iter().any(|(prefix, _)| write.key.as_str().starts_with(prefix));
+        if !writes.iter().any(is_noted) {
+            return self.store.commit(writes);
+        }
+        self.store.commit(writes).inspect(|committed| committed.iter().for_each(|entries| self.note(entries))).boxed()
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+        self.store.watch(prefix, after)
+    }
+
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.store.compact(prefix, revision)
+    }
+}
