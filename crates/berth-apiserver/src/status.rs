@@ -223,7 +223,11 @@ impl From<&ApiError> for Status {
             ApiError::TooLarge { .. } => Self::failure(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text),
             ApiError::UnsupportedMediaType { .. } => Self::failure(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", text),
             ApiError::Unavailable { .. } => Self::failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", text),
-            ApiError::NotSupported { .. } => Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", text),
+            ApiError::OutcomeUnknown { .. } => {
+                Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {text}")).with(Details::default())
+            }
+            // No space: as upstream passes etcd's refusal on.
+            ApiError::NoSpace { .. } | ApiError::NotSupported { .. } => Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", text),
             ApiError::Internal { .. } => internal(text),
         }
     }
@@ -302,6 +306,19 @@ mod tests {
             json!({"code": 504, "reason": "Timeout", "message": "Timeout: Too large resource version: 9, current: 5",
                 "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1}}),
         );
+    }
+
+    #[test]
+    fn a_write_that_may_have_happened_is_a_timeout_without_advice_to_repeat_it() {
+        let error = ApiError::OutcomeUnknown { message: "the request may have been carried out".into() };
+        assert_eq!(Status::from(&error).retry_after_seconds(), None);
+        check(error, json!({"code": 504, "reason": "Timeout", "message": "Timeout: the request may have been carried out", "details": {}}));
+    }
+
+    #[test]
+    fn a_full_store_is_said_as_upstream_says_it_of_etcd() {
+        let error = ApiError::NoSpace { message: "no space is left for /registry/core/pods/a/b".into() };
+        check(error, json!({"code": 500, "message": "no space is left for /registry/core/pods/a/b"}));
     }
 
     #[test]

@@ -349,7 +349,7 @@ async fn gather(actions: Vec<BoxFuture<'_, Carried>>) -> Carried {
 
 /// Whether the write may have happened although it was answered with an error.
 fn is_unknown(error: &ApiError) -> bool {
-    matches!(error, ApiError::Unavailable { .. } | ApiError::Internal { .. })
+    matches!(error, ApiError::Unavailable { .. } | ApiError::OutcomeUnknown { .. } | ApiError::Internal { .. })
 }
 
 /// Whether a create was refused because its namespace is going.

@@ -146,9 +146,21 @@ pub enum ApiError {
         /// Complete.
         message: String,
     },
-    /// The store is not there, or does not know whether a write happened.
+    /// The store is not there, or too many want the same at once.
     #[error("{message}")]
     Unavailable {
+        /// Complete.
+        message: String,
+    },
+    /// Whether the write happened is unknown, and it may still happen. Who repeats it finds out.
+    #[error("{message}")]
+    OutcomeUnknown {
+        /// Complete.
+        message: String,
+    },
+    /// The store has no space left for it. Reads go on, and deletions.
+    #[error("{message}")]
+    NoSpace {
         /// Complete.
         message: String,
     },
@@ -234,15 +246,22 @@ impl ApiError {
         Self::Invalid { group, kind, name, errors }
     }
 
-    /// A body that the store does not take.
+    /// A write that the store does not take.
     pub(crate) fn write_failed(error: &WriteError) -> Self {
         match error {
             WriteError::Conflict { .. } => Self::Internal { message: format!("a conflict came through: {error}") },
             WriteError::TooLarge { size, max, .. } => {
                 Self::TooLarge { message: format!("Request entity too large: an object of {size} bytes is larger than the limit of {max}") }
             }
-            WriteError::Unknown { .. } => Self::Unavailable { message: error.to_string() },
+            WriteError::Unavailable { .. } => Self::Unavailable { message: error.to_string() },
+            WriteError::NoSpace { .. } => Self::NoSpace { message: error.to_string() },
+            WriteError::Unknown { .. } => Self::outcome_unknown(error),
         }
+    }
+
+    /// What was written before may stay, because `error` ended its undoing.
+    pub(crate) fn outcome_unknown(error: &WriteError) -> Self {
+        Self::OutcomeUnknown { message: format!("the request may have been carried out, or may yet be: {error}") }
     }
 }
 

@@ -251,10 +251,23 @@ pub enum WriteError {
         /// In bytes.
         max: usize,
     },
-    /// Whether the write happened is unknown; the store takes no more writes until it is opened again.
-    #[error("the write of {key} could not be made durable: {cause}")]
-    Unknown {
+    /// No space is left for a new value; nothing changed. Reads go on, and so do deletions, which make room.
+    #[error("no space is left for {key}")]
+    NoSpace {
         /// The key.
+        key: Key,
+    },
+    /// The backend cannot be reached, or takes no writes until it is opened again; nothing changed.
+    #[error("the store takes no writes: {cause}")]
+    Unavailable {
+        /// The backend's own words.
+        cause: String,
+    },
+    /// Whether this one write happened, or still will, is unknown. Safe to repeat as it is: what it expects lets at most one of the two
+    /// happen, and whoever then meets a conflict finds out by reading.
+    #[error("whether {key} was written is unknown: {cause}")]
+    Unknown {
+        /// The key, of several the first.
         key: Key,
         /// The backend's own words.
         cause: String,

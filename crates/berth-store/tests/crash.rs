@@ -109,7 +109,7 @@ fn a_closed_store_reads_but_does_not_write() {
     create(&store, &pod("a"), "1");
     store.close();
     let refused = util::put(&store, &pod("b"), "1", Expected::Absent);
-    assert!(matches!(refused, Err(berth_store::WriteError::Unknown { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(berth_store::WriteError::Unavailable { .. })), "{refused:?}");
     assert_eq!(contents(&store), "a=1@1");
 }
 

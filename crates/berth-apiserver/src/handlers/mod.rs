@@ -189,7 +189,8 @@ async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output =
 
 /// The server's own faults are logged here, where they end; what a client did wrong is not.
 fn refused(head: &Parts, refusal: &Refusal) -> Answer {
-    if let Refusal::Api(error @ (ApiError::Internal { .. } | ApiError::Unavailable { .. })) = refusal {
+    use ApiError::{Internal, NoSpace, OutcomeUnknown, Unavailable};
+    if let Refusal::Api(error @ (Internal { .. } | Unavailable { .. } | OutcomeUnknown { .. } | NoSpace { .. })) = refusal {
         tracing::error!(method = %head.method, uri = %head.uri, %error, "could not serve a request");
     }
     answer::refusal(refusal)

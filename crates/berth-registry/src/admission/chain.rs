@@ -182,10 +182,7 @@ impl Registry {
         let failure = match self.commit(admission).await {
             Ok(current) => match self.settle(admission, &charges).await {
                 Ok(()) => return Ok(current),
-                Err(lost) => {
-                    self.undo(admission, &current).await;
-                    lost.into()
-                }
+                Err(lost) => self.undo(admission, &current).await.err().unwrap_or(lost).into(),
             },
             Err(failure) => failure,
         };

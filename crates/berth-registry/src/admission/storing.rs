@@ -22,7 +22,7 @@ impl From<ApiError> for Failure {
 impl Failure {
     /// Whether the write may have happened all the same.
     pub(super) fn is_unknown(&self) -> bool {
-        matches!(self, Self::Refused(ApiError::Unavailable { .. }))
+        matches!(self, Self::Refused(ApiError::OutcomeUnknown { .. }))
     }
 }
 
@@ -72,12 +72,19 @@ impl Registry {
     }
 
     /// Takes a write back that must not stand: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
-    pub(super) async fn undo(&self, admission: &Admission<'_>, written: &Current) {
-        let Current::Stored(entry) = written else { return };
-        let _ = match &admission.old {
+    ///
+    /// # Errors
+    /// [`ApiError::OutcomeUnknown`]: it may stand all the same.
+    pub(super) async fn undo(&self, admission: &Admission<'_>, written: &Current) -> Result<(), ApiError> {
+        let Current::Stored(entry) = written else { return Ok(()) };
+        let undone = match &admission.old {
             Some(old) => self.store.put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision)).await,
             None => self.store.delete(entry.key.clone(), entry.mod_revision).await,
         };
+        match undone {
+            Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(ApiError::outcome_unknown(&error)),
+        }
     }
 
     /// Stores the mark of an object that is to go next. What is seen last of an object is what is stored.

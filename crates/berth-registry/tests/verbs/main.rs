@@ -9,6 +9,7 @@ mod delete;
 mod events;
 mod gates;
 mod list;
+mod outcomes;
 mod pods;
 mod quota;
 mod races;

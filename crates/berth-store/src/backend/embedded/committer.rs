@@ -32,6 +32,9 @@ pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) trait Durable {
     /// Makes the changes durable, all or none. After an error it is unknown which, and nothing more is written.
     fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError>;
+
+    /// Whether there is space for new values.
+    fn has_space(&self) -> bool;
 }
 
 type Answer = Result<Vec<Arc<Entry>>, WriteError>;
@@ -129,11 +132,15 @@ impl<D: Durable> Committer<D> {
     fn commit(&mut self, commits: Vec<(Vec<Prepared>, oneshot::Sender<Answer>)>) {
         let keys: Vec<_> = commits.iter().map(|(writes, _)| writes[0].key.clone()).collect();
         let (commits, replies): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
-        let (commits, answers) = self.evaluate_all(commits);
-        let answers = match self.make_durable(&commits) {
-            Ok(()) => answers,
-            // Not even a conflict is answered: it may tell of a write whose fate is unknown.
-            Err(cause) => keys.into_iter().map(|key| Err(WriteError::Unknown { key, cause: cause.clone() })).collect(),
+        let answers = if let Some(cause) = &self.broken {
+            keys.iter().map(|_| Err(WriteError::Unavailable { cause: cause.clone() })).collect()
+        } else {
+            let (commits, answers) = self.evaluate_all(commits);
+            match self.make_durable(&commits) {
+                Ok(()) => answers,
+                // Not even a conflict is answered: it may tell of a write whose fate is unknown.
+                Err(cause) => keys.into_iter().map(|key| Err(WriteError::Unknown { key, cause: cause.clone() })).collect(),
+            }
         };
         for (reply, answer) in replies.into_iter().zip(answers) {
             // A caller that no longer waits has chosen not to know.
@@ -147,7 +154,11 @@ impl<D: Durable> Committer<D> {
         let mut revision = visible.revision();
         let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
         let mut made = Vec::with_capacity(commits.len());
+        let has_space = self.engine.has_space();
         let mut evaluate_next = |writes: Vec<Prepared>| {
+            if let Some(put) = writes.iter().find(|write| !has_space && write.value.is_some()) {
+                return Err(WriteError::NoSpace { key: put.key.clone() });
+            }
             let current = |key: &Key| changed.get(key).map_or_else(|| visible.get(key), Option::as_ref);
             let events = evaluate(writes, revision.next(), current)?;
             revision = revision.next();
@@ -164,9 +175,6 @@ impl<D: Durable> Committer<D> {
 
     /// Durable first, then visible. Nothing is written any more after a failure: what it left on disk is unknown.
     fn make_durable(&mut self, commits: &[Events]) -> Result<(), String> {
-        if let Some(cause) = &self.broken {
-            return Err(cause.clone());
-        }
         if commits.is_empty() {
             return Ok(());
         }
@@ -191,9 +199,14 @@ mod tests {
         /// By commit, what was visible before it and what it wrote.
         seen: Vec<(Revision, Vec<u64>)>,
         fails_from: usize,
+        is_full: bool,
     }
 
     impl Durable for Disk {
+        fn has_space(&self) -> bool {
+            !self.is_full
+        }
+
         fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError> {
             self.seen.push((self.shared.revision(), commits.iter().flatten().map(|event| event.entry.mod_revision.0).collect()));
             if self.seen.len() <= self.fails_from { Ok(()) } else { Err("the disk is gone".into()) }
@@ -223,7 +236,7 @@ mod tests {
     fn committer(fails_from: usize) -> (Sender<Request>, Committer<Disk>) {
         let shared = Shared::new(Mvcc::new(1 << 20));
         let (requests, waiting) = channel();
-        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_from };
+        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_from, is_full: false };
         (requests, Committer::new(disk, shared, waiting))
     }
 
@@ -263,9 +276,30 @@ mod tests {
         let disk = committer.run();
         assert_eq!(told(first), "1");
         assert_eq!(answers.map(told), ["unknown: the disk is gone"; 3]);
-        assert_eq!(told(later), "unknown: the disk is gone");
+        assert_eq!(told(later), "the store takes no writes: the disk is gone");
         assert_eq!((disk.seen.len(), disk.shared.revision()), (2, Revision(1)));
         assert!(disk.shared.get(&Key::new("/b")).is_none());
+    }
+
+    #[test]
+    fn without_space_only_deletions_are_written() {
+        let (requests, mut committer) = committer(usize::MAX);
+        let first = ask(&requests, "/a /b", Expected::Absent);
+        let batch = committer.next_batch().expect("one waits");
+        committer.commit(batch.commits);
+        assert_eq!(told(first), "1");
+        committer.engine.is_full = true;
+        let delete = |key: &str| Prepared { key: Key::new(key), expected: Expected::At(Revision(1)), value: None };
+        let put = Prepared { value: Some(("".into(), Header::default())), ..delete("/b") };
+        let asked = [vec![put], vec![delete("/a")]].map(|writes| {
+            let (reply, answer) = oneshot::channel();
+            requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
+            answer
+        });
+        drop(requests);
+        let disk = committer.run();
+        assert_eq!(asked.map(told), ["no space is left for /b", "2"]);
+        assert!(disk.shared.get(&Key::new("/b")).is_some() && disk.shared.get(&Key::new("/a")).is_none());
     }
 
     #[test]

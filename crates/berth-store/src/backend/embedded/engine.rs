@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{Entry, Event, EventKind, Events, HeaderOf, Key, Revision};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+use rustix::fs::fstatvfs;
 use std::{
     fs::{self, File, TryLockError},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,6 +21,9 @@ use std::{
 const BLOCK_CACHE_BYTES: u64 = 1 << 20;
 /// What is collected in memory before it becomes a table. A second copy of recent values, so small too.
 const MEMTABLE_BYTES: u64 = 8 << 20;
+/// What must be free for a new value: room for what the engine does beside a commit, which it cannot put off (a table of what is in memory,
+/// new tables for old ones), and for the deletions that make room again.
+const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Read again at each start. The engine's least.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
@@ -30,7 +34,7 @@ pub(super) struct Engine {
     state: State,
     acknowledged: Acknowledged,
     /// Held as long as the engine is.
-    _lock: File,
+    lock: File,
 }
 
 impl Engine {
@@ -47,7 +51,7 @@ impl Engine {
         let acknowledged = Acknowledged::open(dir)?;
         let (database, objects) = open_or_create(dir, acknowledged.mark)?;
         let state = read_state(&objects)?;
-        let mut engine = Self { database, objects, state, acknowledged, _lock: lock };
+        let mut engine = Self { database, objects, state, acknowledged, lock };
         let entries = engine.entries(header_of)?;
         engine.check_nothing_is_lost(&entries)?;
         engine.note_start().map_err(|source| OpenError::io("write", dir, source))?;
@@ -119,6 +123,11 @@ impl Durable for Engine {
         batch.insert(&self.objects, STATE_KEY, self.state.encode());
         batch.commit()?;
         Ok(self.acknowledged.advance(self.state.revision)?)
+    }
+
+    fn has_space(&self) -> bool {
+        // A file system that does not say has to show it.
+        fstatvfs(&self.lock).map_or(true, |found| FREE_BYTES_MIN <= found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 

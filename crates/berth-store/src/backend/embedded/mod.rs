@@ -87,7 +87,8 @@ impl OpenError {
 }
 
 /// A [`Store`] in a folder. After `kill -9` or a power loss, every acknowledged write is there and every other one is there as a whole or
-/// not at all. A commit that fails leaves it readable and ends all writing ([`WriteError::Unknown`]).
+/// not at all. While space is short, only deletions are written. A commit that fails all the same is unknown, and ends all further writing
+/// ([`WriteError::Unavailable`]): what a failed sync has left is known when the folder is opened again. Reads go on.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     header_of: HeaderOf,
@@ -151,9 +152,11 @@ impl Store for EmbeddedStore {
             Err(error) => return ready(Err(error)).boxed(),
         };
         let (reply, answer) = oneshot::channel();
-        // If the committer is gone, the reply is dropped with the request and the answer says so.
-        let _ = self.requests.send(Request::Commit { writes, reply });
-        answer.map(|answer| answer.unwrap_or_else(|_| Err(WriteError::Unknown { key, cause: "the store is closed".into() }))).boxed()
+        if self.requests.send(Request::Commit { writes, reply }).is_err() {
+            return ready(Err(WriteError::Unavailable { cause: "it is closed".into() })).boxed();
+        }
+        // The committer dropped the request unanswered: it was closed, or it panicked in the middle.
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(WriteError::Unknown { key, cause: "the store was closed".into() }))).boxed()
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
