@@ -5,7 +5,6 @@ mod claim_doubts;
 pub mod cluster;
 pub mod deployment;
 pub mod disruption;
-pub mod event_ttl;
 pub mod events;
 pub mod executor;
 pub mod garbage_collector;

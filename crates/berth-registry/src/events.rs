@@ -1,16 +1,13 @@
 //! Events: one store, two groups. `v1` is the form kept; `events.k8s.io/v1` shows the same events under other field names.
 
-use crate::{ApiError, Registry, Resource, key, resource};
-use berth_api::k8s_openapi::api::core::v1::Event;
-use berth_store::{RangeRequest, env::Timestamp};
+use crate::Resource;
+use berth_store::env::Timestamp;
 use bytes::Bytes;
-use serde::Deserialize;
+use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
-/// How long an event is kept after it last happened.
-const TTL_SECONDS: i64 = 3600;
-/// How many events are looked at in one go.
-const PAGE: usize = 500;
+/// How long an event is kept after it was last written: whatever happens again is written again.
+const TIME_TO_LIVE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Fields of `v1`, each with its name in `events.k8s.io/v1`. All others have one name.
 const NAMES: &[(&str, &str)] = &[
@@ -58,57 +55,8 @@ fn renamed(event: Value, api_version: &str, name: impl Fn(&str) -> Option<&'stat
     out.into()
 }
 
-/// When an event happened, as far as it says.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Times {
-    metadata: Created,
-    event_time: Option<Timestamp>,
-    last_timestamp: Option<Timestamp>,
-    series: Option<Series>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Created {
-    creation_timestamp: Option<Timestamp>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Series {
-    last_observed_time: Option<Timestamp>,
-}
-
-impl Times {
-    fn newest(&self) -> Option<Timestamp> {
-        let series = self.series.as_ref().and_then(|series| series.last_observed_time);
-        [self.metadata.creation_timestamp, self.event_time, self.last_timestamp, series].into_iter().flatten().max()
-    }
-}
-
-impl Registry {
-    /// Deletes the events that last happened more than an hour ago. To be called about once a minute; cost: reads every event.
-    ///
-    /// # Errors
-    /// The store's. An event that changes meanwhile is left for the next time.
-    pub async fn expire_events(&self) -> Result<usize, ApiError> {
-        let events = resource::of::<Event>();
-        let oldest = self.clock.now().as_second() - TTL_SECONDS;
-        let mut request =
-            RangeRequest { prefix: key::resource_prefix(events), start_after: None, at: None, limit: Some(PAGE), behind: None };
-        let mut expired = 0;
-        loop {
-            let page = self.store.range(request.clone()).await?;
-            for entry in &page.entries {
-                let times: Times = serde_json::from_slice(&entry.value).unwrap_or_default();
-                if times.newest().is_some_and(|at| at.as_second() < oldest) {
-                    let gone = self.store.delete(entry.key.clone(), entry.mod_revision).await;
-                    expired += usize::from(gone.is_ok());
-                }
-            }
-            let Some(last) = page.entries.last().filter(|_| 0 < page.remaining) else { return Ok(expired) };
-            request.start_after = Some(last.key.clone());
-        }
-    }
+/// When an object that is written now is to go; `None`: it stays.
+pub(crate) fn expires_at(resource: &Resource, now: Timestamp) -> Option<Timestamp> {
+    let is_event = resource.plural == "events" && (resource.group.is_empty() || is_view(resource));
+    is_event.then(|| now + TIME_TO_LIVE)
 }

@@ -1,9 +1,10 @@
 //! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
 
-use crate::{ApiError, BoxObject, Resource, events};
+use crate::{ApiError, BoxObject, Registry, Resource, events};
 use berth_api::Object;
-use berth_store::{Entry, Event};
+use berth_store::{Entry, Event, Expected, Key, Write, WriteError};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -19,6 +20,20 @@ pub(crate) struct Stored {
 pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
     debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");
     if events::is_view(resource) { events::to_core(object.to_value()) } else { object.encode().into() }
+}
+
+impl Registry {
+    /// Stores an object's bytes, as [`encode`] gives them.
+    pub(crate) fn put(
+        &self,
+        resource: &Resource,
+        key: Key,
+        value: Bytes,
+        expected: Expected,
+    ) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+        let expires_at = events::expires_at(resource, self.clock.now());
+        self.store.write(Write { expires_at, ..Write::put(key, value, expected) })
+    }
 }
 
 /// The object of an entry, with its defaults, without resource version.

@@ -5,6 +5,7 @@
 
 mod backend;
 pub mod env;
+pub mod expiry;
 mod mvcc;
 mod shared;
 pub mod virtual_time;
@@ -17,6 +18,7 @@ pub use backend::memory::MemoryStore;
 pub use backend::embedded::fuzzing;
 
 use bytes::Bytes;
+use env::Timestamp;
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use smallvec::SmallVec;
 use std::{
@@ -37,10 +39,9 @@ pub const DEFAULT_HISTORY_BYTES: usize = 64 << 20;
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The one behind it: what a store gives out that counts its writes itself.
-    #[must_use]
-    pub(crate) fn next(self) -> Self {
-        Self(self.0 + 1)
+    /// The one so far behind it: what a store gives out that counts its writes itself.
+    pub(crate) fn later(self, by: u64) -> Self {
+        Self(self.0 + by)
     }
 }
 
@@ -152,19 +153,21 @@ pub struct Write {
     pub expected: Expected,
     /// The value that it gets; `None`: it is deleted.
     pub value: Option<Bytes>,
+    /// When a value is to be deleted, unless it is written again before: some seconds later at most. `None`: it stays.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl Write {
     /// Gives the key a value.
     #[must_use]
     pub fn put(key: Key, value: Bytes, expected: Expected) -> Self {
-        Self { key, expected, value: Some(value) }
+        Self { key, expected, value: Some(value), expires_at: None }
     }
 
     /// Deletes the key.
     #[must_use]
     pub fn delete(key: Key, expected: Revision) -> Self {
-        Self { key, expected: Expected::At(expected), value: None }
+        Self { key, expected: Expected::At(expected), value: None, expires_at: None }
     }
 }
 
@@ -324,12 +327,21 @@ pub trait Store: Send + Sync + 'static {
     /// If a key is named twice, or there are more than [`COMMIT_WRITES_MAX`].
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>>;
 
-    /// Writes `value` if the key is as expected: a [`Store::commit`] of one key.
+    /// A [`Store::commit`] of one key.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+        let committed = self.commit(vec![write]);
+        committed.map(|committed| committed.map(|mut entries| entries.pop().expect("an entry for each write"))).boxed()
+    }
+
+    /// Gives the key a value if it is as expected.
     ///
     /// # Errors
     /// [`WriteError`].
     fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        only(self.commit(vec![Write::put(key, value, expected)]))
+        self.write(Write::put(key, value, expected))
     }
 
     /// Deletes the key if it is at `expected`. Gives the deletion's entry (last value as it was stored, the deletion's revision): what
@@ -338,7 +350,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::commit`].
     fn delete(&self, key: Key, expected: Revision) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        only(self.commit(vec![Write::delete(key, expected)]))
+        self.write(Write::delete(key, expected))
     }
 
     /// Changes of keys that start with `prefix`, later than `after`.
@@ -354,11 +366,4 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`ReadError::Future`].
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
-}
-
-/// The entry of a commit of one key.
-fn only(
-    committed: BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>>,
-) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-    committed.map(|committed| committed.map(|mut entries| entries.pop().expect("an entry for each write"))).boxed()
 }

@@ -3,11 +3,11 @@
 //! A commit is one revision of one or several keys. Revisions only grow: a store that others write to as well has gaps between those that
 //! it sees. One number, `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`).
 
-use crate::{Entry, Event, EventKind, Events, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError};
+use crate::{Entry, Event, EventKind, Events, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError, env::Timestamp};
 use bytes::Bytes;
 use smallvec::smallvec;
 use std::{
-    collections::{BTreeMap, VecDeque, btree_map},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map},
     ops::Bound,
     sync::{Arc, OnceLock},
 };
@@ -23,6 +23,23 @@ pub(crate) struct Prepared {
     pub(crate) expected: Expected,
     /// `None`: the key is deleted.
     pub(crate) value: Option<(Bytes, Header)>,
+    /// When the value is to go.
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// What one revision changes.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    /// Never empty.
+    pub(crate) events: Events,
+    /// Those of its keys whose values are to go some time.
+    pub(crate) expiries: Vec<(Key, Timestamp)>,
+}
+
+impl Commit {
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.events.iter().map(|event| Arc::clone(&event.entry)).collect()
+    }
 }
 
 /// The changes that a commit makes as revision `next`, where `current` gives the newest version of a key; a conflict if one key is not as
@@ -31,12 +48,15 @@ pub(crate) fn evaluate<'a>(
     writes: Vec<Prepared>,
     next: Revision,
     current: impl Fn(&Key) -> Option<&'a Arc<Entry>>,
-) -> Result<Events, WriteError> {
-    writes.into_iter().map(|write| evaluate_one(write, next, &current).map(Arc::new)).collect()
+) -> Result<Commit, WriteError> {
+    let expiring = |write: &Prepared| write.expires_at.filter(|_| write.value.is_some()).map(|at| (write.key.clone(), at));
+    let expiries = writes.iter().filter_map(expiring).collect();
+    let events: Result<Events, WriteError> = writes.into_iter().map(|write| evaluate_one(write, next, &current).map(Arc::new)).collect();
+    Ok(Commit { events: events?, expiries })
 }
 
 fn evaluate_one<'a>(write: Prepared, next: Revision, current: impl Fn(&Key) -> Option<&'a Arc<Entry>>) -> Result<Event, WriteError> {
-    let Prepared { key, expected, value } = write;
+    let Prepared { key, expected, value, expires_at: _ } = write;
     let current = current(&key);
     let found = current.map(|entry| entry.mod_revision);
     let as_expected = match expected {
@@ -121,6 +141,10 @@ struct Resource {
     live: BTreeMap<Box<str>, usize>,
     /// All of them.
     live_total: usize,
+    /// When the values go that are to go some time.
+    expires_at: BTreeMap<Key, Timestamp>,
+    /// The same, by time.
+    due: BTreeSet<(Timestamp, Key)>,
 }
 
 /// Whether a key came to be or went.
@@ -131,6 +155,18 @@ enum Change {
 }
 
 impl Resource {
+    /// Forgets when the key's value was to go.
+    fn stay(&mut self, key: &Key) {
+        if let Some(at) = self.expires_at.remove(key) {
+            self.due.remove(&(at, key.clone()));
+        }
+    }
+
+    fn expire(&mut self, key: &Key, at: Timestamp) {
+        self.expires_at.insert(key.clone(), at);
+        self.due.insert((at, key.clone()));
+    }
+
     fn count(&mut self, key: &Key, change: Change) {
         let folder = folder_of(key);
         let live = self.live.get_mut(folder);
@@ -158,6 +194,13 @@ pub(crate) enum Next {
     Future,
 }
 
+/// What a store finds where it was kept.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) entries: Vec<Arc<Entry>>,
+    pub(crate) expiries: Vec<(Key, Timestamp)>,
+}
+
 /// All keys and the changes that are kept.
 #[derive(Debug)]
 pub(crate) struct Mvcc {
@@ -174,14 +217,18 @@ pub(crate) struct Mvcc {
 impl Mvcc {
     /// Nothing, at revision 0. Keeps changes and replaced versions up to `history_bytes_max`.
     pub(crate) fn new(history_bytes_max: usize) -> Self {
-        Self::recovered(Revision(0), Vec::new(), history_bytes_max)
+        Self::recovered(Revision(0), Recovered::default(), history_bytes_max)
     }
 
     /// The newest versions as of `revision`, in any order, without what was before.
-    pub(crate) fn recovered(revision: Revision, entries: Vec<Arc<Entry>>, history_bytes_max: usize) -> Self {
+    pub(crate) fn recovered(revision: Revision, recovered: Recovered, history_bytes_max: usize) -> Self {
+        let Recovered { entries, expiries } = recovered;
         let mut resources: BTreeMap<Box<str>, Resource> = BTreeMap::new();
         for entry in &entries {
             resource_mut(&mut resources, &entry.key).count(&entry.key, Change::Came);
+        }
+        for (key, at) in &expiries {
+            resource_mut(&mut resources, key).expire(key, *at);
         }
         let versions = |entry: Arc<Entry>| Versions { since: entry.mod_revision, newest: Some(entry), older: VecDeque::new() };
         let keys = entries.into_iter().map(|entry| (entry.key.clone(), versions(entry))).collect();
@@ -277,13 +324,16 @@ impl Mvcc {
     }
 
     /// Makes a commit visible. Its revision must be behind the newest, and its changes be evaluated against the newest versions of their keys.
-    pub(crate) fn apply(&mut self, events: &Events) {
-        let Some(revision) = events.first().map(|event| event.entry.mod_revision) else { return };
+    pub(crate) fn apply(&mut self, commit: &Commit) {
+        let Some(revision) = commit.events.first().map(|event| event.entry.mod_revision) else { return };
         assert!(self.revision < revision, "commits are applied in the order of their revisions");
         self.revision = revision;
-        for event in events {
+        for event in &commit.events {
             assert_eq!(event.entry.mod_revision, revision, "a commit is one revision");
             self.apply_one(event);
+        }
+        for (key, at) in &commit.expiries {
+            resource_mut(&mut self.resources, key).expire(key, *at);
         }
         while self.history_bytes_max < self.history_bytes {
             self.drop_oldest();
@@ -294,6 +344,7 @@ impl Mvcc {
         let revision = event.entry.mod_revision;
         let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
         let resource = resource_mut(&mut self.resources, &event.entry.key);
+        resource.stay(&event.entry.key);
         match (&event.previous, &newest) {
             (None, Some(_)) => resource.count(&event.entry.key, Change::Came),
             (Some(_), None) => resource.count(&event.entry.key, Change::Went),
@@ -308,6 +359,12 @@ impl Mvcc {
         self.history_bytes += cost_bytes(event);
         resource.log.push_back(Arc::clone(event));
         self.log.push_back(Arc::clone(event));
+    }
+
+    /// The keys whose time is over by `now`, each at its revision.
+    pub(crate) fn due(&self, now: Timestamp) -> Vec<(Key, Revision)> {
+        let due = self.resources.values().flat_map(|resource| resource.due.iter().take_while(|(at, _)| *at <= now));
+        due.filter_map(|(_, key)| Some((key.clone(), self.get(key)?.mod_revision))).collect()
     }
 
     /// Forgets what was replaced or happened at or before `revision`. What is forgotten already stays so.

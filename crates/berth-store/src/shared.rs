@@ -1,8 +1,8 @@
 //! The visible state, shared by readers, watchers and the one that writes.
 
 use crate::{
-    Entry, Events, Key, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
-    mvcc::{Mvcc, Next, resource_of},
+    Entry, Key, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
+    mvcc::{Commit, Mvcc, Next, resource_of},
 };
 use event_listener::{Event as Bell, EventListener};
 use futures::{FutureExt, Stream};
@@ -50,14 +50,14 @@ impl Shared {
     }
 
     /// Makes commits visible, all at once, and wakes the watchers of their resources.
-    pub(crate) fn publish(&self, commits: &[Events]) {
+    pub(crate) fn publish(&self, commits: &[Commit]) {
         let mut mvcc = self.write();
-        commits.iter().for_each(|events| mvcc.apply(events));
+        commits.iter().for_each(|commit| mvcc.apply(commit));
         drop(mvcc);
         let bells = self.bells();
         ring(&bells, WIDE);
         let mut rung = WIDE;
-        for event in commits.iter().flatten() {
+        for event in commits.iter().flat_map(|commit| &commit.events) {
             let resource = resource_of(event.entry.key.as_str()).unwrap_or(WIDE);
             if resource != rung {
                 ring(&bells, resource);

@@ -4,7 +4,11 @@
 
 mod util;
 
-use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, OpenError, ReadError, Revision, Store, Write as StoreWrite};
+use berth_store::{
+    DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, OpenError, ReadError, Revision, Store, Write as StoreWrite, env::Timestamp,
+    expiry::Expire,
+};
+use jiff::SignedDuration;
 use std::{
     env, fs,
     io::{BufRead, BufReader, Write},
@@ -14,7 +18,7 @@ use std::{
     thread,
 };
 use tempfile::TempDir;
-use util::{all, block_on, create, delete, get, header_of, newest, pod, range, show, update};
+use util::{all, block_on, create, delete, get, header_of, newest, pod, range, show_entry, update};
 
 fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
     EmbeddedStore::open(dir, header_of(), DEFAULT_HISTORY_BYTES)
@@ -25,7 +29,8 @@ fn reopen(dir: &Path) -> EmbeddedStore {
 }
 
 fn contents(store: &dyn Store) -> String {
-    show(&range(store, all("")).expect("readable"))
+    let found = range(store, all("")).expect("readable");
+    found.entries.iter().map(|entry| show_entry(entry, |revision| revision.0)).collect::<Vec<_>>().join(" ")
 }
 
 fn folder() -> TempDir {
@@ -81,6 +86,23 @@ fn all_comes_back_after_closing() {
     assert_eq!((entry.create_revision, &*entry.header.uid), (Revision(1), "2"));
     assert_eq!(newest(&store), Revision(4), "the deletion's revision is not given twice");
     assert_eq!(create(&store, &pod("c"), ""), Revision(5));
+}
+
+#[test]
+fn a_value_remembers_over_a_restart_when_it_goes() {
+    let dir = folder();
+    let store = reopen(dir.path());
+    let at = Timestamp::from_second(1_767_225_600).expect("a year of this century");
+    let expiring = StoreWrite { expires_at: Some(at), ..StoreWrite::put(pod("a"), "1".into(), Expected::Absent) };
+    block_on(store.commit(vec![expiring])).expect("a new key");
+    create(&store, &pod("b"), "1");
+    drop(store);
+    let store = reopen(dir.path());
+    let expired = |at| block_on(store.expire(at)).expect("the store takes writes");
+    assert_eq!((expired(at - SignedDuration::from_secs(1)), contents(&store).as_str()), (0, "a=1@1 b=1@2"));
+    assert_eq!((expired(at), contents(&store).as_str()), (1, "b=1@2"));
+    drop(store);
+    assert_eq!(contents(&reopen(dir.path())), "b=1@2");
 }
 
 #[test]
@@ -237,7 +259,7 @@ const CHILD_WRITERS: usize = 8;
 fn child_that_writes_until_killed() {
     let Ok(dir) = env::var(CHILD) else { return };
     let store = Arc::new(reopen(Path::new(&dir)));
-    let first = newest(&store).0;
+    let first = newest(&*store).0;
     let acknowledged = Mutex::new(fs::File::options().append(true).create(true).open(Path::new(&dir).join("said")).expect("writable"));
     thread::scope(|scope| {
         for writer in 0..CHILD_WRITERS {

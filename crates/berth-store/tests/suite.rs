@@ -6,36 +6,50 @@ mod util;
 
 use berth_store::{
     COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Event, EventKind, Expected, Key, MAX_VALUE_BYTES, MemoryStore, RangeRequest, ReadError,
-    Revision, Store, Watch, WatchItem, Write, WriteError,
+    Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
+use jiff::SignedDuration;
 use std::{cell::RefCell, sync::Arc, thread};
 use util::{all, block_on, get, header_of, pod, put, range, show_entry};
 
 const PODS: &str = "/registry/core/pods/";
 const DEPLOYMENTS: &str = "/registry/apps/deployments/";
 
-/// A store, and its folder if it has one.
+/// A store, how it is told the time, and its folder if it has one.
 struct Opened {
     store: Arc<dyn Store>,
+    /// Until all that is due by then is gone. A store that keeps the time itself waits here.
+    pass: Box<dyn Fn(Timestamp)>,
     _dir: Option<tempfile::TempDir>,
 }
 
+impl Opened {
+    fn told_the_time(store: impl Expire, _dir: Option<tempfile::TempDir>) -> Self {
+        let store = Arc::new(store);
+        let told = Arc::clone(&store);
+        let pass = move |now| {
+            block_on(told.expire(now)).expect("the store takes writes");
+        };
+        Self { store, pass: Box::new(pass), _dir }
+    }
+}
+
 fn memory(history_bytes: usize) -> Opened {
-    Opened { store: Arc::new(MemoryStore::new(header_of(), history_bytes)), _dir: None }
+    Opened::told_the_time(MemoryStore::new(header_of(), history_bytes), None)
 }
 
 /// As one that is shared with others, whose revisions lie between ours.
 fn memory_with_gaps(history_bytes: usize) -> Opened {
-    Opened { store: Arc::new(MemoryStore::new(header_of(), history_bytes).with_revision_step(7)), _dir: None }
+    Opened::told_the_time(MemoryStore::new(header_of(), history_bytes).with_revision_step(7), None)
 }
 
 #[cfg(feature = "embedded")]
 fn embedded(history_bytes: usize) -> Opened {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = berth_store::EmbeddedStore::open(dir.path(), header_of(), history_bytes).expect("an empty folder opens");
-    Opened { store: Arc::new(store), _dir: Some(dir) }
+    Opened::told_the_time(store, Some(dir))
 }
 
 type Open = fn(usize) -> Opened;
@@ -76,6 +90,8 @@ for_each_store! {
     concurrent_writers_lose_nothing_and_readers_see_all_in_order
     of_concurrent_creates_one_wins
     a_dropped_put_happens_all_the_same
+    a_value_with_a_time_goes_when_that_has_come
+    another_write_moves_the_time_or_takes_it_away
 }
 
 /// A store, and what was written to it: revisions are shown as numbers of writes, since others may write between ours.
@@ -83,6 +99,9 @@ struct World {
     store: Arc<dyn Store>,
     /// Before the first write, and of each.
     revisions: RefCell<Vec<Revision>>,
+    /// When the test began.
+    beginning: Timestamp,
+    pass: Box<dyn Fn(Timestamp)>,
     _dir: Option<tempfile::TempDir>,
 }
 
@@ -92,9 +111,14 @@ impl World {
     }
 
     fn with_history(open: Open, history_bytes: usize) -> Self {
-        let Opened { store, _dir } = open(history_bytes);
-        let beginning = util::newest(&*store);
-        Self { store, revisions: RefCell::new(vec![beginning]), _dir }
+        let Opened { store, pass, _dir } = open(history_bytes);
+        let revisions = RefCell::new(vec![util::newest(&*store)]);
+        Self { store, revisions, beginning: Timestamp::now(), pass, _dir }
+    }
+
+    /// So many seconds after the beginning.
+    fn second(&self, seconds: i64) -> Timestamp {
+        self.beginning + SignedDuration::from_secs(seconds)
     }
 
     /// The revision of the write of that number.
@@ -541,4 +565,37 @@ fn a_dropped_put_happens_all_the_same(open: Open) {
     world.create(&pod("b"), "1");
     let names = range(&*world.store, all(PODS)).expect("readable").entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>();
     assert_eq!(names, [pod("a"), pod("b")]);
+}
+
+fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
+    let world = World::new(open);
+    let mut watch = world.watch(PODS, 0);
+    let until =
+        |name: &str, seconds| Write { expires_at: Some(world.second(seconds)), ..Write::put(pod(name), "1".into(), Expected::Absent) };
+    world.commit(vec![until("soon", 2), until("later", 3600), Write::put(pod("never"), "1".into(), Expected::Absent)]).expect("new keys");
+    (world.pass)(world.second(1));
+    assert_eq!(world.show(PODS), "later=1@1 never=1@1 soon=1@1");
+    (world.pass)(world.second(3));
+    assert_eq!(world.show(PODS), "later=1@1 never=1@1");
+    world.wrote(util::newest(&*world.store));
+    assert_eq!(world.drain(&mut watch), "+soon=1@1&+later=1@1&+never=1@1 -soon=1@2 !2");
+    assert_eq!(world.create(&pod("soon"), "2"), 3, "its name is free");
+}
+
+fn another_write_moves_the_time_or_takes_it_away(open: Open) {
+    let world = World::new(open);
+    let put = |name: &str, expected, seconds: Option<i64>| {
+        let expires_at = seconds.map(|seconds| world.second(seconds));
+        world.commit(vec![Write { expires_at, ..Write::put(pod(name), "1".into(), expected) }]).expect("as expected");
+    };
+    put("moved", Expected::Absent, Some(2));
+    put("kept", Expected::Absent, Some(2));
+    put("anew", Expected::Absent, Some(2));
+    put("moved", Expected::At(world.at(1)), Some(3600));
+    put("kept", Expected::At(world.at(2)), None);
+    world.delete(&pod("anew"));
+    put("anew", Expected::Absent, None);
+    (world.pass)(world.second(3));
+    assert_eq!(world.show(PODS), "anew=1@7 kept=1@5 moved=1@4");
+    assert_eq!(world.newest(), 7);
 }

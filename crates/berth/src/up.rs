@@ -18,7 +18,7 @@ use berth_apiserver::{
     auth::{Anonymous, parse_token_file},
 };
 use berth_controllers::{
-    Cluster, event_ttl,
+    Cluster,
     events::Recorder,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
@@ -27,7 +27,7 @@ use berth_controllers::{
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable, ServerAddress, header_of};
-use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env};
+use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env, expiry};
 use futures::FutureExt;
 use std::{
     error::Error,
@@ -160,7 +160,7 @@ impl Plane {
     pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
         let env = env::real(tokio::runtime::Handle::current());
         let table = Arc::new(ResourceTable::default());
-        let Opened { store, close } = open_store(options, data_dir, &table)?;
+        let Opened { store, close } = open_store(options, data_dir, &table, &env)?;
         let advertised = options.services.advertised(options.bind_address);
         let ranges = options.services.ranges();
         let own_addresses: Vec<String> =
@@ -245,12 +245,17 @@ struct Opened {
     close: Box<dyn FnOnce()>,
 }
 
-fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>) -> Outcome<Opened> {
+fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>, env: &Env) -> Outcome<Opened> {
     let header_of = header_of(table);
     match options.store {
-        StoreKind::Memory => Ok(Opened { store: Arc::new(MemoryStore::new(header_of, options.history_bytes)), close: Box::new(|| ()) }),
+        StoreKind::Memory => {
+            let store = Arc::new(MemoryStore::new(header_of, options.history_bytes));
+            expiry::start(Arc::<MemoryStore>::clone(&store), env);
+            Ok(Opened { store, close: Box::new(|| ()) })
+        }
         StoreKind::Embedded => {
             let store = Arc::new(EmbeddedStore::open(&data_dir.join("store"), header_of, options.history_bytes)?);
+            expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
             Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), close: Box::new(move || store.close()) })
         }
     }
@@ -280,7 +285,6 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
         load_balancer_range: options.services.load_balancer_range,
     };
     manager.start();
-    event_ttl::start(registry.clone(), env);
     let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
     if settings.controllers.contains("scheduler") {
         let cluster: Arc<dyn Cluster> = Arc::new(local.clone().named("berth-scheduler"));

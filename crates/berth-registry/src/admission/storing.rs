@@ -48,7 +48,7 @@ impl Registry {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
             self.store.delete(key, revision).await.map(|gone| if is_same { gone } else { stored::with_value(resource, &gone, value) })
         } else {
-            self.store.put(key, value, Expected::At(revision)).await
+            self.put(resource, key, value, Expected::At(revision)).await
         };
         match written {
             Ok(entry) => Ok(Current::Stored(stored::shown(resource, entry))),
@@ -64,7 +64,7 @@ impl Registry {
             let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
             return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
         }
-        match self.store.put(key, stored::encode(resource, object), Expected::Absent).await {
+        match self.put(resource, key, stored::encode(resource, object), Expected::Absent).await {
             Ok(entry) => Ok(Current::Stored(stored::shown(resource, entry))),
             Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
             Err(error) => Err(ApiError::write_failed(&error).into()),
@@ -91,7 +91,7 @@ impl Registry {
     pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<(), Failure> {
         let Some(old) = &admission.old else { return Ok(()) };
         let value = stored::encode(admission.at.resource, &*admission.object);
-        match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision)).await {
+        match self.put(admission.at.resource, old.entry.key.clone(), value, Expected::At(old.entry.mod_revision)).await {
             Ok(_) => Ok(()),
             Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
             Err(error) => Err(ApiError::write_failed(&error).into()),

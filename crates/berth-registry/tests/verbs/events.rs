@@ -1,5 +1,6 @@
-use crate::world::{World, now};
+use crate::world::{World, config_map, now};
 use berth_registry::{ListOptions, WatchEvent, WatchOptions};
+use berth_store::expiry::Expire;
 use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
@@ -51,15 +52,27 @@ fn lists_and_watches_of_either_group_select_by_their_own_names() {
 }
 
 #[test]
-fn events_are_forgotten_an_hour_after_they_last_happened() {
+fn events_are_forgotten_an_hour_after_they_were_last_written() {
     let world = World::new();
-    world.made("events", event("old"));
+    for name in ["old", "again", "viewed"] {
+        world.made("events", event(name));
+    }
+    world.made("configmaps", config_map("stays"));
     world.clock.advance(1800);
-    let mut again = event("again");
-    again["lastTimestamp"] = "2026-01-01T00:30:00Z".into();
-    world.made("events", again);
-    world.clock.advance(1801);
-    assert_eq!(now(world.registry.expire_events()).expect("expired"), 1);
-    assert_eq!(world.names("events", &ListOptions::default()), ["again"]);
-    assert_eq!(now(world.registry.expire_events()).expect("nothing to do"), 0);
+    world.merge("events", "again", json!({"count": 3})).expect("patched");
+    world.merge("events.events.k8s.io", "viewed", json!({"note": "n"})).expect("patched");
+    world.made(
+        "events.events.k8s.io",
+        json!({"metadata": {"name": "new"}, "eventTime": "2026-01-01T00:30:00.000000Z", "action": "a",
+        "reason": "R", "type": "Normal", "reportingController": "c/c", "reportingInstance": "i"}),
+    );
+    let expired = || now(world.store.expire(world.clock.time())).expect("expired");
+    world.clock.advance(1799);
+    assert_eq!(expired(), 0);
+    world.clock.advance(1);
+    assert_eq!(expired(), 1);
+    assert_eq!(world.names("events", &ListOptions::default()), ["again", "new", "viewed"]);
+    world.clock.advance(1800);
+    assert_eq!(expired(), 3);
+    world.get("configmaps", "stays").expect("for ever");
 }

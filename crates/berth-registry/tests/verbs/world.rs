@@ -27,6 +27,10 @@ const START: i64 = 1_767_225_600;
 pub(crate) struct TestClock(AtomicI64);
 
 impl TestClock {
+    pub(crate) fn time(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(Ordering::SeqCst)).expect("a test's time")
+    }
+
     pub(crate) fn advance(&self, seconds: i64) {
         self.0.fetch_add(seconds, Ordering::SeqCst);
     }
@@ -37,7 +41,7 @@ struct Shown(Arc<TestClock>);
 
 impl Clock for Shown {
     fn now(&self) -> Timestamp {
-        Timestamp::from_second(self.0.0.load(Ordering::SeqCst)).expect("a test's time")
+        self.0.time()
     }
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {

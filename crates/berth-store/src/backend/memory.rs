@@ -3,6 +3,8 @@
 use crate::{
     Entry, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
+    env::Timestamp,
+    expiry::{self, Expire},
     mvcc::{Mvcc, evaluate},
     shared::Shared,
 };
@@ -57,12 +59,12 @@ impl MemoryStore {
     fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
         let writes = prepare(&self.header_of, writes)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let events = {
+        let commit = {
             let visible = self.shared.read();
-            evaluate(writes, Revision(visible.revision().0 + self.revision_step), |key| visible.get(key))?
+            evaluate(writes, visible.revision().later(self.revision_step), |key| visible.get(key))?
         };
-        let entries = events.iter().map(|event| Arc::clone(&event.entry)).collect();
-        self.shared.publish(&[events]);
+        let entries = commit.entries();
+        self.shared.publish(&[commit]);
         if self.progress == Progress::EachWrite {
             self.shared.ring_all();
         }
@@ -93,5 +95,12 @@ impl Store for MemoryStore {
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         ready(self.shared.write().compact(revision)).boxed()
+    }
+}
+
+impl Expire for MemoryStore {
+    fn expire(&self, now: Timestamp) -> BoxFuture<'_, Result<usize, WriteError>> {
+        let due = self.shared.read().due(now);
+        expiry::delete(self, due).boxed()
     }
 }

@@ -9,7 +9,7 @@
 pub(crate) mod embedded;
 pub(crate) mod memory;
 
-use crate::{COMMIT_WRITES_MAX, HeaderOf, Header, MAX_VALUE_BYTES, Write, WriteError, mvcc::Prepared};
+use crate::{COMMIT_WRITES_MAX, Header, HeaderOf, MAX_VALUE_BYTES, Write, WriteError, mvcc::Prepared};
 use bytes::Bytes;
 
 /// A commit as the caller asks for it, checked and with the headers of its values read.
@@ -21,11 +21,11 @@ fn prepare(header_of: &HeaderOf, writes: Vec<Write>) -> Result<Vec<Prepared>, Wr
 }
 
 fn prepare_one(header_of: &HeaderOf, write: Write) -> Result<Prepared, WriteError> {
-    let Write { key, expected, value } = write;
+    let Write { key, expected, value, expires_at } = write;
     if let Some(value) = value.as_ref().filter(|value| MAX_VALUE_BYTES < value.len()) {
         return Err(WriteError::TooLarge { key, size: value.len(), max: MAX_VALUE_BYTES });
     }
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
     let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), header_of(&key, &value)));
-    Ok(Prepared { key, expected, value })
+    Ok(Prepared { key, expected, value, expires_at })
 }

@@ -120,14 +120,17 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
     };
     let expected = |(key, (size, guess)): (&usize, &(Option<usize>, Guess))| (KEYS[*key], *size, model.expected(KEYS[*key], *guess));
     let writes: Vec<_> = writes.iter().map(expected).collect();
-    let prepare = |&(key, size, expected): &(&str, Option<usize>, Expected)| {
-        Prepared { key: Key::new(key), expected, value: size.map(|size| (vec![0; size].into(), Header::default())) }
+    let prepare = |&(key, size, expected): &(&str, Option<usize>, Expected)| Prepared {
+        key: Key::new(key),
+        expected,
+        value: size.map(|size| (vec![0; size].into(), Header::default())),
+        expires_at: None,
     };
     let next = Revision(mvcc.revision().0 + gap);
-    let events = evaluate(writes.iter().map(prepare).collect(), next, |key| mvcc.get(key));
-    assert_eq!(events.is_ok(), model.commit(next.0, &writes), "{op:?}");
-    if let Ok(events) = events {
-        mvcc.apply(&events);
+    let commit = evaluate(writes.iter().map(prepare).collect(), next, |key| mvcc.get(key));
+    assert_eq!(commit.is_ok(), model.commit(next.0, &writes), "{op:?}");
+    if let Ok(commit) = commit {
+        mvcc.apply(&commit);
     }
 }
 
@@ -208,7 +211,7 @@ fn check_watch(mvcc: &Mvcc, model: &Model, prefix: &str, from: u64) {
 fn check_watches(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
         (model.oldest..=model.newest()).for_each(|from| check_watch(mvcc, model, prefix, from));
-        assert!(matches!(mvcc.next(prefix, mvcc.revision().next()), Ok(Next::Future)));
+        assert!(matches!(mvcc.next(prefix, mvcc.revision().later(1)), Ok(Next::Future)));
     }
     assert!((0..model.oldest).all(|from| mvcc.check_watchable(Revision(from)).is_err()));
     assert!(mvcc.check_watchable(mvcc.oldest).is_ok());

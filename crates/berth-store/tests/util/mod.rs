@@ -78,11 +78,6 @@ pub(crate) fn show_entry(entry: &Entry, number: impl Fn(Revision) -> u64) -> Str
     format!("{name}={}@{}", String::from_utf8_lossy(&entry.value), number(entry.mod_revision))
 }
 
-/// [`show_entry`] of each entry.
-pub(crate) fn show(range: &Range) -> String {
-    range.entries.iter().map(|entry| show_entry(entry, |revision| revision.0)).collect::<Vec<_>>().join(" ")
-}
-
 /// `+name=value@revision`; `-name=…` for a deletion.
 pub(crate) fn show_event(event: &Event, number: impl Fn(Revision) -> u64) -> String {
     let sign = if event.kind == EventKind::Put { '+' } else { '-' };

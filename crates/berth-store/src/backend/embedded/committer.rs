@@ -1,8 +1,8 @@
 //! The one thread that writes: takes what waits, one durable commit, then publishes and answers.
 
 use crate::{
-    Entry, EventKind, Events, Key, WriteError,
-    mvcc::{Prepared, evaluate},
+    Entry, EventKind, Key, WriteError,
+    mvcc::{Commit, Prepared, evaluate},
     shared::Shared,
 };
 use futures::channel::oneshot;
@@ -31,7 +31,7 @@ pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
 /// Where changes become durable.
 pub(super) trait Durable {
     /// Makes the changes durable, all or none. After an error it is unknown which, and nothing more is written.
-    fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError>;
+    fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError>;
 
     /// Whether there is space for new values.
     fn has_space(&self) -> bool;
@@ -41,10 +41,7 @@ type Answer = Result<Vec<Arc<Entry>>, WriteError>;
 
 pub(super) enum Request {
     /// At least one key.
-    Commit {
-        writes: Vec<Prepared>,
-        reply: oneshot::Sender<Answer>,
-    },
+    Commit { writes: Vec<Prepared>, reply: oneshot::Sender<Answer> },
     /// Finish what was asked before, then stop.
     Close,
 }
@@ -149,7 +146,7 @@ impl<D: Durable> Committer<D> {
     }
 
     /// The changes of the commits that find what they expect, and the answer for each commit.
-    fn evaluate_all(&self, commits: Vec<Vec<Prepared>>) -> (Vec<Events>, Vec<Answer>) {
+    fn evaluate_all(&self, commits: Vec<Vec<Prepared>>) -> (Vec<Commit>, Vec<Answer>) {
         let visible = self.shared.read();
         let mut revision = visible.revision();
         let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
@@ -160,13 +157,13 @@ impl<D: Durable> Committer<D> {
                 return Err(WriteError::NoSpace { key: put.key.clone() });
             }
             let current = |key: &Key| changed.get(key).map_or_else(|| visible.get(key), Option::as_ref);
-            let events = evaluate(writes, revision.next(), current)?;
-            revision = revision.next();
-            for event in &events {
+            let commit = evaluate(writes, revision.later(1), current)?;
+            revision = revision.later(1);
+            for event in &commit.events {
                 changed.insert(event.entry.key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry)));
             }
-            let entries = events.iter().map(|event| Arc::clone(&event.entry)).collect();
-            made.push(events);
+            let entries = commit.entries();
+            made.push(commit);
             Ok(entries)
         };
         let answers = commits.into_iter().map(&mut evaluate_next).collect();
@@ -174,7 +171,7 @@ impl<D: Durable> Committer<D> {
     }
 
     /// Durable first, then visible. Nothing is written any more after a failure: what it left on disk is unknown.
-    fn make_durable(&mut self, commits: &[Events]) -> Result<(), String> {
+    fn make_durable(&mut self, commits: &[Commit]) -> Result<(), String> {
         if commits.is_empty() {
             return Ok(());
         }
@@ -207,8 +204,9 @@ mod tests {
             !self.is_full
         }
 
-        fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError> {
-            self.seen.push((self.shared.revision(), commits.iter().flatten().map(|event| event.entry.mod_revision.0).collect()));
+        fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
+            let events = commits.iter().flat_map(|commit| &commit.events);
+            self.seen.push((self.shared.revision(), events.map(|event| event.entry.mod_revision.0).collect()));
             if self.seen.len() <= self.fails_from { Ok(()) } else { Err("the disk is gone".into()) }
         }
     }
@@ -218,7 +216,8 @@ mod tests {
     /// Asks for one commit of these keys.
     fn ask(requests: &Sender<Request>, keys: &str, expected: Expected) -> Pending {
         let (reply, answer) = oneshot::channel();
-        let writes = keys.split(' ').map(|key| Prepared { key: Key::new(key), expected, value: Some(("".into(), Header::default())) }).collect();
+        let value = || Some(("".into(), Header::default()));
+        let writes = keys.split(' ').map(|key| Prepared { key: Key::new(key), expected, value: value(), expires_at: None }).collect();
         requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
         answer
     }
@@ -289,7 +288,7 @@ mod tests {
         committer.commit(batch.commits);
         assert_eq!(told(first), "1");
         committer.engine.is_full = true;
-        let delete = |key: &str| Prepared { key: Key::new(key), expected: Expected::At(Revision(1)), value: None };
+        let delete = |key: &str| Prepared { key: Key::new(key), expected: Expected::At(Revision(1)), value: None, expires_at: None };
         let put = Prepared { value: Some(("".into(), Header::default())), ..delete("/b") };
         let asked = [vec![put], vec![delete("/a")]].map(|writes| {
             let (reply, answer) = oneshot::channel();

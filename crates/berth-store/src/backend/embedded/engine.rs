@@ -5,9 +5,13 @@ use super::{
     acknowledged::{Acknowledged, Mark},
     committer::{CommitError, Durable},
     journal,
-    record::{FORMAT, OBJECT_PREFIX, STATE_KEY, State, decode_object, encode_object, object_key},
+    record::{FORMAT, OBJECT_PREFIX, OLDEST_FORMAT, Object, STATE_KEY, State, decode_object, encode_object, object_key},
 };
-use crate::{Entry, Event, EventKind, Events, HeaderOf, Key, Revision};
+use crate::{
+    Entry, Event, EventKind, HeaderOf, Key, Revision,
+    env::Timestamp,
+    mvcc::{Commit, Recovered},
+};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use rustix::fs::fstatvfs;
 use std::{
@@ -39,7 +43,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Opens or makes the database in `dir` and reads the newest version of every key.
-    pub(super) fn open(dir: &Path, header_of: &HeaderOf) -> Result<(Self, Vec<Arc<Entry>>), OpenError> {
+    pub(super) fn open(dir: &Path, header_of: &HeaderOf) -> Result<(Self, Recovered), OpenError> {
         make_dir(dir).map_err(|source| OpenError::io("make", dir, source))?;
         let lock = lock(dir)?;
         // The engine asserts some of what it reads: what it finds wrong so is an answer to the opener too, not the end of the process.
@@ -47,28 +51,29 @@ impl Engine {
         read.unwrap_or_else(|_| Err(OpenError::Damaged { what: dir.display().to_string(), why: "reading it panicked".into() }))
     }
 
-    fn read(dir: &Path, lock: File, header_of: &HeaderOf) -> Result<(Self, Vec<Arc<Entry>>), OpenError> {
+    fn read(dir: &Path, lock: File, header_of: &HeaderOf) -> Result<(Self, Recovered), OpenError> {
         let acknowledged = Acknowledged::open(dir)?;
         let (database, objects) = open_or_create(dir, acknowledged.mark)?;
         let state = read_state(&objects)?;
         let mut engine = Self { database, objects, state, acknowledged, lock };
-        let entries = engine.entries(header_of)?;
-        engine.check_nothing_is_lost(&entries)?;
+        let recovered = engine.entries(header_of)?;
+        engine.check_nothing_is_lost(&recovered.entries)?;
         engine.note_start().map_err(|source| OpenError::io("write", dir, source))?;
-        Ok((engine, entries))
+        Ok((engine, recovered))
     }
 
     pub(super) fn revision(&self) -> Revision {
         self.state.revision
     }
 
-    fn entries(&self, header_of: &HeaderOf) -> Result<Vec<Arc<Entry>>, OpenError> {
-        let mut entries: Vec<Arc<Entry>> = Vec::new();
+    fn entries(&self, header_of: &HeaderOf) -> Result<Recovered, OpenError> {
+        let mut recovered = Recovered::default();
         for record in self.objects.prefix(OBJECT_PREFIX) {
-            let entry = read_entry(record, header_of).map_err(|error| error.behind(entries.last()))?;
-            entries.push(Arc::new(entry));
+            let (entry, expires_at) = read_entry(record, header_of).map_err(|error| error.behind(recovered.entries.last()))?;
+            recovered.expiries.extend(expires_at.map(|at| (entry.key.clone(), at)));
+            recovered.entries.push(Arc::new(entry));
         }
-        Ok(entries)
+        Ok(recovered)
     }
 
     /// Each record may be right and yet not all be there.
@@ -104,9 +109,9 @@ impl Engine {
 }
 
 impl Durable for Engine {
-    fn commit(&mut self, commits: &[Events]) -> Result<(), CommitError> {
+    fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
-        for event in commits.iter().flatten() {
+        for (commit, event) in commits.iter().flat_map(|commit| commit.events.iter().map(move |event| (commit, event))) {
             let Event { kind, entry, previous, .. } = &**event;
             if let Some(previous) = previous {
                 self.state.remove(&previous.key, previous.mod_revision);
@@ -114,7 +119,7 @@ impl Durable for Engine {
             match kind {
                 EventKind::Put => {
                     self.state.add(&entry.key, entry.mod_revision);
-                    batch.insert(&self.objects, object_key(&entry.key), encode_object(entry));
+                    batch.insert(&self.objects, object_key(&entry.key), encode_object(entry, expires_at(commit, &entry.key)));
                 }
                 EventKind::Deleted => batch.remove(&self.objects, object_key(&entry.key)),
             }
@@ -129,6 +134,10 @@ impl Durable for Engine {
         // A file system that does not say has to show it.
         fstatvfs(&self.lock).map_or(true, |found| FREE_BYTES_MIN <= found.f_bavail.saturating_mul(found.f_frsize))
     }
+}
+
+fn expires_at(commit: &Commit, key: &Key) -> Option<Timestamp> {
+    commit.expiries.iter().find(|(expiring, _)| expiring == key).map(|(_, at)| *at)
 }
 
 /// The folder, and that its parent knows it.
@@ -193,7 +202,7 @@ fn read_state(objects: &Keyspace) -> Result<State, OpenError> {
     let bytes = objects.get(STATE_KEY).map_err(|error| damaged(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| damaged("it is missing".into()))?;
     match State::decode(&bytes) {
-        Some((FORMAT, state)) => Ok(state),
+        Some((OLDEST_FORMAT..=FORMAT, state)) => Ok(state),
         Some((format, _)) => Err(OpenError::Format { found: format, known: FORMAT }),
         None => Err(damaged("its checksum is wrong".into())),
     }
@@ -216,7 +225,7 @@ impl BadRecord {
     }
 }
 
-fn read_entry(record: Guard, header_of: &HeaderOf) -> Result<Entry, BadRecord> {
+fn read_entry(record: Guard, header_of: &HeaderOf) -> Result<(Entry, Option<Timestamp>), BadRecord> {
     let (key, bytes) = record.into_inner().map_err(|error| BadRecord { key: None, why: error.to_string() })?;
     let text = String::from_utf8_lossy(&key[OBJECT_PREFIX.len()..]);
     let Some(object) = decode_object(&text, &bytes) else {
@@ -224,5 +233,45 @@ fn read_entry(record: Guard, header_of: &HeaderOf) -> Result<Entry, BadRecord> {
     };
     let key = Key::new(&text);
     let header = header_of(&key, &object.value);
-    Ok(Entry { key, value: object.value, header, create_revision: object.create_revision, mod_revision: object.mod_revision })
+    let Object { value, create_revision, mod_revision, expires_at } = object;
+    Ok((Entry { key, value, header, create_revision, mod_revision }, expires_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Header;
+
+    /// A folder whose state says that it has this format.
+    fn of_format(format: u64) -> Result<Recovered, OpenError> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let header_of: HeaderOf = Arc::new(|_, _| Header::default());
+        Engine::open(dir.path(), &header_of).expect("an empty folder opens");
+        let (database, objects) = open(&dir.path().join("engine")).expect("just made");
+        let entry = Entry {
+            key: Key::new("/a"),
+            value: "1".into(),
+            header: Header::default(),
+            create_revision: Revision(1),
+            mod_revision: Revision(1),
+        };
+        let mut state = State { revision: Revision(1), ..State::default() };
+        state.add(&entry.key, entry.mod_revision);
+        objects.insert(object_key(&entry.key), encode_object(&entry, None)).expect("writable");
+        objects.insert(STATE_KEY, state.encode_as(format)).expect("writable");
+        database.persist(PersistMode::SyncAll).expect("writable");
+        drop((database, objects));
+        Engine::open(dir.path(), &header_of).map(|(_, recovered)| recovered)
+    }
+
+    #[test]
+    fn what_earlier_versions_wrote_opens_and_what_later_ones_will_does_not() {
+        for format in OLDEST_FORMAT..=FORMAT {
+            let recovered = of_format(format).expect("known");
+            assert_eq!(recovered.entries.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["/a"]);
+        }
+        for format in [OLDEST_FORMAT - 1, FORMAT + 1] {
+            assert!(matches!(of_format(format), Err(OpenError::Format { found, .. }) if found == format));
+        }
+    }
 }

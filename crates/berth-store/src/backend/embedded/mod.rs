@@ -18,6 +18,8 @@ mod record;
 use crate::{
     Entry, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
+    env::Timestamp,
+    expiry::{self, Expire},
     mvcc::Mvcc,
     shared::Shared,
 };
@@ -104,8 +106,8 @@ impl EmbeddedStore {
     /// # Errors
     /// [`OpenError`].
     pub fn open(dir: &Path, header_of: HeaderOf, history_bytes: usize) -> Result<Self, OpenError> {
-        let (engine, entries) = Engine::open(dir, &header_of)?;
-        let shared = Shared::new(Mvcc::recovered(engine.revision(), entries, history_bytes));
+        let (engine, recovered) = Engine::open(dir, &header_of)?;
+        let shared = Shared::new(Mvcc::recovered(engine.revision(), recovered, history_bytes));
         let (requests, waiting) = mpsc::channel();
         let committer = Committer::new(engine, Arc::clone(&shared), waiting);
         let thread = thread::Builder::new().name("store-commit".into()).spawn(|| committer.run().close());
@@ -165,5 +167,12 @@ impl Store for EmbeddedStore {
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         ready(self.shared.write().compact(revision)).boxed()
+    }
+}
+
+impl Expire for EmbeddedStore {
+    fn expire(&self, now: Timestamp) -> BoxFuture<'_, Result<usize, WriteError>> {
+        let due = self.shared.read().due(now);
+        expiry::delete(self, due).boxed()
     }
 }
