@@ -78,11 +78,21 @@ pub fn parts(key: &Key) -> Option<KeyParts<'_>> {
     Some(KeyParts { group, plural, namespace, name })
 }
 
+/// The namespace and the name of the object at a key of a resource of this scope: its last parts, wherever the resource is stored.
+pub(crate) fn place(scope: Scope, key: &Key) -> Option<(Option<&str>, &str)> {
+    let mut from_the_end = key.as_str().rsplit('/');
+    let name = from_the_end.next()?;
+    match scope {
+        Scope::Namespaced => Some((Some(from_the_end.next()?), name)),
+        Scope::Cluster => Some((None, name)),
+    }
+}
+
 /// The target that a key of `resource` stands for.
 pub(crate) fn target_of(resource: &Arc<Resource>, key: &Key) -> Option<Target> {
-    let parts = parts(key)?;
-    let namespace = (resource.scope == Scope::Namespaced).then(|| parts.namespace.to_owned());
-    Some(Target { resource: Arc::clone(resource), namespace, name: parts.name.to_owned(), subresource: None })
+    let (namespace, name) = place(resource.scope, key)?;
+    let namespace = namespace.map(str::to_owned);
+    Some(Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource: None })
 }
 
 #[cfg(test)]

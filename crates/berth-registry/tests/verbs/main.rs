@@ -15,6 +15,7 @@ mod quota;
 mod races;
 mod scale;
 mod services;
+mod split;
 mod update;
 mod watch;
 mod world;

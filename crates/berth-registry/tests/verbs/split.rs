@@ -1,0 +1,116 @@
+//! Resources that are kept in another backing store than the rest: revisions of the two have nothing to do with each other.
+
+use crate::world::{World, config_map, now};
+use berth_rbac::{Attributes, ResourceAttributes, User};
+use berth_registry::{ApiError, DeleteOptions, ListOptions, WatchEvent, WatchOptions, header_of};
+use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Two stores as one.
+struct Split {
+    rest: Arc<MemoryStore>,
+    /// What the keys of the other begin with.
+    prefix: &'static str,
+    /// Ahead of the first by far.
+    apart: MemoryStore,
+}
+
+impl Split {
+    fn of(&self, text: &str) -> &MemoryStore {
+        if text.starts_with(self.prefix) { &self.apart } else { &self.rest }
+    }
+}
+
+impl Store for Split {
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.of(prefix).revision(prefix)
+    }
+
+    fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+        self.of(key.as_str()).get(key)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        self.of(&request.prefix).range(request)
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        self.of(writes[0].key.as_str()).commit(writes)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+        self.of(prefix).watch(prefix, after)
+    }
+
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.of(prefix).compact(prefix, revision)
+    }
+}
+
+fn world(prefix: &'static str) -> World {
+    World::over(|| {
+        let rest = Arc::new(MemoryStore::new(header_of(), 1 << 24));
+        let apart = MemoryStore::new(header_of(), 1 << 24).with_revision_step(1000);
+        (Arc::clone(&rest), Arc::new(Split { rest, prefix, apart }))
+    })
+}
+
+fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().expect("a version").parse().expect("a number")
+}
+
+#[test]
+fn what_is_kept_apart_has_versions_of_its_own() {
+    let world = world("/registry/core/configmaps/");
+    let before = world.revision();
+    let made: Vec<Value> = ["a", "b", "c"].map(|name| world.made("configmaps", config_map(name))).into();
+    assert_eq!(made.iter().map(version).collect::<Vec<_>>(), [1000, 2000, 3000]);
+    assert_eq!(world.revision(), before, "the rest has seen no write");
+    world.made("secrets", json!({"metadata": {"name": "s"}}));
+
+    let first = world.list("configmaps", &ListOptions { limit: 2, ..ListOptions::default() }).expect("listed");
+    assert_eq!(first.revision, Revision(3000));
+    world.delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
+    let rest = ListOptions { limit: 2, continue_token: first.continue_token, ..ListOptions::default() };
+    assert_eq!(world.names("configmaps", &rest), ["c"], "as of the first page");
+
+    let behind = |version: u64| WatchOptions { resource_version: version.to_string(), ..WatchOptions::default() };
+    let mut watch = world.watch("configmaps", &behind(2000));
+    let Some(Some(WatchEvent::Added(added))) = watch.next().now_or_never() else { panic!("added behind the version") };
+    assert_eq!(added.mod_revision, Revision(3000));
+    let Some(Some(WatchEvent::Deleted { revision, .. })) = watch.next().now_or_never() else { panic!("deleted behind it") };
+    assert_eq!(revision, Revision(4000));
+
+    let exactly = ListOptions { resource_version: "3000".to_owned(), resource_version_match: "Exact".to_owned(), ..ListOptions::default() };
+    assert_eq!(world.names("configmaps", &exactly), ["a", "b", "c"]);
+    let stale = json!({"metadata": {"resourceVersion": "1000"}, "data": {"k": "v"}});
+    world.merge("configmaps", "a", stale.clone()).expect("as it is");
+    assert!(matches!(world.merge("configmaps", "a", stale), Err(ApiError::Conflict { .. })));
+}
+
+#[test]
+fn rights_are_known_whichever_backing_store_keeps_their_parts() {
+    for apart in ["rolebindings", "roles", "clusterroles"] {
+        let world = world(match apart {
+            "rolebindings" => "/registry/rbac.authorization.k8s.io/rolebindings/",
+            "roles" => "/registry/rbac.authorization.k8s.io/roles/",
+            _ => "/registry/rbac.authorization.k8s.io/clusterroles/",
+        });
+        let user = User::authenticated("alice", &[]);
+        let may = || {
+            let attributes = ResourceAttributes { verb: "get", resource: "pods", namespace: "default", ..ResourceAttributes::default() };
+            now(world.registry.decide(&user, &Attributes::from(attributes))).expect("the store answers").is_some()
+        };
+        assert!(!may());
+        let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+        world.made("roles.rbac.authorization.k8s.io", json!({"metadata": {"name": "r"}, "rules": rules}));
+        let subjects = json!([{"kind": "User", "name": "alice"}]);
+        let binding = json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects});
+        world.made("rolebindings.rbac.authorization.k8s.io", binding);
+        assert!(may(), "{apart}");
+        world.delete("roles.rbac.authorization.k8s.io", "r", &DeleteOptions::default()).expect("deleted");
+        assert!(!may(), "{apart}");
+    }
+}
