@@ -51,8 +51,8 @@ impl Store for Split {
 
 fn world(prefix: &'static str) -> World {
     World::over(|| {
-        let rest = Arc::new(MemoryStore::new(header_of(), 1 << 24));
-        let apart = MemoryStore::new(header_of(), 1 << 24).with_revision_step(1000);
+        let rest = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
+        let apart = MemoryStore::new(header_of(&Arc::default()), 1 << 24).with_revision_step(1000);
         (Arc::clone(&rest), Arc::new(Split { rest, prefix, apart }))
     })
 }
