@@ -1,8 +1,8 @@
 //! Selectors over entries: labels, names and indexed fields, all from the key and the header, nothing decoded.
 
 use crate::{ApiError, Resource, header, key};
-use berth_api::{FieldSelector, Selector};
-use berth_store::Entry;
+use berth_api::{FieldSelector, Selector, selector::FieldOperator};
+use berth_store::{Entry, Mark};
 use std::{cell::OnceCell, sync::Arc};
 
 /// What a list or a watch selects.
@@ -31,6 +31,16 @@ impl Filter {
     /// Whether every entry matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.requirements.is_empty()
+    }
+
+    /// What every entry that matches has, if there is such a thing: changes of others need not be looked at.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        let mut fields = self.fields.requirements.iter().filter(|one| one.operator == FieldOperator::Equals);
+        let field = fields.find(|one| one.field != "metadata.namespace").map(|one| match one.field.as_str() {
+            "metadata.name" => Mark::Name(one.value.as_str().into()),
+            field => Mark::Field { field: field.into(), value: one.value.as_str().into() },
+        });
+        field.or_else(|| self.labels.required_label().map(|(key, value)| Mark::Label { key: key.into(), value: value.into() }))
     }
 
     /// Whether an entry, as the resource shows it, matches.

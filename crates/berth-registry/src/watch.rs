@@ -1,7 +1,7 @@
 //! Watches: the changes of a collection behind a revision, through selectors, with bookmarks.
 
 use crate::{
-    ApiError, Collection, Registry, Resource, WatchEvent, WatchOptions, checks, filter::Filter, get::wanted_revision, key, stored,
+    ApiError, Collection, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision, key, stored,
 };
 use berth_store::{Entry, Event, EventKind, Events, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
@@ -41,7 +41,12 @@ impl Registry {
             Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,
             Start::Behind(revision) => (Vec::new(), revision),
         };
-        let changes = self.store.watch(&prefix, after).map_err(too_old)?;
+        // Events that are shown in another form have other fields there than in the store.
+        let changes = match filter.mark().filter(|_| !events::is_view(&at.resource)) {
+            Some(mark) => self.store.watch_marked(&prefix, after, mark),
+            None => self.store.watch(&prefix, after),
+        };
+        let changes = changes.map_err(too_old)?;
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks::new(Arc::clone(&self.clock)));
         let live = Live {
             resource: Arc::clone(&at.resource),

@@ -1,7 +1,7 @@
 //! The memory store, with other tasks let in before every operation: what a real store's IO does to the order of things.
 
 use berth_store::{
-    Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, virtual_time::yield_now,
+    Entry, Key, Mark, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, virtual_time::yield_now,
 };
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
@@ -46,6 +46,10 @@ impl Store for SimStore {
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
         self.0.watch(prefix, after)
+    }
+
+    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
+        self.0.watch_marked(prefix, after, mark)
     }
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

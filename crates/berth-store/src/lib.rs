@@ -4,6 +4,7 @@
 //! header of a value. Time, randomness and tasks come in through [`env`]; nothing here asks the machine for them.
 
 mod backend;
+mod bells;
 pub mod env;
 pub mod expiry;
 mod mvcc;
@@ -113,6 +114,50 @@ pub struct Entry {
     pub mod_revision: Revision,
 }
 
+impl Entry {
+    /// The last part of its key.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key.as_str().rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// What an entry may be looked for by: one value of what its key and header tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The last part of its key.
+    Name(Box<str>),
+    /// One of its labels.
+    Label {
+        /// Its key.
+        key: Box<str>,
+        /// Its value.
+        value: Box<str>,
+    },
+    /// One of its fields. What has no entry for it may have any value.
+    Field {
+        /// Its name.
+        field: Box<str>,
+        /// Its value.
+        value: Box<str>,
+    },
+}
+
+impl Mark {
+    /// Whether the entry has it.
+    #[must_use]
+    pub fn is_on(&self, entry: &Entry) -> bool {
+        match self {
+            Self::Name(name) => entry.name() == &**name,
+            Self::Label { key, value } => entry.header.labels.iter().any(|label| (&label.0, &label.1) == (key, value)),
+            Self::Field { field, value } => {
+                let found = entry.header.fields.iter().find(|(name, _)| **name == **field);
+                found.is_none_or(|(_, found)| found == value)
+            }
+        }
+    }
+}
+
 /// One visible change.
 #[derive(Debug)]
 pub struct Event {
@@ -124,6 +169,13 @@ pub struct Event {
     pub previous: Option<Arc<Entry>>,
     /// A place for whoever serves the event to keep its encoded form, so that it is encoded once for all watchers.
     pub encoded: OnceLock<Bytes>,
+}
+
+impl Event {
+    /// What the change was from and to, whichever is there.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Entry> {
+        self.previous.iter().chain([&self.entry]).map(|entry| &**entry)
+    }
 }
 
 /// What an [`Event`] tells.
@@ -359,6 +411,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`ReadError::Compacted`] if `after` is older than what is kept. A revision of the future is no error: the watch stays silent until
     /// it is reached, then yields what comes behind it.
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError>;
+
+    /// As [`Store::watch`], for a reader who is only after entries with this mark, as they were before a change or are behind it. It may be shown
+    /// others too; a store that can leaves them out, and does not wake the reader for them.
+    ///
+    /// # Errors
+    /// As [`Store::watch`].
+    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
+        drop(mark);
+        self.watch(prefix, after)
+    }
 
     /// Forgets versions that were replaced, and changes that happened, at or before `revision`, in the backing store that keeps the keys
     /// below `prefix`.

@@ -3,7 +3,9 @@
 //! A commit is one revision of one or several keys. Revisions only grow: a store that others write to as well has gaps between those that
 //! it sees. One number, `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`).
 
-use crate::{Entry, Event, EventKind, Events, Expected, Header, Key, Range, RangeRequest, ReadError, Revision, WriteError, env::Timestamp};
+use crate::{
+    Entry, Event, EventKind, Events, Expected, Header, Key, Mark, Range, RangeRequest, ReadError, Revision, WriteError, env::Timestamp,
+};
 use bytes::Bytes;
 use smallvec::smallvec;
 use std::{
@@ -298,9 +300,14 @@ impl Mvcc {
         self.check_kept(after, self.oldest)
     }
 
-    /// What a watcher of `prefix` that has seen all up to `after` sees next. An error only if a change of its resource was lost to it:
+    /// How many changes of a resource are kept.
+    pub(crate) fn kept(&self, resource: &str) -> usize {
+        self.resources.get(resource).map_or(0, |found| found.log.len())
+    }
+
+    /// What a watcher of `prefix` (and of changes of what has `mark`) that has seen all up to `after` sees next. An error only if a change of its resource was lost to it:
     /// the watcher of a quiet resource may lie far behind.
-    pub(crate) fn next(&self, prefix: &str, after: Revision) -> Result<Next, ReadError> {
+    pub(crate) fn next(&self, prefix: &str, after: Revision, mark: Option<&Mark>) -> Result<Next, ReadError> {
         if self.revision < after {
             return Ok(Next::Future);
         }
@@ -313,7 +320,8 @@ impl Mvcc {
         };
         self.check_kept(after, dropped)?;
         let from = log.partition_point(|event| event.entry.mod_revision <= after);
-        let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix);
+        let has_mark = |event: &Event| mark.is_none_or(|mark| event.versions().any(|entry| mark.is_on(entry)));
+        let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix) && has_mark(event);
         let mut behind = log.range(from..);
         let Some(first) = behind.find(is_seen) else { return Ok(Next::CaughtUp(self.revision)) };
         let mut events: Events = smallvec![Arc::clone(first)];

@@ -1,27 +1,23 @@
 //! The visible state, shared by readers, watchers and the one that writes.
 
 use crate::{
-    Entry, Key, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
+    Entry, Key, Mark, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
+    bells::{Bells, WIDE},
     mvcc::{Commit, Mvcc, Next, resource_of},
 };
 use event_listener::{Event as Bell, EventListener};
 use futures::{FutureExt, Stream};
 use std::{
-    collections::BTreeMap,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
+    sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard},
     task::{Context, Poll, ready},
 };
-
-/// The name of the bell of watchers whose prefix spans resources.
-const WIDE: &str = "";
 
 /// What is visible, and the bells that wake its watchers. Locks are held for a look or a batch of changes, never over IO.
 #[derive(Debug)]
 pub(crate) struct Shared {
     mvcc: RwLock<Mvcc>,
-    /// One for each watched resource. A bell without watchers is dropped when it would be rung.
-    bells: Mutex<BTreeMap<Box<str>, Weak<Bell>>>,
+    bells: Mutex<Bells>,
 }
 
 impl Shared {
@@ -49,59 +45,39 @@ impl Shared {
         self.read().range(request)
     }
 
-    /// Makes commits visible, all at once, and wakes the watchers of their resources.
+    /// Makes commits visible, all at once, and wakes the watchers that they concern.
     pub(crate) fn publish(&self, commits: &[Commit]) {
         let mut mvcc = self.write();
         commits.iter().for_each(|commit| mvcc.apply(commit));
         drop(mvcc);
-        let bells = self.bells();
-        ring(&bells, WIDE);
+        let mut bells = self.bells();
+        bells.ring(WIDE);
         let mut rung = WIDE;
         for event in commits.iter().flat_map(|commit| &commit.events) {
             let resource = resource_of(event.entry.key.as_str()).unwrap_or(WIDE);
             if resource != rung {
-                ring(&bells, resource);
+                bells.ring(resource);
                 rung = resource;
             }
+            bells.ring_marked(resource, event.versions(), || self.read().kept(resource));
         }
     }
 
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.
     pub(crate) fn ring_all(&self) {
-        self.bells().retain(|_, bell| match bell.upgrade() {
-            Some(bell) => {
-                bell.notify(usize::MAX);
-                true
-            }
-            None => false,
-        });
+        self.bells().ring_all();
     }
 
-    pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+    pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
         self.read().check_watchable(after)?;
-        let bell = self.bell(resource_of(prefix).unwrap_or(WIDE));
-        let watcher = Watcher { shared: Arc::clone(self), bell, prefix: prefix.into(), after, reported: None, woken: None, ended: false };
+        let bell = self.bells().bell(resource_of(prefix).unwrap_or(WIDE), mark.as_ref());
+        let prefix = prefix.into();
+        let watcher = Watcher { shared: Arc::clone(self), bell, prefix, mark, after, reported: None, woken: None, ended: false };
         Ok(Box::pin(watcher))
     }
 
-    fn bell(&self, name: &str) -> Arc<Bell> {
-        let mut bells = self.bells();
-        if let Some(bell) = bells.get(name).and_then(Weak::upgrade) {
-            return bell;
-        }
-        let bell = Arc::new(Bell::new());
-        bells.insert(name.into(), Arc::downgrade(&bell));
-        bell
-    }
-
-    fn bells(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Weak<Bell>>> {
+    fn bells(&self) -> MutexGuard<'_, Bells> {
         self.bells.lock().expect("nothing panics under this lock")
-    }
-}
-
-fn ring(bells: &BTreeMap<Box<str>, Weak<Bell>>, name: &str) {
-    if let Some(bell) = bells.get(name).and_then(Weak::upgrade) {
-        bell.notify(usize::MAX);
     }
 }
 
@@ -110,6 +86,8 @@ struct Watcher {
     shared: Arc<Shared>,
     bell: Arc<Bell>,
     prefix: Box<str>,
+    /// Only changes of what has it.
+    mark: Option<Mark>,
     /// All up to here has been yielded.
     after: Revision,
     /// The last progress yielded.
@@ -122,7 +100,7 @@ struct Watcher {
 impl Watcher {
     /// The next item, if there is one now.
     fn look(&mut self) -> Option<Result<WatchItem, ReadError>> {
-        match self.shared.read().next(&self.prefix, self.after) {
+        match self.shared.read().next(&self.prefix, self.after, self.mark.as_ref()) {
             Err(error) => {
                 self.ended = true;
                 Some(Err(error))

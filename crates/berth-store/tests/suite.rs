@@ -5,13 +5,21 @@
 mod util;
 
 use berth_store::{
-    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Event, EventKind, Expected, Key, MAX_VALUE_BYTES, MemoryStore, RangeRequest, ReadError,
-    Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
+    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Entry, Event, EventKind, Expected, Header, Key, MAX_VALUE_BYTES, Mark, MemoryStore,
+    RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
-use std::{cell::RefCell, sync::Arc, thread};
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+};
 use util::{all, block_on, get, header_of, pod, put, range, show_entry};
 
 const PODS: &str = "/registry/core/pods/";
@@ -80,6 +88,7 @@ for_each_store! {
     a_watch_yields_changes_behind_its_revision
     a_watch_yields_a_revision_as_a_whole
     a_watch_sees_its_prefix_only
+    a_marked_watch_shows_what_has_the_mark
     a_watch_of_the_future_is_silent_until_then
     a_watch_from_forgotten_revisions_is_refused
     a_reader_that_fell_behind_is_told
@@ -411,6 +420,119 @@ fn a_watch_sees_its_prefix_only(open: Open) {
     world.create(&Key::new("/registry/core/secrets/a/z"), "");
     let seen = watches.each_mut().map(|watch| world.drain(watch));
     assert_eq!(seen, ["+x=@1 !3", "+x=@1 +y=@2 !3", "+x=@1 +y=@2 +z=@3 !3", "+x=@1 +y=@2 +z=@3 !3", "!3"]);
+}
+
+fn a_marked_watch_shows_what_has_the_mark(open: Open) {
+    let world = World::new(open);
+    let mut watch = world.store.watch_marked(PODS, world.at(0), Mark::Name("a".into())).expect("kept");
+    world.create(&pod("a"), "1");
+    world.create(&pod("b"), "1");
+    world.update(&pod("a"), "2");
+    world.create(&Key::new("/registry/core/secrets/default/a"), "");
+    assert_eq!(world.drain(&mut watch), "+a=1@1 +a=2@3 !4");
+    world.delete(&pod("b"));
+    world.delete(&pod("a"));
+    assert_eq!(world.drain(&mut watch), "-a=2@6 !6");
+}
+
+/// Whether somebody was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A watch whose reader looks when it is woken.
+struct Sleeper {
+    watch: Watch,
+    woken: Arc<Woken>,
+}
+
+impl Sleeper {
+    fn of(store: &MemoryStore, mark: Mark) -> Self {
+        let newest = util::newest(store);
+        let mut sleeper = Self { watch: store.watch_marked(PODS, newest, mark).expect("kept"), woken: Arc::default() };
+        sleeper.woken.0.store(true, Ordering::SeqCst);
+        sleeper.look();
+        sleeper
+    }
+
+    /// What it sees; `None`: nobody has woken it.
+    fn look(&mut self) -> Option<String> {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
+            return None;
+        }
+        let waker = Waker::from(Arc::clone(&self.woken));
+        let mut seen = Vec::new();
+        while let Poll::Ready(Some(item)) = self.watch.poll_next_unpin(&mut Context::from_waker(&waker)) {
+            match item.expect("it has not fallen behind") {
+                WatchItem::Events(events) => seen.extend(events.iter().map(|event| event.entry.name().to_owned())),
+                WatchItem::Progress(_) => (),
+            }
+        }
+        Some(seen.join(" "))
+    }
+}
+
+#[test]
+fn a_mark_is_on_what_has_it_or_may_have_it() {
+    let header = Header {
+        labels: [("app".into(), "web".into())].into(),
+        fields: [("spec.nodeName".into(), "n1".into()), ("status.phase".into(), "".into())].into(),
+        ..Header::default()
+    };
+    let entry = Entry { key: pod("a"), value: Bytes::new(), header, create_revision: Revision(1), mod_revision: Revision(1) };
+    let label = |key: &str, value: &str| Mark::Label { key: key.into(), value: value.into() };
+    let field = |field: &str, value: &str| Mark::Field { field: field.into(), value: value.into() };
+    let on = [
+        Mark::Name("a".into()),
+        label("app", "web"),
+        field("spec.nodeName", "n1"),
+        field("status.phase", ""),
+        field("not.known.then", "x"),
+    ];
+    let off = [
+        Mark::Name("default".into()),
+        label("app", "db"),
+        label("web", "app"),
+        field("spec.nodeName", "n2"),
+        field("status.phase", "Running"),
+    ];
+    assert!(on.iter().all(|mark| mark.is_on(&entry)) && !off.iter().any(|mark| mark.is_on(&entry)));
+}
+
+#[test]
+fn a_marked_watch_is_woken_for_its_mark() {
+    let store = MemoryStore::new_quiet(header_of(), DEFAULT_HISTORY_BYTES);
+    let (mut a, mut b) = (Sleeper::of(&store, Mark::Name("a".into())), Sleeper::of(&store, Mark::Name("b".into())));
+    // The first changes wake everybody now and then, as long as there are few.
+    (0..100).for_each(|number| _ = util::create(&store, &pod(&format!("other-{number}")), ""));
+    a.look();
+    b.look();
+    util::create(&store, &pod("other"), "");
+    assert_eq!((a.look(), b.look()), (None, None));
+    util::create(&store, &pod("a"), "");
+    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
+    util::delete(&store, &pod("a"));
+    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
+}
+
+#[test]
+fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
+    let store = MemoryStore::new_quiet(header_of(), 20_000);
+    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
+    util::create(&store, &pod("busy"), "");
+    let mut looks = 0;
+    for number in 0..1000 {
+        util::update(&store, &pod("busy"), &number.to_string());
+        looks += usize::from(sleeper.look().is_some());
+    }
+    util::create(&store, &pod("a"), "");
+    assert_eq!(sleeper.look().as_deref(), Some("a"));
+    assert!((10..200).contains(&looks), "{looks} looks for nothing");
 }
 
 fn a_watch_of_the_future_is_silent_until_then(open: Open) {

@@ -1,7 +1,7 @@
 //! How far this server's own writes of roles and bindings have come.
 
 use super::policy::{self, PLURALS};
-use berth_store::{Entry, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use berth_store::{Entry, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::{
     Arc,
@@ -57,6 +57,10 @@ impl Store for OwnWrites {
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
         self.store.watch(prefix, after)
+    }
+
+    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
+        self.store.watch_marked(prefix, after, mark)
     }
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

@@ -1,7 +1,7 @@
 //! Keeps everything in memory, for tests, the simulation and throw-away use.
 
 use crate::{
-    Entry, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    Entry, HeaderOf, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
     env::Timestamp,
     expiry::{self, Expire},
@@ -90,7 +90,11 @@ impl Store for MemoryStore {
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
-        self.shared.watch(prefix, after)
+        self.shared.watch(prefix, after, None)
+    }
+
+    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
+        self.shared.watch(prefix, after, Some(mark))
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {

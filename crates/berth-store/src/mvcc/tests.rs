@@ -191,7 +191,7 @@ fn check_watch(mvcc: &Mvcc, model: &Model, prefix: &str, from: u64) {
     let mut after = Revision(from);
     for whole in wanted.chunk_by(|one, next| one.0 == next.0) {
         let revision = whole[0].0;
-        let Ok(Next::Events(events)) = mvcc.next(prefix, after) else { panic!("{prefix} has {revision} behind {after}") };
+        let Ok(Next::Events(events)) = mvcc.next(prefix, after, None) else { panic!("{prefix} has {revision} behind {after}") };
         let seen = |event: &Arc<Event>| (event.entry.mod_revision.0, event.entry.key.as_str().to_owned(), event.kind);
         let wanted = |(revision, key, kind): &(u64, &str, EventKind)| (*revision, (*key).to_owned(), *kind);
         assert_eq!(events.iter().map(seen).collect::<Vec<_>>(), whole.iter().map(wanted).collect::<Vec<_>>());
@@ -205,13 +205,13 @@ fn check_watch(mvcc: &Mvcc, model: &Model, prefix: &str, from: u64) {
         }
         after = Revision(revision);
     }
-    assert!(matches!(mvcc.next(prefix, after), Ok(Next::CaughtUp(revision)) if revision == mvcc.revision()), "{prefix} from {after}");
+    assert!(matches!(mvcc.next(prefix, after, None), Ok(Next::CaughtUp(revision)) if revision == mvcc.revision()), "{prefix} from {after}");
 }
 
 fn check_watches(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
         (model.oldest..=model.newest()).for_each(|from| check_watch(mvcc, model, prefix, from));
-        assert!(matches!(mvcc.next(prefix, mvcc.revision().later(1)), Ok(Next::Future)));
+        assert!(matches!(mvcc.next(prefix, mvcc.revision().later(1), None), Ok(Next::Future)));
     }
     assert!((0..model.oldest).all(|from| mvcc.check_watchable(Revision(from)).is_err()));
     assert!(mvcc.check_watchable(mvcc.oldest).is_ok());
@@ -222,7 +222,7 @@ fn check_late_readers(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
         for from in 0..model.oldest {
             let lost = model.changes(from).any(|(revision, key, _)| revision <= model.oldest && key.starts_with(prefix));
-            match mvcc.next(prefix, Revision(from)) {
+            match mvcc.next(prefix, Revision(from), None) {
                 Ok(_) => assert!(!lost, "{prefix} from {from}"),
                 Err(error) => assert!(matches!(error, ReadError::Compacted { .. })),
             }

@@ -16,7 +16,7 @@ mod journal;
 mod record;
 
 use crate::{
-    Entry, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    Entry, HeaderOf, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
     env::Timestamp,
     expiry::{self, Expire},
@@ -162,7 +162,11 @@ impl Store for EmbeddedStore {
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
-        self.shared.watch(prefix, after)
+        self.shared.watch(prefix, after, None)
+    }
+
+    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
+        self.shared.watch(prefix, after, Some(mark))
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
