@@ -82,7 +82,7 @@ pub use replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 pub use stateful_set::{RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetUpdateStrategy};
 
 use crate::{
-    FeatureGates, FieldError, Path, Selector,
+    FeatureGates, FieldError, Gate, Path, Selector,
     annotations::POD_DELETION_COST,
     label_selector::validate_label_selector,
     metadata::check_dns_label,
@@ -221,7 +221,7 @@ fn normalise_selector(selector: Option<&mut LabelSelector>) {
 
 /// A status field whose gate is off is dropped unless the stored status has it.
 fn drop_disabled_terminating(new: &mut Option<i32>, old: Option<i32>, gates: &FeatureGates) {
-    if old.is_none() && !gates.enabled("DeploymentReplicaSetTerminatingReplicas") {
+    if old.is_none() && !gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas) {
         *new = None;
     }
 }

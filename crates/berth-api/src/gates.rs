@@ -1,6 +1,7 @@
 //! Feature gates: the proposals' and upstream's names, one set for the API server and one for the controllers.
 
-use std::collections::BTreeMap;
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeMap, fmt};
 
 /// How far a feature has come; decides rules that the proposals tie to a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,50 +12,99 @@ pub enum Stage {
     Beta,
 }
 
-/// One known gate.
-#[derive(Clone, Copy, Debug)]
-pub struct Gate {
-    /// As written on the command line.
-    pub name: &'static str,
-    /// Its stage in berth.
-    pub stage: Stage,
-    /// Its position when nothing is said.
-    pub default: bool,
-    /// A gate without which this one counts as off.
-    pub needs: Option<&'static str>,
+/// One gate's line in the table.
+struct Facts {
+    name: &'static str,
+    stage: Stage,
+    default: bool,
+    needs: Option<Gate>,
 }
 
-/// Every gate that berth knows, sorted by name. Upstream has more for what these controllers do; those would change nothing here and are unknown.
-pub const GATES: &[Gate] = &[
-    Gate {
-        name: "DeploymentPodReplacementPolicy",
-        stage: Stage::Beta,
-        default: true,
-        needs: Some("DeploymentReplicaSetTerminatingReplicas"),
-    },
-    Gate { name: "DeploymentReplicaSetTerminatingReplicas", stage: Stage::Beta, default: true, needs: None },
-    Gate { name: "MaxUnavailableStatefulSet", stage: Stage::Beta, default: false, needs: None },
-    Gate { name: "PodDeletionCost", stage: Stage::Beta, default: true, needs: None },
-    Gate { name: "StatefulSetRecreateStrategy", stage: Stage::Beta, default: true, needs: None },
-    Gate { name: "StatefulSetSemanticRevisionComparison", stage: Stage::Beta, default: true, needs: None },
-];
+/// The table of all gates that berth knows. Upstream has more for what these controllers do; those would change nothing here and are unknown.
+/// Each gate's name, stage, position when nothing is said, and the gate without which it counts as off.
+macro_rules! gates {
+    ($($(#[$doc:meta])* $name:ident: $stage:ident, $default:literal $(, needs $needed:ident)?;)*) => {
+        /// A gate that berth knows, under the name that the command line has for it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Gate {
+            $($(#[$doc])* $name,)*
+        }
 
-/// The stage of the gate `name`, if berth knows it.
-#[must_use]
-pub fn stage(name: &str) -> Option<Stage> {
-    GATES.iter().find(|gate| gate.name == name).map(|gate| gate.stage)
+        impl Gate {
+            /// Every gate, sorted by name.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            fn facts(self) -> Facts {
+                match self {
+                    $(Self::$name => Facts {
+                        name: stringify!($name),
+                        stage: Stage::$stage,
+                        default: $default,
+                        needs: [$(Self::$needed)?].first().copied(),
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+gates! {
+    /// `spec.podReplacementPolicy` of Deployments.
+    DeploymentPodReplacementPolicy: Beta, true, needs DeploymentReplicaSetTerminatingReplicas;
+    /// `status.terminatingReplicas` of Deployments and ReplicaSets.
+    DeploymentReplicaSetTerminatingReplicas: Beta, true;
+    /// `maxUnavailable` of a StatefulSet's rolling update.
+    MaxUnavailableStatefulSet: Beta, false;
+    /// The annotation `controller.kubernetes.io/pod-deletion-cost`.
+    PodDeletionCost: Beta, true;
+    /// `updateStrategy.type: Recreate` of StatefulSets.
+    StatefulSetRecreateStrategy: Beta, true;
+    /// Revisions of a StatefulSet that mean the same count as one.
+    StatefulSetSemanticRevisionComparison: Beta, true;
+}
+
+impl Gate {
+    /// The gate of this name, if there is one.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|gate| gate.name() == name)
+    }
+
+    /// As written on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Its stage in berth.
+    #[must_use]
+    pub fn stage(self) -> Stage {
+        self.facts().stage
+    }
+}
+
+impl Serialize for Gate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// The positions of all gates of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {
-    set: BTreeMap<&'static str, bool>,
+    positions: BTreeMap<Gate, bool>,
 }
 
 /// Why a `--feature-gates` value is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// The name is not in [`GATES`].
+    /// There is no such gate.
     #[error("unknown feature gate {name}; known are {known}")]
     Unknown {
         /// As given.
@@ -79,44 +129,45 @@ impl FeatureGates {
         let mut gates = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (gate, on) = parse_setting(part)?;
-            gates.set.insert(gate.name, on);
+            gates.set(gate, on);
         }
         Ok(gates)
     }
 
-    /// Whether `name` is on, and all that it needs too. A name that is not in [`GATES`] is off.
+    /// Puts one gate into a position.
+    pub fn set(&mut self, gate: Gate, on: bool) {
+        self.positions.insert(gate, on);
+    }
+
+    /// Whether `gate` is on, and all that it needs too.
     #[must_use]
-    pub fn enabled(&self, name: &str) -> bool {
-        let Some(gate) = GATES.iter().find(|gate| gate.name == name) else { return false };
-        self.position(gate) && gate.needs.is_none_or(|needed| self.enabled(needed))
+    pub fn enabled(&self, gate: Gate) -> bool {
+        self.position(gate) && gate.facts().needs.is_none_or(|needed| self.enabled(needed))
     }
 
     /// A text for each gate that is on but counts as off because what it needs is off.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        GATES
-            .iter()
-            .filter(|gate| self.position(gate) && !self.enabled(gate.name))
+        let ineffective = Gate::ALL.iter().filter(|gate| self.position(**gate) && !self.enabled(**gate));
+        ineffective
             .filter_map(|gate| {
-                gate.needs.map(|needed| format!("feature gate {} needs {needed}, which is off: it counts as off", gate.name))
+                gate.facts().needs.map(|needed| format!("feature gate {gate} needs {needed}, which is off: it counts as off"))
             })
             .collect()
     }
 
-    fn position(&self, gate: &Gate) -> bool {
-        self.set.get(gate.name).copied().unwrap_or(gate.default)
+    fn position(&self, gate: Gate) -> bool {
+        self.positions.get(&gate).copied().unwrap_or(gate.facts().default)
     }
 }
 
-fn parse_setting(part: &str) -> Result<(&'static Gate, bool), GateError> {
+fn parse_setting(part: &str) -> Result<(Gate, bool), GateError> {
     let malformed = || GateError::Malformed { text: part.to_owned() };
     let (name, value) = part.split_once('=').ok_or_else(malformed)?;
     let on = value.trim().parse().map_err(|_| malformed())?;
-    let gate = GATES.iter().find(|gate| gate.name == name.trim()).ok_or_else(|| GateError::Unknown {
-        name: name.trim().to_owned(),
-        known: GATES.iter().map(|gate| gate.name).collect::<Vec<_>>().join(", "),
-    })?;
-    Ok((gate, on))
+    let known = || Gate::ALL.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", ");
+    let unknown = || GateError::Unknown { name: name.trim().to_owned(), known: known() };
+    Ok((Gate::find(name.trim()).ok_or_else(unknown)?, on))
 }
 
 #[cfg(test)]
@@ -131,9 +182,8 @@ mod tests {
     fn settings_are_read_as_kubernetes_components_read_them() {
         let gates =
             FeatureGates::parse(" PodDeletionCost=false, MaxUnavailableStatefulSet=true,PodDeletionCost=true,").expect("known gates");
-        assert!(gates.enabled("PodDeletionCost"), "the last setting wins");
-        assert!(gates.enabled("MaxUnavailableStatefulSet"));
-        assert!(!gates.enabled("NoSuchGate"));
+        assert!(gates.enabled(Gate::PodDeletionCost), "the last setting wins");
+        assert!(gates.enabled(Gate::MaxUnavailableStatefulSet));
         assert!(refused("Foo=true").starts_with("unknown feature gate Foo; known are DeploymentPodReplacementPolicy, "));
         assert_eq!(refused("PodDeletionCost"), "\"PodDeletionCost\" is not Name=true or Name=false");
         assert_eq!(refused("PodDeletionCost=yes"), "\"PodDeletionCost=yes\" is not Name=true or Name=false");
@@ -144,7 +194,7 @@ mod tests {
     #[test]
     fn a_gate_without_what_it_needs_is_off_and_warned_about() {
         let gates = FeatureGates::parse("DeploymentReplicaSetTerminatingReplicas=false").expect("known gates");
-        assert!(!gates.enabled("DeploymentPodReplacementPolicy"));
+        assert!(!gates.enabled(Gate::DeploymentPodReplacementPolicy));
         assert_eq!(
             gates.warnings(),
             ["feature gate DeploymentPodReplacementPolicy needs DeploymentReplicaSetTerminatingReplicas, which is off: it counts as off"]
@@ -153,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_sorted_and_closed() {
-        assert!(GATES.is_sorted_by_key(|gate| gate.name));
-        assert!(GATES.iter().filter_map(|gate| gate.needs).all(|needed| stage(needed).is_some()));
+    fn gates_are_listed_by_name_each_once() {
+        assert!(Gate::ALL.is_sorted_by(|a, b| a.name() < b.name()));
+        assert!(Gate::ALL.iter().all(|gate| Gate::find(gate.name()) == Some(*gate)));
     }
 }

@@ -29,7 +29,7 @@ pub mod simulation;
 mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};
-pub use gates::FeatureGates;
+pub use gates::{FeatureGates, Gate};
 pub use object::{Kind, Object, Scope};
 pub use selector::{FieldSelector, Selector, SelectorError};
 

@@ -4,7 +4,7 @@ use crate::{
     flow::FlowCollectors,
     path::{ResourcePath, Route},
 };
-use berth_api::gates::{FeatureGates, GATES, Stage};
+use berth_api::gates::{FeatureGates, Gate, Stage};
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::{Collector, Desc},
@@ -157,17 +157,17 @@ impl GatePositions {
         let options = || Opts::new("kubernetes_feature_enabled", "Whether a feature gate is on.");
         let same = IntGaugeVec::new(options(), &["name", "stage"])?;
         let apart = IntGaugeVec::new(options(), &["component", "name", "stage"])?;
-        for gate in GATES {
-            let stage = match gate.stage {
+        for gate in Gate::ALL.iter().copied() {
+            let stage = match gate.stage() {
                 Stage::Alpha => "ALPHA",
                 Stage::Beta => "BETA",
             };
-            let position = |gates: &FeatureGates| i64::from(gates.enabled(gate.name));
+            let position = |gates: &FeatureGates| i64::from(gates.enabled(gate));
             if position(server) == position(controllers) {
-                same.with_label_values(&[gate.name, stage]).set(position(server));
+                same.with_label_values(&[gate.name(), stage]).set(position(server));
             } else {
-                apart.with_label_values(&["kube-apiserver", gate.name, stage]).set(position(server));
-                apart.with_label_values(&["kube-controller-manager", gate.name, stage]).set(position(controllers));
+                apart.with_label_values(&["kube-apiserver", gate.name(), stage]).set(position(server));
+                apart.with_label_values(&["kube-controller-manager", gate.name(), stage]).set(position(controllers));
             }
         }
         Ok(Self { same, apart })

@@ -4,7 +4,7 @@ mod validate;
 
 use super::{is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, replacement, template_path};
 use crate::{
-    FeatureGates, FieldError, Kind,
+    FeatureGates, FieldError, Gate, Kind,
     object::{GenerationRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::drop_zero,
@@ -207,7 +207,7 @@ impl Deployment {
     /// Drops `podReplacementPolicy` and the annotations beside it where their gate is off, unless the stored object uses them.
     fn drop_disabled_policy(&mut self, old: Option<&Self>, gates: &FeatureGates) {
         let in_use = old.is_some_and(|old| old.spec.pod_replacement_policy.is_some());
-        if !in_use && !gates.enabled("DeploymentPodReplacementPolicy") {
+        if !in_use && !gates.enabled(Gate::DeploymentPodReplacementPolicy) {
             self.spec.pod_replacement_policy = None;
         }
         replacement::drop_disabled(&mut self.metadata, old.map(|old| &old.metadata), gates);

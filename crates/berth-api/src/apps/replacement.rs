@@ -2,7 +2,7 @@
 
 use super::deployment::{TERMINATION_COMPLETE, TERMINATION_STARTED};
 use crate::{
-    FeatureGates, FieldError, Path,
+    FeatureGates, FieldError, Gate, Path,
     annotations::{BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +14,7 @@ pub(super) const OF_REPLICA_SETS: &[&str] = &[BERTH_DELETED_POD_REPLACEMENT_POLI
 
 /// Takes the annotations off where the gate is off, as the field, but for those that the stored object has.
 pub(super) fn drop_disabled(new: &mut ObjectMeta, old: Option<&ObjectMeta>, gates: &FeatureGates) {
-    if gates.enabled("DeploymentPodReplacementPolicy") {
+    if gates.enabled(Gate::DeploymentPodReplacementPolicy) {
         return;
     }
     let is_new = |key: &&&str| old.and_then(|old| old.annotations.as_ref()).is_none_or(|stored| !stored.contains_key(**key));

@@ -5,7 +5,7 @@ mod validate;
 
 use super::{is_zero, misplaced_annotations, normalise_selector, null_as_default, template_path};
 use crate::{
-    FeatureGates, FieldError, Kind, Path,
+    FeatureGates, FieldError, Gate, Kind, Path,
     object::{GenerationRule, NameRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::{default_to, drop_zero},
@@ -149,8 +149,6 @@ pub const ORDERED_READY: &str = "OrderedReady";
 /// All pods at once.
 pub const PARALLEL: &str = "Parallel";
 
-const MAX_UNAVAILABLE_GATE: &str = "MaxUnavailableStatefulSet";
-
 impl Kind for StatefulSet {
     const NAME_RULE: NameRule = NameRule::Label;
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
@@ -261,7 +259,7 @@ impl StatefulSetUpdateStrategy {
     fn prepare_max_unavailable(&mut self, old: Option<&Self>, gates: &FeatureGates) {
         let Some(rolling) = &mut self.rolling_update else { return };
         let in_use = |strategy: &Self| strategy.rolling_update.as_ref().is_some_and(|rolling| rolling.max_unavailable.is_some());
-        if !gates.enabled(MAX_UNAVAILABLE_GATE) {
+        if !gates.enabled(Gate::MaxUnavailableStatefulSet) {
             rolling.max_unavailable.take_if(|_| !old.is_some_and(in_use));
         } else if self.type_ == ROLLING_UPDATE {
             rolling.max_unavailable.get_or_insert(IntOrString::Int(1));

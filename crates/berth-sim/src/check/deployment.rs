@@ -2,6 +2,7 @@
 
 use super::{Checker, Violation, count, violated};
 use crate::facts::{Deployment, Pod, Recreation, ReplicaSet};
+use berth_api::Gate;
 use berth_store::env::Timestamp;
 
 /// What a Deployment is held to, and what it had at the last look.
@@ -61,7 +62,7 @@ impl Checker {
         if deployment.metadata.deletion_timestamp.is_none() {
             check_counts(deployment, known.counts, after, &bounds)?;
         }
-        let counted = deployment.waits_for_termination() && self.gates.enabled("DeploymentPodReplacementPolicy");
+        let counted = deployment.waits_for_termination() && self.gates.enabled(Gate::DeploymentPodReplacementPolicy);
         if self.is_observed(deployment) {
             bounds.ceiling_with_leaving = counted.then(|| deployment.max());
         }

@@ -2,6 +2,7 @@
 
 use super::{Checker, Presence, Violation, violated};
 use crate::facts::{GoesWith, Metadata, Pod, StatefulSet, StatefulSetSpec};
+use berth_api::Gate;
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 
@@ -121,7 +122,7 @@ impl Checker {
             return violated(format!("pod {name} is created, and its number is not wanted"));
         }
         let Some(spec) = set.settled() else { return Ok(()) };
-        let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy");
+        let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled(Gate::StatefulSetRecreateStrategy);
         if let Some(other) = self.members(pod).filter(|_| recreates).find(|other| other.revision() != pod.revision()) {
             return violated(format!("pod {name} is created while {} of another revision is there", other.metadata.name));
         }
@@ -146,7 +147,7 @@ impl Checker {
     fn check_deletion(&self, set: &Tracked, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
         let Some(spec) = set.settled() else { return Ok(()) };
         let (name, update) = (&pod.metadata.name, &set.newest.status.update_revision);
-        let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy");
+        let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled(Gate::StatefulSetRecreateStrategy);
         let is_old = pod.revision() != update;
         if recreates && is_old {
             return Ok(());
@@ -183,7 +184,7 @@ impl Checker {
     fn check_budget(&self, spec: &StatefulSetSpec, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
         let name = &pod.metadata.name;
         let is_unavailable = |number: &i64| !self.is_available(spec, pod, *number, now);
-        if !self.gates.enabled("MaxUnavailableStatefulSet") {
+        if !self.gates.enabled(Gate::MaxUnavailableStatefulSet) {
             return match (ordinal + 1..spec.wanted().end).find(is_unavailable) {
                 Some(higher) => violated(format!("pod {name} is deleted for the update before number {higher} is available")),
                 None => Ok(()),

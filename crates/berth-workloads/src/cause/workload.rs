@@ -13,7 +13,7 @@ use crate::{
     stateful_set::{member_ordinal, ordinals},
     view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
 };
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, Gate};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -146,7 +146,7 @@ fn refusal_of_sets<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetVi
 }
 
 fn waits_for_terminating(deployment: &DeploymentView, gates: &FeatureGates) -> bool {
-    let complete = gates.enabled("DeploymentPodReplacementPolicy") && policy(deployment) == Ok(Policy::TerminationComplete);
+    let complete = gates.enabled(Gate::DeploymentPodReplacementPolicy) && policy(deployment) == Ok(Policy::TerminationComplete);
     complete || deployment.spec.strategy.type_ == "Recreate"
 }
 

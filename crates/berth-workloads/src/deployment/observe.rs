@@ -11,6 +11,7 @@ use crate::{
     counts::LeftBehind,
     view::{DeploymentView, ReplicaSetView},
 };
+use berth_api::Gate;
 
 /// When pods that replace others are created (KEP-5882).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
     let limits = limits(deployment, desired).map_err(Fault::Limit)?;
     let sets = claimed(state);
     let new = sets.iter().position(|set| same_template(&set.template, &deployment.spec.template));
-    let gate = state.gates.enabled("DeploymentPodReplacementPolicy");
+    let gate = state.gates.enabled(Gate::DeploymentPodReplacementPolicy);
     Ok(Observed {
         state,
         strategy,

@@ -14,6 +14,7 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait},
     view::{APPS_V1, ReplicaSetView},
 };
+use berth_api::Gate;
 use serde_json::json;
 
 /// Decides what to do for one Deployment.
@@ -103,7 +104,7 @@ fn selects_all(state: &State<'_>) -> Plan {
 }
 
 fn invalid_annotation(state: &State<'_>) -> Option<EventRecord> {
-    let text = policy(state.deployment).err().filter(|_| state.gates.enabled("DeploymentPodReplacementPolicy"))?;
+    let text = policy(state.deployment).err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy))?;
     let message = format!("{POD_REPLACEMENT_POLICY} is {text:?}, not \"TerminationStarted\" or \"TerminationComplete\": it is ignored");
     Some(once(state, "InvalidAnnotation", message))
 }

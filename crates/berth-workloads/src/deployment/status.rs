@@ -1,7 +1,10 @@
 //! What a Deployment's status says, but for the progress of its rollout.
 
 use super::observe::Observed;
-use berth_api::apps::{DeploymentStatus, ReplicaSetStatus};
+use berth_api::{
+    Gate,
+    apps::{DeploymentStatus, ReplicaSetStatus},
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::apps::v1::{DeploymentCondition, ReplicaSetCondition},
@@ -104,7 +107,7 @@ pub(super) fn counts(observed: &Observed<'_>, wanted: i64) -> DeploymentStatus {
     let sum = |count: fn(&ReplicaSetStatus) -> i32| observed.sets.iter().map(|set| count(&set.status)).fold(0, i32::saturating_add);
     let available_replicas = sum(|status| status.available_replicas);
     let unavailable = (wanted - i64::from(available_replicas)).max(0);
-    let reports_terminating = observed.state.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
+    let reports_terminating = observed.state.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
     DeploymentStatus {
         observed_generation: observed.deployment().meta.generation,
         replicas: sum(|status| status.replicas).saturating_add(number(observed.left_behind.active)),

@@ -11,6 +11,7 @@ use crate::{
     plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
     view::{APPS_V1, PodView, ReplicaSetView},
 };
+use berth_api::Gate;
 use k8s_openapi::{
     api::core::v1::Pod,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -100,7 +101,7 @@ fn manage(state: &State<'_>) -> Result<Managed, NoLabels> {
 /// Whether pods keep their place until they are gone, also where somebody else deleted them: an annotation says so.
 fn waits_for_deleted(state: &State<'_>) -> bool {
     let annotation = state.set.annotations.get(DELETED_POD_REPLACEMENT_POLICY);
-    annotation.is_some_and(|text| text == "TerminationComplete") && state.gates.enabled("DeploymentPodReplacementPolicy")
+    annotation.is_some_and(|text| text == "TerminationComplete") && state.gates.enabled(Gate::DeploymentPodReplacementPolicy)
 }
 
 /// The event that tells that `set` has begun to wait; `None` where the wait is too short to tell of.
@@ -172,7 +173,7 @@ fn victims<'a>(state: &State<'a>, active: Vec<&'a PodView>, count: usize) -> Vec
 }
 
 fn ranking(state: &State<'_>) -> Ranking {
-    let cost = if state.gates.enabled("PodDeletionCost") { DeletionCost::Counts } else { DeletionCost::Ignored };
+    let cost = if state.gates.enabled(Gate::PodDeletionCost) { DeletionCost::Counts } else { DeletionCost::Ignored };
     Ranking { now: state.now, cost, min_ready_seconds: state.set.min_ready_seconds }
 }
 

@@ -1,7 +1,7 @@
 //! What a ReplicaSet's status says.
 
 use super::State;
-use berth_api::apps::ReplicaSetStatus;
+use berth_api::{Gate, apps::ReplicaSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::ReplicaSetCondition, apimachinery::pkg::apis::meta::v1::Time};
 
@@ -11,7 +11,7 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 #[must_use]
 pub fn status(state: &State<'_>, error: Option<&str>) -> ReplicaSetStatus {
     let counts = &state.counts;
-    let reports_terminating = state.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
+    let reports_terminating = state.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
     ReplicaSetStatus {
         replicas: number(counts.active),
         fully_labeled_replicas: number(counts.fully_labeled),

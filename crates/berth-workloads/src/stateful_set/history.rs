@@ -6,15 +6,13 @@ use crate::{
     plan::{Action, Outcome, Urgency},
     view::{APPS_V1, RevisionView, StatefulSetView},
 };
-use berth_api::{annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
+use berth_api::{Gate, annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
 use k8s_openapi::{
     api::{apps::v1::ControllerRevision, core::v1::PodTemplateSpec},
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-const SEMANTIC_GATE: &str = "StatefulSetSemanticRevisionComparison";
 
 /// The revisions of a set, and what has to be written before pods may name them.
 pub(super) struct History {
@@ -139,7 +137,7 @@ fn find(state: &State<'_>, listed: &[Arc<RevisionView>], data: &Value) -> Option
         let is_newest = equal.meta.uid == newest.meta.uid;
         return Some(if is_newest { Found::AsItIs(Arc::clone(equal)) } else { Found::Older(Arc::clone(equal)) });
     }
-    let same = state.gates.enabled(SEMANTIC_GATE) && means_the_same(newest, data);
+    let same = state.gates.enabled(Gate::StatefulSetSemanticRevisionComparison) && means_the_same(newest, data);
     same.then(|| Found::AsItIs(Arc::clone(newest)))
 }
 

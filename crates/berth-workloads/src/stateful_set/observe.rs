@@ -3,12 +3,10 @@
 use super::{Ordinals, RetentionPolicy, Roster, State, history::History, max_unavailable, roster::ordinals, volumes::Claims};
 use crate::view::StatefulSetView;
 use berth_api::{
+    Gate,
     annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
     apps::stateful_set::{ON_DELETE, PARALLEL, RECREATE, ROLLING_UPDATE},
 };
-
-pub(super) const RECREATE_GATE: &str = "StatefulSetRecreateStrategy";
-const MAX_UNAVAILABLE_GATE: &str = "MaxUnavailableStatefulSet";
 
 /// How pods of an older template are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +81,7 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
         management: if set.spec.pod_management_policy == PARALLEL { Management::Parallel } else { Management::OrderedReady },
         ordinals: ordinals(set),
         partition: block.map(|block| block.partition.unwrap_or(0).into()),
-        budget: if state.gates.enabled(MAX_UNAVAILABLE_GATE) { Budget::Pods(max(set)) } else { Budget::OneByOne },
+        budget: if state.gates.enabled(Gate::MaxUnavailableStatefulSet) { Budget::Pods(max(set)) } else { Budget::OneByOne },
         repair: repair(set, strategy),
         claims: Claims::new(set, state.claim_named),
         history: History::observe(state),
@@ -97,7 +95,7 @@ fn is_plain_rolling_update(set: &StatefulSetView) -> bool {
 /// Without its gate Recreate is a rolling update without a block. The annotation counts only where the server's own controller stays passive.
 fn strategy(state: &State<'_>) -> Strategy {
     let set = state.set;
-    let gate = state.gates.enabled(RECREATE_GATE);
+    let gate = state.gates.enabled(Gate::StatefulSetRecreateStrategy);
     let annotation = set.annotations.get(BERTH_UPDATE_STRATEGY).is_some_and(|text| text == RECREATE);
     match set.spec.update_strategy.type_.as_str() {
         RECREATE if gate => Strategy::Recreate,
@@ -171,6 +169,6 @@ pub struct Figures {
 /// The figures of a set; `None` where both of the gates that they belong to are off.
 #[must_use]
 pub fn figures(set: &StatefulSetView, roster: &Roster, gates: &berth_api::FeatureGates) -> Option<Figures> {
-    let shown = gates.enabled(MAX_UNAVAILABLE_GATE) || gates.enabled(RECREATE_GATE);
+    let shown = gates.enabled(Gate::MaxUnavailableStatefulSet) || gates.enabled(Gate::StatefulSetRecreateStrategy);
     shown.then(|| Figures { unavailable: roster.unavailable_slots(), max_unavailable: max(set) })
 }

@@ -4,7 +4,7 @@ use super::{
     State, condemned,
     events::warn_once,
     member_ordinal,
-    observe::{Management, Observed, RECREATE_GATE, Strategy, observe},
+    observe::{Management, Observed, Strategy, observe},
     recreate, rolling, slots,
     volumes::References,
     work::Work,
@@ -15,6 +15,7 @@ use crate::{
     view::APPS_V1,
 };
 use berth_api::{
+    Gate,
     annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
     apps::stateful_set::{ON_DELETE, RECREATE},
 };
@@ -89,7 +90,7 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
 /// Warns of annotations that are not understood and so count as unset.
 fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
     let set = state.set;
-    let strategy_counts = set.spec.update_strategy.type_ == ON_DELETE && state.gates.enabled(RECREATE_GATE);
+    let strategy_counts = set.spec.update_strategy.type_ == ON_DELETE && state.gates.enabled(Gate::StatefulSetRecreateStrategy);
     let known = [(BERTH_REPAIR, "Revision", true), (BERTH_UPDATE_STRATEGY, RECREATE, strategy_counts)];
     known.into_iter().filter_map(move |(key, value, counts)| {
         let text = set.annotations.get(key).filter(|text| counts && *text != value)?;

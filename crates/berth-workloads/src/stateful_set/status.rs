@@ -3,13 +3,13 @@
 use super::{
     complete_rolling_update,
     events::{event, once_of},
-    observe::{Observed, RECREATE_GATE, Strategy},
+    observe::{Observed, Strategy},
 };
 use crate::{
     deployment::status::Verdict,
     plan::{EventRecord, Severity, Wait},
 };
-use berth_api::apps::StatefulSetStatus;
+use berth_api::{Gate, apps::StatefulSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::StatefulSetCondition, apimachinery::pkg::apis::meta::v1::Time};
 
@@ -120,7 +120,7 @@ pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreati
     if set.meta.deleted.is_none() {
         complete_rolling_update(&mut status, observed.strategy.name(), number(observed.ordinals.replicas));
     }
-    if observed.state.gates.enabled(RECREATE_GATE) {
+    if observed.state.gates.enabled(Gate::StatefulSetRecreateStrategy) {
         status.conditions = Some(conditions(observed, recreation, waits));
     }
     status
@@ -130,7 +130,7 @@ pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreati
 pub(super) fn differs(observed: &Observed<'_>, status: &StatefulSetStatus) -> bool {
     let mut stored = observed.set().status.clone();
     stored.collision_count = status.collision_count;
-    if !observed.state.gates.enabled(RECREATE_GATE) {
+    if !observed.state.gates.enabled(Gate::StatefulSetRecreateStrategy) {
         stored.conditions = None;
     }
     stored != *status

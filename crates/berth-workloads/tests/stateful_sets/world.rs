@@ -2,7 +2,7 @@
 //! at each what must hold at every moment.
 
 use crate::{merge::merge, patience::Patience};
-use berth_api::{FeatureGates, Object};
+use berth_api::{FeatureGates, Gate, Object};
 use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, ObjectRef, Outcome, Repeat, Wait},
@@ -258,7 +258,7 @@ impl World {
             let below = (ordinals(&set).start..ordinal).find(|below| !roster.is_available(*below));
             assert_eq!(below, None, "{name} is created before its predecessors are available");
         }
-        if set.spec.update_strategy.type_ == "Recreate" && self.gates.enabled("StatefulSetRecreateStrategy") {
+        if set.spec.update_strategy.type_ == "Recreate" && self.gates.enabled(Gate::StatefulSetRecreateStrategy) {
             let is_own = |pod: &&Stored| pod.json["metadata"]["ownerReferences"][0]["uid"] == "uid-web";
             let others = self.pods.values().filter(is_own).filter(|pod| pod.json["metadata"]["labels"][REVISION_LABEL] != revision);
             assert_eq!(others.count(), 0, "{name} of {revision} meets pods of other revisions");

@@ -6,7 +6,7 @@ use super::{
     stateful_set,
     target::{Found, Kind},
 };
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, Gate};
 use berth_workloads::{
     deployment::observe::{Policy, policy},
     view::{DeploymentView, StatefulSetView},
@@ -26,7 +26,7 @@ const SCHEMA: &str = "/openapi/v3/apis/apps/v1";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     /// Its gate.
-    pub(super) name: &'static str,
+    pub(super) gate: Gate,
     /// What the workload asks for.
     asked: &'static str,
     /// A field that a server which has the feature has in its schema.
@@ -46,7 +46,7 @@ impl Feature {
                 let deployment = workload.decode(|json| DeploymentView::decode(json, 0))?;
                 let asked = !matches!(policy(&deployment), Ok(Policy::Unset) | Err(_));
                 asked.then_some(Self {
-                    name: "DeploymentPodReplacementPolicy",
+                    gate: Gate::DeploymentPodReplacementPolicy,
                     asked: "podReplacementPolicy",
                     field: Some("\"podReplacementPolicy\""),
                     seen_at_work: false,
@@ -56,7 +56,7 @@ impl Feature {
                 let set = workload.decode(|json| StatefulSetView::decode(json, 0))?;
                 let mut conditions = set.status.conditions.iter().flatten();
                 stateful_set::asks_for_recreate(&set).then(|| Self {
-                    name: "StatefulSetRecreateStrategy",
+                    gate: Gate::StatefulSetRecreateStrategy,
                     asked: "Recreate",
                     field: None,
                     // Only a controller with the feature writes it.
@@ -86,7 +86,8 @@ pub(super) enum Source {
 /// What is known of a feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    name: &'static str,
+    #[serde(rename = "name")]
+    gate: Gate,
     enabled: bool,
     source: Source,
     /// Why nothing better is known.
@@ -97,18 +98,18 @@ pub(super) struct Finding {
 impl Finding {
     /// What people should know before they read on.
     pub(super) fn note(&self, feature: &Feature) -> Option<String> {
-        let Self { name, enabled, source, why } = self;
+        let Self { gate, enabled, source, why } = self;
         let asked = feature.asked;
         match (enabled, source) {
             (true, Source::Controllers | Source::Status) => None,
-            (true, Source::ApiServer) => Some(format!("supposing that the controllers have the feature {name} on, as the API server has")),
+            (true, Source::ApiServer) => Some(format!("supposing that the controllers have the feature {gate} on, as the API server has")),
             (true, Source::Missing | Source::Supposed) => {
-                Some(format!("supposing that the cluster's controllers have the feature {name} on: {why}"))
+                Some(format!("supposing that the cluster's controllers have the feature {gate} on: {why}"))
             }
             (false, Source::Controllers | Source::Status) => {
-                Some(format!("{asked} has no effect: the controllers have the feature {name} off"))
+                Some(format!("{asked} has no effect: the controllers have the feature {gate} off"))
             }
-            (false, Source::ApiServer | Source::Supposed) => Some(format!("{asked} has no effect: the server has the feature {name} off")),
+            (false, Source::ApiServer | Source::Supposed) => Some(format!("{asked} has no effect: the server has the feature {gate} off")),
             (false, Source::Missing) => Some(format!("{asked} has no effect: this server does not know it")),
         }
     }
@@ -123,14 +124,13 @@ pub(super) struct Features {
 }
 
 impl Features {
-    pub(super) fn is_known(&self, name: &str) -> bool {
-        self.findings.iter().any(|finding| finding.name == name)
+    pub(super) fn is_known(&self, gate: Gate) -> bool {
+        self.findings.iter().any(|finding| finding.gate == gate)
     }
 
     pub(super) fn add(&mut self, finding: Finding) {
+        self.gates.set(finding.gate, finding.enabled);
         self.findings.push(finding);
-        let settings: Vec<_> = self.findings.iter().map(|finding| format!("{}={}", finding.name, finding.enabled)).collect();
-        self.gates = FeatureGates::parse(&settings.join(",")).expect("all features asked for are gates that can be set");
     }
 
     pub(super) fn findings(&self) -> &[Finding] {
@@ -140,7 +140,7 @@ impl Features {
 
 /// Asks the cluster, in order of who knows best: the workload's status, the controllers' metrics, the server's, its schema.
 pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding {
-    let finding = |enabled, source, why: &str| Finding { name: feature.name, enabled, source, why: why.to_owned() };
+    let finding = |enabled, source, why: &str| Finding { gate: feature.gate, enabled, source, why: why.to_owned() };
     if feature.seen_at_work {
         return finding(true, Source::Status, "");
     }
@@ -164,7 +164,7 @@ pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding 
 /// A server whose controllers run beside it tells of theirs apart where they differ, by a label with their component's name.
 fn of_metrics(feature: &Feature, metrics: &str) -> Option<(bool, Source)> {
     let about_features = || metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{"));
-    let named = format!("name=\"{}\"", feature.name);
+    let named = format!("name=\"{}\"", feature.gate);
     let value = |of_controllers: bool| {
         let mut lines = about_features().filter(|line| line.contains(&named) && line.contains(CONTROLLERS) == of_controllers);
         lines.find_map(|line| line.rsplit(' ').next()).map(|value| value == "1")
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     fn feature() -> Feature {
-        Feature { name: "StatefulSetRecreateStrategy", asked: "Recreate", field: None, seen_at_work: false }
+        Feature { gate: Gate::StatefulSetRecreateStrategy, asked: "Recreate", field: None, seen_at_work: false }
     }
 
     fn check(lines: &[&str], wanted: Option<(bool, Source)>) {
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_only_supposed_is_said() {
-        let finding = |enabled, source| Finding { name: "StatefulSetRecreateStrategy", enabled, source, why: "forbidden".to_owned() };
+        let finding = |enabled, source| Finding { gate: Gate::StatefulSetRecreateStrategy, enabled, source, why: "forbidden".to_owned() };
         let note = |enabled, source| finding(enabled, source).note(&feature());
         assert_eq!((note(true, Source::Controllers), note(true, Source::Status)), (None, None));
         let supposed = "supposing that the cluster's controllers have the feature StatefulSetRecreateStrategy on: forbidden";
@@ -214,6 +214,6 @@ mod tests {
         assert_eq!(note(false, Source::Controllers).as_deref(), Some(off));
         let mut features = Features::default();
         features.add(finding(false, Source::Controllers));
-        assert!(!features.gates.enabled("StatefulSetRecreateStrategy") && features.gates.enabled("DeploymentPodReplacementPolicy"));
+        assert!(!features.gates.enabled(Gate::StatefulSetRecreateStrategy) && features.gates.enabled(Gate::DeploymentPodReplacementPolicy));
     }
 }

@@ -5,7 +5,7 @@ use super::{
     stateful_set::UnreadyPod,
     waits::Observed,
 };
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, Gate};
 use berth_workloads::{
     Wait,
     cause::{Cause, Causes},
@@ -38,7 +38,7 @@ pub(super) struct Look {
 pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> Look {
     let terminating = deployment.status.terminating_replicas.unwrap_or(observed.terminating);
     let name = &deployment.meta.name;
-    let waited_for = if gates.enabled("DeploymentPodReplacementPolicy") { terminating } else { 0 };
+    let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { terminating } else { 0 };
     let (state, message) = match state::of(deployment, waited_for) {
         Rollout::Waiting(pending) => (Stage::Waiting, pending.sentence(name)),
         Rollout::Done => (Stage::Complete, format!("deployment \"{name}\" successfully rolled out")),

@@ -2,7 +2,7 @@
 
 use super::look::{Look, Replicas, Stage, Standing};
 use berth_api::{
-    FeatureGates,
+    FeatureGates, Gate,
     annotations::BERTH_UPDATE_STRATEGY,
     apps::{
         StatefulSetStatus,
@@ -106,7 +106,7 @@ pub(super) fn asks_for_recreate(set: &StatefulSetView) -> bool {
 /// Without the feature, a set that is Recreate is as one that is RollingUpdate without a block (KEP-3541, version skew).
 fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> Strategy {
     let strategy = &set.spec.update_strategy;
-    if asks_for_recreate(set) && gates.enabled("StatefulSetRecreateStrategy") {
+    if asks_for_recreate(set) && gates.enabled(Gate::StatefulSetRecreateStrategy) {
         return Strategy::Recreate;
     }
     match strategy.type_.as_str() {

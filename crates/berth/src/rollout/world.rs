@@ -228,7 +228,7 @@ impl<'a> World<'a> {
     pub(super) fn open_feature(&self) -> Result<Option<Feature>, Error> {
         let Some(current) = self.workload.shown.values().next().filter(|_| !self.is_awaited()) else { return Ok(None) };
         let needed = Feature::needed_by(current)?;
-        Ok(needed.filter(|feature| !self.features.is_known(feature.name)))
+        Ok(needed.filter(|feature| !self.features.is_known(feature.gate)))
     }
 
     /// How the workload stands now; `None` as long as it could not be read.
