@@ -24,6 +24,7 @@ const LAYERS: &[&str] = &[
     "berth-fieldsets",
     "berth-rbac",
     "berth-api",
+    "berth-identity",
 ];
 
 /// Arrows that point down and are wrong all the same, with the reason.

@@ -5,6 +5,7 @@ use crate::{
     lock,
     metrics::Metrics,
 };
+use berth_identity::Revision;
 use berth_store::env::Spawner;
 use event_listener::Event;
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
@@ -101,7 +102,7 @@ impl<V> Clone for Delta<V> {
 }
 
 type Handler<V> = Box<dyn Fn(&Delta<V>) + Send + Sync>;
-type RevisionHandler = Box<dyn Fn(u64) + Send + Sync>;
+type RevisionHandler = Box<dyn Fn(Revision) + Send + Sync>;
 
 /// Views of all objects of one resource.
 pub struct Cache<V, I = ()> {
@@ -120,7 +121,7 @@ struct Handlers<V> {
 pub struct Known<V, I = ()> {
     objects: BTreeMap<ObjectKey, Held<V>>,
     index: I,
-    revision: u64,
+    revision: Revision,
     synced: bool,
     /// A list that has begun and is not complete; it replaces `objects` as a whole.
     listing: Option<BTreeMap<ObjectKey, Held<V>>>,
@@ -128,16 +129,16 @@ pub struct Known<V, I = ()> {
 
 struct Held<V> {
     view: Arc<V>,
-    revision: u64,
+    revision: Revision,
 }
 
 /// A [`Change`] with its object decoded.
 enum Decoded<V> {
     Restarted,
     Applied(Held<V>),
-    Deleted { key: ObjectKey, revision: u64 },
-    Synced(u64),
-    Progress(u64),
+    Deleted { key: ObjectKey, revision: Revision },
+    Synced(Revision),
+    Progress(Revision),
 }
 
 /// A cache whatever it holds, for those who wait for several.
@@ -147,7 +148,7 @@ pub trait Warm: Send + Sync {
     /// Whether the first consistent list is complete.
     fn is_warm(&self) -> bool;
     /// [`Cache::revision`].
-    fn revision(&self) -> u64;
+    fn revision(&self) -> Revision;
     /// [`Cache::resource`].
     fn resource(&self) -> ResourceName;
     /// Has `handler` called with the revision after each batch of changes. To be called before [`Cache::start`].
@@ -160,7 +161,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     /// An empty cache of `resource`. It fills after [`Cache::start`].
     #[must_use]
     pub fn new(resource: ResourceName) -> Self {
-        let known = Known { objects: BTreeMap::new(), index: I::default(), revision: 0, synced: false, listing: None };
+        let known = Known { objects: BTreeMap::new(), index: I::default(), revision: Revision::default(), synced: false, listing: None };
         let handlers = Handlers { changes: Vec::new(), revisions: Vec::new() };
         Self { resource, known: Mutex::new(known), synced: Event::new(), handlers: Mutex::new(handlers) }
     }
@@ -196,7 +197,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 
     /// Everything up to this revision is in the cache; 0 before the first list.
     #[must_use]
-    pub fn revision(&self) -> u64 {
+    pub fn revision(&self) -> Revision {
         self.read().revision
     }
 
@@ -237,7 +238,7 @@ impl<V: View, I: Index<V>> Warm for Cache<V, I> {
         self.read().synced
     }
 
-    fn revision(&self) -> u64 {
+    fn revision(&self) -> Revision {
         Cache::revision(self)
     }
 
@@ -371,7 +372,7 @@ fn decode<V: View>(change: Change, resource: ResourceName, metrics: &Metrics) ->
         Ok(view) => Some(view),
         Err(error) => {
             metrics.resources_sync_errors.inc();
-            tracing::warn!(resource = resource.plural, revision = raw.revision, %error, "an object cannot be read; it is left out");
+            tracing::warn!(resource = resource.plural, revision = %raw.revision, %error, "an object cannot be read; it is left out");
             None
         }
     };
@@ -410,11 +411,11 @@ mod tests {
     }
 
     fn applied(name: &'static str, uid: &'static str, revision: u64) -> Decoded<Thing> {
-        Decoded::Applied(Held { view: Arc::new(Thing(name, uid)), revision })
+        Decoded::Applied(Held { view: Arc::new(Thing(name, uid)), revision: Revision(revision) })
     }
 
     fn deleted(name: &'static str, revision: u64) -> Decoded<Thing> {
-        Decoded::Deleted { key: ObjectKey::new("ns", name), revision }
+        Decoded::Deleted { key: ObjectKey::new("ns", name), revision: Revision(revision) }
     }
 
     /// Feeds changes to a new cache; gives what its handler saw and where the cache is.
@@ -429,21 +430,27 @@ mod tests {
         changes.into_iter().for_each(|batch| cache.take_in(batch));
         let seen: Vec<_> = lock(&seen).clone();
         let wanted: Vec<_> = wanted.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
-        assert_eq!((seen, cache.revision()), (wanted, wanted_revision));
+        assert_eq!((seen, cache.revision()), (wanted, Revision(wanted_revision)));
     }
 
     #[test]
     fn a_list_shows_only_when_it_is_complete() {
         check(vec![vec![Decoded::Restarted, applied("a", "1", 5)]], &[], 0);
-        check(vec![vec![Decoded::Restarted, applied("a", "1", 5)], vec![Decoded::Synced(7)]], &[("", "a:1")], 7);
+        check(vec![vec![Decoded::Restarted, applied("a", "1", 5)], vec![Decoded::Synced(Revision(7))]], &[("", "a:1")], 7);
     }
 
     #[test]
     fn a_later_list_replaces_and_tells_only_what_differs() {
         check(
             vec![
-                vec![Decoded::Restarted, applied("a", "1", 5), applied("b", "2", 6), applied("c", "3", 6), Decoded::Synced(7)],
-                vec![Decoded::Restarted, applied("b", "2", 6), applied("c", "3", 9), Decoded::Progress(100), Decoded::Synced(9)],
+                vec![Decoded::Restarted, applied("a", "1", 5), applied("b", "2", 6), applied("c", "3", 6), Decoded::Synced(Revision(7))],
+                vec![
+                    Decoded::Restarted,
+                    applied("b", "2", 6),
+                    applied("c", "3", 9),
+                    Decoded::Progress(Revision(100)),
+                    Decoded::Synced(Revision(9)),
+                ],
             ],
             &[("", "a:1"), ("", "b:2"), ("", "c:3"), ("a:1", ""), ("c:3", "c:3")],
             9,
@@ -453,7 +460,7 @@ mod tests {
     #[test]
     fn another_uid_under_the_same_name_is_a_deletion_and_a_creation() {
         check(
-            vec![vec![Decoded::Restarted, Decoded::Synced(1)], vec![applied("a", "1", 2), applied("a", "2", 4)]],
+            vec![vec![Decoded::Restarted, Decoded::Synced(Revision(1))], vec![applied("a", "1", 2), applied("a", "2", 4)]],
             &[("", "a:1"), ("a:1", ""), ("", "a:2")],
             4,
         );
@@ -461,8 +468,8 @@ mod tests {
 
     #[test]
     fn deletions_and_progress_move_the_revision() {
-        let synced = || vec![Decoded::Restarted, applied("a", "1", 1), Decoded::Synced(1)];
+        let synced = || vec![Decoded::Restarted, applied("a", "1", 1), Decoded::Synced(Revision(1))];
         check(vec![synced(), vec![deleted("a", 3), deleted("a", 3)]], &[("", "a:1"), ("a:1", "")], 3);
-        check(vec![synced(), vec![Decoded::Progress(8)]], &[("", "a:1")], 8);
+        check(vec![synced(), vec![Decoded::Progress(Revision(8))]], &[("", "a:1")], 8);
     }
 }

@@ -1,6 +1,7 @@
 //! What a controller needs of the world.
 
 use berth_api::Object;
+use berth_identity::Revision;
 use berth_registry::{ApiError, DeleteOptions, Subresource};
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
@@ -12,7 +13,7 @@ pub struct RawObject {
     /// Its JSON; `metadata.resourceVersion` may be missing in it.
     pub json: Bytes,
     /// Its resource version; comparable as a number within one cluster.
-    pub revision: u64,
+    pub revision: Revision,
 }
 
 /// One change of a resource's objects.
@@ -25,9 +26,9 @@ pub enum Change {
     /// It is gone; the last version, with the deletion's revision.
     Deleted(RawObject),
     /// The list is complete up to this revision; later changes follow one by one.
-    Synced(u64),
+    Synced(Revision),
     /// Nothing of this resource changed up to this revision.
-    Progress(u64),
+    Progress(Revision),
 }
 
 /// A resource of the table, by name: (`apps`, `replicasets`).
@@ -71,7 +72,7 @@ pub trait Cluster: Send + Sync + 'static {
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
 
     /// Binds a pod to a node; `uid` is the pod's.
-    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>>;
+    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>>;
 
     /// Deletes. `None`: it is gone now; else the version that lingers.
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;

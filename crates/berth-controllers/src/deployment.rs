@@ -8,6 +8,7 @@ use crate::{
     worker::Queue,
 };
 use berth_api::FeatureGates;
+use berth_identity::Revision;
 use berth_workloads::{
     Plan,
     counts::{former_deployment, is_left_behind},
@@ -26,20 +27,20 @@ pub type DeploymentCache = Cache<DeploymentView>;
 
 /// For Deployments that have lost a set with pods: how far the cache of pods must have come to show all that it has left behind.
 #[derive(Default)]
-pub struct Losses(Mutex<BTreeMap<ObjectKey, u64>>);
+pub struct Losses(Mutex<BTreeMap<ObjectKey, Revision>>);
 
 impl Losses {
     /// The cache of sets shows at `revision` that `deployment` has lost one.
-    fn note(&self, deployment: ObjectKey, revision: u64) {
+    fn note(&self, deployment: ObjectKey, revision: Revision) {
         lock(&self.0).insert(deployment, revision);
     }
 
-    fn is_awaited(&self, deployment: &ObjectKey, pods: u64) -> bool {
+    fn is_awaited(&self, deployment: &ObjectKey, pods: Revision) -> bool {
         lock(&self.0).get(deployment).is_some_and(|lost| pods < *lost)
     }
 
     /// The cache of pods has come to `revision`: gives the Deployments that have waited for that.
-    fn advance(&self, revision: u64) -> Vec<ObjectKey> {
+    fn advance(&self, revision: Revision) -> Vec<ObjectKey> {
         lock(&self.0).extract_if(.., |_, lost| *lost <= revision).map(|(key, _)| key).collect()
     }
 }

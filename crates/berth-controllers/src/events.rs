@@ -193,7 +193,7 @@ fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last:
             namespace: Some(about.namespace.clone()).filter(|namespace| !namespace.is_empty()),
             name: Some(about.name.clone()),
             uid: Some(about.uid.clone()),
-            resource_version: about.resource_version.clone(),
+            resource_version: about.resource_version.map(|version| version.to_string()),
             ..ObjectReference::default()
         },
         reason: Some(record.reason.to_owned()),

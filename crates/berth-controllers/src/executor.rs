@@ -216,8 +216,8 @@ impl Executor {
 
     async fn patch(&self, target: &ObjectRef, subresource: Option<&'static str>, mut patch: Value) -> Carried {
         patch["metadata"]["uid"] = json!(target.uid);
-        if let Some(version) = &target.resource_version {
-            patch["metadata"]["resourceVersion"] = json!(version);
+        if let Some(version) = target.resource_version {
+            patch["metadata"]["resourceVersion"] = json!(version.to_string());
         }
         let name = name_of(target);
         match self.cluster.patch(&name, subresource.and_then(parse_subresource), patch).await {
@@ -230,7 +230,10 @@ impl Executor {
         let options = DeleteOptions {
             grace_period_seconds,
             propagation_policy: propagation.map(|policy| policy_of(policy).as_str().to_owned()),
-            precondition: Precondition { uid: Some(target.uid.clone()), resource_version: target.resource_version.clone() },
+            precondition: Precondition {
+                uid: Some(target.uid.clone()),
+                resource_version: target.resource_version.map(|version| version.to_string()),
+            },
             ..DeleteOptions::default()
         };
         self.delete_with(gone(target), options).await.1
@@ -284,7 +287,8 @@ impl Executor {
     }
 
     async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
-        let precondition = Precondition { uid: Some(pod.uid.clone()), resource_version: pod.resource_version.clone() };
+        let precondition =
+            Precondition { uid: Some(pod.uid.clone()), resource_version: pod.resource_version.map(|version| version.to_string()) };
         let (presence, carried) = self.delete_with(gone(pod), DeleteOptions { precondition, ..DeleteOptions::default() }).await;
         match (&carried.error, presence) {
             (None, Presence::Present) => {
@@ -421,6 +425,7 @@ mod tests {
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
+    use berth_identity::Revision;
     use berth_workloads::{Stage, plan::Urgency};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -450,7 +455,7 @@ mod tests {
     }
 
     fn patch(name: &str) -> Action {
-        let target = ObjectRef { resource_version: Some("7".into()), ..reference(name) };
+        let target = ObjectRef { resource_version: Some(Revision(7)), ..reference(name) };
         Action::Patch {
             target,
             subresource: Some("status"),
@@ -487,7 +492,7 @@ mod tests {
         let names: Vec<_> = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default()).collect();
         assert_eq!(names, ["a/status", "b/status", "c/status"]);
         assert!(matches!(carried.error, Some(CarryError::Api(ApiError::UnknownResource))));
-        assert_eq!((carried.reportable, carried.writes.revisions[&PODS]), (None, 103));
+        assert_eq!((carried.reportable, carried.writes.revisions[&PODS]), (None, Revision(103)));
     }
 
     #[test]
@@ -547,7 +552,7 @@ mod tests {
         let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
         let executor = executor(&world, &cluster);
         let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
-        assert_eq!((cluster.calls(), settled.writes.revisions[&PODS]), (vec!["get pods a".to_owned()], 101));
+        assert_eq!((cluster.calls(), settled.writes.revisions[&PODS]), (vec!["get pods a".to_owned()], Revision(101)));
     }
 
     #[test]

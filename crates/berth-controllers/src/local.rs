@@ -2,6 +2,7 @@
 
 use crate::cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};
 use berth_api::{Object, Scope};
+use berth_identity::Revision;
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, Registry, Resource, Subresource, Target, WatchEvent,
     WatchOptions, WriteOptions, Written, options::Precondition,
@@ -85,10 +86,10 @@ impl Cluster for LocalCluster {
         async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
     }
 
-    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
+    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
         let (target, node) = (self.target(name, None), node.to_owned());
         let precondition = Precondition { uid: Some(uid.to_owned()), resource_version: None };
-        async move { Ok(self.registry.bind(&target?, &node, &precondition).await?.mod_revision.0) }.boxed()
+        async move { Ok(self.registry.bind(&target?, &node, &precondition).await?.mod_revision) }.boxed()
     }
 
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
@@ -151,9 +152,9 @@ fn change(event: WatchEvent) -> Option<Change> {
     Some(match event {
         WatchEvent::Added(entry) => Change::Applied(stored(&entry)),
         WatchEvent::Modified(event) => Change::Applied(stored(&event.entry)),
-        WatchEvent::Deleted { last, revision } => Change::Deleted(RawObject { json: last.value.clone(), revision: revision.0 }),
-        WatchEvent::Bookmark { revision, initial_events_end: true } => Change::Synced(revision.0),
-        WatchEvent::Bookmark { revision, initial_events_end: false } => Change::Progress(revision.0),
+        WatchEvent::Deleted { last, revision } => Change::Deleted(RawObject { json: last.value.clone(), revision }),
+        WatchEvent::Bookmark { revision, initial_events_end: true } => Change::Synced(revision),
+        WatchEvent::Bookmark { revision, initial_events_end: false } => Change::Progress(revision),
         WatchEvent::Expired(error) => {
             tracing::info!(%error, "a watch fell behind and begins again");
             return None;
@@ -162,7 +163,7 @@ fn change(event: WatchEvent) -> Option<Change> {
 }
 
 fn stored(entry: &Entry) -> RawObject {
-    RawObject { json: entry.value.clone(), revision: entry.mod_revision.0 }
+    RawObject { json: entry.value.clone(), revision: entry.mod_revision }
 }
 
 fn written(written: Written) -> Result<RawObject, ApiError> {

@@ -6,6 +6,7 @@ use crate::{
     metrics::Metrics,
 };
 use berth_api::Scope;
+use berth_identity::Revision;
 use berth_registry::{Resource, resource};
 use berth_store::env::Spawner;
 use berth_workloads::gc::{Coordinates, Deletion, FOREGROUND, ORPHAN, Seen};
@@ -35,7 +36,7 @@ pub struct MetaView {
     pub deletion_timestamp: Option<Timestamp>,
     /// The resource version of this version.
     #[serde(skip)]
-    pub revision: u64,
+    pub revision: Revision,
 }
 
 #[derive(Deserialize)]
@@ -173,7 +174,7 @@ impl MetaCaches {
 
     /// Whether every cache shows all that happened up to `revision`.
     #[must_use]
-    pub fn show(&self, revision: u64) -> bool {
+    pub fn show(&self, revision: Revision) -> bool {
         self.iter().all(|(_, cache)| cache.revision() >= revision)
     }
 }

@@ -3,15 +3,16 @@
 
 use crate::cluster::{ObjectName, RawObject, ResourceName};
 use berth_api::Object;
+use berth_identity::Revision;
 use berth_registry::DeleteOptions;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes awaited by the keys of one controller.
 pub struct OwnWrites<K> {
     /// For each key the newest revision awaited of each resource.
-    revisions: BTreeMap<K, BTreeMap<ResourceName, u64>>,
+    revisions: BTreeMap<K, BTreeMap<ResourceName, Revision>>,
     /// The same by revision, for whoever moves a cache on.
-    by_revision: BTreeMap<ResourceName, BTreeSet<(u64, K)>>,
+    by_revision: BTreeMap<ResourceName, BTreeSet<(Revision, K)>>,
     /// Objects that are gone but may still be cached, by key, then by object with its uid.
     gone: BTreeMap<K, BTreeSet<Gone>>,
     unsettled: BTreeMap<K, Vec<Unsettled>>,
@@ -30,7 +31,7 @@ pub struct Gone {
 #[derive(Debug, Default)]
 pub struct Writes {
     /// For each resource the newest revision written.
-    pub revisions: BTreeMap<ResourceName, u64>,
+    pub revisions: BTreeMap<ResourceName, Revision>,
     /// What was deleted at once.
     pub gone: Vec<Gone>,
     /// Writes that may or may not have happened.
@@ -51,7 +52,7 @@ pub enum Unsettled {
 /// What the caches show, for [`OwnWrites::blocked`].
 pub trait Shown {
     /// Up to which revision the cache of `resource` is complete.
-    fn revision(&self, resource: ResourceName) -> u64;
+    fn revision(&self, resource: ResourceName) -> Revision;
     /// Whether the cache no longer shows the object, or shows that it is being deleted.
     fn is_gone(&self, gone: &Gone) -> bool;
 }
@@ -99,7 +100,7 @@ impl<K: Ord + Clone> OwnWrites<K> {
     }
 
     /// The cache of `resource` is complete up to `revision`: gives the keys that waited for that.
-    pub fn advance(&mut self, resource: ResourceName, revision: u64) -> Vec<K> {
+    pub fn advance(&mut self, resource: ResourceName, revision: Revision) -> Vec<K> {
         let Some(index) = self.by_revision.get_mut(&resource) else { return Vec::new() };
         let mut woken = Vec::new();
         while index.first().is_some_and(|(awaited, _)| *awaited <= revision) {
@@ -169,8 +170,8 @@ mod tests {
     }
 
     impl Shown for Caches {
-        fn revision(&self, resource: ResourceName) -> u64 {
-            if resource == PODS { self.pods } else { self.sets }
+        fn revision(&self, resource: ResourceName) -> Revision {
+            Revision(if resource == PODS { self.pods } else { self.sets })
         }
         fn is_gone(&self, _: &Gone) -> bool {
             self.shows_gone
@@ -178,7 +179,8 @@ mod tests {
     }
 
     fn writes(revisions: &[(ResourceName, u64)]) -> Writes {
-        Writes { revisions: revisions.iter().copied().collect(), ..Writes::default() }
+        let revisions = revisions.iter().map(|(resource, revision)| (*resource, Revision(*revision))).collect();
+        Writes { revisions, ..Writes::default() }
     }
 
     #[test]
@@ -197,10 +199,10 @@ mod tests {
         let mut own = OwnWrites::default();
         own.record(&"a", writes(&[(PODS, 5)]));
         own.record(&"b", writes(&[(PODS, 7)]));
-        assert_eq!(own.advance(PODS, 4), Vec::<&str>::new());
-        assert_eq!(own.advance(PODS, 6), ["a"]);
-        assert_eq!(own.advance(PODS, 9), ["b"]);
-        assert_eq!(own.advance(PODS, 9), Vec::<&str>::new());
+        assert_eq!(own.advance(PODS, Revision(4)), Vec::<&str>::new());
+        assert_eq!(own.advance(PODS, Revision(6)), ["a"]);
+        assert_eq!(own.advance(PODS, Revision(9)), ["b"]);
+        assert_eq!(own.advance(PODS, Revision(9)), Vec::<&str>::new());
         assert!(own.revisions.is_empty());
     }
 

@@ -10,6 +10,7 @@ use crate::{
     waits::Waits,
     worker::{Looked, Queue, Reconcile},
 };
+use berth_identity::Revision;
 use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
@@ -203,7 +204,7 @@ fn is_quota_refusal(error: &str) -> bool {
     error.contains("is forbidden: ") && error.contains(" quota: ")
 }
 
-fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: ResourceName, revision: u64) {
+fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: ResourceName, revision: Revision) {
     let woken = lock(own).advance(resource, revision);
     woken.into_iter().for_each(|key| queue.add(key));
 }
@@ -215,9 +216,9 @@ impl Caches {
 }
 
 impl Shown for Caches {
-    fn revision(&self, resource: ResourceName) -> u64 {
+    fn revision(&self, resource: ResourceName) -> Revision {
         // What no plan is made from need not be awaited.
-        self.of(resource).map_or(u64::MAX, |cache| cache.revision())
+        self.of(resource).map_or(Revision(u64::MAX), |cache| cache.revision())
     }
 
     fn is_gone(&self, gone: &Gone) -> bool {

@@ -6,6 +6,7 @@ use crate::{
     lock,
 };
 use berth_api::Object;
+use berth_identity::Revision;
 use berth_registry::{ApiError, DeleteOptions, Subresource};
 use berth_store::{
     env::{Clock, Env, Rng, Spawner},
@@ -104,11 +105,11 @@ impl FakeCluster {
     fn call(&self, text: String) -> Result<Option<RawObject>, ApiError> {
         // Events are no part of what these tests look at.
         if text.contains(" events ") {
-            return Ok(Some(RawObject { json: "{}".into(), revision: 0 }));
+            return Ok(Some(RawObject { json: "{}".into(), revision: Revision::default() }));
         }
         let answer = lock(&self.answer)(&text);
         lock(&self.calls).push(text);
-        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let revision = Revision(self.revision.fetch_add(1, Ordering::Relaxed) + 1);
         answer.map(|value| (!value.is_null()).then(|| RawObject { json: value.to_string().into(), revision }))
     }
 
@@ -146,9 +147,9 @@ impl Cluster for FakeCluster {
         self.written(format!("update {}s {name}", object.kind().to_lowercase()))
     }
 
-    fn bind(&self, name: &ObjectName, _: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
+    fn bind(&self, name: &ObjectName, _: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
         let text = format!("{} {node}", text("bind", name));
-        async move { Ok(self.call(text)?.map_or(0, |object| object.revision)) }.boxed()
+        async move { Ok(self.call(text)?.map_or(Revision::default(), |object| object.revision)) }.boxed()
     }
 
     fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {

@@ -6,6 +6,7 @@ use crate::{
 };
 use berth_api::Object;
 use berth_controllers::{Change, Cluster, ObjectName, RawObject, ResourceName};
+use berth_identity::Revision;
 use berth_registry::{ApiError, DeleteOptions, Subresource, resource};
 use berth_store::env::{Clock, Rng};
 use futures::{
@@ -268,7 +269,7 @@ impl Cluster for SimCluster {
         async move { self.write(resource, async { self.api.update(object, subresource).await }).await }.boxed()
     }
 
-    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<u64, ApiError>> {
+    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
         let (name, uid, node) = (name.clone(), uid.to_owned(), node.to_owned());
         async move { self.write(name.resource, async { self.api.bind(&name, &uid, &node).await }).await }.boxed()
     }

@@ -14,6 +14,7 @@ pub mod virtual_time;
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedStore, OpenError};
 pub use backend::memory::MemoryStore;
+pub use berth_identity::Revision;
 
 #[cfg(all(fuzzing, feature = "embedded"))]
 pub use backend::embedded::fuzzing;
@@ -33,24 +34,6 @@ pub const MAX_VALUE_BYTES: usize = 3 << 19;
 
 /// How much history a store keeps unless told otherwise, in bytes.
 pub const DEFAULT_HISTORY_BYTES: usize = 64 << 20;
-
-/// A point in a backing store's one sequence of writes. `0` is before the first; the wire's `resourceVersion` is this number. Only its
-/// order means something: others may write to the same backing store, so nothing follows from how far apart two revisions are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision(pub u64);
-
-impl Revision {
-    /// The one so far behind it: what a store gives out that counts its writes itself.
-    pub(crate) fn later(self, by: u64) -> Self {
-        Self(self.0 + by)
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// `/registry/<group, or core>/<resource>/[<namespace>/]<name>`. Cheap to copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -82,12 +82,13 @@ fn event(service: &ServiceView, severity: Severity, reason: &'static str, messag
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::Value;
 
     /// The address that a Service of this spec gets, or the event that tells why not.
     fn check(spec: Value, ingress: Value, used: &[&str], wanted: &str) {
         let json = json!({"metadata": {"namespace": "ns", "name": "s", "uid": "u"}, "spec": spec, "status": {"loadBalancer": ingress}});
-        let service = ServiceView::decode(json.to_string().as_bytes(), 1).expect("a Service");
+        let service = ServiceView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Service");
         let used: BTreeSet<String> = used.iter().map(ToString::to_string).collect();
         let range = "198.51.100.0/30".parse().expect("a range");
         let plan = plan(&State { service: &service, free: free_address(&range, &used), range });

@@ -1,6 +1,7 @@
 //! What a controller wants done, and why. Complete: whoever carries it out has nothing left to choose.
 
 use berth_api::Object;
+use berth_identity::Revision;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -45,7 +46,7 @@ pub struct ObjectRef {
     /// Its uid.
     pub uid: String,
     /// The version that the plan was made from, if the write must not hit a later one.
-    pub resource_version: Option<String>,
+    pub resource_version: Option<Revision>,
 }
 
 /// One write, or the check that must come before one.

@@ -7,6 +7,7 @@ use crate::{
     selector::{Labels, Selector},
 };
 use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus};
+use berth_identity::Revision;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -39,7 +40,7 @@ pub struct Meta {
     /// Its uid.
     pub uid: String,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
     /// Of the spec.
     pub generation: i64,
     /// Its labels.
@@ -72,7 +73,7 @@ impl Meta {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: self.uid.clone(),
-            resource_version: Some(self.revision.to_string()),
+            resource_version: Some(self.revision),
         }
     }
 }
@@ -154,7 +155,7 @@ impl PodView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let mut wire: wire::Object<wire::PodSpec, wire::PodStatus> = serde_json::from_slice(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let finalizers = wire.metadata.finalizers.take();
@@ -247,7 +248,7 @@ impl ReplicaSetView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a ReplicaSet's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<wire::ReplicaSetSpec, ReplicaSetStatus> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
@@ -324,7 +325,7 @@ impl<S: WorkloadSpec> WorkloadView<S> {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than the workload's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<S, S::Status> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
@@ -362,7 +363,7 @@ impl BudgetView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a budget's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
@@ -394,7 +395,7 @@ impl ScaleView {
     ///
     /// # Errors
     /// The text is no JSON, or `metadata` or `spec.replicas` has another type than a workload's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<wire::ScaleSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
         let replicas = wire.spec.and_then(|spec| spec.replicas).unwrap_or(1);
         Ok(Self { meta: wire.metadata.into_meta(revision), replicas })
@@ -407,7 +408,7 @@ mod tests {
     use serde_json::json;
 
     fn decode(value: &serde_json::Value) -> PodView {
-        PodView::decode(value.to_string().as_bytes(), 7).expect("a pod")
+        PodView::decode(value.to_string().as_bytes(), Revision(7)).expect("a pod")
     }
 
     #[test]
@@ -440,7 +441,7 @@ mod tests {
         assert_eq!((pod.deletion_cost, pod.restarts, pod.sidecar_restarts), (-5, 3, 2));
         assert_eq!((pod.ready, pod.node_name.as_str()), (true, "n1"));
         assert_eq!(pod.available_at(30), "2026-01-01T00:00:30Z".parse().ok());
-        assert_eq!((pod.grace_period_seconds, pod.reference().resource_version.as_deref()), (Some(30), Some("7")));
+        assert_eq!((pod.grace_period_seconds, pod.reference().resource_version), (Some(30), Some(Revision(7))));
     }
 
     #[test]
@@ -458,13 +459,13 @@ mod tests {
     #[test]
     fn nulls_count_as_absent() {
         let pod = decode(&json!({"metadata": {"name": "p", "labels": null, "ownerReferences": null}, "spec": null, "status": null}));
-        assert_eq!(pod, PodView { meta: Meta { name: "p".to_owned(), revision: 7, ..Meta::default() }, ..PodView::default() });
+        assert_eq!(pod, PodView { meta: Meta { name: "p".to_owned(), revision: Revision(7), ..Meta::default() }, ..PodView::default() });
     }
 
     #[test]
     fn a_set_without_a_valid_selector_selects_nothing_and_wants_one_pod() {
         let json = json!({"metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}});
-        let set = ReplicaSetView::decode(json.to_string().as_bytes(), 1).expect("a set");
+        let set = ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set");
         assert_eq!((set.replicas, set.selector), (1, None));
     }
 }

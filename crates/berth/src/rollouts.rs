@@ -12,6 +12,7 @@ use crate::{
     up::Plane,
 };
 use berth_api::FeatureGates;
+use berth_identity::Revision;
 use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, resource};
 use berth_workloads::view::{DeploymentView, StatefulSetView};
 use futures::{StreamExt, stream, stream::BoxStream};
@@ -351,8 +352,9 @@ fn count(workloads: &[Workload]) -> String {
 /// Every workload as it is now, then each new version.
 async fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
     let deployments =
-        entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, 0).ok()?.into()))).await?;
-    let sets = entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, 0).ok()?.into()))).await?;
+        entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into()))).await?;
+    let sets = entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))
+        .await?;
     Ok(stream::select(deployments, sets).ready_chunks(BATCH_MAX).boxed())
 }
 

@@ -1,6 +1,7 @@
 //! What stands in the way of workloads, read from inside the process.
 
 use berth_api::FeatureGates;
+use berth_identity::Revision;
 use berth_registry::{Collection, ListOptions, Registry, resource};
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, Kind, StatefulSetFacts},
@@ -42,8 +43,10 @@ impl Seen {
         let mut seen = Self { sets: Vec::new(), pods: Vec::new(), events: Vec::new(), now: Timestamp::now() };
         let (all, warnings) = (ListOptions::default(), ListOptions { field_selector: "type=Warning".to_owned(), ..ListOptions::default() });
         for namespace in namespaces.collect::<BTreeSet<_>>() {
-            seen.sets.extend(list(registry, ("apps/v1", "ReplicaSet"), namespace, &all, |json| ReplicaSetView::decode(json, 0)).await?);
-            seen.pods.extend(list(registry, ("v1", "Pod"), namespace, &all, |json| PodView::decode(json, 0)).await?);
+            seen.sets.extend(
+                list(registry, ("apps/v1", "ReplicaSet"), namespace, &all, |json| ReplicaSetView::decode(json, Revision(0))).await?,
+            );
+            seen.pods.extend(list(registry, ("v1", "Pod"), namespace, &all, |json| PodView::decode(json, Revision(0))).await?);
             seen.events.extend(list(registry, ("v1", "Event"), namespace, &warnings, EventView::decode).await?);
         }
         Ok(seen)

@@ -249,6 +249,7 @@ fn text(reason: &str, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::{Value, json};
 
     fn at(second: i64) -> Timestamp {
@@ -258,7 +259,7 @@ mod tests {
     fn pod(metadata: &Value, spec: &Value, status: &Value) -> PodView {
         let mut object = json!({"metadata": {"name": "web-1", "uid": "u", "creationTimestamp": at(0)}, "spec": spec, "status": status});
         object["metadata"].as_object_mut().expect("a map").extend(metadata.as_object().expect("a map").clone());
-        PodView::decode(object.to_string().as_bytes(), 1).expect("a pod")
+        PodView::decode(object.to_string().as_bytes(), Revision(1)).expect("a pod")
     }
 
     /// The causes that count at `second`, each as its reason and evidence.

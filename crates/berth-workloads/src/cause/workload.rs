@@ -239,6 +239,7 @@ impl<'a> Collected<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::{Value, json};
 
     fn at(second: i64) -> Timestamp {
@@ -255,7 +256,7 @@ mod tests {
             "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template("web:2")},
         });
         object["spec"].as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
-        DeploymentView::decode(object.to_string().as_bytes(), 0).expect("a Deployment")
+        DeploymentView::decode(object.to_string().as_bytes(), Revision(0)).expect("a Deployment")
     }
 
     fn owner(kind: &str, uid: &str) -> Value {
@@ -268,7 +269,7 @@ mod tests {
             "metadata": {"name": name, "uid": name, "ownerReferences": owner("Deployment", "d")},
             "spec": {"replicas": 3, "template": template(image)}, "status": status,
         });
-        Arc::new(ReplicaSetView::decode(object.to_string().as_bytes(), 0).expect("a ReplicaSet"))
+        Arc::new(ReplicaSetView::decode(object.to_string().as_bytes(), Revision(0)).expect("a ReplicaSet"))
     }
 
     fn pod(name: &str, owners: &Value, metadata: &Value, waiting: &str) -> Arc<PodView> {
@@ -277,7 +278,7 @@ mod tests {
             "status": {"phase": "Pending", "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": waiting, "message": name}}}]},
         });
         object["metadata"].as_object_mut().expect("a map").extend(metadata.as_object().expect("a map").clone());
-        Arc::new(PodView::decode(object.to_string().as_bytes(), 0).expect("a pod"))
+        Arc::new(PodView::decode(object.to_string().as_bytes(), Revision(0)).expect("a pod"))
     }
 
     fn pod_of(set: &str, name: &str, waiting: &str) -> Arc<PodView> {
@@ -411,7 +412,7 @@ mod tests {
 
     fn db(pods: &[Arc<PodView>], events: &[Arc<EventView>]) -> Causes {
         let object = json!({"metadata": {"name": "db", "uid": "s"}, "spec": {"replicas": 3, "template": template("db:1")}});
-        let set = StatefulSetView::decode(object.to_string().as_bytes(), 0).expect("a StatefulSet");
+        let set = StatefulSetView::decode(object.to_string().as_bytes(), Revision(0)).expect("a StatefulSet");
         of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since: None, now: at(1) })
     }
 

@@ -201,6 +201,7 @@ fn number(count: i64) -> i32 {
 mod tests {
     use super::*;
     use crate::view::Meta;
+    use berth_identity::Revision;
 
     const NOW: &str = "2026-01-01T00:10:00Z";
 
@@ -216,7 +217,7 @@ mod tests {
 
     fn planned(spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView], scale: Option<i64>) -> serde_json::Value {
         let json = json!({"metadata": {"name": "b", "namespace": "n", "uid": "u", "generation": 2}, "spec": spec, "status": status});
-        let budget = BudgetView::decode(json.to_string().as_bytes(), 1).expect("a budget");
+        let budget = BudgetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a budget");
         let state = State {
             budget: &budget,
             pods: pods.iter().collect(),

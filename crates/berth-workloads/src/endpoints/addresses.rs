@@ -167,6 +167,7 @@ fn delete(endpoints: &EndpointsView) -> Action {
 #[cfg(test)]
 mod tests {
     use super::{super::view::NamedPort, *};
+    use berth_identity::Revision;
     use serde_json::{Value, json};
 
     fn service(json: Value) -> ServiceView {
@@ -176,7 +177,7 @@ mod tests {
         for (key, value) in json.as_object().expect("a spec") {
             service["spec"][key] = value.clone();
         }
-        ServiceView::decode(service.to_string().as_bytes(), 3).expect("a Service")
+        ServiceView::decode(service.to_string().as_bytes(), Revision(3)).expect("a Service")
     }
 
     fn pod(number: usize, is_ready: bool, http: Option<i32>) -> EndpointPodView {
@@ -247,7 +248,7 @@ mod tests {
         let service = service(json!({}));
         let view = |labels: Value| {
             let json = json!({"metadata": {"namespace": "ns", "name": "web", "uid": "e", "labels": labels}, "subsets": []});
-            EndpointsView::decode(json.to_string().as_bytes(), 9).expect("Endpoints")
+            EndpointsView::decode(json.to_string().as_bytes(), Revision(9)).expect("Endpoints")
         };
         let managed = view(json!({MANAGED_BY: CONTROLLER, "x": "y"}));
         let state = |service, endpoints| State { service, pods: Vec::new(), endpoints };
@@ -258,7 +259,7 @@ mod tests {
             panic!("{plan_of_stale:?}")
         };
         assert_eq!(*patch, json!({"metadata": {"labels": {"old": null, MANAGED_BY: CONTROLLER, "x": "y"}}}));
-        assert_eq!(target.resource_version.as_deref(), Some("9"));
+        assert_eq!(target.resource_version, Some(Revision(9)));
         assert!(plan(&state(None, Some(&stale))).stages.is_empty());
         assert!(matches!(plan(&state(None, Some(&managed))).stages[0].actions[..], [Action::Delete { .. }]));
         let external = self::service(json!({"type": "ExternalName"}));

@@ -5,6 +5,7 @@ use crate::{
     selector::{Labels, Selector},
     view::WireMetadata,
 };
+use berth_identity::Revision;
 use k8s_openapi::{
     api::{
         core::v1::{EndpointSubset, Endpoints, LoadBalancerStatus, Service, ServicePort},
@@ -28,7 +29,7 @@ pub struct ServiceView {
     /// Its uid.
     pub uid: String,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its labels.
@@ -58,7 +59,7 @@ impl ServiceView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a Service's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let Service { metadata, spec, status } = serde_json::from_slice(json)?;
         let spec = spec.unwrap_or_default();
         let match_labels = spec.selector.filter(|selector| !selector.is_empty());
@@ -265,7 +266,7 @@ pub struct SliceView {
     /// All of it but the resource version and who owns which fields.
     pub slice: EndpointSlice,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
 }
 
 impl SliceView {
@@ -273,7 +274,7 @@ impl SliceView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a slice's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let mut slice: EndpointSlice = serde_json::from_slice(json)?;
         slice.metadata.managed_fields = None;
         Ok(Self { slice, revision })
@@ -292,7 +293,7 @@ pub struct EndpointsView {
     /// Where the Service leads.
     pub subsets: Vec<EndpointSubset>,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
 }
 
 impl EndpointsView {
@@ -300,7 +301,7 @@ impl EndpointsView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than an Endpoints'.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let Endpoints { mut metadata, subsets } = serde_json::from_slice(json)?;
         metadata.managed_fields = None;
         Ok(Self { metadata, subsets: subsets.unwrap_or_default(), revision })
@@ -315,7 +316,7 @@ fn names(metadata: &ObjectMeta) -> [&str; 3] {
     [&metadata.namespace, &metadata.name, &metadata.uid].map(|text| text.as_deref().unwrap_or_default())
 }
 
-fn reference<T: AsRef<str>>(group: &'static str, resource: &'static str, [namespace, name, uid]: [T; 3], revision: u64) -> ObjectRef {
+fn reference<T: AsRef<str>>(group: &'static str, resource: &'static str, [namespace, name, uid]: [T; 3], revision: Revision) -> ObjectRef {
     let [namespace, name, uid] = [namespace, name, uid].map(|text| text.as_ref().to_owned());
-    ObjectRef { group, resource, namespace, name, uid, resource_version: Some(revision.to_string()) }
+    ObjectRef { group, resource, namespace, name, uid, resource_version: Some(revision) }
 }

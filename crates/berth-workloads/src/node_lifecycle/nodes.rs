@@ -140,6 +140,7 @@ fn patched(node: &NodeView, subresource: Option<&'static str>, patch: Value, rea
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")
@@ -148,7 +149,7 @@ mod tests {
     fn node(ready: Option<&str>) -> NodeView {
         let ready = ready.map(|status| json!([{"type": "Ready", "status": status, "lastHeartbeatTime": "1970-01-01T00:00:01Z"}]));
         let json = json!({"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": ready}});
-        NodeView::decode(json.to_string().as_bytes(), 7).expect("a node")
+        NodeView::decode(json.to_string().as_bytes(), Revision(7)).expect("a node")
     }
 
     fn lease(renewed: i64) -> LeaseView {
@@ -163,7 +164,7 @@ mod tests {
         let mut written = Vec::new();
         for action in plan.stages.into_iter().flat_map(|stage| stage.actions) {
             let Action::Patch { target, patch, .. } = action else { panic!("{action:?}") };
-            assert_eq!((target.uid.as_str(), target.resource_version.as_deref()), ("u", Some("7")));
+            assert_eq!((target.uid.as_str(), target.resource_version), ("u", Some(Revision(7))));
             let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
             let conditions = patch["status"]["conditions"].as_array().cloned().unwrap_or_default();
             written.extend(conditions.iter().map(|one| format!("{} {} {}", text(one, "type"), text(one, "status"), text(one, "reason"))));

@@ -135,6 +135,7 @@ fn event(pod: &BoundPodView, severity: Severity, reason: &'static str, message: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::Value;
 
     fn at(second: i64) -> Timestamp {
@@ -144,7 +145,7 @@ mod tests {
     fn node(ready: &str, taints: &Value) -> NodeView {
         let json =
             json!({"metadata": {"name": "n"}, "spec": {"taints": taints}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
-        NodeView::decode(json.to_string().as_bytes(), 1).expect("a node")
+        NodeView::decode(json.to_string().as_bytes(), Revision(1)).expect("a node")
     }
 
     fn pod(tolerations: &Value) -> BoundPodView {
@@ -152,7 +153,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"nodeName": "n", "tolerations": tolerations},
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]},
         });
-        BoundPodView::decode(json.to_string().as_bytes(), 7).expect("a pod")
+        BoundPodView::decode(json.to_string().as_bytes(), Revision(7)).expect("a pod")
     }
 
     /// The taint of a lost node, added at 100.
@@ -165,7 +166,7 @@ mod tests {
         let plan = plan(&State { pod, node, now: at(now) });
         let word = |action: Action| match action {
             Action::Patch { target, subresource: Some("status"), patch, .. } => {
-                assert_eq!(target.resource_version.as_deref(), Some("7"));
+                assert_eq!(target.resource_version, Some(Revision(7)));
                 let conditions = patch["status"]["conditions"].as_array().cloned().unwrap_or_default();
                 let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
                 conditions.iter().map(|one| format!("{}={}", text(one, "type"), text(one, "status"))).collect::<Vec<_>>().join(" ")

@@ -92,6 +92,7 @@ pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::json;
 
     /// `key:effect`, `+` if it says since when, of the taints that the node should have.
@@ -101,7 +102,7 @@ mod tests {
         let node = json!({
             "metadata": {"name": "n"}, "spec": {"unschedulable": unschedulable, "taints": taints}, "status": {"conditions": conditions},
         });
-        let node = NodeView::decode(node.to_string().as_bytes(), 1).expect("a node");
+        let node = NodeView::decode(node.to_string().as_bytes(), Revision(1)).expect("a node");
         let text = |taint: Taint| {
             let since = if taint.time_added.is_some() { "+" } else { "" };
             format!("{}:{}{since}", taint.key.trim_start_matches("node.kubernetes.io/"), taint.effect)

@@ -4,6 +4,7 @@ use crate::{
     plan::ObjectRef,
     view::{PodPhase, WireMetadata},
 };
+use berth_identity::Revision;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::LeaseSpec,
@@ -19,7 +20,7 @@ pub struct NodeView {
     /// Its uid.
     pub uid: String,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
@@ -68,7 +69,7 @@ pub struct BoundPodView {
     /// Its uid.
     pub uid: String,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its node; empty if it has none.
@@ -118,7 +119,7 @@ impl NodeView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a node's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<NodeSpec, NodeStatus> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
@@ -187,7 +188,7 @@ impl BoundPodView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<PodSpec, PodStatus> = serde_json::from_slice(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         Ok(Self {
@@ -210,13 +211,13 @@ impl BoundPodView {
     }
 }
 
-fn reference(resource: &'static str, (namespace, name): (&str, &str), uid: &str, revision: u64) -> ObjectRef {
+fn reference(resource: &'static str, (namespace, name): (&str, &str), uid: &str, revision: Revision) -> ObjectRef {
     ObjectRef {
         group: "",
         resource,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
-        resource_version: Some(revision.to_string()),
+        resource_version: Some(revision),
     }
 }

@@ -8,6 +8,7 @@ use berth_api::{
     quantity::Quantity,
     quota::{Amounts, from_wire, to_wire},
 };
+use berth_identity::Revision;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use serde_json::json;
@@ -21,7 +22,7 @@ pub struct QuotaView {
     /// The quota as it is.
     pub quota: ResourceQuota,
     /// Its resource version.
-    pub revision: u64,
+    pub revision: Revision,
 }
 
 /// What the plan is made from.
@@ -41,7 +42,7 @@ impl QuotaView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a quota's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         Ok(Self { quota: serde_json::from_slice(json)?, revision })
     }
 
@@ -71,7 +72,7 @@ impl QuotaView {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
-            resource_version: Some(self.revision.to_string()),
+            resource_version: Some(self.revision),
         }
     }
 }
@@ -143,7 +144,7 @@ mod tests {
 
     fn quota(wanted: Value, hard: Value, used: Value) -> QuotaView {
         let json = json!({"metadata": {"name": "q"}, "spec": {"hard": wanted}, "status": {"hard": hard, "used": used}});
-        QuotaView::decode(json.to_string().as_bytes(), 7).expect("a quota")
+        QuotaView::decode(json.to_string().as_bytes(), Revision(7)).expect("a quota")
     }
 
     /// Pods are bounded, the last charge was at 0.
@@ -152,7 +153,7 @@ mod tests {
         let counted = Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]);
         let plan = plan(&State { quota: view, counted: &counted, charged_at: at(0), now: at(now) });
         let patch = plan.stages.into_iter().flat_map(|stage| stage.actions).find_map(|action| match action {
-            Action::Patch { target, patch, .. } if target.resource_version.as_deref() == Some("7") => Some(patch["status"].clone()),
+            Action::Patch { target, patch, .. } if target.resource_version == Some(Revision(7)) => Some(patch["status"].clone()),
             _ => None,
         });
         assert_eq!((patch, plan.look_again), (wanted.0, wanted.1.map(at)));
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_new_quota_gets_its_bounds_and_what_is_used() {
-        let new = QuotaView::decode(br#"{"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}"#, 7).expect("a quota");
+        let new = QuotaView::decode(br#"{"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}"#, Revision(7)).expect("a quota");
         check(&new, 1, 0, (Some(json!({"hard": pods("2"), "used": pods("1")})), None));
     }
 

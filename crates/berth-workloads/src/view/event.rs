@@ -49,7 +49,10 @@ impl EventView {
         let wire: EventWire = serde_json::from_slice(json)?;
         let observed = wire.series.and_then(|series| series.last_observed_time);
         Ok(Self {
-            last: observed.or(wire.last_timestamp).or(wire.event_time).or(wire.metadata.into_meta(0).created),
+            last: observed
+                .or(wire.last_timestamp)
+                .or(wire.event_time)
+                .or(wire.metadata.into_meta(berth_identity::Revision::default()).created),
             about_uid: wire.involved_object.and_then(|about| about.uid).unwrap_or_default(),
             reason: wire.reason.unwrap_or_default(),
             message: wire.message.unwrap_or_default(),

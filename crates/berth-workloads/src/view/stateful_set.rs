@@ -2,6 +2,7 @@
 
 use super::{APPS, Meta, wire};
 use crate::plan::ObjectRef;
+use berth_identity::Revision;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ impl RevisionView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a ControllerRevision's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: RevisionWire = serde_json::from_slice(json)?;
         Ok(Self {
             meta: wire.metadata.into_meta(revision),
@@ -62,7 +63,7 @@ impl ClaimView {
     ///
     /// # Errors
     /// The text is no JSON, or a field of its metadata has another type than metadata's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: ClaimWire = serde_json::from_slice(json)?;
         Ok(Self { meta: wire.metadata.into_meta(revision) })
     }
@@ -87,13 +88,13 @@ mod tests {
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {}, "ordinals": {"start": 4}},
             "status": {"replicas": 1, "currentRevision": "web-1"},
         });
-        let set = StatefulSetView::decode(set.to_string().as_bytes(), 9).expect("a set");
+        let set = StatefulSetView::decode(set.to_string().as_bytes(), Revision(9)).expect("a set");
         assert_eq!((set.spec.replicas, set.status.current_revision.as_str(), set.annotations.len()), (Some(2), "web-1", 1));
-        assert_eq!((set.reference().resource, set.reference().resource_version.as_deref()), ("statefulsets", Some("9")));
+        assert_eq!((set.reference().resource, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
         let revision = json!({"metadata": {"name": "web-1"}, "revision": 4, "data": {"spec": {}}});
-        let revision = RevisionView::decode(revision.to_string().as_bytes(), 1).expect("a revision");
+        let revision = RevisionView::decode(revision.to_string().as_bytes(), Revision(1)).expect("a revision");
         assert_eq!((revision.number, &*revision.data), (4, &json!({"spec": {}})));
-        let claim = ClaimView::decode(br#"{"metadata": {"name": "data-web-0"}, "spec": {}}"#, 1).expect("a claim");
+        let claim = ClaimView::decode(br#"{"metadata": {"name": "data-web-0"}, "spec": {}}"#, Revision(1)).expect("a claim");
         assert_eq!(claim.reference().name, "data-web-0");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
 use crate::volume_binding::view::{PodVolume, claims_of};
+use berth_identity::Revision;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
@@ -35,7 +36,7 @@ impl Metadata {
         self.deletion_timestamp.is_some()
     }
 
-    pub(super) fn into_meta(self, revision: u64) -> Meta {
+    pub(super) fn into_meta(self, revision: Revision) -> Meta {
         Meta {
             namespace: self.namespace,
             name: self.name,

@@ -5,7 +5,8 @@ use super::{
     view::{ClaimUserView, ClaimView, ClassView, VolumeView},
     volume,
 };
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, ObjectRef, Plan};
+use berth_identity::Revision;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ fn claim(change: Value) -> ClaimView {
         },
         "status": {"phase": "Pending"},
     });
-    ClaimView::decode(changed(claim, change).to_string().as_bytes(), 7).expect("a claim")
+    ClaimView::decode(changed(claim, change).to_string().as_bytes(), Revision(7)).expect("a claim")
 }
 
 /// An available volume `v` of the class `fast` with 2Gi, changed by `change`.
@@ -31,17 +32,17 @@ fn volume(change: Value) -> VolumeView {
         },
         "status": {"phase": "Available"},
     });
-    VolumeView::decode(changed(volume, change).to_string().as_bytes(), 9).expect("a volume")
+    VolumeView::decode(changed(volume, change).to_string().as_bytes(), Revision(9)).expect("a volume")
 }
 
 fn class(change: Value) -> ClassView {
     let class = json!({"metadata": {"name": "fast"}, "provisioner": "berth.dev/simulated", "reclaimPolicy": "Retain"});
-    ClassView::decode(changed(class, change).to_string().as_bytes(), 1).expect("a class")
+    ClassView::decode(changed(class, change).to_string().as_bytes(), Revision(1)).expect("a class")
 }
 
 fn user(name: &str, node: &str) -> ClaimUserView {
     let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": node}});
-    ClaimUserView::decode(pod.to_string().as_bytes(), 1).expect("a pod")
+    ClaimUserView::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod")
 }
 
 /// A JSON merge patch.
@@ -73,14 +74,18 @@ fn state<'a>(claim: &'a ClaimView, class: Option<&'a ClassView>) -> claim::State
     }
 }
 
+fn version(target: &ObjectRef) -> String {
+    target.resource_version.map_or("any".to_owned(), |version| version.to_string())
+}
+
 fn shown(plan: &Plan) -> Vec<String> {
     let action = |action: &Action| match action {
         Action::Patch { target, subresource: None, patch, .. } => {
-            format!("{} @{}: {patch}", target.name, target.resource_version.as_deref().unwrap_or("any"))
+            format!("{} @{}: {patch}", target.name, version(target))
         }
         Action::Patch { target, patch, .. } => format!("{} status: {}", target.name, patch["status"]),
         Action::Create { object, .. } => format!("create {}", object.meta().name.as_deref().unwrap_or_default()),
-        Action::Delete { target, .. } => format!("delete {} @{}", target.name, target.resource_version.as_deref().unwrap_or("any")),
+        Action::Delete { target, .. } => format!("delete {} @{}", target.name, version(target)),
         Action::ConfirmGone { target } => format!("confirm {} {} gone", target.name, target.uid),
         other => format!("{other:?}"),
     };

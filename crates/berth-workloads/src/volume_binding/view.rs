@@ -7,6 +7,7 @@ use crate::{
     view::WireMetadata,
 };
 use berth_api::quantity::Quantity;
+use berth_identity::Revision;
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub struct Meta {
     /// Its uid.
     pub uid: String,
     /// The resource version of this version.
-    pub revision: u64,
+    pub revision: Revision,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its labels.
@@ -36,7 +37,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    fn new(wire: WireMetadata, revision: u64) -> Self {
+    fn new(wire: WireMetadata, revision: Revision) -> Self {
         Self {
             namespace: wire.namespace.unwrap_or_default(),
             name: wire.name.unwrap_or_default(),
@@ -60,7 +61,7 @@ impl Meta {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: self.uid.clone(),
-            resource_version: Some(self.revision.to_string()),
+            resource_version: Some(self.revision),
         }
     }
 }
@@ -95,7 +96,7 @@ impl ClaimView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a claim's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<ClaimSpec, ClaimStatus> = serde_json::from_slice(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let meta = Meta::new(wire.metadata, revision);
@@ -188,7 +189,7 @@ impl VolumeView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a volume's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<VolumeSpec, VolumeStatus> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         let meta = Meta::new(wire.metadata, revision);
@@ -268,7 +269,7 @@ impl ClassView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a storage class'.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: WireClass = serde_json::from_slice(json)?;
         let waits = wire.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
         Ok(Self {
@@ -297,7 +298,7 @@ impl ClaimUserView {
     ///
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8], revision: u64) -> Result<Self, serde_json::Error> {
+    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<PodSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {

@@ -25,7 +25,7 @@ fn owner(kind: &str, name: &str, uid: &str, controller: bool) -> Value {
 fn own(world: &mut World, claim: &str, owners: Value) {
     let claim = world.claims.get_mut(claim).expect("a claim");
     claim.json["metadata"]["ownerReferences"] = owners;
-    claim.revision += 10_000;
+    claim.revision.0 += 10_000;
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::{merge::merge, patience::Patience};
 use berth_api::{FeatureGates, Gate, Object};
+use berth_identity::Revision;
 use berth_workloads::{
     Action, Plan,
     plan::{EventRecord, ObjectRef, Outcome, Repeat, Wait},
@@ -18,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) json: Value,
-    pub(crate) revision: u64,
+    pub(crate) revision: Revision,
 }
 
 impl Stored {
@@ -62,7 +63,7 @@ impl World {
             "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web", "generation": 1}, "spec": full,
         });
         Self {
-            set: Stored { json, revision: 1 },
+            set: Stored { json, revision: Revision(1) },
             revisions: BTreeMap::new(),
             claims: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -233,7 +234,7 @@ impl World {
             json["status"] = json!({"phase": "Pending"});
             self.check_creation(&name, &json);
         }
-        let revision = self.writes;
+        let revision = Revision(self.writes);
         let kept = match object.kind() {
             "Pod" => &mut self.pods,
             "PersistentVolumeClaim" => &mut self.claims,
@@ -274,15 +275,15 @@ impl World {
         };
         let stored = stored.expect("the target is there");
         assert_eq!(stored.json["metadata"]["uid"], target.uid, "{target:?}");
-        if let Some(version) = &target.resource_version {
-            assert_eq!(*version, stored.revision.to_string(), "a write of a version that is not the last: {target:?}");
+        if let Some(version) = target.resource_version {
+            assert_eq!(version, stored.revision, "a write of a version that is not the last: {target:?}");
         }
         stored
     }
 
     fn patch(&mut self, target: &ObjectRef, patch: &Value) {
         self.writes += 1;
-        let revision = self.writes;
+        let revision = Revision(self.writes);
         let stored = self.stored(target);
         merge(&mut stored.json, patch);
         stored.revision = revision;
@@ -301,7 +302,7 @@ impl World {
         self.writes += 1;
         let before = self.set.json["spec"].clone();
         merge(&mut self.set.json, patch);
-        self.set.revision = self.writes;
+        self.set.revision = Revision(self.writes);
         if self.set.json["spec"] != before {
             let generation = self.set.json["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             self.set.json["metadata"]["generation"] = json!(generation);
@@ -313,7 +314,7 @@ impl World {
         self.writes += 1;
         let pod = self.pods.get_mut(name).expect("a pod");
         merge(&mut pod.json, patch);
-        pod.revision = self.writes;
+        pod.revision = Revision(self.writes);
     }
 
     /// Tells a pod to go; its grace period is half a minute.

@@ -10,6 +10,7 @@ mod stateful_set;
 #[allow(dead_code, reason = "shared with the properties")]
 mod world;
 
+use berth_identity::Revision;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{env, fmt::Debug, fs, path::PathBuf};
 
@@ -86,5 +87,5 @@ fn at(seconds: i64) -> jiff::Timestamp {
 /// A pod's phase, by way of the view's own decoder.
 fn pod(phase: &str) -> berth_workloads::view::PodView {
     let json = serde_json::json!({"metadata": {"name": "pod"}, "status": {"phase": phase}});
-    berth_workloads::view::PodView::decode(json.to_string().as_bytes(), 1).expect("a pod")
+    berth_workloads::view::PodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod")
 }

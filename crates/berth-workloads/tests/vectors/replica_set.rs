@@ -2,6 +2,7 @@
 
 use crate::{Check, at, case, check, pod};
 use berth_api::FeatureGates;
+use berth_identity::Revision;
 use berth_workloads::{
     counts::{PodCounts, PodSource},
     plan::SlowStart,
@@ -85,7 +86,7 @@ fn deletion_cost(text: &str) -> Vec<String> {
         let annotations: BTreeMap<_, _> =
             case.value.iter().map(|value| (berth_api::pod::DELETION_COST.to_owned(), value.clone())).collect();
         let json = serde_json::json!({"metadata": {"name": "pod", "annotations": annotations}});
-        let cost = PodView::decode(json.to_string().as_bytes(), 1).expect("a pod").deletion_cost;
+        let cost = PodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod").deletion_cost;
         let valid = case.value.as_deref().is_none_or(berth_api::pod::is_valid_deletion_cost);
         ((case.expected.cost, case.expected.valid), (cost, valid))
     })
@@ -213,7 +214,7 @@ fn counts(text: &str) -> Vec<String> {
             // Pods of a case match the set whatever labels they have.
             "spec": {"selector": {}, "minReadySeconds": case.min_ready_seconds, "template": {"metadata": {"labels": case.template_labels}}},
         });
-        let set = ReplicaSetView::decode(json.to_string().as_bytes(), 1).expect("a set");
+        let set = ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set");
         let owner = berth_workloads::claim::controller_reference("apps/v1", "ReplicaSet", &set.meta);
         let pods: Vec<_> = case
             .pods

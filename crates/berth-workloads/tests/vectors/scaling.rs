@@ -4,6 +4,7 @@ use crate::{
     Check, case, check,
     world::{Stored, World, template},
 };
+use berth_identity::Revision;
 use berth_workloads::deployment::{limits::Size, scale::Scale};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -65,7 +66,9 @@ fn add_set(world: &mut World, name: &str, number: u32, created: i64, spec: i64, 
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": true}],
     });
     let spec = json!({"replicas": spec, "selector": {"matchLabels": {"app": "web"}}, "template": template(number)});
-    world.sets.insert(name.to_owned(), Stored { json: json!({"metadata": metadata, "spec": spec, "status": status}), revision: 1 });
+    world
+        .sets
+        .insert(name.to_owned(), Stored { json: json!({"metadata": metadata, "spec": spec, "status": status}), revision: Revision(1) });
 }
 
 fn proportional(text: &str) -> Vec<String> {

@@ -4,6 +4,7 @@ mod merge;
 mod patience;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
+use berth_identity::Revision;
 use berth_workloads::{
     Action, Plan, cause,
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
@@ -22,7 +23,7 @@ pub(crate) struct Stored {
     /// Its JSON.
     pub(crate) json: Value,
     /// Raised by every write.
-    pub(crate) revision: u64,
+    pub(crate) revision: Revision,
 }
 
 /// One Deployment, its ReplicaSets and their pods.
@@ -57,7 +58,7 @@ impl World {
         });
         let now = Timestamp::from_second(1_000_000).expect("a time");
         Self {
-            deployment: Stored { json, revision: 1 },
+            deployment: Stored { json, revision: Revision(1) },
             sets: BTreeMap::new(),
             pods: Vec::new(),
             now,
@@ -121,27 +122,27 @@ impl World {
         match action {
             Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } => (),
             Action::Patch { target, patch, .. } if target.resource == "pods" => self.patch_pod(&target.name, &patch),
-            Action::Patch { target, patch, .. } => self.patch(target.resource, &target.name, target.resource_version.as_deref(), &patch),
+            Action::Patch { target, patch, .. } => self.patch(target.resource, &target.name, target.resource_version, &patch),
             Action::Create { object, .. } => self.create_set(object.downcast_ref().expect("a ReplicaSet")),
             Action::Delete { target, .. } => {
                 let set = self.sets.remove(&target.name).expect("a set to delete");
-                assert_eq!(target.resource_version, Some(set.revision.to_string()), "a delete of a version that is not the last");
+                assert_eq!(target.resource_version, Some(set.revision), "a delete of a version that is not the last");
             }
             Action::CreatePods { template, count, .. } => (0..count).for_each(|_| self.create_pod(&template)),
             Action::DeletePods { pods, .. } => pods.iter().for_each(|pod| self.delete_pod(&pod.name)),
         }
     }
 
-    fn patch(&mut self, resource: &str, name: &str, version: Option<&str>, patch: &Value) {
+    fn patch(&mut self, resource: &str, name: &str, version: Option<Revision>, patch: &Value) {
         self.writes += 1;
         let stored = match resource {
             "deployments" => &mut self.deployment,
             _ => self.sets.get_mut(name).expect("a set to patch"),
         };
-        assert_eq!(version, Some(stored.revision.to_string().as_str()), "a write of a version that is not the last: {resource} {name}");
+        assert_eq!(version, Some(stored.revision), "a write of a version that is not the last: {resource} {name}");
         let before = stored.json.clone();
         merge(&mut stored.json, patch);
-        stored.revision = self.writes;
+        stored.revision = Revision(self.writes);
         let annotations = resource == "deployments" && stored.json["metadata"]["annotations"] != before["metadata"]["annotations"];
         if stored.json["spec"] != before["spec"] || annotations {
             stored.json["metadata"]["generation"] = json!(before["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
@@ -150,8 +151,7 @@ impl World {
 
     /// A change by the Deployment's owner.
     pub(crate) fn edit(&mut self, patch: &Value) {
-        let version = self.deployment.revision.to_string();
-        self.patch("deployments", "web", Some(&version), patch);
+        self.patch("deployments", "web", Some(self.deployment.revision), patch);
     }
 
     fn create_set(&mut self, set: &ReplicaSet) {
@@ -163,7 +163,7 @@ impl World {
         // Each set a second younger than the one before, so that their ages are in order.
         let created = Timestamp::from_second(500_000 + i64::try_from(self.writes).expect("few writes")).expect("a time");
         json["metadata"]["creationTimestamp"] = json!(created.to_string());
-        assert!(self.sets.insert(name.clone(), Stored { json, revision: self.writes }).is_none(), "{name} is there already");
+        assert!(self.sets.insert(name.clone(), Stored { json, revision: Revision(self.writes) }).is_none(), "{name} is there already");
     }
 
     fn create_pod(&mut self, template: &k8s_openapi::api::core::v1::Pod) {
@@ -173,7 +173,7 @@ impl World {
         json["metadata"]["name"] = json!(name);
         json["metadata"]["uid"] = json!(format!("uid-{name}"));
         json["status"] = json!({"phase": "Running"});
-        let mut pod = PodView::decode(json.to_string().as_bytes(), self.writes).expect("a pod");
+        let mut pod = PodView::decode(json.to_string().as_bytes(), Revision(self.writes)).expect("a pod");
         pod.meta.created = Some(self.now);
         self.pods.push(pod);
     }

@@ -7,6 +7,7 @@ use super::{
     target::{Found, Kind},
 };
 use berth_api::{FeatureGates, Gate};
+use berth_identity::Revision;
 use berth_workloads::{
     deployment::observe::{Policy, policy},
     view::{DeploymentView, StatefulSetView},
@@ -43,7 +44,7 @@ impl Feature {
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
         Ok(match workload.kind {
             Kind::Deployment => {
-                let deployment = workload.decode(|json| DeploymentView::decode(json, 0))?;
+                let deployment = workload.decode(|json| DeploymentView::decode(json, Revision(0)))?;
                 let asked = !matches!(policy(&deployment), Ok(Policy::Unset) | Err(_));
                 asked.then_some(Self {
                     gate: Gate::DeploymentPodReplacementPolicy,
@@ -53,7 +54,7 @@ impl Feature {
                 })
             }
             Kind::StatefulSet => {
-                let set = workload.decode(|json| StatefulSetView::decode(json, 0))?;
+                let set = workload.decode(|json| StatefulSetView::decode(json, Revision(0)))?;
                 let mut conditions = set.status.conditions.iter().flatten();
                 stateful_set::asks_for_recreate(&set).then(|| Self {
                     gate: Gate::StatefulSetRecreateStrategy,

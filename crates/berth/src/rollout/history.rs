@@ -10,6 +10,7 @@ use super::{
 };
 use crate::progress::line;
 use berth_api::annotations::CHANGE_CAUSE;
+use berth_identity::Revision;
 use berth_registry::table::age;
 use berth_workloads::{
     deployment::{annotations, hash::POD_TEMPLATE_HASH},
@@ -35,7 +36,7 @@ impl Set {
     /// It is not one's.
     pub(super) fn decode(json: String) -> Result<Self, Error> {
         let unexpected = |source| Error::Decode { what: "a ReplicaSet".to_owned(), source };
-        Ok(Self { view: ReplicaSetView::decode(json.as_bytes(), 0).map_err(unexpected)?, json })
+        Ok(Self { view: ReplicaSetView::decode(json.as_bytes(), Revision(0)).map_err(unexpected)?, json })
     }
 
     /// The pod template as it was given to the Deployment.
@@ -111,7 +112,7 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
 
 /// The Deployment.
 pub(super) fn deployment(workload: &Found) -> Result<DeploymentView, Error> {
-    workload.decode(|json| DeploymentView::decode(json, 0))
+    workload.decode(|json| DeploymentView::decode(json, Revision(0)))
 }
 
 /// `unable to find specified revision …`.

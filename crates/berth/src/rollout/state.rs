@@ -94,11 +94,12 @@ fn was_complete(status: &DeploymentStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::{Value, json};
 
     fn state(spec: &Value, status: &Value) -> Rollout {
         let object = json!({"metadata": {"name": "web", "generation": 2}, "spec": spec, "status": status});
-        let deployment = DeploymentView::decode(object.to_string().as_bytes(), 0).expect("a Deployment");
+        let deployment = DeploymentView::decode(object.to_string().as_bytes(), Revision(0)).expect("a Deployment");
         of(&deployment, deployment.status.terminating_replicas.unwrap_or_default())
     }
 

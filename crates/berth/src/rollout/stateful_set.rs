@@ -234,6 +234,7 @@ fn complete(message: String) -> Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use berth_workloads::view::{ContainerSymptom, Said, Symptoms};
     use serde_json::{Value, json};
     use stateful_set::revision_data;
@@ -254,7 +255,7 @@ mod tests {
             },
             "status": status,
         });
-        StatefulSetView::decode(object.to_string().as_bytes(), 1).expect("a StatefulSet")
+        StatefulSetView::decode(object.to_string().as_bytes(), Revision(1)).expect("a StatefulSet")
     }
 
     fn status(ready: i32, updated: i32, update: &str) -> Value {
@@ -321,7 +322,7 @@ mod tests {
             },
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(0)}]},
         });
-        let mut pod = PodView::decode(object.to_string().as_bytes(), 1).expect("a pod");
+        let mut pod = PodView::decode(object.to_string().as_bytes(), Revision(1)).expect("a pod");
         change(&mut pod);
         Arc::new(pod)
     }
@@ -332,7 +333,7 @@ mod tests {
             "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": "db"}, "ownerReferences": owner},
             "revision": number, "data": data,
         });
-        Arc::new(RevisionView::decode(object.to_string().as_bytes(), 1).expect("a revision"))
+        Arc::new(RevisionView::decode(object.to_string().as_bytes(), Revision(1)).expect("a revision"))
     }
 
     /// What is said of three pods of the revision before the newest.

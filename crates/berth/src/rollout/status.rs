@@ -14,6 +14,7 @@ use super::{
     world::{Of, Seen, World},
 };
 use crate::progress::line;
+use berth_identity::Revision;
 use berth_workloads::{
     cause::Cause,
     view::{APPS_V1, DeploymentView, StatefulSetView},
@@ -162,8 +163,8 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
 
 fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     Ok(match workload.kind {
-        Kind::Deployment => workload.decode(|json| DeploymentView::decode(json, 0))?.spec.selector.clone(),
-        Kind::StatefulSet => workload.decode(|json| StatefulSetView::decode(json, 0))?.spec.selector.clone(),
+        Kind::Deployment => workload.decode(|json| DeploymentView::decode(json, Revision(0)))?.spec.selector.clone(),
+        Kind::StatefulSet => workload.decode(|json| StatefulSetView::decode(json, Revision(0)))?.spec.selector.clone(),
     })
 }
 

@@ -144,10 +144,11 @@ fn patch(deployment: &DeploymentView, set: &Set) -> Result<Value, Error> {
 #[cfg(test)]
 mod tests {
     use super::{super::target::Kind, *};
+    use berth_identity::Revision;
 
     fn deployment(annotations: &Value, spec: &Value) -> DeploymentView {
         let object = json!({"metadata": {"name": "web", "uid": "d", "annotations": annotations}, "spec": spec});
-        DeploymentView::decode(object.to_string().as_bytes(), 0).expect("a Deployment")
+        DeploymentView::decode(object.to_string().as_bytes(), Revision(0)).expect("a Deployment")
     }
 
     fn set(revision: &str, annotations: &Value) -> Set {

@@ -64,6 +64,7 @@ fn timeless(wait: &Wait) -> Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
     use serde_json::{Value, json};
 
     const TEMPLATE: &str = r#"{"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:2"}]}}"#;
@@ -97,7 +98,7 @@ mod tests {
                 "spec": {"replicas": 0, "selector": selector, "template": template},
                 "status": {"replicas": 0, "terminatingReplicas": terminating, "observedGeneration": 1},
             });
-            Arc::new(ReplicaSetView::decode(&bytes(&set), 0).expect("a ReplicaSet"))
+            Arc::new(ReplicaSetView::decode(&bytes(&set), Revision(0)).expect("a ReplicaSet"))
         };
         let pod = |name: &str| {
             let pod = json!({
@@ -107,9 +108,9 @@ mod tests {
                 },
                 "status": {"phase": "Running"},
             });
-            Arc::new(PodView::decode(&bytes(&pod), 0).expect("a pod"))
+            Arc::new(PodView::decode(&bytes(&pod), Revision(0)).expect("a pod"))
         };
-        let deployment = DeploymentView::decode(&bytes(&deployment), 0).expect("a Deployment");
+        let deployment = DeploymentView::decode(&bytes(&deployment), Revision(0)).expect("a Deployment");
         let sets = vec![set("web-old", &old_template, 3), set("web-new", &template, 0)];
         (deployment, sets, ["a", "b", "c"].map(pod).to_vec())
     }

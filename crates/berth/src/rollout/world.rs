@@ -9,6 +9,7 @@ use super::{
     waits::{self, Observed},
 };
 use crate::progress::warn;
+use berth_identity::Revision;
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
     view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView},
@@ -163,10 +164,10 @@ impl<'a> World<'a> {
             Of::Workload => self.workload.take(event, |json| {
                 Ok(Found { kind: self.subject.kind, name: self.subject.name.clone(), json: String::from_utf8_lossy(json).into_owned() })
             }),
-            Of::Sets => self.sets.take(event, |json| ReplicaSetView::decode(json, 0)),
-            Of::Revisions => self.revisions.take(event, |json| RevisionView::decode(json, 0)),
-            Of::Claims => self.claims.take(event, |json| ClaimView::decode(json, 0)),
-            Of::Pods => self.pods.take(event, |json| PodView::decode(json, 0)),
+            Of::Sets => self.sets.take(event, |json| ReplicaSetView::decode(json, Revision(0))),
+            Of::Revisions => self.revisions.take(event, |json| RevisionView::decode(json, Revision(0))),
+            Of::Claims => self.claims.take(event, |json| ClaimView::decode(json, Revision(0))),
+            Of::Pods => self.pods.take(event, |json| PodView::decode(json, Revision(0))),
             Of::Events => self.events.take(event, EventView::decode),
         }
     }
@@ -242,7 +243,7 @@ impl<'a> World<'a> {
         let Some(current) = self.workload.shown.values().next() else { return Err(self.subject.fault("has been deleted")) };
         match current.kind {
             Kind::Deployment => {
-                let deployment = current.decode(|json| DeploymentView::decode(json, 0))?;
+                let deployment = current.decode(|json| DeploymentView::decode(json, Revision(0)))?;
                 self.unobserved_since = since(
                     deployment.status.observed_generation < deployment.meta.generation,
                     self.unobserved_since,
@@ -253,7 +254,7 @@ impl<'a> World<'a> {
                 Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
             }
             Kind::StatefulSet => {
-                let set = current.decode(|json| StatefulSetView::decode(json, 0))?;
+                let set = current.decode(|json| StatefulSetView::decode(json, Revision(0)))?;
                 self.unobserved_since =
                     since(set.status.observed_generation < set.meta.generation, self.unobserved_since, set.meta.created, now);
                 let causes = self.causes_of_stateful_set(&set, now);

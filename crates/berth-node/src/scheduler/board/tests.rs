@@ -6,6 +6,7 @@ use berth_api::{
     Selector,
     k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration},
 };
+use berth_identity::Revision;
 use serde_json::json;
 
 fn node(name: &str, cpu: i64) -> NodeView {
@@ -156,7 +157,7 @@ fn claim(name: &str, json: serde_json::Value) -> Arc<ClaimView> {
     for (member, values) in json.as_object().into_iter().flatten() {
         values.as_object().into_iter().flatten().for_each(|(key, value)| claim[member][key] = value.clone());
     }
-    Arc::new(ClaimView::decode(claim.to_string().as_bytes(), 1).expect("a claim"))
+    Arc::new(ClaimView::decode(claim.to_string().as_bytes(), Revision(1)).expect("a claim"))
 }
 
 fn bound(name: &str) -> Arc<ClaimView> {
@@ -173,7 +174,7 @@ fn using(mut pod: PodView, claims: &[&str]) -> Arc<PodView> {
 
 fn waiting_class() -> ClassView {
     let class = json!({"metadata": {"name": "late"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer"});
-    ClassView::decode(class.to_string().as_bytes(), 1).expect("a class")
+    ClassView::decode(class.to_string().as_bytes(), Revision(1)).expect("a class")
 }
 
 #[test]
@@ -368,7 +369,9 @@ fn preempted(nodes: &[(&str, i64)], there: Vec<(PodView, &str)>, budgets: &[serd
         board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", *cpu), ("pods", 9)]), ..node(name, *cpu) }));
     });
     there.into_iter().for_each(|(pod, node)| board.set_pod(Arc::new(placed(pod, node))));
-    budgets.iter().for_each(|json| board.set_budget(Arc::new(BudgetView::decode(json.to_string().as_bytes(), 1).expect("a budget"))));
+    budgets
+        .iter()
+        .for_each(|json| board.set_budget(Arc::new(BudgetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a budget"))));
     board.set_pod(Arc::new(ranked("new", 100, 1000)));
     assert_eq!(decided_in_full(&mut board), [expected]);
     board

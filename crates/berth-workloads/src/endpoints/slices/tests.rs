@@ -1,5 +1,6 @@
 use super::*;
 use crate::endpoints::view::NamedPort;
+use berth_identity::Revision;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ fn service(spec: &Value) -> ServiceView {
     for (key, value) in spec.as_object().expect("a spec") {
         service["spec"][key] = value.clone();
     }
-    ServiceView::decode(service.to_string().as_bytes(), 3).expect("a Service")
+    ServiceView::decode(service.to_string().as_bytes(), Revision(3)).expect("a Service")
 }
 
 fn pod(number: usize, http: i32) -> EndpointPodView {
@@ -60,7 +61,7 @@ impl World {
     }
 
     fn put(&mut self, object: Value) {
-        let slice = SliceView::decode(object.to_string().as_bytes(), 1).expect("a slice");
+        let slice = SliceView::decode(object.to_string().as_bytes(), Revision(1)).expect("a slice");
         self.slices.insert(slice.slice.metadata.name.clone().expect("a name"), slice);
     }
 
