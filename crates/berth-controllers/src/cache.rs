@@ -1,52 +1,21 @@
 //! What a controller knows of a resource: narrow views of all its objects, kept up to date by one watch.
 
 use crate::{
-    cluster::{Change, Cluster, RawObject, ResourceName},
+    cluster::{Change, Cluster, RawObject},
     lock,
     metrics::Metrics,
 };
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
 use event_listener::Event;
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 /// How many changes are taken in under one lock: enough to make the lock cheap, few enough that readers need not wait long.
 const BATCH_MAX: usize = 256;
-
-/// Namespace and name; what work queues hold.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// Empty for cluster-scoped objects.
-    pub namespace: Arc<str>,
-    /// The name.
-    pub name: Arc<str>,
-}
-
-impl ObjectKey {
-    /// A key from its parts.
-    #[must_use]
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slash = if self.namespace.is_empty() { "" } else { "/" };
-        write!(f, "{}{slash}{}", self.namespace, self.name)
-    }
-}
-
-impl fmt::Debug for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// What a controller reads of an object.
 pub trait View: Send + Sync + Sized + 'static {
@@ -55,18 +24,12 @@ pub trait View: Send + Sync + Sized + 'static {
     /// # Errors
     /// JSON that is not of this kind.
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error>;
-    /// `metadata.namespace`; empty if there is none.
-    fn namespace(&self) -> &str;
-    /// `metadata.name`.
-    fn name(&self) -> &str;
+    /// `metadata.namespace` and `metadata.name`.
+    fn key(&self) -> ObjectKey;
     /// `metadata.uid`.
-    fn uid(&self) -> &str;
+    fn uid(&self) -> &Uid;
     /// Whether `metadata.deletionTimestamp` is set.
     fn is_being_deleted(&self) -> bool;
-    /// Namespace and name.
-    fn key(&self) -> ObjectKey {
-        ObjectKey::new(self.namespace(), self.name())
-    }
 }
 
 /// What is derived from all objects of a cache and kept up to date with each change.
@@ -154,7 +117,7 @@ pub trait Warm: Send + Sync {
     /// Has `handler` called with the revision after each batch of changes. To be called before [`Cache::start`].
     fn on_revision(&self, handler: RevisionHandler);
     /// Whether it still shows the object with this uid, not yet being deleted.
-    fn shows_alive(&self, key: &ObjectKey, uid: &str) -> bool;
+    fn shows_alive(&self, key: &ObjectKey, uid: &Uid) -> bool;
 }
 
 impl<V: View, I: Index<V>> Cache<V, I> {
@@ -250,7 +213,7 @@ impl<V: View, I: Index<V>> Warm for Cache<V, I> {
         lock(&self.handlers).revisions.push(handler);
     }
 
-    fn shows_alive(&self, key: &ObjectKey, uid: &str) -> bool {
+    fn shows_alive(&self, key: &ObjectKey, uid: &Uid) -> bool {
         self.get(key).is_some_and(|view| view.uid() == uid && !view.is_being_deleted())
     }
 }
@@ -281,7 +244,7 @@ impl<V: View, I: Index<V>> Known<V, I> {
     /// The objects of one namespace, by name.
     pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<V>> {
         let first = ObjectKey::new(namespace, "");
-        self.objects.range(first..).take_while(move |(key, _)| &*key.namespace == namespace).map(|(_, held)| &held.view)
+        self.objects.range(first..).take_while(move |(key, _)| key.namespace == *namespace).map(|(_, held)| &held.view)
     }
 
     /// How many objects there are.
@@ -390,20 +353,17 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug, PartialEq)]
-    struct Thing(&'static str, &'static str);
+    struct Thing(ObjectKey, Uid);
 
     impl View for Thing {
         fn decode(_: &RawObject) -> Result<Self, serde_json::Error> {
             unreachable!("the test gives decoded changes")
         }
-        fn namespace(&self) -> &str {
-            "ns"
+        fn key(&self) -> ObjectKey {
+            self.0.clone()
         }
-        fn name(&self) -> &str {
-            self.0
-        }
-        fn uid(&self) -> &str {
-            self.1
+        fn uid(&self) -> &Uid {
+            &self.1
         }
         fn is_being_deleted(&self) -> bool {
             false
@@ -411,7 +371,7 @@ mod tests {
     }
 
     fn applied(name: &'static str, uid: &'static str, revision: u64) -> Decoded<Thing> {
-        Decoded::Applied(Held { view: Arc::new(Thing(name, uid)), revision: Revision(revision) })
+        Decoded::Applied(Held { view: Arc::new(Thing(ObjectKey::new("ns", name), uid.into())), revision: Revision(revision) })
     }
 
     fn deleted(name: &'static str, revision: u64) -> Decoded<Thing> {
@@ -424,7 +384,7 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
         cache.on_change(move |delta| {
-            let side = |side: &Option<Arc<Thing>>| side.as_ref().map_or(String::new(), |thing| format!("{}:{}", thing.0, thing.1));
+            let side = |side: &Option<Arc<Thing>>| side.as_ref().map_or(String::new(), |thing| format!("{}:{}", thing.0.name, thing.1));
             lock(&sink).push((side(&delta.old), side(&delta.new)));
         });
         changes.into_iter().for_each(|batch| cache.take_in(batch));

@@ -1,9 +1,7 @@
 //! Pods of StatefulSets whose claims may go with the wrong owners: a look at a set need not look at all its claims each time.
 
-use crate::{
-    cache::{ObjectKey, View},
-    lock,
-};
+use crate::{cache::View, lock};
+use berth_identity::{ObjectKey, Uid};
 use berth_workloads::{
     stateful_set::{Roster, claims_in_doubt},
     view::{ClaimView, StatefulSetView},
@@ -19,7 +17,7 @@ pub(crate) struct ClaimDoubts(Mutex<BTreeMap<ObjectKey, Doubts>>);
 
 /// The doubts about one set. They hold for this generation of it; after a change of the spec all is doubtful.
 struct Doubts {
-    uid: String,
+    uid: Uid,
     generation: i64,
     ordinals: BTreeSet<i64>,
 }

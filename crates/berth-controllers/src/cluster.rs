@@ -1,7 +1,7 @@
 //! What a controller needs of the world.
 
 use berth_api::Object;
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{ApiError, DeleteOptions, Subresource};
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
@@ -31,49 +31,33 @@ pub enum Change {
     Progress(Revision),
 }
 
-/// A resource of the table, by name: (`apps`, `replicasets`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ResourceName {
-    /// Empty for core.
-    pub group: &'static str,
-    /// The plural.
-    pub plural: &'static str,
-}
-
-/// The resource of pods.
-pub const PODS: ResourceName = ResourceName { group: "", plural: "pods" };
-
-/// One object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectName {
-    /// Its resource.
-    pub resource: ResourceName,
-    /// Empty for cluster-scoped objects.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
 /// The world of a controller. [`crate::local`] is the one in the process; nothing in a controller knows which it has.
 pub trait Cluster: Send + Sync + 'static {
     /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks.
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change>;
 
     /// The newest version, uncached. `None`: not there.
-    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
 
     /// Creates an object under the name it carries.
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
 
     /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
-    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+    fn patch(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        subresource: Option<Subresource>,
+        patch: Value,
+    ) -> BoxFuture<'_, Result<RawObject, ApiError>>;
 
     /// Replaces one object or its status. The object carries name, namespace, uid and resourceVersion.
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
 
     /// Binds a pod to a node; `uid` is the pod's.
-    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>>;
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>>;
 
     /// Deletes. `None`: it is gone now; else the version that lingers.
-    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
+    fn delete(&self, resource: ResourceName, key: &ObjectKey, options: DeleteOptions)
+    -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
 }

@@ -1,14 +1,14 @@
 //! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, ObjectKey, View, Warm},
+    cache::{Cache, Delta, View, Warm},
     lock,
     plan_loop::Planner,
     replica_set::{PodCache, ReplicaSetCache},
     worker::Queue,
 };
 use berth_api::FeatureGates;
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, Revision};
 use berth_workloads::{
     Plan,
     counts::{former_deployment, is_left_behind},

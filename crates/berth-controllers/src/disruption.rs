@@ -1,26 +1,26 @@
 //! The disruption controller: which changes wake which budget, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, ObjectKey, View, Warm},
-    cluster::{Cluster, ResourceName},
+    cache::{Cache, Delta, View, Warm},
+    cluster::Cluster,
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::Planner,
     replica_set::PodCache,
     worker::Queue,
 };
+use berth_identity::{ObjectKey, ResourceName};
 use berth_store::env::Spawner;
 use berth_workloads::{
     Plan,
     disruption::{self, State},
+    resources::BUDGETS,
     view::{APPS, BudgetView, PodView, ScaleView},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
 
-/// The resource of budgets.
-const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
 /// Workloads that pods go back to.
 const WORKLOADS: [&str; 3] = ["deployments", "replicasets", "statefulsets"];
 

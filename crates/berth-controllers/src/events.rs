@@ -1,15 +1,13 @@
 //! Events: repeated ones are counted instead of written anew, floods are cut, and nobody ever waits for one to be written.
 
-use crate::{
-    cluster::{Cluster, ObjectName, ResourceName},
-    lock,
-    metrics::Metrics,
-};
+use crate::{cluster::Cluster, lock, metrics::Metrics};
+use berth_identity::{ObjectKey, Uid};
 use berth_registry::ApiError;
 use berth_store::env::{Env, Rng};
 use berth_workloads::{
     lru::Lru,
     plan::{EventRecord, Repeat, Severity},
+    resources::EVENTS,
 };
 use event_listener::Event as Wake;
 use futures::{StreamExt, stream};
@@ -38,8 +36,6 @@ const BUFFER_MAX: usize = 1024;
 const BATCH_MAX: usize = 64;
 /// How long further events are collected after a batch: a commit for each would have everybody else's writes wait for it.
 const PAUSE: SignedDuration = SignedDuration::from_millis(50);
-/// The resource that events are written to.
-const EVENTS: ResourceName = ResourceName { group: "", plural: "events" };
 
 /// Records events for one component. Cheap to clone; recording never blocks and never fails.
 #[derive(Clone)]
@@ -163,13 +159,9 @@ impl Shared {
 
     /// Counts a repeated event up; writes it anew if it has expired.
     async fn count(&self, last: Box<Event>) -> Result<(), ApiError> {
-        let name = ObjectName {
-            resource: EVENTS,
-            namespace: last.metadata.namespace.clone().unwrap_or_default(),
-            name: last.metadata.name.clone().unwrap_or_default(),
-        };
+        let key = ObjectKey { namespace: last.metadata.namespace.clone().into(), name: last.metadata.name.clone().into() };
         let patch = json!({"count": last.count, "lastTimestamp": last.last_timestamp});
-        match self.cluster.patch(&name, None, patch).await {
+        match self.cluster.patch(EVENTS, &key, None, patch).await {
             Err(ApiError::NotFound { .. }) => self.cluster.create(last).await.map(drop),
             other => other.map(drop),
         }
@@ -184,15 +176,15 @@ fn accept_told(error: ApiError) -> Result<(), ApiError> {
 fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last: Timestamp, component: &str) -> Event {
     let about = &record.about;
     // Events about cluster-scoped objects live in `default`, as upstream.
-    let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+    let namespace = if about.key.namespace.is_empty() { "default" } else { &about.key.namespace };
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() },
         involved_object: ObjectReference {
             api_version: Some(record.about_api_version.clone()),
             kind: Some(record.about_kind.to_owned()),
-            namespace: Some(about.namespace.clone()).filter(|namespace| !namespace.is_empty()),
-            name: Some(about.name.clone()),
-            uid: Some(about.uid.clone()),
+            namespace: Some(about.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
+            name: Some(about.key.name.to_string()),
+            uid: Some(about.uid.to_string()),
             resource_version: about.resource_version.map(|version| version.to_string()),
             ..ObjectReference::default()
         },
@@ -218,7 +210,7 @@ fn severity(severity: Severity) -> &'static str {
 /// What makes two events the same.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
-    uid: String,
+    uid: Uid,
     reason: &'static str,
     message: String,
     severity: &'static str,
@@ -256,7 +248,7 @@ struct Allowance {
 struct Correlator {
     series: Lru<SeriesKey, Series>,
     once: Lru<SeriesKey, ()>,
-    allowances: Lru<(String, &'static str), Allowance>,
+    allowances: Lru<(Uid, &'static str), Allowance>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -307,14 +299,14 @@ impl Correlator {
                 Verdict::Repeated { name: series.name.clone(), count: series.count, first: series.first }
             }
             _ => {
-                let name = once.map_or_else(|| event_name(&record.about.name, rng), |once| once.event_name(&record.about.name));
+                let name = once.map_or_else(|| event_name(&record.about.key.name, rng), |once| once.event_name(&record.about.key.name));
                 self.series.insert(key, Series { name: name.clone(), count: 1, first: now, last: now });
                 Verdict::New { name }
             }
         }
     }
 
-    fn allow(&mut self, key: (String, &'static str), now: Timestamp) -> bool {
+    fn allow(&mut self, key: (Uid, &'static str), now: Timestamp) -> bool {
         let Some(allowance) = self.allowances.get_mut(&key) else {
             self.allowances.insert(key, Allowance { left: BURST - 1, refilled: now });
             return true;
@@ -340,21 +332,15 @@ fn event_name(object: &str, rng: &dyn Rng) -> String {
 mod tests {
     use super::*;
     use crate::testing::Numbers;
-    use berth_workloads::plan::ObjectRef;
+    use berth_identity::{ObjectRef, ResourceName};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("in range")
     }
 
     fn record(uid: &str, message: &str, repeat: Repeat) -> EventRecord {
-        let about = ObjectRef {
-            group: "apps",
-            resource: "replicasets",
-            namespace: "ns".into(),
-            name: "web".into(),
-            uid: uid.into(),
-            resource_version: None,
-        };
+        let resource = ResourceName { group: "apps", plural: "replicasets" };
+        let about = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: uid.into(), resource_version: None };
         EventRecord {
             about,
             about_kind: "ReplicaSet",

@@ -1,16 +1,17 @@
 //! Carries plans out: stage after stage, the actions of one stage together. Decides nothing.
 
 use crate::{
-    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    cluster::{Cluster, RawObject},
     events::Recorder,
-    own_writes::{Gone, Unsettled, Writes},
+    own_writes::{Unsettled, Writes},
 };
 use berth_api::{Object, names};
+use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Uid};
 use berth_registry::{ApiError, DeleteOptions, PropagationPolicy, Subresource, options::Precondition};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, ObjectRef, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart},
+    plan::{EventRecord, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
@@ -50,19 +51,19 @@ pub enum CarryError {
     #[error("{name} is being deleted or was replaced")]
     NotAlive {
         /// Its name.
-        name: String,
+        name: Name,
     },
     /// What an object left must not be cleared away while it is there.
     #[error("{name} is still there")]
     StillThere {
         /// Its name.
-        name: String,
+        name: Name,
     },
     /// The name is taken by an object with another owner.
     #[error("{name} already exists and belongs to another owner")]
     Taken {
         /// Its name.
-        name: String,
+        name: Name,
     },
 }
 
@@ -77,7 +78,7 @@ struct Known {
 #[serde(rename_all = "camelCase")]
 struct KnownMeta {
     #[serde(default)]
-    uid: String,
+    uid: Uid,
     deletion_timestamp: Option<Timestamp>,
     owner_references: Option<Vec<OwnerReference>>,
 }
@@ -93,8 +94,8 @@ impl Carried {
         carried
     }
 
-    fn gone(target: Gone) -> Self {
-        Self { writes: Writes { gone: vec![target], ..Writes::default() }, ..Self::default() }
+    fn gone(target: ObjectRef) -> Self {
+        Self { writes: Writes { gone: vec![target.in_any_version()], ..Writes::default() }, ..Self::default() }
     }
 
     /// A failure; where the write may have happened all the same, `repeat` says how to find out.
@@ -178,16 +179,16 @@ impl Executor {
     }
 
     async fn confirm_alive(&self, target: &ObjectRef) -> Carried {
-        match self.cluster.get(&name_of(target)).await.map(|object| object.as_ref().map(known)) {
+        match self.cluster.get(target.resource, &target.key).await.map(|object| object.as_ref().map(known)) {
             Ok(Some(known)) if known.uid == target.uid && known.deletion_timestamp.is_none() => Carried::default(),
-            Ok(_) => Carried::failed(CarryError::NotAlive { name: target.name.clone() }),
+            Ok(_) => Carried::failed(CarryError::NotAlive { name: target.key.name.clone() }),
             Err(error) => Carried::failed(error),
         }
     }
 
     async fn confirm_gone(&self, target: &ObjectRef) -> Carried {
-        match self.cluster.get(&name_of(target)).await.map(|object| object.as_ref().map(known)) {
-            Ok(Some(known)) if known.uid == target.uid => Carried::failed(CarryError::StillThere { name: target.name.clone() }),
+        match self.cluster.get(target.resource, &target.key).await.map(|object| object.as_ref().map(known)) {
+            Ok(Some(known)) if known.uid == target.uid => Carried::failed(CarryError::StillThere { name: target.key.name.clone() }),
             Ok(_) => Carried::default(),
             Err(error) => Carried::failed(error),
         }
@@ -195,21 +196,19 @@ impl Executor {
 
     async fn create(&self, object: Box<dyn Object>) -> Carried {
         let copy = object.clone_object();
-        let name = object_name(&*object);
+        let (resource, key) = place_of(&*object);
         match self.cluster.create(object).await {
-            Ok(written) => Carried::wrote(name.resource, &written),
-            Err(ApiError::AlreadyExists { .. }) => self.accept_own(&name, controller_uid(&*copy)).await,
+            Ok(written) => Carried::wrote(resource, &written),
+            Err(ApiError::AlreadyExists { .. }) => self.accept_own(resource, &key, controller_uid(&*copy)).await,
             Err(error) => Carried::unknown_or(error, || Unsettled::Create(copy)),
         }
     }
 
     /// The object of this name is success if its controller has this uid.
-    async fn accept_own(&self, name: &ObjectName, controller: Option<String>) -> Carried {
-        match self.cluster.get(name).await {
-            Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => {
-                Carried::wrote(name.resource, &object)
-            }
-            Ok(_) => Carried::failed(CarryError::Taken { name: name.name.clone() }),
+    async fn accept_own(&self, resource: ResourceName, key: &ObjectKey, controller: Option<Uid>) -> Carried {
+        match self.cluster.get(resource, key).await {
+            Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => Carried::wrote(resource, &object),
+            Ok(_) => Carried::failed(CarryError::Taken { name: key.name.clone() }),
             Err(error) => Carried::failed(error),
         }
     }
@@ -219,10 +218,9 @@ impl Executor {
         if let Some(version) = target.resource_version {
             patch["metadata"]["resourceVersion"] = json!(version.to_string());
         }
-        let name = name_of(target);
-        match self.cluster.patch(&name, subresource.and_then(parse_subresource), patch).await {
-            Ok(written) => Carried::wrote(name.resource, &written),
-            Err(error) => Carried::unknown_or(error, || Unsettled::Read(gone(target))),
+        match self.cluster.patch(target.resource, &target.key, subresource.and_then(parse_subresource), patch).await {
+            Ok(written) => Carried::wrote(target.resource, &written),
+            Err(error) => Carried::unknown_or(error, || Unsettled::Read(target.clone())),
         }
     }
 
@@ -230,19 +228,16 @@ impl Executor {
         let options = DeleteOptions {
             grace_period_seconds,
             propagation_policy: propagation.map(|policy| policy_of(policy).as_str().to_owned()),
-            precondition: Precondition {
-                uid: Some(target.uid.clone()),
-                resource_version: target.resource_version.map(|version| version.to_string()),
-            },
+            precondition: precondition(target),
             ..DeleteOptions::default()
         };
-        self.delete_with(gone(target), options).await.1
+        self.delete_with(target.clone(), options).await.1
     }
 
     /// Deletes; also says whether the object was still there.
-    async fn delete_with(&self, target: Gone, options: DeleteOptions) -> (Presence, Carried) {
-        match self.cluster.delete(&target.name, options.clone()).await {
-            Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.name.resource, &lingering)),
+    async fn delete_with(&self, target: ObjectRef, options: DeleteOptions) -> (Presence, Carried) {
+        match self.cluster.delete(target.resource, &target.key, options.clone()).await {
+            Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.resource, &lingering)),
             Ok(None) => (Presence::Present, Carried::gone(target)),
             Err(ApiError::NotFound { .. }) => (Presence::Absent, Carried::gone(target)),
             Err(error) => (Presence::Present, Carried::unknown_or(error, || Unsettled::Delete(target, options))),
@@ -287,12 +282,11 @@ impl Executor {
     }
 
     async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
-        let precondition =
-            Precondition { uid: Some(pod.uid.clone()), resource_version: pod.resource_version.map(|version| version.to_string()) };
-        let (presence, carried) = self.delete_with(gone(pod), DeleteOptions { precondition, ..DeleteOptions::default() }).await;
+        let options = DeleteOptions { precondition: precondition(pod), ..DeleteOptions::default() };
+        let (presence, carried) = self.delete_with(pod.clone(), options).await;
         match (&carried.error, presence) {
             (None, Presence::Present) => {
-                self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.name));
+                self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.key.name));
             }
             (None, Presence::Absent) => (),
             (Some(error), _) => {
@@ -305,17 +299,17 @@ impl Executor {
     async fn settle_one(&self, write: Unsettled) -> Carried {
         match write {
             Unsettled::Create(object) => {
-                let (name, controller) = (object_name(&*object), controller_uid(&*object));
+                let ((resource, key), controller) = (place_of(&*object), controller_uid(&*object));
                 let carried = self.create(object).await;
                 match carried.error {
                     // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
-                    Some(CarryError::Api(_)) if carried.writes.unsettled.is_empty() => self.find_own(&name, controller).await,
+                    Some(CarryError::Api(_)) if carried.writes.unsettled.is_empty() => self.find_own(resource, &key, controller).await,
                     _ => carried,
                 }
             }
             Unsettled::Delete(target, options) => self.delete_with(target, options).await.1,
-            Unsettled::Read(target) => match self.cluster.get(&target.name).await {
-                Ok(Some(object)) => Carried::wrote(target.name.resource, &object),
+            Unsettled::Read(target) => match self.cluster.get(target.resource, &target.key).await {
+                Ok(Some(object)) => Carried::wrote(target.resource, &object),
                 Ok(None) => Carried::gone(target),
                 Err(error) => Carried::unknown_or(error, || Unsettled::Read(target)),
             },
@@ -323,13 +317,14 @@ impl Executor {
     }
 
     /// The object of this name, if its controller has this uid. That there is none is settled too.
-    async fn find_own(&self, name: &ObjectName, controller: Option<String>) -> Carried {
-        let carried = self.accept_own(name, controller).await;
+    async fn find_own(&self, resource: ResourceName, key: &ObjectKey, controller: Option<Uid>) -> Carried {
+        let carried = self.accept_own(resource, key, controller).await;
         if matches!(carried.error, Some(CarryError::Taken { .. })) { Carried::default() } else { carried }
     }
 
     fn record_pod(&self, owner: &ObjectRef, kind: &'static str, severity: Severity, reason: &'static str, message: String) {
-        let about_api_version = if owner.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", owner.group) };
+        let group = owner.resource.group;
+        let about_api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
         let repeat = Repeat::Each;
         self.events.record(&EventRecord { about: owner.clone(), about_kind: kind, about_api_version, severity, reason, message, repeat });
     }
@@ -367,24 +362,16 @@ fn is_lost_race(error: &ApiError) -> bool {
     matches!(error, ApiError::Conflict { .. } | ApiError::AlreadyExists { .. }) || is_namespace_terminating(error)
 }
 
-fn name_of(target: &ObjectRef) -> ObjectName {
-    let resource = ResourceName { group: target.group, plural: target.resource };
-    ObjectName { resource, namespace: target.namespace.clone(), name: target.name.clone() }
+fn precondition(target: &ObjectRef) -> Precondition {
+    Precondition { uid: Some(target.uid.to_string()), resource_version: target.resource_version.map(|version| version.to_string()) }
 }
 
-fn gone(target: &ObjectRef) -> Gone {
-    Gone { name: name_of(target), uid: target.uid.clone() }
-}
-
-fn object_name(object: &dyn Object) -> ObjectName {
+/// Where an object is that is created.
+fn place_of(object: &dyn Object) -> (ResourceName, ObjectKey) {
     let resource = berth_registry::resource::built_in().by_kind(object.api_version(), object.kind());
     let (group, plural) = resource.map_or(("", ""), |resource| (resource.group.as_str(), resource.plural.as_str()));
     let meta = object.meta();
-    ObjectName {
-        resource: ResourceName { group, plural },
-        namespace: meta.namespace.clone().unwrap_or_default(),
-        name: meta.name.clone().unwrap_or_default(),
-    }
+    (ResourceName { group, plural }, ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() })
 }
 
 /// What is read of an object that is there. Nothing, where its JSON is no object's: then it is nobody's.
@@ -392,16 +379,16 @@ fn known(object: &RawObject) -> KnownMeta {
     serde_json::from_slice::<Known>(&object.json).unwrap_or_default().metadata
 }
 
-fn controller_of(known: &KnownMeta) -> Option<String> {
+fn controller_of(known: &KnownMeta) -> Option<Uid> {
     find_controller(known.owner_references.as_deref())
 }
 
-fn controller_uid(object: &dyn Object) -> Option<String> {
+fn controller_uid(object: &dyn Object) -> Option<Uid> {
     find_controller(object.meta().owner_references.as_deref())
 }
 
-fn find_controller(owners: Option<&[OwnerReference]>) -> Option<String> {
-    owners.unwrap_or_default().iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
+fn find_controller(owners: Option<&[OwnerReference]>) -> Option<Uid> {
+    owners.unwrap_or_default().iter().find(|owner| owner.controller == Some(true)).map(|owner| Uid::from(&owner.uid))
 }
 
 fn parse_subresource(name: &'static str) -> Option<Subresource> {
@@ -421,17 +408,16 @@ fn policy_of(propagation: Propagation) -> PropagationPolicy {
 mod tests {
     use super::*;
     use crate::{
-        cluster::PODS,
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
     use berth_identity::Revision;
-    use berth_workloads::{Stage, plan::Urgency};
+    use berth_workloads::{Stage, plan::Urgency, resources::PODS};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     fn reference(name: &str) -> ObjectRef {
-        let (namespace, name, uid) = ("ns".into(), name.into(), format!("uid-of-{name}"));
-        ObjectRef { group: "", resource: "pods", namespace, name, uid, resource_version: None }
+        let uid = format!("uid-of-{name}").into();
+        ObjectRef { resource: PODS, key: ObjectKey::new("ns", name), uid, resource_version: None }
     }
 
     fn unavailable() -> ApiError {

@@ -4,20 +4,21 @@
 
 use crate::{
     cache::View,
-    cluster::{Cluster, ObjectName},
+    cluster::Cluster,
     events::Recorder,
     lock,
-    metadata::{MetaCaches, MetaView, object_name},
+    metadata::{MetaCaches, MetaView, key_of, name_of},
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::Scope;
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Uid};
 use berth_registry::{ApiError, DeleteOptions, Resource, options::Precondition, resource};
 use berth_store::env::Env;
 use berth_workloads::{
-    gc::{Coordinates, Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, Verdict, Work, decide, decide::Unblock, graph::Observed},
+    gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, TypeMeta, Verdict, Work, decide, decide::Unblock, graph::Observed},
     lru::Lru,
-    plan::{EventRecord, ObjectRef, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
+    plan::{EventRecord, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
 };
 use futures::{StreamExt, future::BoxFuture, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -30,7 +31,7 @@ const ABSENT_MAX: usize = 500;
 const WORKERS: usize = 20;
 
 /// Where an owner was looked for in vain, and its uid.
-type Absent = (Coordinates, String);
+type Absent = (TypeMeta, ObjectKey, Uid);
 
 /// The garbage collector.
 pub struct GarbageCollector {
@@ -39,8 +40,25 @@ pub struct GarbageCollector {
     events: Recorder,
     graph: Mutex<Graph>,
     absent: Mutex<Lru<Absent, ()>>,
-    delete: Queue<String>,
-    orphan: Queue<String>,
+    delete: Queue<Uid>,
+    orphan: Queue<Uid>,
+}
+
+/// Where an object is read and written.
+struct At {
+    resource: &'static Resource,
+    key: ObjectKey,
+}
+
+impl At {
+    /// Where an object of `resource` is that somebody in `namespace` names.
+    fn of(resource: &'static Resource, namespace: &Namespace, name: impl Into<Name>) -> Self {
+        Self { resource, key: key_of(resource, namespace, name) }
+    }
+
+    fn name(&self) -> ResourceName {
+        name_of(self.resource)
+    }
 }
 
 /// Looks at objects that may have to go.
@@ -59,13 +77,13 @@ enum Unfinished {
     Unreadable(#[from] serde_json::Error),
     /// It is named as an owner and exists, but no watch has shown it yet.
     #[error("{0} exists and is not in the cache yet")]
-    NotObserved(String),
+    NotObserved(Name),
     /// Its kind is not served (now).
     #[error("{0} {1} is not a known kind")]
     UnknownKind(String, String),
     /// Dependents that were there when it was deleted may be missing in the caches.
     #[error("the caches are not yet as new as {0}")]
-    Behind(String),
+    Behind(Name),
 }
 
 impl GarbageCollector {
@@ -110,41 +128,41 @@ impl GarbageCollector {
         work.orphan.into_iter().for_each(|uid| self.orphan.add(uid));
     }
 
-    async fn attempt_to_delete(&self, uid: &str) -> Result<(), Unfinished> {
+    async fn attempt_to_delete(&self, uid: &Uid) -> Result<(), Unfinished> {
         let Some(node) = lock(&self.graph).node(uid).cloned() else { return Ok(()) };
         if matches!(node.deletion, Deletion::Orphan | Deletion::Other) {
             return Ok(());
         }
-        let resource = known_kind(&node.coordinates.api_version, &node.coordinates.kind)?;
-        if resource.scope == Scope::Namespaced && node.coordinates.namespace.is_empty() {
+        let resource = known_kind(&node.type_meta)?;
+        if resource.scope == Scope::Namespaced && node.key.namespace.is_empty() {
             // Named by a cluster-scoped object: nobody can tell which one is meant.
             return Ok(());
         }
-        let name = object_name(resource, &node.coordinates.namespace, &node.coordinates.name);
-        let Some(live) = self.read(&name).await?.filter(|live| live.uid == uid) else {
+        let at = At::of(resource, &node.key.namespace, &node.key.name);
+        let Some(live) = self.read(&at).await?.filter(|live| live.uid == *uid) else {
             return self.is_gone(uid);
         };
         if node.observed == Observed::Named {
-            return Err(Unfinished::NotObserved(node.coordinates.name));
+            return Err(Unfinished::NotObserved(node.key.name));
         }
         if live.deletion() == Deletion::Foreground {
-            return self.finish_foreground(&name, &live).await;
+            return self.finish_foreground(&at, &live).await;
         }
         if live.deletion() != Deletion::None || live.owners().is_empty() {
             return Ok(());
         }
-        self.collect(resource, &name, &live).await
+        self.collect(&at, &live).await
     }
 
     /// The object is not there: what the watch will tell is taken as told.
-    fn is_gone(&self, uid: &str) -> Result<(), Unfinished> {
+    fn is_gone(&self, uid: &Uid) -> Result<(), Unfinished> {
         let work = lock(&self.graph).remove(uid);
         self.enqueue(work);
         Ok(())
     }
 
     /// Lets an object go whose blocking dependents are gone; else has those looked at that are not going yet.
-    async fn finish_foreground(&self, name: &ObjectName, live: &MetaView) -> Result<(), Unfinished> {
+    async fn finish_foreground(&self, at: &At, live: &MetaView) -> Result<(), Unfinished> {
         if !self.caches.show(live.revision) {
             return Err(Unfinished::Behind(live.name.clone()));
         }
@@ -161,49 +179,44 @@ impl GarbageCollector {
             (blocked, idle)
         };
         idle.into_iter().for_each(|uid| self.delete.add(uid));
-        if blocked { Ok(()) } else { self.remove_finalizer(name, live, FOREGROUND).await }
+        if blocked { Ok(()) } else { self.remove_finalizer(at, live, FOREGROUND).await }
     }
 
     /// Decides about an object by its owners.
-    async fn collect(&self, resource: &'static Resource, name: &ObjectName, live: &MetaView) -> Result<(), Unfinished> {
+    async fn collect(&self, at: &At, live: &MetaView) -> Result<(), Unfinished> {
         let mut states = Vec::with_capacity(live.owners().len());
         for owner in live.owners() {
-            states.push(self.owner_state(resource, live, owner).await?);
+            states.push(self.owner_state(at.resource, live, owner).await?);
         }
         let dependents = lock(&self.graph).dependents(&live.uid);
         match decide(&states, dependents, live.asked_for()) {
             Verdict::Keep => Ok(()),
             Verdict::DropReferences => {
                 let kept = live.owners().iter().zip(&states).filter(|(_, state)| **state == OwnerState::Solid).map(|(owner, _)| owner);
-                self.patch_owners(name, live, &kept.cloned().collect::<Vec<_>>()).await
+                self.patch_owners(at, live, &kept.cloned().collect::<Vec<_>>()).await
             }
-            Verdict::Delete { propagation, unblock: Unblock::No } => self.delete(name, live, propagation).await,
+            Verdict::Delete { propagation, unblock: Unblock::No } => self.delete(at, live, propagation).await,
             Verdict::Delete { propagation, unblock: Unblock::First } => {
                 let unblocked = |owner: &OwnerReference| OwnerReference { block_owner_deletion: Some(false), ..owner.clone() };
-                self.patch_owners(name, live, &live.owners().iter().map(unblocked).collect::<Vec<_>>()).await?;
-                let Some(live) = self.read(name).await?.filter(|now| now.uid == live.uid) else { return Ok(()) };
-                self.delete(name, &live, propagation).await
+                self.patch_owners(at, live, &live.owners().iter().map(unblocked).collect::<Vec<_>>()).await?;
+                let Some(live) = self.read(at).await?.filter(|now| now.uid == live.uid) else { return Ok(()) };
+                self.delete(at, &live, propagation).await
             }
         }
     }
 
     async fn owner_state(&self, dependent: &'static Resource, live: &MetaView, owner: &OwnerReference) -> Result<OwnerState, Unfinished> {
-        let resource = known_kind(&owner.api_version, &owner.kind)?;
+        let type_meta = TypeMeta::of(owner);
+        let resource = known_kind(&type_meta)?;
         if dependent.scope == Scope::Cluster && resource.scope == Scope::Namespaced {
             return Ok(OwnerState::Unresolvable);
         }
-        let name = object_name(resource, &live.namespace, &owner.name);
-        let coordinates = Coordinates {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            namespace: name.namespace.clone(),
-            name: owner.name.clone(),
-        };
-        let absent = (coordinates, owner.uid.clone());
+        let at = At::of(resource, &live.namespace, &owner.name);
+        let absent = (type_meta, at.key.clone(), Uid::from(&owner.uid));
         if lock(&self.absent).get_mut(&absent).is_some() {
             return Ok(OwnerState::Dangling);
         }
-        match self.read(&name).await? {
+        match self.read(&at).await? {
             Some(found) if found.uid == owner.uid => {
                 Ok(if found.deletion() == Deletion::Foreground { OwnerState::Waiting } else { OwnerState::Solid })
             }
@@ -217,21 +230,14 @@ impl GarbageCollector {
 
     /// An owner in another namespace is none: people should hear why their object goes.
     fn tell_of_other_namespace(&self, dependent: &'static Resource, live: &MetaView, owner: &OwnerReference) {
-        let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.coordinates.namespace != live.namespace;
-        if !lock(&self.graph).node(&owner.uid).is_some_and(is_elsewhere) {
+        let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.key.namespace != live.namespace;
+        if !lock(&self.graph).node(&Uid::from(&owner.uid)).is_some_and(is_elsewhere) {
             return;
         }
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let namespace = &live.namespace;
         self.events.record(&EventRecord {
-            about: ObjectRef {
-                group: &dependent.group,
-                resource: &dependent.plural,
-                namespace: namespace.clone(),
-                name: live.name.clone(),
-                uid: live.uid.clone(),
-                resource_version: None,
-            },
+            about: ObjectRef { resource: name_of(dependent), key: live.key(), uid: live.uid.clone(), resource_version: None },
             about_kind: &dependent.kind,
             about_api_version: dependent.api_version().to_owned(),
             severity: Severity::Warning,
@@ -244,96 +250,95 @@ impl GarbageCollector {
     }
 
     /// Deletes the version that the decision was made from. Where only something else than its owners has changed, that is no matter.
-    async fn delete(&self, name: &ObjectName, live: &MetaView, propagation: Propagation) -> Result<(), Unfinished> {
+    async fn delete(&self, at: &At, live: &MetaView, propagation: Propagation) -> Result<(), Unfinished> {
         let options = |resource_version| DeleteOptions {
             propagation_policy: Some(word(propagation).to_owned()),
-            precondition: Precondition { uid: Some(live.uid.clone()), resource_version },
+            precondition: Precondition { uid: Some(live.uid.to_string()), resource_version },
             ..DeleteOptions::default()
         };
-        match self.cluster.delete(name, options(Some(live.revision.to_string()))).await {
+        match self.cluster.delete(at.name(), &at.key, options(Some(live.revision.to_string()))).await {
             Err(ApiError::Conflict { .. }) => (),
             other => return absent_is_fine(other),
         }
-        match self.read(name).await? {
+        match self.read(at).await? {
             Some(now) if now.uid != live.uid => Ok(()),
             None => Ok(()),
-            Some(now) if now.owners() == live.owners() => absent_is_fine(self.cluster.delete(name, options(None)).await),
+            Some(now) if now.owners() == live.owners() => absent_is_fine(self.cluster.delete(at.name(), &at.key, options(None)).await),
             Some(now) => Err(Unfinished::Behind(now.name)),
         }
     }
 
-    async fn attempt_to_orphan(&self, uid: &str) -> Result<(), Unfinished> {
+    async fn attempt_to_orphan(&self, uid: &Uid) -> Result<(), Unfinished> {
         let Some(node) = lock(&self.graph).node(uid).cloned() else { return Ok(()) };
-        let resource = known_kind(&node.coordinates.api_version, &node.coordinates.kind)?;
-        let name = object_name(resource, &node.coordinates.namespace, &node.coordinates.name);
-        let Some(live) = self.read(&name).await?.filter(|live| live.uid == uid && live.deletion() == Deletion::Orphan) else {
+        let resource = known_kind(&node.type_meta)?;
+        let at = At::of(resource, &node.key.namespace, &node.key.name);
+        let Some(live) = self.read(&at).await?.filter(|live| live.uid == *uid && live.deletion() == Deletion::Orphan) else {
             return Ok(());
         };
         if !self.caches.show(live.revision) {
             return Err(Unfinished::Behind(live.name));
         }
-        let dependents: Vec<(String, Coordinates)> =
-            lock(&self.graph).dependent_nodes(uid).map(|(uid, node)| (uid.clone(), node.coordinates.clone())).collect();
+        let dependents: Vec<(Uid, Node)> = lock(&self.graph).dependent_nodes(uid).map(|(uid, node)| (uid.clone(), node.clone())).collect();
         let freed: Vec<BoxFuture<'_, _>> =
-            dependents.into_iter().map(|(dependent, at)| -> BoxFuture<'_, _> { Box::pin(self.free(uid, dependent, at)) }).collect();
+            dependents.into_iter().map(|(dependent, node)| -> BoxFuture<'_, _> { Box::pin(self.free(uid, dependent, node)) }).collect();
         let mut freed = stream::iter(freed).buffer_unordered(STAGE_CONCURRENCY);
         let mut first_error = Ok(());
         while let Some(result) = freed.next().await {
             first_error = first_error.and(result);
         }
         first_error?;
-        self.remove_finalizer(&name, &live, ORPHAN).await
+        self.remove_finalizer(&at, &live, ORPHAN).await
     }
 
     /// Takes the owner with this uid off one dependent.
-    async fn free(&self, owner: &str, dependent: String, at: Coordinates) -> Result<(), Unfinished> {
-        let name = object_name(known_kind(&at.api_version, &at.kind)?, &at.namespace, &at.name);
-        let Some(live) = self.read(&name).await?.filter(|live| live.uid == dependent) else { return Ok(()) };
-        let kept: Vec<_> = live.owners().iter().filter(|reference| reference.uid != owner).cloned().collect();
-        if kept.len() == live.owners().len() { Ok(()) } else { self.patch_owners(&name, &live, &kept).await }
+    async fn free(&self, owner: &Uid, dependent: Uid, node: Node) -> Result<(), Unfinished> {
+        let at = At::of(known_kind(&node.type_meta)?, &node.key.namespace, &node.key.name);
+        let Some(live) = self.read(&at).await?.filter(|live| live.uid == dependent) else { return Ok(()) };
+        let kept: Vec<_> = live.owners().iter().filter(|reference| reference.uid != *owner).cloned().collect();
+        if kept.len() == live.owners().len() { Ok(()) } else { self.patch_owners(&at, &live, &kept).await }
     }
 
-    async fn patch_owners(&self, name: &ObjectName, live: &MetaView, owners: &[OwnerReference]) -> Result<(), Unfinished> {
+    async fn patch_owners(&self, at: &At, live: &MetaView, owners: &[OwnerReference]) -> Result<(), Unfinished> {
         let owners = if owners.is_empty() { Value::Null } else { json!(owners) };
-        self.patch(name, live, json!({"ownerReferences": owners})).await
+        self.patch(at, live, json!({"ownerReferences": owners})).await
     }
 
-    async fn remove_finalizer(&self, name: &ObjectName, live: &MetaView, finalizer: &str) -> Result<(), Unfinished> {
+    async fn remove_finalizer(&self, at: &At, live: &MetaView, finalizer: &str) -> Result<(), Unfinished> {
         let kept: Vec<_> = live.finalizers.iter().flatten().filter(|other| *other != finalizer).collect();
         let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
-        self.patch(name, live, json!({"finalizers": kept})).await
+        self.patch(at, live, json!({"finalizers": kept})).await
     }
 
     /// Changes metadata of the version that was read.
-    async fn patch(&self, name: &ObjectName, live: &MetaView, mut metadata: Value) -> Result<(), Unfinished> {
+    async fn patch(&self, at: &At, live: &MetaView, mut metadata: Value) -> Result<(), Unfinished> {
         metadata["uid"] = json!(live.uid);
         metadata["resourceVersion"] = json!(live.revision.to_string());
-        absent_is_fine(self.cluster.patch(name, None, json!({"metadata": metadata})).await)
+        absent_is_fine(self.cluster.patch(at.name(), &at.key, None, json!({"metadata": metadata})).await)
     }
 
-    async fn read(&self, name: &ObjectName) -> Result<Option<MetaView>, Unfinished> {
-        let raw = self.cluster.get(name).await?;
+    async fn read(&self, at: &At) -> Result<Option<MetaView>, Unfinished> {
+        let raw = self.cluster.get(at.name(), &at.key).await?;
         Ok(raw.as_ref().map(MetaView::decode).transpose()?)
     }
 }
 
-impl Reconcile<String> for AttemptToDelete {
-    fn look<'a>(&'a self, uid: &'a String) -> BoxFuture<'a, Looked> {
+impl Reconcile<Uid> for AttemptToDelete {
+    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, Looked> {
         Box::pin(async move { looked(uid, self.0.attempt_to_delete(uid).await) })
     }
 }
 
-impl Reconcile<String> for AttemptToOrphan {
-    fn look<'a>(&'a self, uid: &'a String) -> BoxFuture<'a, Looked> {
+impl Reconcile<Uid> for AttemptToOrphan {
+    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, Looked> {
         Box::pin(async move { looked(uid, self.0.attempt_to_orphan(uid).await) })
     }
 }
 
-fn looked(uid: &str, result: Result<(), Unfinished>) -> Looked {
+fn looked(uid: &Uid, result: Result<(), Unfinished>) -> Looked {
     match result {
         Ok(()) => Looked::Finished,
         Err(error) => {
-            tracing::debug!(uid, %error, "looking again later");
+            tracing::debug!(%uid, %error, "looking again later");
             Looked::Failed
         }
     }
@@ -344,11 +349,10 @@ fn is_collected(resource: &Resource) -> bool {
     resource.plural != "events"
 }
 
-fn known_kind(api_version: &str, kind: &str) -> Result<&'static Resource, Unfinished> {
-    resource::built_in()
-        .by_kind(api_version, kind)
-        .map(AsRef::as_ref)
-        .ok_or_else(|| Unfinished::UnknownKind(api_version.to_owned(), kind.to_owned()))
+fn known_kind(of: &TypeMeta) -> Result<&'static Resource, Unfinished> {
+    let TypeMeta { api_version, kind } = of;
+    let resource = resource::built_in().by_kind(api_version, kind).map(AsRef::as_ref);
+    resource.ok_or_else(|| Unfinished::UnknownKind(api_version.clone(), kind.clone()))
 }
 
 fn absent_is_fine<T>(result: Result<T, ApiError>) -> Result<(), Unfinished> {

@@ -6,22 +6,23 @@ mod stateful_sets;
 mod volumes;
 
 use crate::{
-    cluster::{Cluster, ObjectName, PODS, ResourceName},
+    cluster::Cluster,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
     testing::World,
 };
 use berth_api::FeatureGates;
+use berth_identity::{ObjectKey, ResourceName};
 use berth_registry::{Body, Collection, DeleteOptions, ListOptions, Registry, ResourceTable, WriteOptions, header_of, resource};
 use berth_store::{MemoryStore, env::Env};
+use berth_workloads::resources::{EVENTS, NAMESPACES, PODS, QUOTAS};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
-const NAMESPACES: ResourceName = ResourceName { group: "", plural: "namespaces" };
 
 /// How long things get to settle: longer than every back-off.
 const SETTLE: SignedDuration = SignedDuration::from_secs(20);
@@ -94,26 +95,25 @@ impl Running {
     }
 
     fn patch(&self, resource: ResourceName, name: &str, patch: Value) {
-        let (cluster, name) = (Arc::clone(&self.cluster), object(resource, name));
-        self.world.block_on(async move { cluster.patch(&name, None, patch).await }).expect("a valid patch");
+        let (cluster, key) = (Arc::clone(&self.cluster), key(resource, name));
+        self.world.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
     }
 
     fn delete(&self, resource: ResourceName, name: &str, policy: Option<&str>) {
-        let (cluster, name) = (Arc::clone(&self.cluster), object(resource, name));
+        let (cluster, key) = (Arc::clone(&self.cluster), key(resource, name));
         let options = DeleteOptions { propagation_policy: policy.map(str::to_owned), ..DeleteOptions::default() };
-        self.world.block_on(async move { cluster.delete(&name, options).await }).expect("it is there");
+        self.world.block_on(async move { cluster.delete(resource, &key, options).await }).expect("it is there");
     }
 
     fn events(&self) -> Vec<(String, String)> {
-        let events = self.list(ResourceName { group: "", plural: "events" });
+        let events = self.list(EVENTS);
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
         events.iter().map(|event| (text(event, "reason"), text(event, "message"))).collect()
     }
 }
 
-fn object(resource: ResourceName, name: &str) -> ObjectName {
-    let namespace = if resource == NAMESPACES { "" } else { "default" };
-    ObjectName { resource, namespace: namespace.to_owned(), name: name.to_owned() }
+fn key(resource: ResourceName, name: &str) -> ObjectKey {
+    ObjectKey::new(if resource == NAMESPACES { "" } else { "default" }, name)
 }
 
 fn deployment(name: &str, replicas: u32) -> Value {
@@ -280,9 +280,11 @@ fn a_namespace_keeps_the_rest_until_its_last_pod_is_gone() {
         format!("{} {}", found["reason"].as_str().unwrap_or_default(), found["message"].as_str().unwrap_or_default())
     };
     let release = |resource: ResourceName, name: &str| {
-        let at = ObjectName { resource, namespace: "team".to_owned(), name: name.to_owned() };
-        let cluster = Arc::clone(&running.cluster);
-        running.world.block_on(async move { cluster.patch(&at, None, json!({"metadata": {"finalizers": null}})).await }).expect("valid");
+        let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("team", name));
+        running
+            .world
+            .block_on(async move { cluster.patch(resource, &key, None, json!({"metadata": {"finalizers": null}})).await })
+            .expect("valid");
         running.settle();
     };
     let config_maps = ResourceName { group: "", plural: "configmaps" };
@@ -323,9 +325,9 @@ fn pods_of_a_node_that_is_gone_are_removed_and_replaced() {
     running.create(Some("default"), &deployment("web", 2));
     running.settle();
     let pod = running.list(PODS)[0]["metadata"].clone();
-    let (cluster, name) = (Arc::clone(&running.cluster), object(PODS, pod["name"].as_str().unwrap_or_default()));
-    let uid = pod["uid"].as_str().unwrap_or_default().to_owned();
-    running.world.block_on(async move { cluster.bind(&name, &uid, "no-such-node").await }).expect("an unbound pod");
+    let (cluster, key) = (Arc::clone(&running.cluster), key(PODS, pod["name"].as_str().unwrap_or_default()));
+    let uid = pod["uid"].as_str().unwrap_or_default().into();
+    running.world.block_on(async move { cluster.bind(&key, &uid, "no-such-node").await }).expect("an unbound pod");
     running.world.run_for(SignedDuration::from_secs(90));
     let pods = running.list(PODS);
     assert!(pods.len() == 2 && pods.iter().all(|other| other["metadata"]["uid"] != pod["uid"]));
@@ -334,8 +336,6 @@ fn pods_of_a_node_that_is_gone_are_removed_and_replaced() {
 fn quota(pods: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods}}})
 }
-
-const QUOTAS: ResourceName = ResourceName { group: "", plural: "resourcequotas" };
 
 /// A deployment of four pods under a quota of two, long enough for the back-off to have grown to its end.
 fn waiting_for_quota() -> Running {

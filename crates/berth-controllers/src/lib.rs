@@ -33,7 +33,7 @@ pub mod volume_binder;
 pub mod waits;
 pub mod worker;
 
-pub use cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};
+pub use cluster::{Change, Cluster, RawObject};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

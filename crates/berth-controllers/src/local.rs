@@ -1,13 +1,14 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
-use crate::cluster::{Change, Cluster, ObjectName, RawObject, ResourceName};
+use crate::cluster::{Change, Cluster, RawObject};
 use berth_api::{Object, Scope};
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, Registry, Resource, Subresource, Target, WatchEvent,
     WatchOptions, WriteOptions, Written, options::Precondition,
 };
 use berth_store::{Entry, env::Env};
+use berth_workloads::resources::PODS;
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -55,8 +56,8 @@ impl Cluster for LocalCluster {
         stream::repeat(()).then(move |()| cluster.clone().watch_once(resource)).flatten().boxed()
     }
 
-    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let target = self.target(name, None);
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let target = self.target(resource, key, None);
         async move {
             match self.registry.get(&target?, &GetOptions::default()).await {
                 Ok(current) => current_object(current).map(Some),
@@ -76,8 +77,14 @@ impl Cluster for LocalCluster {
         .boxed()
     }
 
-    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        let target = self.target(name, subresource);
+    fn patch(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        subresource: Option<Subresource>,
+        patch: Value,
+    ) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let target = self.target(resource, key, subresource);
         async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
     }
 
@@ -86,14 +93,19 @@ impl Cluster for LocalCluster {
         async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
     }
 
-    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
-        let (target, node) = (self.target(name, None), node.to_owned());
-        let precondition = Precondition { uid: Some(uid.to_owned()), resource_version: None };
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
+        let (target, node) = (self.target(PODS, pod, None), node.to_owned());
+        let precondition = Precondition { uid: Some(uid.to_string()), resource_version: None };
         async move { Ok(self.registry.bind(&target?, &node, &precondition).await?.mod_revision) }.boxed()
     }
 
-    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let target = self.target(name, None);
+    fn delete(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        options: DeleteOptions,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let target = self.target(resource, key, None);
         async move {
             match self.registry.delete(&target?, &options).await? {
                 Deleted::Gone { .. } => Ok(None),
@@ -115,11 +127,10 @@ impl LocalCluster {
         Ok(Target { resource, namespace, name: meta.name.clone().unwrap_or_default(), subresource })
     }
 
-    fn target(&self, name: &ObjectName, subresource: Option<Subresource>) -> Result<Target, ApiError> {
-        let ResourceName { group, plural } = name.resource;
-        let resource = self.registry.resources().by_name(group, plural).cloned().ok_or(ApiError::UnknownResource)?;
-        let namespace = namespace(&resource, &name.namespace);
-        Ok(Target { resource, namespace, name: name.name.clone(), subresource })
+    fn target(&self, name: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+        let resource = self.registry.resources().by_name(name.group, name.plural).cloned().ok_or(ApiError::UnknownResource)?;
+        let namespace = namespace(&resource, &key.namespace);
+        Ok(Target { resource, namespace, name: key.name.to_string(), subresource })
     }
 
     /// A list and what follows it, until the watch breaks.

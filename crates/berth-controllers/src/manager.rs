@@ -1,8 +1,8 @@
 //! Starts the controllers that are wanted, over shared caches.
 
 use crate::{
-    cache::{ObjectKey, Warm},
-    cluster::{Cluster, PODS, ResourceName},
+    cache::Warm,
+    cluster::Cluster,
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
     events::Recorder,
@@ -15,16 +15,20 @@ use crate::{
     plan_loop::{PlanLoop, Planner},
     pod_gc::PodCollector,
     replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
-    resource_quota::{QUOTAS, QuotaCache, QuotaPlanner},
+    resource_quota::{QuotaCache, QuotaPlanner},
     service_endpoints::{BalancerPlanner, EndpointsPlanner, SlicePlanner, Sources},
-    stateful_set::{CLAIMS, ClaimCache, REVISIONS, RevisionCache, StatefulSetCache, StatefulSetCaches, StatefulSetPlanner},
+    stateful_set::{ClaimCache, RevisionCache, StatefulSetCache, StatefulSetCaches, StatefulSetPlanner},
     volume_binder::VolumeBinder,
     waits::Waits,
     worker::Queue,
 };
 use berth_api::{FeatureGates, ip::Cidr};
+use berth_identity::{ObjectKey, ResourceName};
 use berth_store::env::Env;
-use berth_workloads::view::APPS;
+use berth_workloads::{
+    resources::{CLAIMS, PODS, QUOTAS, REVISIONS},
+    view::APPS,
+};
 use jiff::SignedDuration;
 use std::{
     collections::BTreeSet,

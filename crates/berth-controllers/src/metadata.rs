@@ -2,14 +2,14 @@
 
 use crate::{
     cache::{Cache, Index, View, Warm},
-    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    cluster::{Cluster, RawObject},
     metrics::Metrics,
 };
 use berth_api::Scope;
-use berth_identity::Revision;
+use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{Resource, resource};
 use berth_store::env::Spawner;
-use berth_workloads::gc::{Coordinates, Deletion, FOREGROUND, ORPHAN, Seen};
+use berth_workloads::gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
@@ -21,13 +21,13 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct MetaView {
     /// `metadata.namespace`; empty for cluster-scoped objects.
     #[serde(default)]
-    pub namespace: String,
+    pub namespace: Namespace,
     /// `metadata.name`.
     #[serde(default)]
-    pub name: String,
+    pub name: Name,
     /// `metadata.uid`.
     #[serde(default)]
-    pub uid: String,
+    pub uid: Uid,
     /// `metadata.ownerReferences`.
     pub owner_references: Option<Vec<OwnerReference>>,
     /// `metadata.finalizers`.
@@ -52,13 +52,10 @@ impl View for MetaView {
         view.owner_references.iter_mut().for_each(Vec::shrink_to_fit);
         Ok(view)
     }
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
     fn is_being_deleted(&self) -> bool {
@@ -96,19 +93,14 @@ impl MetaView {
     /// The object as the garbage collector sees it.
     #[must_use]
     pub fn seen(&self, resource: &Resource) -> Seen {
-        let coordinates = Coordinates {
-            api_version: resource.api_version().to_owned(),
-            kind: resource.kind.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        };
-        Seen { coordinates, uid: self.uid.clone(), owners: self.owners().to_vec(), deletion: self.deletion() }
+        let type_meta = TypeMeta { api_version: resource.api_version().to_owned(), kind: resource.kind.clone() };
+        Seen { type_meta, key: self.key(), uid: self.uid.clone(), owners: self.owners().to_vec(), deletion: self.deletion() }
     }
 }
 
 /// How many objects of a kind there are in each namespace.
 #[derive(Debug, Default)]
-pub struct NamespaceCounts(BTreeMap<String, usize>);
+pub struct NamespaceCounts(BTreeMap<Namespace, usize>);
 
 impl NamespaceCounts {
     /// Objects in `namespace`.
@@ -185,9 +177,9 @@ pub fn name_of(resource: &'static Resource) -> ResourceName {
     ResourceName { group: &resource.group, plural: &resource.plural }
 }
 
-/// Where an object of `resource` is found; cluster-scoped ones are in no namespace.
+/// The key of an object of `resource`; cluster-scoped ones are in no namespace.
 #[must_use]
-pub fn object_name(resource: &'static Resource, namespace: &str, name: &str) -> ObjectName {
-    let namespace = if resource.scope == Scope::Namespaced { namespace.to_owned() } else { String::new() };
-    ObjectName { resource: name_of(resource), namespace, name: name.to_owned() }
+pub fn key_of(resource: &Resource, namespace: &Namespace, name: impl Into<Name>) -> ObjectKey {
+    let namespace = if resource.scope == Scope::Namespaced { namespace.clone() } else { Namespace::default() };
+    ObjectKey { namespace, name: name.into() }
 }

@@ -2,18 +2,20 @@
 //! account.
 
 use crate::{
-    cache::{Delta, ObjectKey, View},
-    cluster::{Cluster, ObjectName, RawObject, ResourceName},
+    cache::{Delta, View},
+    cluster::{Cluster, RawObject},
     lock,
-    metadata::{MetaCache, MetaCaches, MetaView, object_name},
+    metadata::{MetaCache, MetaCaches, MetaView, name_of},
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::Scope;
+use berth_identity::{Name, ObjectKey, ResourceName, Uid};
 use berth_registry::{ApiError, DeleteOptions, Resource, Subresource, options::Precondition};
 use berth_store::env::Clock;
 use berth_workloads::{
     namespace::{Remaining, conditions},
     plan::STAGE_CONCURRENCY,
+    resources::NAMESPACES,
 };
 use futures::{
     StreamExt,
@@ -30,8 +32,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The resource of namespaces.
-const NAMESPACES: ResourceName = ResourceName { group: "", plural: "namespaces" };
 /// The finalizer in a namespace's spec that stands for this controller's work.
 const FINALIZER: &str = "kubernetes";
 /// The account that pods run under which name none.
@@ -45,7 +45,7 @@ pub struct NamespaceController {
     accounts: Arc<MetaCache>,
     clock: Arc<dyn Clock>,
     /// Namespaces that are being deleted: changes in them wake their key.
-    terminating: Arc<Mutex<BTreeSet<String>>>,
+    terminating: Arc<Mutex<BTreeSet<Name>>>,
 }
 
 /// Why a namespace must be looked at again.
@@ -81,15 +81,15 @@ impl NamespaceController {
         });
         let added = queue.clone();
         self.accounts.on_change(move |delta| match (&delta.old, &delta.new) {
-            (Some(account), None) if account.name == DEFAULT_ACCOUNT => added.add(ObjectKey::new("", &account.namespace)),
+            (Some(account), None) if account.name == DEFAULT_ACCOUNT => added.add(of_namespace(&account.namespace)),
             _ => (),
         });
         for (_, cache) in self.contents() {
             let (terminating, queue) = (Arc::clone(&self.terminating), queue.clone());
             cache.on_change(move |delta| {
                 let terminating = lock(&terminating);
-                let changed = delta.sides().take(1).filter(|object| terminating.contains(&object.namespace));
-                changed.for_each(|object| queue.add(ObjectKey::new("", &object.namespace)));
+                let changed = delta.sides().take(1).filter(|object| terminating.contains(&*object.namespace));
+                changed.for_each(|object| queue.add(of_namespace(&object.namespace)));
             });
         }
     }
@@ -99,9 +99,9 @@ impl NamespaceController {
         self.caches.iter().filter(|(resource, _)| resource.scope == Scope::Namespaced)
     }
 
-    async fn look_at(&self, name: &str) -> Result<(), Unfinished> {
-        let Some(namespace) = self.namespaces.get(&ObjectKey::new("", name)) else { return Ok(()) };
-        if namespace.deletion_timestamp.is_none() { self.ensure_account(name).await } else { self.empty(name).await }
+    async fn look_at(&self, key: &ObjectKey) -> Result<(), Unfinished> {
+        let Some(namespace) = self.namespaces.get(key) else { return Ok(()) };
+        if namespace.deletion_timestamp.is_none() { self.ensure_account(&key.name).await } else { self.empty(key).await }
     }
 
     async fn ensure_account(&self, namespace: &str) -> Result<(), Unfinished> {
@@ -120,9 +120,8 @@ impl NamespaceController {
     /// Deletes the pods that are left; when none was, the rest; when nothing was, lets the namespace go.
     ///
     /// Source: upstream `namespaced_resources_deleter.go`, `OrderedNamespaceDeletion`.
-    async fn empty(&self, name: &str) -> Result<(), Unfinished> {
-        let at = ObjectName { resource: NAMESPACES, namespace: String::new(), name: name.to_owned() };
-        let Some(raw) = self.cluster.get(&at).await? else { return Ok(()) };
+    async fn empty(&self, key: &ObjectKey) -> Result<(), Unfinished> {
+        let Some(raw) = self.cluster.get(NAMESPACES, key).await? else { return Ok(()) };
         let namespace: Namespace = serde_json::from_slice(&raw.json)?;
         let holds =
             namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref()).is_some_and(|all| all.iter().any(|one| one == FINALIZER));
@@ -132,14 +131,14 @@ impl NamespaceController {
         if !self.caches.show(raw.revision) {
             return Err(Unfinished::Behind);
         }
-        let mut remaining = self.remaining(name);
+        let mut remaining = self.remaining(&key.name);
         if remaining.is_empty() {
             return self.finalize(namespace, &raw).await;
         }
         // What pods rely on, the network policies around them above all, stays for as long as one is there.
         let next: fn(&Resource) -> bool = if remaining.has_pods() { is_pods } else { |_| true };
-        remaining.failures = self.delete_contents(name, next).await;
-        self.write_conditions(&at, &namespace, &remaining).await?;
+        remaining.failures = self.delete_contents(&key.name, next).await;
+        self.write_conditions(key, &namespace, &remaining).await?;
         if remaining.failures.is_empty() { Ok(()) } else { Err(Unfinished::Contents(remaining.failures.join(", "))) }
     }
 
@@ -164,30 +163,30 @@ impl NamespaceController {
         for (resource, cache) in self.contents().filter(|(resource, _)| next(resource)) {
             let known = cache.read();
             let alive = known.in_namespace(namespace).filter(|object| object.deletion_timestamp.is_none());
-            doomed.extend(alive.map(|object| (object_name(resource, namespace, &object.name), object.uid.clone())));
+            doomed.extend(alive.map(|object| (name_of(resource), object.key(), object.uid.clone())));
         }
         let deletes: Vec<BoxFuture<'_, _>> =
-            doomed.into_iter().map(|(name, uid)| -> BoxFuture<'_, _> { Box::pin(self.delete(name, uid)) }).collect();
+            doomed.into_iter().map(|(resource, key, uid)| -> BoxFuture<'_, _> { Box::pin(self.delete(resource, key, uid)) }).collect();
         let errors: BoxStream<'_, Option<String>> = stream::iter(deletes).buffer_unordered(STAGE_CONCURRENCY).boxed();
         errors.filter_map(async |error| error).collect().await
     }
 
-    async fn delete(&self, name: ObjectName, uid: String) -> Option<String> {
-        let precondition = Precondition { uid: Some(uid), resource_version: None };
-        match self.cluster.delete(&name, DeleteOptions { precondition, ..DeleteOptions::default() }).await {
+    async fn delete(&self, resource: ResourceName, key: ObjectKey, uid: Uid) -> Option<String> {
+        let precondition = Precondition { uid: Some(uid.into()), resource_version: None };
+        match self.cluster.delete(resource, &key, DeleteOptions { precondition, ..DeleteOptions::default() }).await {
             Ok(_) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => None,
             Err(error) => Some(error.to_string()),
         }
     }
 
-    async fn write_conditions(&self, at: &ObjectName, namespace: &Namespace, remaining: &Remaining) -> Result<(), Unfinished> {
+    async fn write_conditions(&self, key: &ObjectKey, namespace: &Namespace, remaining: &Remaining) -> Result<(), Unfinished> {
         let stored = namespace.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
         let wanted = conditions(&stored, remaining, self.clock.now());
         if wanted == stored {
             return Ok(());
         }
         let patch = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": wanted}});
-        match self.cluster.patch(at, Some(Subresource::Status), patch).await {
+        match self.cluster.patch(NAMESPACES, key, Some(Subresource::Status), patch).await {
             Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -204,11 +203,16 @@ impl NamespaceController {
     }
 }
 
+/// The key of the object that stands for a namespace.
+fn of_namespace(namespace: &berth_identity::Namespace) -> ObjectKey {
+    ObjectKey::cluster_scoped(namespace.as_str())
+}
+
 fn is_pods(resource: &Resource) -> bool {
     (resource.group.as_str(), resource.plural.as_str()) == ("", "pods")
 }
 
-fn note_terminating(terminating: &Mutex<BTreeSet<String>>, delta: &Delta<MetaView>) {
+fn note_terminating(terminating: &Mutex<BTreeSet<Name>>, delta: &Delta<MetaView>) {
     let mut terminating = lock(terminating);
     match (&delta.old, &delta.new) {
         (_, Some(namespace)) if namespace.deletion_timestamp.is_some() => drop(terminating.insert(namespace.name.clone())),
@@ -220,7 +224,7 @@ fn note_terminating(terminating: &Mutex<BTreeSet<String>>, delta: &Delta<MetaVie
 impl Reconcile<ObjectKey> for NamespaceController {
     fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
         Box::pin(async move {
-            match self.look_at(&key.name).await {
+            match self.look_at(key).await {
                 Ok(()) => Looked::Finished,
                 Err(error) => {
                     tracing::debug!(namespace = %key, %error, "looking again later");

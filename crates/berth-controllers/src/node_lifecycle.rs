@@ -4,23 +4,25 @@
 //! was cut off from the API server must not take its own silence for a node's.
 
 use crate::{
-    cache::{Cache, Delta, ObjectKey, View, Warm},
-    cluster::{Cluster, ObjectName, PODS, RawObject, ResourceName},
+    cache::{Cache, Delta, View, Warm},
+    cluster::{Cluster, RawObject},
     executor::Executor,
     lock,
     metrics::Metrics,
     replica_set::PodCache,
     worker::{Looked, Queue, Reconcile},
 };
+use berth_identity::{Name, ObjectKey, Uid};
 use berth_registry::ApiError;
 use berth_store::env::{Clock, Env};
 use berth_workloads::{
     Plan,
     node_lifecycle::{
-        BoundPodView, LEASES, LeaseView, NodeView,
+        BoundPodView, LeaseView, NODE_LEASES, NodeView,
         nodes::{self, Watched},
         pods,
     },
+    resources::{LEASES, NODES, PODS},
     view::PodView,
 };
 use futures::future::BoxFuture;
@@ -29,9 +31,6 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
-
-const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
-const LEASE_RESOURCE: ResourceName = ResourceName { group: "coordination.k8s.io", plural: "leases" };
 
 /// How many nodes, and how many pods, are worked on at once.
 const WORKERS: usize = 16;
@@ -52,7 +51,7 @@ struct World {
     leases: Arc<Cache<LeaseView>>,
     pods: Arc<PodCache>,
     /// By the node's uid.
-    watched: Mutex<BTreeMap<String, Watched>>,
+    watched: Mutex<BTreeMap<Uid, Watched>>,
 }
 
 /// Why something must be looked at again.
@@ -73,7 +72,7 @@ impl NodeLifecycle {
             executor,
             clock: Arc::clone(&env.clock),
             nodes: Arc::new(Cache::new(NODES)),
-            leases: Arc::new(Cache::new(LEASE_RESOURCE)),
+            leases: Arc::new(Cache::new(LEASES)),
             pods,
             watched: Mutex::default(),
         });
@@ -134,7 +133,7 @@ impl World {
     }
 
     fn take_in_lease(&self, delta: &Delta<LeaseView>) {
-        let lease = delta.new.as_ref().filter(|lease| lease.namespace == LEASES);
+        let lease = delta.new.as_ref().filter(|lease| lease.namespace == NODE_LEASES);
         if let Some((lease, node)) = lease.and_then(|lease| Some((lease, self.nodes.get(&ObjectKey::new("", &lease.name))?))) {
             self.watch(&node, Some(lease));
         }
@@ -147,8 +146,8 @@ impl World {
         }
     }
 
-    fn lease_of(&self, node: &str) -> Option<Arc<LeaseView>> {
-        self.leases.get(&ObjectKey::new(LEASES, node))
+    fn lease_of(&self, node: &Name) -> Option<Arc<LeaseView>> {
+        self.leases.get(&ObjectKey::new(NODE_LEASES, node))
     }
 
     /// Takes in how a node looks now.
@@ -164,28 +163,30 @@ impl World {
         nodes::plan(&nodes::State { node, watched: &watched, now: self.clock.now() })
     }
 
-    async fn look_at_node(&self, name: &str) -> Result<Looked, Unread> {
-        let Some(cached) = self.nodes.get(&ObjectKey::new("", name)) else { return Ok(Looked::Finished) };
-        let plan = self.plan_node(&cached, self.lease_of(name).as_deref());
+    async fn look_at_node(&self, key: &ObjectKey) -> Result<Looked, Unread> {
+        let Some(cached) = self.nodes.get(key) else { return Ok(Looked::Finished) };
+        let plan = self.plan_node(&cached, self.lease_of(&key.name).as_deref());
         if plan.stages.is_empty() {
             return Ok(plan.look_again.map_or(Looked::Finished, Looked::Again));
         }
-        let Some(node) = self.read_node(name).await? else { return Ok(Looked::Finished) };
-        let lease = self.read(LEASE_RESOURCE, LEASES, name).await?.map(|raw| LeaseView::decode(&raw.json)).transpose()?;
+        let Some(node) = self.read_node(key).await? else { return Ok(Looked::Finished) };
+        let lease =
+            self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, &key.name)).await?.map(|raw| LeaseView::decode(&raw.json)).transpose()?;
         let plan = self.plan_node(&node, lease.as_ref());
         Ok(self.carry_out(plan).await)
     }
 
     async fn look_at_pod(&self, key: &ObjectKey) -> Result<Looked, Unread> {
-        let Some(raw) = self.read(PODS, &key.namespace, &key.name).await? else { return Ok(Looked::Finished) };
+        let Some(raw) = self.cluster.get(PODS, key).await? else { return Ok(Looked::Finished) };
         let pod = BoundPodView::decode(&raw.json, raw.revision)?;
-        let Some(cached) = self.nodes.get(&ObjectKey::new("", &pod.node_name)) else { return Ok(Looked::Finished) };
+        let node_key = ObjectKey::cluster_scoped(&pod.node_name);
+        let Some(cached) = self.nodes.get(&node_key) else { return Ok(Looked::Finished) };
         let plan = |node: &NodeView| pods::plan(&pods::State { pod: &pod, node, now: self.clock.now() });
         let first = plan(&cached);
         if first.stages.is_empty() {
             return Ok(first.look_again.map_or(Looked::Finished, Looked::Again));
         }
-        let Some(node) = self.read_node(&pod.node_name).await? else { return Ok(Looked::Finished) };
+        let Some(node) = self.read_node(&node_key).await? else { return Ok(Looked::Finished) };
         Ok(self.carry_out(plan(&node)).await)
     }
 
@@ -200,14 +201,9 @@ impl World {
         }
     }
 
-    async fn read_node(&self, name: &str) -> Result<Option<NodeView>, Unread> {
-        let raw = self.read(NODES, "", name).await?;
+    async fn read_node(&self, key: &ObjectKey) -> Result<Option<NodeView>, Unread> {
+        let raw = self.cluster.get(NODES, key).await?;
         Ok(raw.map(|raw| NodeView::decode(&raw.json, raw.revision)).transpose()?)
-    }
-
-    async fn read(&self, resource: ResourceName, namespace: &str, name: &str) -> Result<Option<RawObject>, ApiError> {
-        let at = ObjectName { resource, namespace: namespace.to_owned(), name: name.to_owned() };
-        self.cluster.get(&at).await
     }
 }
 
@@ -217,7 +213,7 @@ struct PodLooks(Arc<World>);
 
 impl Reconcile<ObjectKey> for NodeLooks {
     fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
-        Box::pin(async move { or_failed(key, self.0.look_at_node(&key.name).await) })
+        Box::pin(async move { or_failed(key, self.0.look_at_node(key).await) })
     }
 }
 
@@ -238,13 +234,10 @@ impl View for NodeView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         Self::decode(&raw.json, raw.revision)
     }
-    fn namespace(&self) -> &str {
-        ""
+    fn key(&self) -> ObjectKey {
+        ObjectKey::cluster_scoped(&self.name)
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
     fn is_being_deleted(&self) -> bool {
@@ -256,13 +249,10 @@ impl View for LeaseView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         Self::decode(&raw.json)
     }
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
     fn is_being_deleted(&self) -> bool {

@@ -1,9 +1,9 @@
 //! A controller's own writes that its caches do not show yet. A key whose writes are not all visible is not looked at: it would plan from
 //! the past. Nothing here expires.
 
-use crate::cluster::{ObjectName, RawObject, ResourceName};
+use crate::cluster::RawObject;
 use berth_api::Object;
-use berth_identity::Revision;
+use berth_identity::{ObjectRef, ResourceName, Revision};
 use berth_registry::DeleteOptions;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,8 @@ pub struct OwnWrites<K> {
     /// The same by revision, for whoever moves a cache on.
     by_revision: BTreeMap<ResourceName, BTreeSet<(Revision, K)>>,
     /// Objects that are gone but may still be cached, by key, then by object with its uid.
-    gone: BTreeMap<K, BTreeSet<Gone>>,
+    gone: BTreeMap<K, BTreeSet<ObjectRef>>,
     unsettled: BTreeMap<K, Vec<Unsettled>>,
-}
-
-/// An object that no longer exists.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Gone {
-    /// Its name.
-    pub name: ObjectName,
-    /// Its uid; another object may have the name by now.
-    pub uid: String,
 }
 
 /// What carrying out a plan left to wait for.
@@ -33,7 +24,7 @@ pub struct Writes {
     /// For each resource the newest revision written.
     pub revisions: BTreeMap<ResourceName, Revision>,
     /// What was deleted at once.
-    pub gone: Vec<Gone>,
+    pub gone: Vec<ObjectRef>,
     /// Writes that may or may not have happened.
     pub unsettled: Vec<Unsettled>,
 }
@@ -44,9 +35,9 @@ pub enum Unsettled {
     /// A create in this group; repeated under the same name.
     Create(Box<dyn Object>),
     /// A delete; its options carry the uid.
-    Delete(Gone, DeleteOptions),
+    Delete(ObjectRef, DeleteOptions),
     /// A change, guarded by its precondition: not repeated, but read past every cache for the revision to wait for.
-    Read(Gone),
+    Read(ObjectRef),
 }
 
 /// What the caches show, for [`OwnWrites::blocked`].
@@ -54,7 +45,7 @@ pub trait Shown {
     /// Up to which revision the cache of `resource` is complete.
     fn revision(&self, resource: ResourceName) -> Revision;
     /// Whether the cache no longer shows the object, or shows that it is being deleted.
-    fn is_gone(&self, gone: &Gone) -> bool;
+    fn is_gone(&self, gone: &ObjectRef) -> bool;
 }
 
 impl Writes {
@@ -139,7 +130,7 @@ impl<K: Ord + Clone> OwnWrites<K> {
         }
         let gone = self.gone.get_mut(key)?;
         gone.retain(|object| !shown.is_gone(object));
-        let blocked = gone.first().map(|object| object.name.resource);
+        let blocked = gone.first().map(|object| object.resource);
         if blocked.is_none() {
             self.gone.remove(key);
         }
@@ -159,7 +150,8 @@ impl<K: Ord + Clone> OwnWrites<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::PODS;
+    use berth_identity::ObjectKey;
+    use berth_workloads::resources::PODS;
 
     const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 
@@ -173,7 +165,7 @@ mod tests {
         fn revision(&self, resource: ResourceName) -> Revision {
             Revision(if resource == PODS { self.pods } else { self.sets })
         }
-        fn is_gone(&self, _: &Gone) -> bool {
+        fn is_gone(&self, _: &ObjectRef) -> bool {
             self.shows_gone
         }
     }
@@ -209,8 +201,8 @@ mod tests {
     #[test]
     fn a_deleted_object_is_awaited_until_the_cache_loses_it() {
         let mut own = OwnWrites::default();
-        let name = ObjectName { resource: PODS, namespace: "ns".into(), name: "p".into() };
-        own.record(&"a", Writes { gone: vec![Gone { name, uid: "1".into() }], ..Writes::default() });
+        let gone = ObjectRef { resource: PODS, key: ObjectKey::new("ns", "p"), uid: "1".into(), resource_version: None };
+        own.record(&"a", Writes { gone: vec![gone], ..Writes::default() });
         assert_eq!(own.blocked(&"a", &Caches { pods: 0, sets: 0, shows_gone: false }), Some(PODS));
         assert_eq!(own.blocked(&"b", &Caches { pods: 0, sets: 0, shows_gone: false }), None);
         assert_eq!(own.blocked(&"a", &Caches { pods: 0, sets: 0, shows_gone: true }), None);

@@ -1,14 +1,15 @@
 //! Views of workloads as cache entries, and an index of objects by their controller.
 
 use crate::{
-    cache::{Index, ObjectKey, View},
+    cache::{Index, View},
     cluster::RawObject,
 };
+use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Selector,
     view::{BudgetView, ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
 /// A view that carries the whole metadata.
 pub trait HasMeta: View {
@@ -22,13 +23,10 @@ macro_rules! workload_view {
             fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
                 $view::decode(&raw.json, raw.revision)
             }
-            fn namespace(&self) -> &str {
-                &self.meta.namespace
+            fn key(&self) -> ObjectKey {
+                self.meta.key()
             }
-            fn name(&self) -> &str {
-                &self.meta.name
-            }
-            fn uid(&self) -> &str {
+            fn uid(&self) -> &Uid {
                 &self.meta.uid
             }
             fn is_being_deleted(&self) -> bool {
@@ -55,7 +53,7 @@ workload_view!(StatefulSetView);
 
 /// Objects that nobody controls, found by who selects them.
 #[derive(Debug)]
-pub(crate) struct Orphans<V>(BTreeMap<String, OrphansHere<V>>);
+pub(crate) struct Orphans<V>(BTreeMap<Namespace, OrphansHere<V>>);
 
 /// The orphans of one namespace.
 #[derive(Debug)]
@@ -110,8 +108,8 @@ impl<V: HasMeta> Orphans<V> {
 /// Objects by uid and by the uid of their controller; those without one by who selects them.
 #[derive(Debug)]
 pub struct OwnerIndex<V> {
-    by_uid: BTreeMap<String, Arc<V>>,
-    by_controller: BTreeMap<String, BTreeMap<ObjectKey, Arc<V>>>,
+    by_uid: BTreeMap<Uid, Arc<V>>,
+    by_controller: BTreeMap<Uid, BTreeMap<ObjectKey, Arc<V>>>,
     orphans: Orphans<V>,
 }
 
@@ -144,14 +142,14 @@ impl<V: HasMeta> Index<V> for OwnerIndex<V> {
         if let Some(old) = old {
             self.by_uid.remove(old.uid());
             match old.meta().controller() {
-                Some(owner) => remove_from(&mut self.by_controller, &owner.uid, &old.key()),
+                Some(owner) => remove_from(&mut self.by_controller, owner.uid.as_str(), &old.key()),
                 None => self.orphans.remove(old),
             }
         }
         if let Some(new) = new {
-            self.by_uid.insert(new.uid().to_owned(), Arc::clone(new));
+            self.by_uid.insert(new.uid().clone(), Arc::clone(new));
             match new.meta().controller() {
-                Some(owner) => drop(self.by_controller.entry(owner.uid.clone()).or_default().insert(new.key(), Arc::clone(new))),
+                Some(owner) => drop(self.by_controller.entry(Uid::from(&owner.uid)).or_default().insert(new.key(), Arc::clone(new))),
                 None => self.orphans.add(new),
             }
         }
@@ -159,7 +157,7 @@ impl<V: HasMeta> Index<V> for OwnerIndex<V> {
 }
 
 /// Takes one object out of its group; no group stays empty.
-pub(crate) fn remove_from<G: Ord, K: Ord, V>(groups: &mut BTreeMap<G, BTreeMap<K, V>>, group: &G, key: &K) {
+pub(crate) fn remove_from<G: Ord + Borrow<Q>, Q: Ord + ?Sized, K: Ord, V>(groups: &mut BTreeMap<G, BTreeMap<K, V>>, group: &Q, key: &K) {
     if let Some(members) = groups.get_mut(group) {
         members.remove(key);
         if members.is_empty() {

@@ -1,16 +1,15 @@
 //! One look of a controller that decides by a plan: settle what is unknown, wait for own writes, plan, carry out.
 
 use crate::{
-    cache::{ObjectKey, View, Warm},
-    cluster::ResourceName,
+    cache::Warm,
     executor::{Carried, Executor},
     lock,
-    own_writes::{Gone, OwnWrites, Shown},
+    own_writes::{OwnWrites, Shown},
     resource_quota::QuotaCache,
     waits::Waits,
     worker::{Looked, Queue, Reconcile},
 };
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, ObjectRef, ResourceName, Revision};
 use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
@@ -101,14 +100,14 @@ impl<P: Planner> PlanLoop<P> {
         quotas.on_change(move |delta| {
             if gains_room(delta.old.as_deref(), delta.new.as_deref()) {
                 looks.room.fetch_add(1, Ordering::SeqCst);
-                delta.sides().take(1).for_each(|quota| looks.wake_refused(quota.namespace()));
+                delta.sides().take(1).for_each(|quota| looks.wake_refused(&quota.id.key.namespace));
             }
         });
     }
 
     fn wake_refused(&self, namespace: &str) {
         let errors = lock(&self.errors);
-        let here = errors.range(ObjectKey::new(namespace, "")..).take_while(|(key, _)| &*key.namespace == namespace);
+        let here = errors.range(ObjectKey::new(namespace, "")..).take_while(|(key, _)| key.namespace == *namespace);
         here.filter(|(_, error)| is_quota_refusal(error)).for_each(|(key, _)| self.queue.add(key.clone()));
     }
 
@@ -221,9 +220,8 @@ impl Shown for Caches {
         self.of(resource).map_or(Revision(u64::MAX), |cache| cache.revision())
     }
 
-    fn is_gone(&self, gone: &Gone) -> bool {
-        let key = ObjectKey::new(&gone.name.namespace, &gone.name.name);
-        self.of(gone.name.resource).is_none_or(|cache| !cache.shows_alive(&key, &gone.uid))
+    fn is_gone(&self, gone: &ObjectRef) -> bool {
+        self.of(gone.resource).is_none_or(|cache| !cache.shows_alive(&gone.key, &gone.uid))
     }
 }
 
@@ -238,7 +236,7 @@ mod tests {
     };
     use berth_workloads::{
         Stage,
-        plan::{ObjectRef, Outcome, Urgency},
+        plan::{Outcome, Urgency},
     };
     use serde_json::json;
 
@@ -249,14 +247,8 @@ mod tests {
         fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
             let mut looks = lock(&self.1);
             *looks += 1;
-            let target = ObjectRef {
-                group: "apps",
-                resource: "statefulsets",
-                namespace: "ns".into(),
-                name: "web".into(),
-                uid: "1".into(),
-                resource_version: None,
-            };
+            let resource = ResourceName { group: "apps", plural: "statefulsets" };
+            let target = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
             let patch = |subresource, urgency| Action::Patch {
                 target: target.clone(),
                 subresource,

@@ -1,9 +1,10 @@
 //! Pods by owner and node, with running counts for each ReplicaSet, so that a look costs what has changed and not what there is.
 
 use crate::{
-    cache::{Index, ObjectKey, View},
+    cache::{Index, View},
     owners::{Orphans, remove_from},
 };
+use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
@@ -24,13 +25,13 @@ type Pods = BTreeMap<ObjectKey, Arc<PodView>>;
 #[derive(Default)]
 pub struct PodIndex {
     /// By the uid of the controller.
-    owned: BTreeMap<String, Owned>,
+    owned: BTreeMap<Uid, Owned>,
     /// Without a controller.
     orphans: Orphans<PodView>,
     /// By node; unbound ones under the empty name.
     nodes: BTreeMap<String, Pods>,
     /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
-    sets: BTreeMap<(String, String), BTreeSet<String>>,
+    sets: BTreeMap<(Namespace, String), BTreeSet<Uid>>,
 }
 
 /// The pods of one controller.
@@ -38,7 +39,7 @@ pub struct PodIndex {
 struct Owned {
     pods: Pods,
     /// Where [`PodIndex::sets`] lists it; `None` for what is no ReplicaSet.
-    listed: Option<(String, String)>,
+    listed: Option<(Namespace, String)>,
     /// Absent until somebody asks.
     counted: Option<Counted>,
     /// Absent until a StatefulSet asks; holds for this generation of it.
@@ -135,10 +136,10 @@ impl PodIndex {
         let Some(owner) = pod.meta.controller() else {
             return self.orphans.add(pod);
         };
-        let owned = self.owned.entry(owner.uid.clone()).or_default();
+        let owned = self.owned.entry(Uid::from(&owner.uid)).or_default();
         if owned.pods.is_empty() && owned.listed.is_none() && owner.kind == "ReplicaSet" {
             let list = (pod.meta.namespace.clone(), former_deployment(pod).unwrap_or_default().to_owned());
-            self.sets.entry(list.clone()).or_default().insert(owner.uid.clone());
+            self.sets.entry(list.clone()).or_default().insert(Uid::from(&owner.uid));
             owned.listed = Some(list);
         }
         owned.add(key, pod);
@@ -146,11 +147,11 @@ impl PodIndex {
 
     fn remove(&mut self, pod: &Arc<PodView>) {
         let key = pod.key();
-        remove_from(&mut self.nodes, &pod.node_name, &key);
+        remove_from(&mut self.nodes, pod.node_name.as_str(), &key);
         let Some(owner) = pod.meta.controller() else {
             return self.orphans.remove(pod);
         };
-        if let Some(owned) = self.owned.get_mut(&owner.uid) {
+        if let Some(owned) = self.owned.get_mut(owner.uid.as_str()) {
             owned.remove(&key, pod);
         }
     }
@@ -174,10 +175,10 @@ impl Index<PodView> for PodIndex {
         new.into_iter().for_each(|pod| self.add(pod));
         // Only now: an update of an owner's only pod must not cost it its counts.
         let owner = old.and_then(|pod| pod.meta.controller());
-        if let Some(owner) = owner.filter(|owner| self.owned.get(&owner.uid).is_some_and(|owned| owned.pods.is_empty())) {
-            let list = self.owned.remove(&owner.uid).and_then(|owned| owned.listed).unwrap_or_default();
+        if let Some(owner) = owner.filter(|owner| self.owned.get(owner.uid.as_str()).is_some_and(|owned| owned.pods.is_empty())) {
+            let list = self.owned.remove(owner.uid.as_str()).and_then(|owned| owned.listed).unwrap_or_default();
             if let Some(uids) = self.sets.get_mut(&list) {
-                uids.remove(&owner.uid);
+                uids.remove(owner.uid.as_str());
                 if uids.is_empty() {
                     self.sets.remove(&list);
                 }
@@ -346,23 +347,23 @@ impl PodSource for SetPodSource<'_> {
 /// The pods of a Deployment's ReplicaSets, for its plan.
 pub struct DeploymentPods<'a> {
     index: &'a PodIndex,
-    counts: BTreeMap<String, PodCounts>,
+    counts: BTreeMap<Uid, PodCounts>,
     deployment: &'a DeploymentView,
     is_left_behind: &'a dyn Fn(&str) -> bool,
 }
 
 impl SetPods for DeploymentPods<'_> {
-    fn counts(&self, set_uid: &str) -> PodCounts {
+    fn counts(&self, set_uid: &Uid) -> PodCounts {
         self.counts.get(set_uid).copied().unwrap_or_default()
     }
 
-    fn last_to_go(&self, set_uid: &str) -> Option<&PodView> {
+    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView> {
         let owned = self.index.owned.get(set_uid)?;
         let (_, key) = owned.going.last()?;
         owned.pods.get(key).map(|pod| &**pod)
     }
 
-    fn failing(&self, set_uid: &str) -> Option<&PodView> {
+    fn failing(&self, set_uid: &Uid) -> Option<&PodView> {
         let owned = self.index.owned.get(set_uid)?;
         owned.pods.get(&owned.failing.first()?.1).map(|pod| &**pod)
     }
@@ -406,8 +407,8 @@ mod tests {
             Arc::new(PodView {
                 meta: Meta {
                     namespace: "ns".into(),
-                    name: format!("p{name}"),
-                    uid: format!("uid{name}"),
+                    name: format!("p{name}").into(),
+                    uid: format!("uid{name}").into(),
                     labels: [("app".to_owned(), ["web", "db"][usize::from(labels)].to_owned())].into(),
                     owners: if owner == 2 { Vec::new() } else { vec![owner_reference] },
                     deleted: deleted.map(at),
@@ -433,21 +434,21 @@ mod tests {
             for (pod, present, seconds, generation) in steps {
                 now += seconds;
                 let set = set(generation / 3, min_ready);
-                let old = if present { pods.insert(pod.meta.name.clone(), Arc::clone(&pod)) } else { pods.remove(&pod.meta.name) };
+                let old = if present { pods.insert(pod.meta.name.to_string(), Arc::clone(&pod)) } else { pods.remove(&*pod.meta.name) };
                 index.change(old.as_ref(), present.then_some(&pod));
                 let wanted = PodCounts::recount(&set, pods.values().map(|pod| &**pod), at(now));
                 prop_assert_eq!(index.counts(&set, at(now)), wanted);
                 let gone = |uid: &str| uid != "set";
                 let all = pods.values();
-                let left = all.clone().filter(|pod| pod.meta.is_controlled_by("other") && pod.meta.labels["app"] == "web").map(|pod| &**pod);
+                let left = all.clone().filter(|pod| pod.meta.is_controlled_by(&"other".into()) && pod.meta.labels["app"] == "web").map(|pod| &**pod);
                 let left = left.fold(LeftBehind::default(), LeftBehind::with);
-                let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by("set")).map(|pod| pod.meta.deleted).max();
-                let worst = all.clone().filter(|pod| pod.meta.is_controlled_by("set")).filter_map(|pod| failing(pod)).min();
+                let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&"set".into())).map(|pod| pod.meta.deleted).max();
+                let worst = all.clone().filter(|pod| pod.meta.is_controlled_by(&"set".into())).filter_map(|pod| failing(pod)).min();
                 let meta = Meta { namespace: "ns".into(), name: "web".into(), ..Meta::default() };
                 let deployment = DeploymentView { meta, selector: set.selector.clone(), ..DeploymentView::default() };
                 let view = index.of_sets(&[Arc::clone(&set)], &deployment, &gone, at(now));
-                prop_assert_eq!(view.last_to_go("set").map(|pod| pod.meta.deleted), wanted_last);
-                prop_assert_eq!(view.failing("set").and_then(failing), worst);
+                prop_assert_eq!(view.last_to_go(&"set".into()).map(|pod| pod.meta.deleted), wanted_last);
+                prop_assert_eq!(view.failing(&"set".into()).and_then(failing), worst);
                 let found = view.left_behind();
                 prop_assert_eq!((found.active, found.terminating), (left.active, left.terminating));
                 prop_assert_eq!(found.last.map(|pod| pod.meta.deleted), left.last.map(|pod| pod.meta.deleted));

@@ -1,8 +1,7 @@
 //! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, ObjectKey, View},
-    cluster::ResourceName,
+    cache::{Cache, Delta, View},
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::Planner,
@@ -10,6 +9,7 @@ use crate::{
     worker::Queue,
 };
 use berth_api::FeatureGates;
+use berth_identity::{ObjectKey, ResourceName};
 use berth_workloads::{
     Plan,
     plan::{EventRecord, Wait},

@@ -3,8 +3,8 @@
 //! What objects take is only read where there is a quota: until the first one is made, no cache of pods, services or claims is filled.
 
 use crate::{
-    cache::{Cache, Delta, Index, ObjectKey, View, Warm},
-    cluster::{Cluster, PODS, RawObject, ResourceName},
+    cache::{Cache, Delta, Index, View, Warm},
+    cluster::{Cluster, RawObject},
     lock,
     metadata::MetaCaches,
     metrics::Metrics,
@@ -16,10 +16,12 @@ use berth_api::{
     quantity::Quantity,
     quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
 };
+use berth_identity::{Namespace, ObjectKey, Revision, Uid};
 use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
     resource_quota::{self, QuotaView, State, is_charged},
+    resources::{CLAIMS, PODS, SERVICES},
 };
 use event_listener::Event;
 use jiff::Timestamp;
@@ -30,9 +32,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The resource of quotas.
-pub const QUOTAS: ResourceName = ResourceName { group: "", plural: "resourcequotas" };
-
 /// All quotas.
 pub type QuotaCache = Cache<QuotaView>;
 type TakenCache<K> = Cache<TakenView<K>, TakenIndex>;
@@ -41,14 +40,11 @@ impl View for QuotaView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         Self::decode(&raw.json, raw.revision)
     }
-    fn namespace(&self) -> &str {
-        self.quota.metadata.namespace.as_deref().unwrap_or_default()
+    fn key(&self) -> ObjectKey {
+        self.id.key.clone()
     }
-    fn name(&self) -> &str {
-        self.quota.metadata.name.as_deref().unwrap_or_default()
-    }
-    fn uid(&self) -> &str {
-        self.quota.metadata.uid.as_deref().unwrap_or_default()
+    fn uid(&self) -> &Uid {
+        &self.id.uid
     }
     fn is_being_deleted(&self) -> bool {
         self.quota.metadata.deletion_timestamp.is_some()
@@ -57,9 +53,8 @@ impl View for QuotaView {
 
 /// What one object of kind `K` takes.
 struct TakenView<K> {
-    namespace: String,
-    name: String,
-    uid: String,
+    key: ObjectKey,
+    uid: Uid,
     is_being_deleted: bool,
     taken: Taken,
     kind: PhantomData<fn() -> K>,
@@ -71,21 +66,17 @@ impl<K: Kind> View for TakenView<K> {
         let taken = taken(K::GROUP, K::URL_PATH_SEGMENT, &object);
         let meta = object.metadata();
         Ok(Self {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
+            key: ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() },
+            uid: meta.uid.clone().into(),
             is_being_deleted: meta.deletion_timestamp.is_some(),
             taken,
             kind: PhantomData,
         })
     }
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
     fn is_being_deleted(&self) -> bool {
@@ -95,7 +86,7 @@ impl<K: Kind> View for TakenView<K> {
 
 /// Running sums of what the objects of each namespace take, apart by what scopes tell apart.
 #[derive(Default)]
-struct TakenIndex(BTreeMap<String, Vec<Group>>);
+struct TakenIndex(BTreeMap<Namespace, Vec<Group>>);
 
 struct Group {
     /// The objects in it; `amounts` are their sum, and their traits are those of it.
@@ -106,17 +97,17 @@ struct Group {
 impl<K: Kind> Index<TakenView<K>> for TakenIndex {
     fn change(&mut self, old: Option<&Arc<TakenView<K>>>, new: Option<&Arc<TakenView<K>>>) {
         if let Some(new) = new {
-            self.add(&new.namespace, &new.taken);
+            self.add(&new.key.namespace, &new.taken);
         }
         if let Some(old) = old {
-            self.remove(&old.namespace, &old.taken);
+            self.remove(&old.key.namespace, &old.taken);
         }
     }
 }
 
 impl TakenIndex {
-    fn add(&mut self, namespace: &str, taken: &Taken) {
-        let groups = self.0.entry(namespace.to_owned()).or_default();
+    fn add(&mut self, namespace: &Namespace, taken: &Taken) {
+        let groups = self.0.entry(namespace.clone()).or_default();
         let Some(group) = groups.iter_mut().find(|group| group.sum.traits == taken.traits) else {
             return groups.push(Group { objects: 1, sum: taken.clone() });
         };
@@ -124,7 +115,7 @@ impl TakenIndex {
         add(&mut group.sum.amounts, &taken.amounts);
     }
 
-    fn remove(&mut self, namespace: &str, taken: &Taken) {
+    fn remove(&mut self, namespace: &Namespace, taken: &Taken) {
         let Some(groups) = self.0.get_mut(namespace) else { return };
         if let Some(group) = groups.iter_mut().find(|group| group.sum.traits == taken.traits) {
             group.objects -= 1;
@@ -140,7 +131,7 @@ impl TakenIndex {
 
     /// Adds what is in the quota's scope to `sum`.
     fn count(&self, quota: &QuotaView, sum: &mut Amounts) {
-        let groups = self.0.get(quota.namespace()).into_iter().flatten();
+        let groups = self.0.get(&quota.id.key.namespace).into_iter().flatten();
         let in_scope = groups.filter(|group| is_in_scope(&quota.quota, group.sum.traits.as_ref()));
         in_scope.for_each(|group| add(sum, &group.sum.amounts));
     }
@@ -175,12 +166,8 @@ impl QuotaPlanner {
     /// A planner over caches that have not started yet.
     #[must_use]
     pub fn new(quotas: Arc<QuotaCache>, metadata: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Self {
-        let core = |plural| ResourceName { group: "", plural };
-        let measured = Measured {
-            pods: Arc::new(Cache::new(PODS)),
-            services: Arc::new(Cache::new(core("services"))),
-            claims: Arc::new(Cache::new(core("persistentvolumeclaims"))),
-        };
+        let measured =
+            Measured { pods: Arc::new(Cache::new(PODS)), services: Arc::new(Cache::new(SERVICES)), claims: Arc::new(Cache::new(CLAIMS)) };
         Self { quotas, metadata, measured: Arc::new(measured), clock, charged_at: Arc::default(), changed: Arc::default() }
     }
 
@@ -205,7 +192,7 @@ impl QuotaPlanner {
         let (quotas, queue) = (Arc::clone(&self.quotas), queue.clone());
         cache.on_change(move |delta| {
             if delta.old.as_ref().map(|old| &old.taken) != delta.new.as_ref().map(|new| &new.taken) {
-                delta.sides().take(1).for_each(|object| wake_namespace(&quotas, &queue, &object.namespace));
+                delta.sides().take(1).for_each(|object| wake_namespace(&quotas, &queue, &object.key.namespace));
             }
         });
     }
@@ -242,7 +229,7 @@ impl QuotaPlanner {
     }
 
     /// What there is of everything that the quota bounds, and the revision up to which all of it is known.
-    fn count(&self, quota: &QuotaView) -> (Amounts, u64) {
+    fn count(&self, quota: &QuotaView) -> (Amounts, Revision) {
         let Measured { pods, services, claims } = &*self.measured;
         let wanted = quota.wanted();
         let bounds = |part: &str| wanted.keys().any(|name| name.contains(part));
@@ -263,7 +250,7 @@ impl QuotaPlanner {
             let resource = counted_resource(name).filter(|_| !sum.contains_key(name));
             let Some(cache) = resource.and_then(|(group, plural)| self.metadata.of(group, plural)) else { continue };
             revision = revision.min(cache.revision());
-            let count = i64::try_from(cache.read().index().in_namespace(quota.namespace())).unwrap_or(i64::MAX);
+            let count = i64::try_from(cache.read().index().in_namespace(&quota.id.key.namespace)).unwrap_or(i64::MAX);
             sum.insert(name.clone(), Quantity::from_integer(count));
         }
         (sum, revision)
@@ -280,7 +267,7 @@ impl Planner for QuotaPlanner {
         let (counted, revision) = self.count(&quota);
         let charged_at = lock(&self.charged_at).get(key).copied().unwrap_or(now);
         // Caches that are older than the quota may miss what it was charged for: as if that had been just now.
-        let charged_at = if revision < quota.revision { now } else { charged_at };
+        let charged_at = if quota.id.resource_version.is_some_and(|version| revision < version) { now } else { charged_at };
         Some(resource_quota::plan(&State { quota: &quota, counted: &counted, charged_at, now }))
     }
 }

@@ -3,14 +3,15 @@
 //! Pods are only followed once a Service selects some: without one they cost nothing here.
 
 use crate::{
-    cache::{Cache, Delta, Index, ObjectKey, View, Warm},
-    cluster::{Cluster, PODS, RawObject, ResourceName},
+    cache::{Cache, Delta, Index, View, Warm},
+    cluster::{Cluster, RawObject},
     lock,
     metrics::Metrics,
     plan_loop::Planner,
     worker::Queue,
 };
 use berth_api::ip::Cidr;
+use berth_identity::{Name, ObjectKey, Uid};
 use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
@@ -20,6 +21,7 @@ use berth_workloads::{
         view::{EndpointPodView, EndpointsView, ServiceView, SliceView, ZoneView},
     },
     load_balancer,
+    resources::{ENDPOINTS, NODES, PODS, SERVICES, SLICES},
 };
 use event_listener::Event;
 use jiff::{SignedDuration, Timestamp};
@@ -32,10 +34,6 @@ use std::{
 
 /// How long a change of a pod waits for others: a rollout changes many at once, and each write of a slice holds all of its endpoints.
 const BATCH: SignedDuration = SignedDuration::from_millis(50);
-const SERVICES: ResourceName = ResourceName { group: "", plural: "services" };
-const ENDPOINTS: ResourceName = ResourceName { group: "", plural: "endpoints" };
-const SLICES: ResourceName = ResourceName { group: "discovery.k8s.io", plural: "endpointslices" };
-const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
 
 /// All Services.
 pub type ServiceCache = Cache<ServiceView>;
@@ -44,27 +42,19 @@ pub type SliceCache = Cache<SliceView, SliceIndex>;
 /// All Endpoints.
 pub type EndpointsCache = Cache<EndpointsView>;
 
-fn text(field: &Option<String>) -> &str {
-    field.as_deref().unwrap_or_default()
-}
-
 macro_rules! view {
-    ($view:ty, $decode:expr, $namespace:expr, $name:expr, $uid:expr, $deleting:expr) => {
+    ($view:ty, $decode:expr, $key:expr, $uid:expr, $deleting:expr) => {
         impl View for $view {
             fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
                 let decode: fn(&RawObject) -> Result<Self, serde_json::Error> = $decode;
                 decode(raw)
             }
-            fn namespace(&self) -> &str {
-                let read: fn(&Self) -> &str = $namespace;
+            fn key(&self) -> ObjectKey {
+                let read: fn(&Self) -> ObjectKey = $key;
                 read(self)
             }
-            fn name(&self) -> &str {
-                let read: fn(&Self) -> &str = $name;
-                read(self)
-            }
-            fn uid(&self) -> &str {
-                let read: fn(&Self) -> &str = $uid;
+            fn uid(&self) -> &Uid {
+                let read: fn(&Self) -> &Uid = $uid;
                 read(self)
             }
             fn is_being_deleted(&self) -> bool {
@@ -79,33 +69,26 @@ fn is_deleted(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some()
 }
 
-view!(ServiceView, |raw| Self::decode(&raw.json, raw.revision), |view| &view.namespace, |view| &view.name, |view| &view.uid, |view| {
-    view.deleting
-});
-view!(EndpointPodView, |raw| Self::decode(&raw.json), |view| &view.namespace, |view| &view.name, |view| &view.uid, |view| {
-    view.is_terminating
-});
-view!(ZoneView, |raw| Self::decode(&raw.json), |_| "", |view| &view.name, |view| &view.uid, |_| false);
 view!(
-    SliceView,
+    ServiceView,
     |raw| Self::decode(&raw.json, raw.revision),
-    |view| text(&view.slice.metadata.namespace),
-    |view| text(&view.slice.metadata.name),
-    |view| text(&view.slice.metadata.uid),
-    |view| is_deleted(&view.slice.metadata)
+    |view| ObjectKey::new(&view.namespace, &view.name),
+    |view| &view.uid,
+    |view| view.deleting
 );
-view!(
-    EndpointsView,
-    |raw| Self::decode(&raw.json, raw.revision),
-    |view| text(&view.metadata.namespace),
-    |view| text(&view.metadata.name),
-    |view| text(&view.metadata.uid),
-    |view| is_deleted(&view.metadata)
-);
+view!(EndpointPodView, |raw| Self::decode(&raw.json), |view| ObjectKey::new(&view.namespace, &view.name), |view| &view.uid, |view| view
+    .is_terminating);
+view!(ZoneView, |raw| Self::decode(&raw.json), |view| ObjectKey::cluster_scoped(&view.name), |view| &view.uid, |_| false);
+view!(SliceView, |raw| Self::decode(&raw.json, raw.revision), |view| view.id.key.clone(), |view| &view.id.uid, |view| is_deleted(
+    &view.slice.metadata
+));
+view!(EndpointsView, |raw| Self::decode(&raw.json, raw.revision), |view| view.id.key.clone(), |view| &view.id.uid, |view| is_deleted(
+    &view.metadata
+));
 
 /// The slices that the controller keeps, by their Service.
 #[derive(Default)]
-pub struct SliceIndex(BTreeMap<ObjectKey, BTreeMap<String, Arc<SliceView>>>);
+pub struct SliceIndex(BTreeMap<ObjectKey, BTreeMap<Name, Arc<SliceView>>>);
 
 impl SliceIndex {
     fn of(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<SliceView>> {
@@ -117,7 +100,7 @@ impl SliceIndex {
 fn service_of(slice: &SliceView) -> Option<ObjectKey> {
     let labels = slice.slice.metadata.labels.as_ref()?;
     let is_ours = labels.get(MANAGED_BY).is_some_and(|by| by == CONTROLLER);
-    labels.get(SERVICE_NAME).filter(|_| is_ours).map(|name| ObjectKey::new(slice.namespace(), name))
+    labels.get(SERVICE_NAME).filter(|_| is_ours).map(|name| ObjectKey::new(&slice.id.key.namespace, name))
 }
 
 impl Index<SliceView> for SliceIndex {
@@ -126,13 +109,13 @@ impl Index<SliceView> for SliceIndex {
         if let Some((service, old)) = &before
             && let Some(slices) = self.0.get_mut(service)
         {
-            slices.remove(old.name());
+            slices.remove(&old.id.key.name);
             if slices.is_empty() {
                 self.0.remove(service);
             }
         }
         if let Some((service, new)) = new.and_then(|new| Some((service_of(new)?, new))) {
-            self.0.entry(service).or_default().insert(new.name().to_owned(), Arc::clone(new));
+            self.0.entry(service).or_default().insert(new.id.key.name.clone(), Arc::clone(new));
         }
     }
 }
@@ -220,7 +203,7 @@ impl Sources {
     }
 
     fn zone(&self, node: &str) -> Option<String> {
-        self.nodes.get(&ObjectKey::new("", node)).map(|node| node.zone.clone()).filter(|zone| !zone.is_empty())
+        self.nodes.get(&ObjectKey::cluster_scoped(node)).map(|node| node.zone.clone()).filter(|zone| !zone.is_empty())
     }
 }
 

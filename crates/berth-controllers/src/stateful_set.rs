@@ -1,9 +1,8 @@
 //! The StatefulSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, Known, ObjectKey, View},
+    cache::{Cache, Delta, Known, View},
     claim_doubts::ClaimDoubts,
-    cluster::ResourceName,
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::Planner,
@@ -14,6 +13,7 @@ use berth_api::{
     FeatureGates,
     apps::stateful_set::{ORDERED_READY, PARALLEL},
 };
+use berth_identity::ObjectKey;
 use berth_workloads::{
     Plan, cause,
     plan::{EventRecord, Wait},
@@ -23,11 +23,6 @@ use berth_workloads::{
 };
 use jiff::Timestamp;
 use std::sync::Arc;
-
-/// The resource of ControllerRevisions.
-pub const REVISIONS: ResourceName = ResourceName { group: "apps", plural: "controllerrevisions" };
-/// The resource of PersistentVolumeClaims.
-pub const CLAIMS: ResourceName = ResourceName { group: "", plural: "persistentvolumeclaims" };
 
 /// All StatefulSets of one group.
 pub type StatefulSetCache = Cache<StatefulSetView, OwnerIndex<StatefulSetView>>;

@@ -2,16 +2,17 @@
 //! answers as told.
 
 use crate::{
-    cluster::{Change, Cluster, ObjectName, RawObject, ResourceName},
+    cluster::{Change, Cluster, RawObject},
     lock,
 };
 use berth_api::Object;
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{ApiError, DeleteOptions, Subresource};
 use berth_store::{
     env::{Clock, Env, Rng, Spawner},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
+use berth_workloads::resources::PODS;
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -118,8 +119,8 @@ impl FakeCluster {
     }
 }
 
-fn text(verb: &str, name: &ObjectName) -> String {
-    format!("{verb} {} {}", name.resource.plural, name.name)
+fn text(verb: &str, resource: ResourceName, key: &ObjectKey) -> String {
+    format!("{verb} {} {}", resource.plural, key.name)
 }
 
 impl Cluster for FakeCluster {
@@ -127,8 +128,8 @@ impl Cluster for FakeCluster {
         stream::pending().boxed()
     }
 
-    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let text = text("get", name);
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let text = text("get", resource, key);
         async move { self.call(text) }.boxed()
     }
 
@@ -137,9 +138,15 @@ impl Cluster for FakeCluster {
         self.written(format!("create {}s {name}", object.kind().to_lowercase()))
     }
 
-    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn patch(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        subresource: Option<Subresource>,
+        patch: Value,
+    ) -> BoxFuture<'_, Result<RawObject, ApiError>> {
         let subresource = subresource.map_or(String::new(), |subresource| format!("/{}", subresource.as_str()));
-        self.written(format!("{}{subresource} {patch}", text("patch", name)))
+        self.written(format!("{}{subresource} {patch}", text("patch", resource, key)))
     }
 
     fn update(&self, object: Box<dyn Object>, _: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
@@ -147,14 +154,19 @@ impl Cluster for FakeCluster {
         self.written(format!("update {}s {name}", object.kind().to_lowercase()))
     }
 
-    fn bind(&self, name: &ObjectName, _: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
-        let text = format!("{} {node}", text("bind", name));
+    fn bind(&self, pod: &ObjectKey, _: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
+        let text = format!("{} {node}", text("bind", PODS, pod));
         async move { Ok(self.call(text)?.map_or(Revision::default(), |object| object.revision)) }.boxed()
     }
 
-    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+    fn delete(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        options: DeleteOptions,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
         let uid = options.precondition.uid.unwrap_or_default();
-        let text = format!("{} {uid}", text("delete", name));
+        let text = format!("{} {uid}", text("delete", resource, key));
         async move { self.call(text) }.boxed()
     }
 }

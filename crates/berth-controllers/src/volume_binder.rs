@@ -7,16 +7,18 @@ mod index;
 pub use index::{ClaimCache, ClaimIndex, ClaimUserCache, ClaimUserIndex, ClassCache, VolumeCache, VolumeIndex, claim_key};
 
 use crate::{
-    cache::{Delta, ObjectKey, View, Warm},
-    cluster::{Cluster, PODS, ResourceName},
+    cache::{Delta, View, Warm},
+    cluster::Cluster,
     lock,
     metrics::Metrics,
     plan_loop::Planner,
     worker::Queue,
 };
+use berth_identity::{ObjectKey, Uid};
 use berth_store::env::Spawner;
 use berth_workloads::{
     Plan,
+    resources::{CLAIMS, CLASSES, PODS, VOLUMES},
     volume_binding::{
         ClaimUserView, ClaimView, ClassView, STORAGE_PROVISIONER, VolumeView,
         claim::{self, class_of},
@@ -30,13 +32,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The resource of claims.
-pub const CLAIMS: ResourceName = ResourceName { group: "", plural: "persistentvolumeclaims" };
-/// The resource of volumes.
-pub const VOLUMES: ResourceName = ResourceName { group: "", plural: "persistentvolumes" };
-/// The resource of storage classes.
-pub const CLASSES: ResourceName = ResourceName { group: "storage.k8s.io", plural: "storageclasses" };
-
 /// Plans claims and volumes. Cheap to clone.
 #[derive(Clone)]
 pub struct VolumeBinder {
@@ -46,7 +41,7 @@ pub struct VolumeBinder {
     users: Arc<ClaimUserCache>,
     provision_latency: SignedDuration,
     /// By the claim's uid: when its provisioning was first seen.
-    provisioning_since: Arc<Mutex<BTreeMap<String, Timestamp>>>,
+    provisioning_since: Arc<Mutex<BTreeMap<Uid, Timestamp>>>,
     appeared: Arc<Event>,
 }
 
@@ -117,7 +112,10 @@ impl VolumeBinder {
         let Some(claim) = delta.sides().next() else { return };
         let key = claim.key();
         self.volumes.read().index().reserved(&key).for_each(|volume| queue.add(volume.key()));
-        delta.sides().filter(|claim| !claim.volume_name.is_empty()).for_each(|claim| queue.add(ObjectKey::new("", &claim.volume_name)));
+        delta
+            .sides()
+            .filter(|claim| !claim.volume_name.is_empty())
+            .for_each(|claim| queue.add(ObjectKey::cluster_scoped(&claim.volume_name)));
         if delta.new.as_ref().is_none_or(|claim| claim.is_bind_completed()) {
             lock(&self.provisioning_since).remove(&claim.meta.uid);
         }
@@ -147,7 +145,7 @@ impl VolumeBinder {
         // The revisions are read before what they stand for: what is planned from may be newer, never older.
         let known_to = self.volumes.revision().min(self.users.revision());
         let claim = self.claims.get(key)?;
-        let class = claim.class_name().and_then(|class| self.classes.get(&ObjectKey::new("", class)));
+        let class = claim.class_name().and_then(|class| self.classes.get(&ObjectKey::cluster_scoped(class)));
         let volumes = self.volumes_for(&claim);
         let users: Vec<Arc<ClaimUserView>> = self.users.read().index().users(key).cloned().collect();
         Some(claim::plan(&claim::State {
@@ -167,7 +165,7 @@ impl VolumeBinder {
     fn volumes_for(&self, claim: &ClaimView) -> Volumes {
         let known = self.volumes.read();
         if !claim.volume_name.is_empty() {
-            return Volumes { named: known.get(&ObjectKey::new("", &claim.volume_name)), ..Volumes::default() };
+            return Volumes { named: known.get(&ObjectKey::cluster_scoped(&claim.volume_name)), ..Volumes::default() };
         }
         let key = claim.key();
         let reserved = known.index().reserved(&key).filter(|volume| volume.is_for(claim));

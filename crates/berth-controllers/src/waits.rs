@@ -1,6 +1,6 @@
 //! Who waits for what: told once when a wait begins, and counted as long as it lasts.
 
-use crate::cache::ObjectKey;
+use berth_identity::ObjectKey;
 use berth_workloads::plan::Wait;
 use prometheus::IntGaugeVec;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,9 @@
 //! Which object, and which version of it: words that every layer has, the store and the core alike. Knows no kinds.
 
+mod object;
 mod revision;
+mod text;
 
+pub use object::{ObjectKey, ObjectRef, ResourceName};
 pub use revision::Revision;
+pub use text::{Name, Namespace, Uid};

@@ -5,10 +5,11 @@ use crate::{
     rng::{Purpose, SeededRng},
 };
 use berth_api::Object;
-use berth_controllers::{Change, Cluster, ObjectName, RawObject, ResourceName};
-use berth_identity::Revision;
+use berth_controllers::{Change, Cluster, RawObject};
+use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{ApiError, DeleteOptions, Subresource, resource};
 use berth_store::env::{Clock, Rng};
+use berth_workloads::resources::PODS;
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -249,9 +250,9 @@ impl Cluster for SimCluster {
         stream::unfold(watching, |mut watching| async move { watching.next().await.map(|change| (change, watching)) }).boxed()
     }
 
-    fn get(&self, name: &ObjectName) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let name = name.clone();
-        async move { self.network.call(self.api.get(&name)).await }.boxed()
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let key = key.clone();
+        async move { self.network.call(self.api.get(resource, &key)).await }.boxed()
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
@@ -259,9 +260,15 @@ impl Cluster for SimCluster {
         async move { self.write(resource, async { self.api.create(object).await }).await }.boxed()
     }
 
-    fn patch(&self, name: &ObjectName, subresource: Option<Subresource>, patch: Value) -> BoxFuture<'_, Result<RawObject, ApiError>> {
-        let name = name.clone();
-        async move { self.write(name.resource, async { self.api.patch(&name, subresource, patch).await }).await }.boxed()
+    fn patch(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        subresource: Option<Subresource>,
+        patch: Value,
+    ) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+        let key = key.clone();
+        async move { self.write(resource, async { self.api.patch(resource, &key, subresource, patch).await }).await }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
@@ -269,17 +276,22 @@ impl Cluster for SimCluster {
         async move { self.write(resource, async { self.api.update(object, subresource).await }).await }.boxed()
     }
 
-    fn bind(&self, name: &ObjectName, uid: &str, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
-        let (name, uid, node) = (name.clone(), uid.to_owned(), node.to_owned());
-        async move { self.write(name.resource, async { self.api.bind(&name, &uid, &node).await }).await }.boxed()
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
+        let (pod, uid, node) = (pod.clone(), uid.clone(), node.to_owned());
+        async move { self.write(PODS, async { self.api.bind(&pod, &uid, &node).await }).await }.boxed()
     }
 
-    fn delete(&self, name: &ObjectName, options: DeleteOptions) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let (name, resource) = (name.clone(), name.resource);
+    fn delete(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        options: DeleteOptions,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        let key = key.clone();
         let uid = options.precondition.uid.clone().filter(|_| options.grace_period_seconds == Some(0));
         let delete = async move {
             lock(&self.removed).extend(uid);
-            self.api.delete(&name, options).await
+            self.api.delete(resource, &key, options).await
         };
         async move { self.write(resource, delete).await }.boxed()
     }

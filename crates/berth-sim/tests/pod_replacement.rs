@@ -2,9 +2,10 @@
 //! are checked after every change of the store.
 
 use berth_api::FeatureGates;
-use berth_controllers::{ResourceName, cluster::PODS};
+use berth_identity::ResourceName;
 use berth_node::Latencies;
 use berth_sim::{Gates, Options, Part, World};
+use berth_workloads::resources::PODS;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Claims and volumes of StatefulSets in hostile worlds: every claim gets one volume of its own, data stays as long as its claim, and nothing is
 //! left over.
 
-use berth_controllers::ResourceName;
+use berth_identity::ResourceName;
 use berth_node::Latencies;
 use berth_sim::{
     Options, Part, World,

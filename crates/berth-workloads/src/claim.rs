@@ -1,9 +1,10 @@
 //! Adopting and releasing: an object belongs to the owner whose selector matches its labels, and to no other.
 
 use crate::{
-    plan::{Action, ObjectRef, Outcome, Stage, Urgency},
+    plan::{Action, Outcome, Stage, Urgency},
     view::Meta,
 };
+use berth_identity::{ObjectRef, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
@@ -13,8 +14,8 @@ pub fn controller_reference(api_version: &str, kind: &str, owner: &Meta) -> Owne
     OwnerReference {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
-        name: owner.name.clone(),
-        uid: owner.uid.clone(),
+        name: owner.name.to_string(),
+        uid: owner.uid.to_string(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }
@@ -32,8 +33,8 @@ pub fn adopt(target: ObjectRef, meta: &Meta, owner: OwnerReference) -> Action {
 
 /// Takes the owner with this uid off an object.
 #[must_use]
-pub fn release(target: ObjectRef, meta: &Meta, owner_uid: &str) -> Action {
-    let owners: Vec<_> = meta.owners.iter().filter(|owner| owner.uid != owner_uid).cloned().collect();
+pub fn release(target: ObjectRef, meta: &Meta, owner_uid: &Uid) -> Action {
+    let owners: Vec<_> = meta.owners.iter().filter(|owner| owner.uid != *owner_uid).cloned().collect();
     set_owners(target, &owners, "its labels no longer match the selector".to_owned())
 }
 

@@ -7,6 +7,7 @@ use crate::{
     deployment::hash::POD_TEMPLATE_HASH,
     view::{Meta, PodView, ReplicaSetView},
 };
+use berth_identity::Uid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
@@ -130,11 +131,11 @@ pub trait PodSource {
 /// The pods of a Deployment's ReplicaSets, by the uid of the set that controls them.
 pub trait SetPods {
     /// Their counts.
-    fn counts(&self, set_uid: &str) -> PodCounts;
+    fn counts(&self, set_uid: &Uid) -> PodCounts;
     /// Of those being deleted and not finished, the one whose grace period ends last.
-    fn last_to_go(&self, set_uid: &str) -> Option<&PodView>;
+    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView>;
     /// Of the active ones, one that does not come up: the one whose cause ([`crate::cause::of_pod`]) ranks first.
-    fn failing(&self, set_uid: &str) -> Option<&PodView>;
+    fn failing(&self, set_uid: &Uid) -> Option<&PodView>;
     /// The Deployment's pods that no set of it controls any more: see [`is_left_behind`].
     fn left_behind(&self) -> LeftBehind<'_>;
 }

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod pod_gc;
 pub mod replica_set;
 pub mod resource_quota;
+pub mod resources;
 mod rounding;
 pub mod selector;
 pub mod stateful_set;

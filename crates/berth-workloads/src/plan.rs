@@ -1,7 +1,7 @@
 //! What a controller wants done, and why. Complete: whoever carries it out has nothing left to choose.
 
 use berth_api::Object;
-use berth_identity::Revision;
+use berth_identity::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,23 +31,6 @@ pub struct Stage {
 
 /// How many actions of one stage run at once: enough to fill one group commit, few enough that a stage cannot starve the others.
 pub const STAGE_CONCURRENCY: usize = 64;
-
-/// An object to act on. Every write carries the uid; `resource_version` too, where the plan depends on it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectRef {
-    /// Empty for core.
-    pub group: &'static str,
-    /// `replicasets`.
-    pub resource: &'static str,
-    /// Empty for cluster-scoped objects.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// The version that the plan was made from, if the write must not hit a later one.
-    pub resource_version: Option<Revision>,
-}
 
 /// One write, or the check that must come before one.
 #[derive(Debug)]

@@ -3,11 +3,11 @@
 //! A view carries the revision of the version it was made from, so that a plan can say which version it depends on.
 
 use crate::{
-    plan::ObjectRef,
+    resources::{BUDGETS, PODS},
     selector::{Labels, Selector},
 };
 use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus};
-use berth_identity::Revision;
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -34,11 +34,11 @@ pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The resource version of this version.
     pub revision: Revision,
     /// Of the spec.
@@ -62,19 +62,18 @@ impl Meta {
 
     /// Whether the object with this uid manages it.
     #[must_use]
-    pub fn is_controlled_by(&self, uid: &str) -> bool {
-        self.controller().is_some_and(|owner| owner.uid == uid)
+    pub fn is_controlled_by(&self, uid: &Uid) -> bool {
+        self.controller().is_some_and(|owner| owner.uid == *uid)
     }
 
-    fn reference(&self, group: &'static str, resource: &'static str) -> ObjectRef {
-        ObjectRef {
-            group,
-            resource,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            resource_version: Some(self.revision),
-        }
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+
+    fn reference(&self, resource: ResourceName) -> ObjectRef {
+        ObjectRef { resource, key: self.key(), uid: self.uid.clone(), resource_version: Some(self.revision) }
     }
 }
 
@@ -220,7 +219,7 @@ impl PodView {
     /// The pod, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference("", "pods")
+        self.meta.reference(PODS)
     }
 }
 
@@ -266,7 +265,7 @@ impl ReplicaSetView {
     /// The set, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(APPS, "replicasets")
+        self.meta.reference(ResourceName { group: APPS, plural: "replicasets" })
     }
 }
 
@@ -341,7 +340,7 @@ impl<S: WorkloadSpec> WorkloadView<S> {
     /// The workload, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(APPS, S::RESOURCE)
+        self.meta.reference(ResourceName { group: APPS, plural: S::RESOURCE })
     }
 }
 
@@ -377,7 +376,7 @@ impl BudgetView {
     /// The budget, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference("policy", "poddisruptionbudgets")
+        self.meta.reference(BUDGETS)
     }
 }
 
@@ -459,7 +458,7 @@ mod tests {
     #[test]
     fn nulls_count_as_absent() {
         let pod = decode(&json!({"metadata": {"name": "p", "labels": null, "ownerReferences": null}, "spec": null, "status": null}));
-        assert_eq!(pod, PodView { meta: Meta { name: "p".to_owned(), revision: Revision(7), ..Meta::default() }, ..PodView::default() });
+        assert_eq!(pod, PodView { meta: Meta { name: "p".into(), revision: Revision(7), ..Meta::default() }, ..PodView::default() });
     }
 
     #[test]

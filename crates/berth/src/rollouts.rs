@@ -50,7 +50,7 @@ impl Version {
             Self::Deployment(deployment) => (DEPLOYMENT, &deployment.meta),
             Self::StatefulSet(set) => (STATEFUL_SET, &set.meta),
         };
-        (kind, meta.namespace.clone(), meta.name.clone())
+        (kind, meta.namespace.to_string(), meta.name.to_string())
     }
 
     fn pods(&self) -> Pods {

@@ -1,16 +1,14 @@
 //! Nodes that are lost and come back, and pods that are evicted under a budget.
 
-use super::{DEPLOYMENTS, PODS, Running, deployment};
-use crate::cluster::{Cluster, ObjectName, ResourceName};
+use super::{DEPLOYMENTS, Running, deployment};
+use crate::cluster::Cluster;
+use berth_identity::{ObjectKey, ResourceName};
 use berth_registry::{ApiError, Body, Subresource, Target, WriteOptions, resource};
+use berth_workloads::resources::{BUDGETS, LEASES, NODES, PODS};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
-const LEASES: ResourceName = ResourceName { group: "coordination.k8s.io", plural: "leases" };
-const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
 
 /// How often a node renews its lease.
 const RENEWAL_SECONDS: i64 = 10;
@@ -21,9 +19,8 @@ impl Running {
     }
 
     fn patch_at(&self, resource: ResourceName, (namespace, name): (&str, &str), subresource: Option<Subresource>, patch: Value) {
-        let name = ObjectName { resource, namespace: namespace.to_owned(), name: name.to_owned() };
-        let cluster = Arc::clone(&self.cluster);
-        self.world.block_on(async move { cluster.patch(&name, subresource, patch).await }).expect("a valid patch");
+        let (cluster, key) = (Arc::clone(&self.cluster), ObjectKey::new(namespace, name));
+        self.world.block_on(async move { cluster.patch(resource, &key, subresource, patch).await }).expect("a valid patch");
     }
 
     /// A kubelet registers its node, or reports again.
@@ -58,9 +55,9 @@ impl Running {
     fn run_pods_on(&self, node: &str) {
         for pod in self.list(PODS).into_iter().filter(|pod| pod["spec"]["nodeName"].is_null()) {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
-            let at = ObjectName { resource: PODS, namespace: text("namespace"), name: text("name") };
-            let (cluster, uid, node) = (Arc::clone(&self.cluster), text("uid"), node.to_owned());
-            self.world.block_on(async move { cluster.bind(&at, &uid, &node).await }).expect("an unbound pod");
+            let (key, uid) = (ObjectKey::new(text("namespace"), text("name")), text("uid").into());
+            let (cluster, node) = (Arc::clone(&self.cluster), node.to_owned());
+            self.world.block_on(async move { cluster.bind(&key, &uid, &node).await }).expect("an unbound pod");
             let ready = json!({"type": "Ready", "status": "True"});
             let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
             self.patch_at(PODS, (&text("namespace"), &text("name")), Some(Subresource::Status), status);

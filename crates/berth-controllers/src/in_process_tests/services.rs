@@ -1,10 +1,7 @@
 //! Where Services lead: slices, Endpoints and addresses of load balancers over a real registry.
 
 use super::*;
-
-const SERVICES: ResourceName = ResourceName { group: "", plural: "services" };
-const ENDPOINTS: ResourceName = ResourceName { group: "", plural: "endpoints" };
-const SLICES: ResourceName = ResourceName { group: "discovery.k8s.io", plural: "endpointslices" };
+use berth_workloads::resources::{ENDPOINTS, SERVICES, SLICES};
 
 fn service(name: &str, spec: &Value) -> Value {
     let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
@@ -23,11 +20,11 @@ fn pod(name: &str, app: &str) -> Value {
 impl Running {
     /// What a kubelet reports.
     fn says(&self, name: &str, address: &str, ready: &str) {
-        let (cluster, name) = (Arc::clone(&self.cluster), object(PODS, name));
+        let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
         let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": ready}]}});
         let subresource = Some(berth_registry::Subresource::Status);
-        self.world.block_on(async move { cluster.patch(&name, subresource, status).await }).expect("a valid status");
+        self.world.block_on(async move { cluster.patch(PODS, &key, subresource, status).await }).expect("a valid status");
     }
 
     /// Addresses of slices and Endpoints, ready ones and the others, of each Service.

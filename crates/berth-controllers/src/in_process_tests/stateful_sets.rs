@@ -1,15 +1,15 @@
 //! StatefulSets, and the test plan of KEP-3541.
 
-use super::{PODS, QUOTAS, Running, quota};
-use crate::cluster::{Cluster, ObjectName, ResourceName};
+use super::{Running, key, quota};
+use crate::cluster::Cluster;
 use berth_api::FeatureGates;
+use berth_identity::ResourceName;
 use berth_registry::{Body, Collection, DeleteOptions, Subresource, WriteOptions, resource};
+use berth_workloads::resources::{CLAIMS, PODS, QUOTAS, REVISIONS};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
-const REVISIONS: ResourceName = ResourceName { group: "apps", plural: "controllerrevisions" };
-const CLAIMS: ResourceName = ResourceName { group: "", plural: "persistentvolumeclaims" };
 /// No node is there: nothing but a StatefulSet's own controllers.
 const CONTROLLERS: &str = "statefulset,garbagecollector,resourcequota";
 
@@ -66,13 +66,13 @@ impl Running {
     }
 
     fn run_pod(&self, pod: &Value) {
-        let (name, uid) = (super::object(PODS, text(pod, "/metadata/name")), text(pod, "/metadata/uid").to_owned());
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid").into());
         let image = text(pod, "/spec/containers/0/image");
         if image == "Pending" {
             return;
         }
-        let (cluster, at) = (Arc::clone(&self.cluster), name.clone());
-        self.world.block_on(async move { cluster.bind(&at, &uid, "node").await }).expect("an unbound pod");
+        let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
+        self.world.block_on(async move { cluster.bind(&key, &uid, "node").await }).expect("an unbound pod");
         let fails = ["ImagePullBackOff", "CrashLoopBackOff"].contains(&image);
         let waiting = json!([{"name": "web", "image": image, "imageID": "", "restartCount": 0, "ready": false, "state": {"waiting": {"reason": image}}}]);
         let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": self.world.env().clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}]);
@@ -81,20 +81,20 @@ impl Running {
         } else {
             json!({"phase": "Running", "conditions": ready})
         };
-        self.patch_status(&name, status);
+        self.patch_status(name, status);
     }
 
-    fn patch_status(&self, name: &ObjectName, status: Value) {
-        let (cluster, name) = (Arc::clone(&self.cluster), name.clone());
+    fn patch_status(&self, pod: &str, status: Value) {
+        let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, pod));
         let patch = json!({"status": status});
-        self.world.block_on(async move { cluster.patch(&name, Some(Subresource::Status), patch).await }).expect("a valid patch");
+        self.world.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), patch).await }).expect("a valid patch");
     }
 
     /// The containers of this pod have stopped.
     fn stop_pod(&self, name: &str) {
-        let (cluster, name) = (Arc::clone(&self.cluster), super::object(PODS, name));
+        let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-        self.world.block_on(async move { cluster.delete(&name, options).await }).expect("it is there");
+        self.world.block_on(async move { cluster.delete(PODS, &key, options).await }).expect("it is there");
         self.settle();
     }
 

@@ -1,14 +1,12 @@
 //! Claims and volumes over a real registry.
 
-use super::{PODS, PROVISION_LATENCY, Running};
-use crate::cluster::{Cluster, ObjectName, ResourceName};
+use super::{PROVISION_LATENCY, Running};
+use crate::cluster::Cluster;
+use berth_identity::{ObjectKey, ResourceName};
+use berth_workloads::resources::{CLAIMS, CLASSES, PODS, VOLUMES};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-const CLAIMS: ResourceName = ResourceName { group: "", plural: "persistentvolumeclaims" };
-const VOLUMES: ResourceName = ResourceName { group: "", plural: "persistentvolumes" };
-const CLASSES: ResourceName = ResourceName { group: "storage.k8s.io", plural: "storageclasses" };
 
 /// Longer than it takes to make a volume.
 const PROVISIONED: SignedDuration = SignedDuration::from_secs(40);
@@ -61,8 +59,8 @@ impl Running {
 
     fn remove(&self, resource: ResourceName, name: &str) {
         let namespace = if resource == VOLUMES { "" } else { "default" };
-        let (cluster, name) = (Arc::clone(&self.cluster), ObjectName { resource, namespace: namespace.to_owned(), name: name.to_owned() });
-        self.world.block_on(async move { cluster.delete(&name, Default::default()).await }).expect("it is there");
+        let (cluster, key) = (Arc::clone(&self.cluster), ObjectKey::new(namespace, name));
+        self.world.block_on(async move { cluster.delete(resource, &key, Default::default()).await }).expect("it is there");
         self.settle();
     }
 
@@ -111,10 +109,10 @@ fn a_claim_in_use_stays_until_its_pods_are_gone_and_takes_its_volume_with_it() {
     assert!(running.bindings()[0].starts_with("data Bound pvc-"), "{:?}", running.bindings());
     running.remove(VOLUMES, running.list(VOLUMES)[0]["metadata"]["name"].as_str().unwrap_or_default());
     assert_eq!(running.count(VOLUMES), 1, "a bound volume stays");
-    let name = ObjectName { resource: PODS, namespace: "default".to_owned(), name: "placed".to_owned() };
+    let key = ObjectKey::new("default", "placed");
     let cluster = Arc::clone(&running.cluster);
     let options = berth_registry::DeleteOptions { grace_period_seconds: Some(0), ..Default::default() };
-    running.world.block_on(async move { cluster.delete(&name, options).await }).expect("it is there");
+    running.world.block_on(async move { cluster.delete(PODS, &key, options).await }).expect("it is there");
     running.settle();
     assert_eq!(running.bindings(), Vec::<String>::new());
 }
@@ -134,10 +132,10 @@ fn a_retained_volume_is_released_and_free_again_when_nobody_is_named() {
     running.create(Some("default"), &claim("data", &json!({"storageClassName": "manual"})));
     running.settle();
     assert_eq!(running.bindings(), ["data Pending -", "keep Released data"], "another claim of the same name does not get the data");
-    let name = ObjectName { resource: VOLUMES, namespace: String::new(), name: "keep".to_owned() };
+    let key = ObjectKey::cluster_scoped("keep");
     let cluster = Arc::clone(&running.cluster);
     let patch = json!({"spec": {"claimRef": null}});
-    running.world.block_on(async move { cluster.patch(&name, None, patch).await }).expect("a valid patch");
+    running.world.block_on(async move { cluster.patch(VOLUMES, &key, None, patch).await }).expect("a valid patch");
     running.settle();
     assert_eq!(running.bindings(), ["data Bound keep", "keep Bound data"]);
 }

@@ -1,9 +1,10 @@
 //! Claims, volumes, classes and pods as cache entries, and what is looked up of them.
 
 use crate::{
-    cache::{Cache, Index, ObjectKey, View},
+    cache::{Cache, Index, View},
     cluster::RawObject,
 };
+use berth_identity::{Name, ObjectKey, Uid};
 use berth_workloads::volume_binding::{ClaimRef, ClaimUserView, ClaimView, ClassView, VolumeView, claim::class_of};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,13 +26,10 @@ macro_rules! binding_view {
             fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
                 $view::decode(&raw.json, raw.revision)
             }
-            fn namespace(&self) -> &str {
-                &self.meta.namespace
+            fn key(&self) -> ObjectKey {
+                self.meta.key()
             }
-            fn name(&self) -> &str {
-                &self.meta.name
-            }
-            fn uid(&self) -> &str {
+            fn uid(&self) -> &Uid {
                 &self.meta.uid
             }
             fn is_being_deleted(&self) -> bool {
@@ -94,8 +92,8 @@ impl Index<ClaimView> for ClaimIndex {
 /// Volumes by the claim they are for, and those that any claim may have by class.
 #[derive(Debug, Default)]
 pub struct VolumeIndex {
-    reserved: BTreeMap<ObjectKey, BTreeMap<String, Arc<VolumeView>>>,
-    free: BTreeMap<String, BTreeMap<String, Arc<VolumeView>>>,
+    reserved: BTreeMap<ObjectKey, BTreeMap<Name, Arc<VolumeView>>>,
+    free: BTreeMap<String, BTreeMap<Name, Arc<VolumeView>>>,
 }
 
 impl VolumeIndex {
@@ -131,7 +129,7 @@ impl Index<VolumeView> for VolumeIndex {
 
 /// Pods by the claims they use.
 #[derive(Debug, Default)]
-pub struct ClaimUserIndex(BTreeMap<ObjectKey, BTreeMap<String, Arc<ClaimUserView>>>);
+pub struct ClaimUserIndex(BTreeMap<ObjectKey, BTreeMap<Uid, Arc<ClaimUserView>>>);
 
 impl ClaimUserIndex {
     /// The pods that use the claim.

@@ -14,16 +14,16 @@ use super::{
 use crate::about::about_pod;
 use berth_api::annotations::CONTENT_IDS;
 use berth_controllers::{
-    Cluster, ObjectName,
-    cache::{Cache, Delta, ObjectKey, Warm},
-    cluster::PODS,
+    Cluster,
+    cache::{Cache, Delta, View, Warm},
     events::Recorder,
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
+use berth_identity::{ObjectKey, Uid};
 use berth_registry::{ApiError, DeleteOptions, Subresource, options::Precondition};
 use berth_store::env::Env;
-use berth_workloads::plan::Severity;
+use berth_workloads::{plan::Severity, resources::PODS};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::json;
@@ -38,8 +38,6 @@ const WORKERS: usize = 64;
 
 /// `ContainerCreating` is reported only if it lasts this long: a shorter stage is one write more that nobody sees.
 const SHORTEST_REPORTED: Duration = Duration::from_millis(50);
-
-type Uid = Arc<str>;
 
 /// All simulated nodes of a cluster.
 pub struct Nodes {
@@ -151,7 +149,7 @@ impl Nodes {
             Delta { new: Some(pod), .. } => {
                 let Some(node) = self.index_of(&pod.node_name) else { return };
                 if self.held().take_in(pod, node, (self.latencies, &self.shape.missing_images), now) {
-                    self.queue.add(pod.uid.as_str().into());
+                    self.queue.add(pod.uid.clone());
                 }
             }
             Delta { old: Some(pod), new: None } => self.held().forget(&pod.uid),
@@ -160,7 +158,7 @@ impl Nodes {
     }
 
     fn wake_users(&self, claim: &ObjectKey) {
-        self.held().mounting.get(claim).into_iter().flatten().for_each(|uid| self.queue.add(Arc::clone(uid)));
+        self.held().mounting.get(claim).into_iter().flatten().for_each(|uid| self.queue.add(uid.clone()));
     }
 
     async fn work_on(&self, uid: &Uid) -> Looked {
@@ -212,7 +210,7 @@ impl Nodes {
         if !contents.is_empty() {
             patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
         }
-        self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await?;
+        self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         self.tell(pod, &stage);
         if let Some(held) = self.held().pods.get_mut(uid) {
             held.reported = Some(stage);
@@ -223,14 +221,14 @@ impl Nodes {
     async fn let_go(&self, pod: &PodView) -> Result<(), ApiError> {
         if pod.has_finalizers && !pod.is_finished() {
             let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(pod, self.env.clock.now())});
-            self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await?;
+            self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
-            precondition: Precondition { uid: Some(pod.uid.clone()), resource_version: None },
+            precondition: Precondition { uid: Some(pod.uid.to_string()), resource_version: None },
             ..DeleteOptions::default()
         };
-        self.cluster.delete(&name(pod), options).await.map(drop)
+        self.cluster.delete(PODS, &pod.key(), options).await.map(drop)
     }
 
     fn tell(&self, pod: &PodView, stage: &Stage) {
@@ -271,7 +269,7 @@ impl Nodes {
     }
 
     fn record(&self, pod: &PodView, severity: Severity, reason: &'static str, message: String) {
-        self.recorder.record(&about_pod(&pod.namespace, &pod.name, &pod.uid, severity, reason, message));
+        self.recorder.record(&about_pod(pod.key(), &pod.uid, severity, reason, message));
     }
 }
 
@@ -289,11 +287,11 @@ impl Held {
             self.forget(&pod.uid);
             return false;
         }
-        if let Some(held) = self.pods.get_mut(pod.uid.as_str()) {
+        if let Some(held) = self.pods.get_mut(&pod.uid) {
             let behaviour = Behaviour::of(pod, latencies, missing);
             let due = held.update(pod, &behaviour, now);
             if held.is_contradicted() {
-                self.contradicted.insert(pod.uid.as_str().into());
+                self.contradicted.insert(pod.uid.clone());
             }
             return due;
         }
@@ -306,12 +304,12 @@ impl Held {
         let reported = matches!(stage, Stage::Running { .. }).then(|| stage.clone());
         if stage == Stage::Mounting {
             for claim in claims(pod) {
-                self.mounting.entry(claim).or_default().insert(pod.uid.as_str().into());
+                self.mounting.entry(claim).or_default().insert(pod.uid.clone());
             }
         }
         let (view, address, contents) = (Arc::clone(pod), pod.status.pod_ip.clone(), Contents::default());
         let held = HeldPod { view, node, behaviour, stage, reported, address, contents };
-        self.pods.insert(pod.uid.as_str().into(), held);
+        self.pods.insert(pod.uid.clone(), held);
         true
     }
 
@@ -409,8 +407,4 @@ impl HeldPod {
 
 fn claims(pod: &PodView) -> impl Iterator<Item = ObjectKey> + '_ {
     pod.claims.values().map(|claim| ObjectKey::new(&pod.namespace, claim))
-}
-
-fn name(pod: &PodView) -> ObjectName {
-    ObjectName { resource: PODS, namespace: pod.namespace.clone(), name: pod.name.clone() }
 }

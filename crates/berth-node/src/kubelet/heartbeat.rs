@@ -2,23 +2,24 @@
 
 use super::{
     agent::Nodes,
-    node::{self, LEASE_SECONDS, LEASES, SIMULATED},
+    node::{self, LEASE_SECONDS, SIMULATED},
 };
 use crate::scheduler::NodeView;
 use berth_api::k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::MicroTime};
 use berth_controllers::{
-    ObjectName, ResourceName,
-    cache::{Cache, ObjectKey, Warm},
+    cache::{Cache, View, Warm},
     metrics::Metrics,
 };
+use berth_identity::{ObjectKey, Uid};
 use berth_registry::{ApiError, DeleteOptions, Subresource};
+use berth_workloads::{
+    node_lifecycle::NODE_LEASES,
+    resources::{LEASES, NODES},
+};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
-const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
-const LEASE_RESOURCE: ResourceName = ResourceName { group: "coordination.k8s.io", plural: "leases" };
 
 /// How many nodes are written at once.
 const CONCURRENCY: usize = 64;
@@ -38,13 +39,13 @@ pub(super) fn start(nodes: &Arc<Nodes>, metrics: &Arc<Metrics>) {
 async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
     known.warm().await;
     remove_surplus(nodes, known).await;
-    let mut uids: BTreeMap<u32, String> = BTreeMap::new();
+    let mut uids: BTreeMap<u32, Uid> = BTreeMap::new();
     loop {
         let now = nodes.env.clock.now();
         uids.retain(|index, uid| is_known_well(known, *index, uid));
         nodes.insist();
         let missing = (0..nodes.count).filter(|index| !uids.contains_key(index));
-        let registered: Vec<(u32, String)> = stream::iter(missing)
+        let registered: Vec<(u32, Uid)> = stream::iter(missing)
             .map(|index| register(nodes, index, now))
             .buffer_unordered(CONCURRENCY)
             .filter_map(futures::future::ready)
@@ -58,23 +59,23 @@ async fn run(nodes: &Nodes, known: &Cache<NodeView>) {
 
 /// Whether the cluster does not take the node for lost (this process may have been stopped for a while), nor for another of its name. One that
 /// somebody has deleted stays so.
-fn is_known_well(known: &Cache<NodeView>, index: u32, uid: &str) -> bool {
-    known.get(&ObjectKey::new("", &node::name(index))).is_none_or(|node| node.ready && node.uid == uid)
+fn is_known_well(known: &Cache<NodeView>, index: u32, uid: &Uid) -> bool {
+    known.get(&key_of(index)).is_none_or(|node| node.ready && node.uid == *uid)
 }
 
 /// Simulated nodes of an earlier run with more nodes: they are switched off for good.
 async fn remove_surplus(nodes: &Nodes, known: &Cache<NodeView>) {
     let simulated: Vec<Arc<NodeView>> = known.read().iter().filter(|node| node.labels.contains_key(SIMULATED)).cloned().collect();
     let wanted: Vec<String> = (0..nodes.count).map(node::name).collect();
-    for surplus in simulated.iter().filter(|node| !wanted.contains(&node.name)) {
-        if let Err(error) = nodes.cluster.delete(&node_name(&surplus.name), DeleteOptions::default()).await {
-            tracing::warn!(node = surplus.name, %error, "a node of an earlier run could not be removed");
+    for surplus in simulated.iter().filter(|node| !wanted.iter().any(|name| node.name == *name)) {
+        if let Err(error) = nodes.cluster.delete(NODES, &surplus.key(), DeleteOptions::default()).await {
+            tracing::warn!(node = %surplus.name, %error, "a node of an earlier run could not be removed");
         }
     }
 }
 
 /// Makes the node known and well; gives its uid. What cannot be written now is tried again with the next renewal.
-async fn register(nodes: &Nodes, index: u32, now: Timestamp) -> Option<(u32, String)> {
+async fn register(nodes: &Nodes, index: u32, now: Timestamp) -> Option<(u32, Uid)> {
     match try_register(nodes, index, now).await {
         Ok(uid) => Some((index, uid)),
         Err(error) => {
@@ -84,26 +85,26 @@ async fn register(nodes: &Nodes, index: u32, now: Timestamp) -> Option<(u32, Str
     }
 }
 
-async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<String, ApiError> {
-    let name = node_name(&node::name(index));
-    let found = match nodes.cluster.get(&name).await? {
+async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Uid, ApiError> {
+    let key = key_of(index);
+    let found = match nodes.cluster.get(NODES, &key).await? {
         Some(found) => found,
         None => nodes.cluster.create(Box::new(node::object(index, &nodes.shape, now))).await?,
     };
     let found: Node = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
     // A create keeps no status, and a node that was there may have had another shape.
     if let Some(patch) = node::relabel(index, &nodes.shape, &found) {
-        nodes.cluster.patch(&name, None, patch).await?;
+        nodes.cluster.patch(NODES, &key, None, patch).await?;
     }
     let patch = node::heartbeat(index, &nodes.shape, now, &found);
-    nodes.cluster.patch(&name, Some(Subresource::Status), patch).await?;
-    Ok(found.metadata.uid.unwrap_or_default())
+    nodes.cluster.patch(NODES, &key, Some(Subresource::Status), patch).await?;
+    Ok(found.metadata.uid.into())
 }
 
-async fn renew(nodes: &Nodes, index: u32, uid: &str, now: Timestamp) {
-    let name = ObjectName { resource: LEASE_RESOURCE, namespace: LEASES.to_owned(), name: node::name(index) };
+async fn renew(nodes: &Nodes, index: u32, uid: &Uid, now: Timestamp) {
+    let key = ObjectKey::new(NODE_LEASES, node::name(index));
     let patch = json!({"spec": {"renewTime": MicroTime(now)}});
-    let renewed = match nodes.cluster.patch(&name, None, patch).await {
+    let renewed = match nodes.cluster.patch(LEASES, &key, None, patch).await {
         Err(ApiError::NotFound { .. }) => nodes.cluster.create(Box::new(node::lease(index, uid, now))).await,
         other => other,
     };
@@ -112,6 +113,6 @@ async fn renew(nodes: &Nodes, index: u32, uid: &str, now: Timestamp) {
     }
 }
 
-fn node_name(name: &str) -> ObjectName {
-    ObjectName { resource: NODES, namespace: String::new(), name: name.to_owned() }
+fn key_of(index: u32) -> ObjectKey {
+    ObjectKey::cluster_scoped(node::name(index))
 }

@@ -15,15 +15,13 @@ use berth_api::{
     names,
     quantity::Quantity,
 };
+use berth_workloads::node_lifecycle::NODE_LEASES;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, str::FromStr};
 
 /// The label by which simulated nodes are known.
 pub(super) const SIMULATED: &str = "berth.dev/simulated-node";
-
-/// The namespace of the nodes' leases.
-pub(super) const LEASES: &str = "kube-node-lease";
 
 /// How long a lease holds; it is renewed four times as often.
 pub(super) const LEASE_SECONDS: i32 = 40;
@@ -267,7 +265,7 @@ pub(super) fn lease(index: u32, node_uid: &str, now: Timestamp) -> Lease {
     Lease {
         metadata: ObjectMeta {
             name: Some(name(index)),
-            namespace: Some(LEASES.to_owned()),
+            namespace: Some(NODE_LEASES.to_owned()),
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         },

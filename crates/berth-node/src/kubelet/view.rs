@@ -9,6 +9,7 @@ use berth_api::{
     simulation::{self, Failure},
 };
 use berth_controllers::{RawObject, cache::View};
+use berth_identity::{Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
     view::WireMetadata,
     volume_binding::view::{PodVolume, claims_of},
@@ -21,11 +22,11 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The node it is bound to; empty if it is not.
     pub node_name: String,
     /// When its grace period ends; set while it is being deleted.
@@ -151,9 +152,9 @@ impl View for PodView {
         wire.status.init_container_statuses.shrink_to_fit();
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
-            namespace: wire.metadata.namespace.unwrap_or_default(),
-            name: wire.metadata.name.unwrap_or_default(),
-            uid: wire.metadata.uid.unwrap_or_default(),
+            namespace: wire.metadata.namespace.into(),
+            name: wire.metadata.name.into(),
+            uid: wire.metadata.uid.into(),
             node_name: wire.spec.node_name,
             deletion_deadline: wire.metadata.deletion_timestamp.map(|time| time.0),
             has_finalizers: wire.metadata.finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
@@ -167,15 +168,11 @@ impl View for PodView {
         })
     }
 
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
 

@@ -2,13 +2,17 @@
 
 use berth_api::annotations::CONTENT_ID;
 use berth_controllers::{
-    Cluster, ObjectName,
-    cache::{Delta, ObjectKey, Warm},
-    volume_binder::{CLAIMS, ClaimCache, VOLUMES, VolumeCache, claim_key},
+    Cluster,
+    cache::{Delta, Warm},
+    volume_binder::{ClaimCache, VolumeCache, claim_key},
 };
+use berth_identity::{Namespace, ObjectKey};
 use berth_registry::ApiError;
 use berth_store::env::Rng;
-use berth_workloads::volume_binding::{ClaimView, VolumeView};
+use berth_workloads::{
+    resources::{CLAIMS, VOLUMES},
+    volume_binding::{ClaimView, VolumeView},
+};
 use serde_json::json;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
@@ -33,7 +37,7 @@ impl Volumes {
     pub(super) fn on_change(&self, wake: impl Fn(&ObjectKey) + Send + Sync + Clone + 'static) {
         let woken = wake.clone();
         self.claims.on_change(move |delta: &Delta<ClaimView>| {
-            delta.sides().take(1).for_each(|claim| woken(&ObjectKey::new(&claim.meta.namespace, &claim.meta.name)));
+            delta.sides().take(1).for_each(|claim| woken(&claim.meta.key()));
         });
         self.volumes.on_change(move |delta: &Delta<VolumeView>| {
             delta.sides().filter_map(|volume| volume.claim_ref.as_ref()).for_each(|claim_ref| wake(&claim_key(claim_ref)));
@@ -53,7 +57,7 @@ impl Volumes {
         &self,
         cluster: &dyn Cluster,
         rng: &dyn Rng,
-        namespace: &str,
+        namespace: &Namespace,
         claims: &BTreeMap<String, String>,
     ) -> Result<Option<Contents>, ApiError> {
         let bound = claims.iter().map(|(name, claim)| Some((name, self.volume_of(&ObjectKey::new(namespace, claim))?)));
@@ -67,7 +71,7 @@ impl Volumes {
 
     fn volume_of(&self, claim: &ObjectKey) -> Option<Arc<VolumeView>> {
         let claim = self.claims.get(claim).filter(|claim| claim.is_bound() && !claim.meta.deleting)?;
-        self.volumes.get(&ObjectKey::new("", &claim.volume_name)).filter(|volume| volume.is_for(&claim))
+        self.volumes.get(&ObjectKey::cluster_scoped(&claim.volume_name)).filter(|volume| volume.is_for(&claim))
     }
 }
 
@@ -79,11 +83,10 @@ async fn content(cluster: &dyn Cluster, rng: &dyn Rng, volume: &VolumeView) -> R
     let mut bytes = [0; 8];
     rng.fill(&mut bytes);
     let id = format!("{:016x}", u64::from_be_bytes(bytes));
-    let name = ObjectName { resource: VOLUMES, namespace: String::new(), name: volume.meta.name.clone() };
     let patch = json!({"metadata": {
         "uid": volume.meta.uid, "resourceVersion": volume.meta.revision.to_string(), "annotations": {CONTENT_ID: id},
     }});
-    cluster.patch(&name, None, patch).await?;
+    cluster.patch(VOLUMES, &volume.meta.key(), None, patch).await?;
     Ok(id)
 }
 

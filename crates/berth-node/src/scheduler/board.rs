@@ -8,7 +8,7 @@ use super::{
     spread::{Spread, Tallies},
     view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodView},
 };
-use berth_controllers::cache::ObjectKey;
+use berth_identity::{Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
     view::BudgetView,
     volume_binding::{ClaimView, ClassView},
@@ -28,10 +28,10 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub struct Board {
     nodes: BTreeMap<String, NodeState>,
     /// Where each pod is, or is about to be: uid to node.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<Uid, Place>,
     waiting: BTreeMap<Order, Arc<PodView>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
-    parked: BTreeMap<String, Arc<PodView>>,
+    parked: BTreeMap<Uid, Arc<PodView>>,
     /// Pods that one of their claims holds up; they wait again when something happens to any of these.
     held: ByClaim,
     /// Pods that have a place and are bound to it as soon as their claims have volumes. They wait as well when a claim has changed.
@@ -41,7 +41,7 @@ pub struct Board {
     budgets: Budgets,
     nominations: Nominations,
     /// Uids of pods that were told to go to make room, but do not say so yet.
-    going: BTreeSet<String>,
+    going: BTreeSet<Uid>,
     /// How many placed pods shun others beyond their own node.
     wide_terms: usize,
 }
@@ -55,7 +55,7 @@ struct Place {
 }
 
 /// Higher priority first, then older, then by name.
-type Order = (Reverse<i32>, Option<Timestamp>, String, String, String);
+type Order = (Reverse<i32>, Option<Timestamp>, Namespace, Name, Uid);
 
 /// What becomes of one pod.
 #[derive(Clone, Debug)]
@@ -143,12 +143,12 @@ impl Board {
 
     /// Takes in a node's new version.
     pub fn set_node(&mut self, node: Arc<NodeView>) {
-        if let Some(state) = self.nodes.get_mut(&node.name) {
+        if let Some(state) = self.nodes.get_mut(&*node.name) {
             state.view = node;
         } else {
             let mut state = NodeState { view: Arc::clone(&node), ..NodeState::default() };
             self.places.values().filter(|place| place.node == node.name).for_each(|place| state.insert(&place.pod));
-            self.nodes.insert(node.name.clone(), state);
+            self.nodes.insert(node.name.to_string(), state);
         }
         self.unpark();
     }
@@ -163,14 +163,14 @@ impl Board {
 
     /// Takes in a claim's new version.
     pub fn set_claim(&mut self, claim: Arc<ClaimView>) {
-        let key = ObjectKey::new(&claim.meta.namespace, &claim.meta.name);
+        let key = claim.meta.key();
         self.claims.set_claim(claim);
         self.claim_changed(&key);
     }
 
     /// Takes in that a claim is gone.
     pub fn remove_claim(&mut self, claim: &ClaimView) {
-        let key = ObjectKey::new(&claim.meta.namespace, &claim.meta.name);
+        let key = claim.meta.key();
         self.claims.remove_claim(&key);
         self.claim_changed(&key);
     }
@@ -323,7 +323,7 @@ impl Board {
         // The last of equals is taken: the first by name.
         let ranked = fitting.into_iter().zip(wishes).rev();
         let best = ranked.max_by_key(|(node, wish)| (node.score(pod) + wish * WISH_WEIGHT, Reverse(node.pods.len())));
-        best.map(|(node, _)| node.view.name.clone()).ok_or_else(|| self.nowhere(pod, &misfits, &spread))
+        best.map(|(node, _)| node.view.name.to_string()).ok_or_else(|| self.nowhere(pod, &misfits, &spread))
     }
 
     /// Why the node cannot take the pod, pods that have been promised room there taken as being there.
@@ -410,7 +410,7 @@ impl Board {
         preempt::by_importance(&mut lower);
         let violated = self.budgets.violated_by(&lower);
         let is_violated = |other: &Arc<PodView>| violated.contains(&other.uid);
-        let mut room = Room { node: node.view.name.clone(), victims: Vec::new(), violations: 0 };
+        let mut room = Room { node: node.view.name.to_string(), victims: Vec::new(), violations: 0 };
         // Those that a budget protects are kept first, then the more important ones.
         lower.sort_by_key(|other| !is_violated(other));
         for other in lower {

@@ -1,7 +1,8 @@
 //! What the claims of a pod say about placing it.
 
 use super::view::PodView;
-use berth_controllers::cache::{ObjectKey, View};
+use berth_controllers::cache::View;
+use berth_identity::{Name, ObjectKey, Uid};
 use berth_workloads::volume_binding::{BindingMode, ClaimView, ClassView};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     claims: BTreeMap<ObjectKey, Arc<ClaimView>>,
-    modes: BTreeMap<String, BindingMode>,
+    modes: BTreeMap<Name, BindingMode>,
 }
 
 /// Whether a pod can be placed, as far as its claims go.
@@ -27,8 +28,8 @@ pub(super) enum Verdict {
 /// Pods that something is to be done for when one of their claims changes.
 #[derive(Debug, Default)]
 pub(super) struct ByClaim {
-    pods: BTreeMap<String, Arc<PodView>>,
-    users: BTreeMap<ObjectKey, BTreeSet<String>>,
+    pods: BTreeMap<Uid, Arc<PodView>>,
+    users: BTreeMap<ObjectKey, BTreeSet<Uid>>,
 }
 
 impl ByClaim {

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::resources::Amounts;
 use berth_api::k8s_openapi::api::core::v1::{Taint, Toleration};
+use berth_identity::Uid;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A node and what is on it.
@@ -15,9 +16,9 @@ pub(super) struct NodeState {
     /// What its pods ask for.
     pub(super) used: Amounts,
     /// Its pods, by uid.
-    pub(super) pods: BTreeMap<String, Arc<PodView>>,
+    pub(super) pods: BTreeMap<Uid, Arc<PodView>>,
     /// Those of them that shun others.
-    pub(super) shy: BTreeMap<String, Arc<PodView>>,
+    pub(super) shy: BTreeMap<Uid, Arc<PodView>>,
     /// How many of them there are of each priority.
     pub(super) priorities: BTreeMap<i32, usize>,
 }

@@ -3,7 +3,7 @@
 //! Source: kube-scheduler, plugin `DefaultPreemption`.
 
 use super::view::PodView;
-use berth_controllers::cache::ObjectKey;
+use berth_identity::{ObjectKey, Uid};
 use berth_workloads::view::BudgetView;
 use jiff::Timestamp;
 use std::{
@@ -60,15 +60,15 @@ pub(super) struct Budgets(BTreeMap<ObjectKey, Arc<BudgetView>>);
 
 impl Budgets {
     pub(super) fn set(&mut self, budget: Arc<BudgetView>) {
-        self.0.insert(ObjectKey::new(&budget.meta.namespace, &budget.meta.name), budget);
+        self.0.insert(budget.meta.key(), budget);
     }
 
     pub(super) fn remove(&mut self, budget: &BudgetView) {
-        self.0.remove(&ObjectKey::new(&budget.meta.namespace, &budget.meta.name));
+        self.0.remove(&budget.meta.key());
     }
 
     /// Those of `pods`, by uid, that would go against the will of a budget if all went, in this order.
-    pub(super) fn violated_by(&self, pods: &[Arc<PodView>]) -> BTreeSet<String> {
+    pub(super) fn violated_by(&self, pods: &[Arc<PodView>]) -> BTreeSet<Uid> {
         let mut allowed: BTreeMap<&ObjectKey, i32> = BTreeMap::new();
         let mut violating = BTreeSet::new();
         for pod in pods.iter().filter(|_| !self.0.is_empty()) {
@@ -95,9 +95,9 @@ fn protects(budget: &BudgetView, pod: &PodView) -> bool {
 /// Where room is being made, and for whom. A nomination counts from when it is decided, before the pod says so itself.
 #[derive(Debug, Default)]
 pub(super) struct Nominations {
-    nodes: BTreeMap<String, BTreeMap<String, Arc<PodView>>>,
+    nodes: BTreeMap<String, BTreeMap<Uid, Arc<PodView>>>,
     /// By uid: the node, and whether the pod says so itself.
-    pods: BTreeMap<String, (String, bool)>,
+    pods: BTreeMap<Uid, (String, bool)>,
 }
 
 impl Nominations {

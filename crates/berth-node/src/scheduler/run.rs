@@ -10,18 +10,18 @@ use berth_api::k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use berth_controllers::{
-    Cluster, ObjectName, ResourceName,
-    cache::{Cache, Delta, Warm},
-    cluster::PODS,
+    Cluster,
+    cache::{Cache, Delta, View, Warm},
     disruption::BudgetCache,
     events::Recorder,
     metrics::Metrics,
-    volume_binder::{CLAIMS, CLASSES, ClassCache},
+    volume_binder::ClassCache,
 };
 use berth_registry::{ApiError, DeleteOptions, Subresource, options::Precondition};
 use berth_store::env::Env;
 use berth_workloads::{
     plan::Severity,
+    resources::{BUDGETS, CLAIMS, CLASSES, NODES, PODS},
     view::BudgetView,
     volume_binding::{ClaimView, ClassView, SELECTED_NODE},
 };
@@ -32,9 +32,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-
-const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
-const NODES: ResourceName = ResourceName { group: "", plural: "nodes" };
 
 /// How many pods are decided about before their bindings are sent: what fills a few group commits.
 const BATCH: usize = 256;
@@ -127,7 +124,7 @@ impl Scheduler {
     }
 
     async fn bind(&self, pod: &Arc<PodView>, node: &str) {
-        match self.cluster.bind(&name(pod), &pod.uid, node).await {
+        match self.cluster.bind(&pod.key(), &pod.uid, node).await {
             Ok(_) => {
                 let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
                 self.record(pod, Severity::Normal, "Scheduled", message);
@@ -139,11 +136,10 @@ impl Scheduler {
     /// Tells the claims that they get their volumes for pods of that node. The pod is bound when they have them.
     async fn select_node(&self, pod: &Arc<PodView>, node: &str, claims: &[Arc<ClaimView>]) {
         for claim in claims.iter().filter(|claim| claim.selected_node() != Some(node)) {
-            let name = ObjectName { resource: CLAIMS, namespace: claim.meta.namespace.clone(), name: claim.meta.name.clone() };
             let patch = json!({"metadata": {
                 "uid": claim.meta.uid, "resourceVersion": claim.meta.revision.to_string(), "annotations": {SELECTED_NODE: node},
             }});
-            if let Err(error) = self.cluster.patch(&name, None, patch).await {
+            if let Err(error) = self.cluster.patch(CLAIMS, &claim.meta.key(), None, patch).await {
                 return self.give_back(pod, &error).await;
             }
         }
@@ -151,7 +147,7 @@ impl Scheduler {
 
     async fn give_back(&self, pod: &Arc<PodView>, error: &ApiError) {
         if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
-            tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "a binding failed");
+            tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "a binding failed");
         }
         // By then the caches tell whether the pod is gone, bound by somebody else, or still without a node, and how its claims are.
         self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
@@ -171,7 +167,7 @@ impl Scheduler {
         }
         match self.patch_status(pod, status).await {
             Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => (),
-            Err(error) => tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "a pod's condition could not be written"),
+            Err(error) => tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "a pod's condition could not be written"),
         }
     }
 
@@ -201,7 +197,7 @@ impl Scheduler {
         for other in outbid {
             // Where this fails, the other goes on believing in its room until it finds that it has none.
             if let Err(error) = self.patch_status(other, json!({"nominatedNodeName": null})).await {
-                tracing::debug!(namespace = other.namespace, pod = other.name, %error, "a pod could not be told that its room is another's");
+                tracing::debug!(namespace = %other.namespace, pod = %other.name, %error, "a pod could not be told that its room is another's");
             }
         }
         let told = |victim: Arc<PodView>| async move { self.preempt(&victim, pod, node).await.err().map(|error| (victim, error)) };
@@ -217,7 +213,7 @@ impl Scheduler {
     /// Says that room could not be made, and waits a moment: by then the caches tell what has become of the pods.
     async fn told(&self, pod: &PodView, error: &ApiError) {
         if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
-            tracing::warn!(namespace = pod.namespace, pod = pod.name, %error, "room could not be made for a pod");
+            tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "room could not be made for a pod");
         }
         self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
     }
@@ -229,8 +225,8 @@ impl Scheduler {
             Err(ApiError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         }
-        let precondition = Precondition { uid: Some(victim.uid.clone()), resource_version: None };
-        match self.cluster.delete(&name(victim), DeleteOptions { precondition, ..DeleteOptions::default() }).await {
+        let precondition = Precondition { uid: Some(victim.uid.to_string()), resource_version: None };
+        match self.cluster.delete(PODS, &victim.key(), DeleteOptions { precondition, ..DeleteOptions::default() }).await {
             Ok(_) | Err(ApiError::NotFound { .. }) => (),
             Err(error) => return Err(error),
         }
@@ -243,7 +239,7 @@ impl Scheduler {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let Some(found) = self.cluster.get(&name(victim)).await? else { return Ok(()) };
+            let Some(found) = self.cluster.get(PODS, &victim.key()).await? else { return Ok(()) };
             let found: Pod = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
             let condition = PodCondition {
                 type_: "DisruptionTarget".to_owned(),
@@ -258,7 +254,7 @@ impl Scheduler {
                 "metadata": {"uid": victim.uid, "resourceVersion": found.metadata.resource_version},
                 "status": {"conditions": conditions},
             });
-            match self.cluster.patch(&name(victim), Some(Subresource::Status), patch).await {
+            match self.cluster.patch(PODS, &victim.key(), Some(Subresource::Status), patch).await {
                 // Its node may write at the same time.
                 Err(ApiError::Conflict { .. }) if attempts < MARK_ATTEMPTS => (),
                 other => return other.map(drop),
@@ -268,11 +264,11 @@ impl Scheduler {
 
     async fn patch_status(&self, pod: &PodView, status: Value) -> Result<(), ApiError> {
         let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
-        self.cluster.patch(&name(pod), Some(Subresource::Status), patch).await.map(drop)
+        self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await.map(drop)
     }
 
     fn record(&self, pod: &PodView, severity: Severity, reason: &'static str, message: String) {
-        self.recorder.record(&about_pod(&pod.namespace, &pod.name, &pod.uid, severity, reason, message));
+        self.recorder.record(&about_pod(pod.key(), &pod.uid, severity, reason, message));
     }
 }
 
@@ -284,8 +280,4 @@ fn with_condition(mut conditions: Vec<PodCondition>, condition: PodCondition) ->
     conditions.retain(|other| other.type_ != condition.type_);
     conditions.push(condition);
     conditions
-}
-
-fn name(pod: &PodView) -> ObjectName {
-    ObjectName { resource: PODS, namespace: pod.namespace.clone(), name: pod.name.clone() }
 }

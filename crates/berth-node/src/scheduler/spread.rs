@@ -9,6 +9,7 @@ use super::{
     view::{NodeView, PodView},
 };
 use berth_api::{Selector, k8s_openapi::api::core::v1::TopologySpreadConstraint};
+use berth_identity::{Namespace, Uid};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -79,15 +80,15 @@ impl SpreadConstraint {
 /// How many pods each selector that is in use finds on each node.
 #[derive(Debug, Default)]
 pub(super) struct Tallies {
-    namespaces: BTreeMap<String, BTreeMap<String, Tally>>,
+    namespaces: BTreeMap<Namespace, BTreeMap<String, Tally>>,
     /// By uid, what the pods that have constraints count.
-    users: BTreeMap<String, BTreeSet<Key>>,
+    users: BTreeMap<Uid, BTreeSet<Counted>>,
     /// Those that have changed since they were last asked for.
-    changed: BTreeSet<Key>,
+    changed: BTreeSet<Counted>,
 }
 
-/// Namespace, and the selector's text.
-type Key = (String, String);
+/// Which pods a tally counts: their namespace, and the selector's text.
+type Counted = (Namespace, String);
 
 #[derive(Debug)]
 struct Tally {
@@ -99,7 +100,7 @@ struct Tally {
 impl Tallies {
     /// Takes in that a pod has its constraints. `placed` are all pods that have a place, with its node; looked at only if a selector is new.
     pub(super) fn add_user<'a>(&mut self, pod: &PodView, placed: impl Iterator<Item = (&'a PodView, &'a str)> + Clone) {
-        let wanted: BTreeSet<Key> = keys(pod).collect();
+        let wanted: BTreeSet<Counted> = keys(pod).collect();
         if self.users.get(&pod.uid).map_or(wanted.is_empty(), |present| *present == wanted) {
             return;
         }
@@ -172,7 +173,7 @@ impl Tallies {
 
     /// The namespaces in which pods are counted.
     #[cfg(test)]
-    pub(super) fn namespaces(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.namespaces.keys()
     }
 
@@ -195,13 +196,13 @@ impl Tallies {
     }
 }
 
-fn keys(pod: &PodView) -> impl Iterator<Item = Key> + '_ {
+fn keys(pod: &PodView) -> impl Iterator<Item = Counted> + '_ {
     pod.spread.iter().filter_map(|constraint| Some((pod.namespace.clone(), constraint.text.clone()?)))
 }
 
 /// Counts that have changed.
 #[derive(Debug)]
-pub(super) struct Changed(BTreeSet<Key>);
+pub(super) struct Changed(BTreeSet<Counted>);
 
 impl Changed {
     pub(super) fn is_empty(&self) -> bool {

@@ -10,6 +10,7 @@ use berth_api::{
     },
 };
 use berth_controllers::{RawObject, cache::View};
+use berth_identity::{Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
     view::WireMetadata,
     volume_binding::view::{PodVolume, claims_of},
@@ -28,11 +29,11 @@ pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
 #[derive(Clone, Debug, Default)]
 pub struct PodView {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// When it was created.
@@ -102,16 +103,16 @@ pub struct AntiAffinityTerm {
     /// Which pods.
     pub selector: Selector,
     /// Of which namespaces.
-    pub namespaces: Vec<String>,
+    pub namespaces: Vec<Namespace>,
 }
 
 /// What the scheduler reads of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeView {
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Whether it is being deleted.
@@ -132,15 +133,11 @@ impl View for PodView {
         Ok(wire.into_view())
     }
 
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
 
@@ -153,8 +150,8 @@ impl View for NodeView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let wire: WireNode = serde_json::from_slice(&raw.json)?;
         Ok(Self {
-            name: wire.metadata.name.unwrap_or_default(),
-            uid: wire.metadata.uid.unwrap_or_default(),
+            name: wire.metadata.name.into(),
+            uid: wire.metadata.uid.into(),
             deleting: wire.metadata.deletion_timestamp.is_some(),
             labels: wire.metadata.labels.unwrap_or_default(),
             unschedulable: wire.spec.unschedulable,
@@ -164,15 +161,11 @@ impl View for NodeView {
         })
     }
 
-    fn namespace(&self) -> &str {
-        ""
+    fn key(&self) -> ObjectKey {
+        ObjectKey::cluster_scoped(&self.name)
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn uid(&self) -> &str {
+    fn uid(&self) -> &Uid {
         &self.uid
     }
 
@@ -291,7 +284,7 @@ struct WireCondition {
 impl WirePod {
     fn into_view(self) -> PodView {
         let (metadata, spec) = (self.metadata, self.spec);
-        let namespace = metadata.namespace.unwrap_or_default();
+        let namespace = Namespace::from(metadata.namespace);
         let is_bound = !spec.node_name.is_empty();
         let affinity = spec.affinity.as_ref();
         let is_preempted = |condition: &PodCondition| {
@@ -311,8 +304,8 @@ impl WirePod {
                 .map_or_else(Vec::new, |terms| terms.iter().filter_map(|term| anti_affinity(term, &namespace)).collect()),
             spread: constraints.iter().filter_map(|constraint| SpreadConstraint::of(constraint, &labels)).collect(),
             namespace,
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
             labels,
             created: metadata.creation_timestamp.map(|time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -371,11 +364,11 @@ impl WireSpec {
 }
 
 /// `None`: a term without a selector, which matches no pod.
-fn anti_affinity(term: &PodAffinityTerm, namespace: &str) -> Option<AntiAffinityTerm> {
+fn anti_affinity(term: &PodAffinityTerm, namespace: &Namespace) -> Option<AntiAffinityTerm> {
     let selector = Selector::from_label_selector(term.label_selector.as_ref()?).ok()?;
     let namespaces = match &term.namespaces {
-        Some(named) if !named.is_empty() => named.clone(),
-        _ => vec![namespace.to_owned()],
+        Some(named) if !named.is_empty() => named.iter().map(Namespace::from).collect(),
+        _ => vec![namespace.clone()],
     };
     Some(AntiAffinityTerm { topology_key: term.topology_key.clone(), selector, namespaces })
 }

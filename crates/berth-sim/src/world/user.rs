@@ -1,8 +1,9 @@
 //! What a test does to a world, as its user.
 
 use super::World;
-use berth_controllers::{ObjectName, ResourceName, cluster::PODS};
+use berth_identity::{ObjectKey, ResourceName};
 use berth_registry::{ApiError, Body, Collection, DeleteOptions, Subresource, Target, WriteOptions, resource};
+use berth_workloads::resources::PODS;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -45,8 +46,8 @@ impl World {
     /// # Panics
     /// If the API refuses it.
     pub fn patch(&mut self, resource: ResourceName, name: &str, patch: Value) {
-        let (api, name) = (Arc::clone(&self.api), in_default(resource, name));
-        self.block_on(async move { api.patch(&name, None, patch).await }).expect("the patch is valid");
+        let (api, key) = (Arc::clone(&self.api), in_default(name));
+        self.block_on(async move { api.patch(resource, &key, None, patch).await }).expect("the patch is valid");
     }
 
     /// Sets a Deployment's size.
@@ -91,7 +92,7 @@ impl World {
     /// If the API refuses for another reason.
     pub fn delete_set(&mut self, name: &str) {
         let options = DeleteOptions { propagation_policy: Some("Background".to_owned()), ..DeleteOptions::default() };
-        match self.delete(in_default(SETS, name), options) {
+        match self.delete(SETS, name, options) {
             Ok(()) | Err(ApiError::NotFound { .. }) => (),
             Err(error) => self.fail(&format!("ReplicaSet {name} could not be deleted: {error}")),
         }
@@ -102,7 +103,7 @@ impl World {
     /// # Panics
     /// If there is no such Deployment.
     pub fn delete_deployment(&mut self, name: &str) {
-        self.delete(in_default(DEPLOYMENTS, name), DeleteOptions::default()).expect("it is there");
+        self.delete(DEPLOYMENTS, name, DeleteOptions::default()).expect("it is there");
     }
 
     /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
@@ -150,27 +151,27 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn fail_pod(&mut self, name: &str) {
-        let (api, pod) = (Arc::clone(&self.api), in_default(PODS, name));
+        let (api, pod) = (Arc::clone(&self.api), in_default(name));
         let failed = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}});
-        match self.block_on(async move { api.patch(&pod, Some(Subresource::Status), failed).await.map(drop) }) {
+        match self.block_on(async move { api.patch(PODS, &pod, Some(Subresource::Status), failed).await.map(drop) }) {
             Ok(()) | Err(ApiError::NotFound { .. }) => (),
             Err(error) => self.fail(&format!("pod {name} could not fail: {error}")),
         }
     }
 
     fn let_pod_go(&mut self, name: &str, grace_period_seconds: Option<i64>) {
-        match self.delete(in_default(PODS, name), DeleteOptions { grace_period_seconds, ..DeleteOptions::default() }) {
+        match self.delete(PODS, name, DeleteOptions { grace_period_seconds, ..DeleteOptions::default() }) {
             Ok(()) | Err(ApiError::NotFound { .. }) => (),
             Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
         }
     }
 
-    fn delete(&mut self, name: ObjectName, options: DeleteOptions) -> Result<(), ApiError> {
-        let api = Arc::clone(&self.api);
-        self.block_on(async move { api.delete(&name, options).await.map(drop) })
+    fn delete(&mut self, resource: ResourceName, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
+        let (api, key) = (Arc::clone(&self.api), in_default(name));
+        self.block_on(async move { api.delete(resource, &key, options).await.map(drop) })
     }
 }
 
-fn in_default(resource: ResourceName, name: &str) -> ObjectName {
-    ObjectName { resource, namespace: "default".to_owned(), name: name.to_owned() }
+fn in_default(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
 }

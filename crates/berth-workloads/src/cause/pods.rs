@@ -97,7 +97,7 @@ pub(super) fn findings<'c>(case: &'c Case<'_>) -> impl Iterator<Item = Finding> 
 pub fn of_pod(pod: &PodView) -> Option<Cause> {
     let case = Case { pod, events: &[] };
     let found = findings(&case).find(|finding| finding.counts_from == Timestamp::MIN)?;
-    let about = About { kind: "Pod", name: pod.meta.name.clone() };
+    let about = About { kind: "Pod", name: pod.meta.name.to_string() };
     Some(Cause { kind: found.kind, pods: 1, about, evidence: found.evidence })
 }
 
@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn event(reason: &str, message: &str, second: i64) -> EventView {
-        EventView { about_uid: "u".to_owned(), reason: reason.to_owned(), message: message.to_owned(), last: Some(at(second)) }
+        EventView { about_uid: "u".into(), reason: reason.to_owned(), message: message.to_owned(), last: Some(at(second)) }
     }
 
     /// A pod with a node whose one container is in this state.

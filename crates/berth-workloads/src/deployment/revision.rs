@@ -90,7 +90,7 @@ fn object(observed: &Observed<'_>, name: &str, hash: &str, size: i64, revision: 
     ReplicaSet {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            namespace: Some(deployment.meta.namespace.clone()),
+            namespace: Some(deployment.meta.namespace.to_string()),
             labels: Some(labels),
             annotations: Some(annotations_of_new(observed, revision)),
             owner_references: Some(vec![controller_reference(APPS_V1, "Deployment", &deployment.meta)]),

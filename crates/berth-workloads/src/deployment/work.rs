@@ -109,13 +109,13 @@ impl<'o, 'a> Work<'o, 'a> {
             self.hold_back(then_create);
         }
         if let Some(set) = observed.lagging(growing) {
-            self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+            self.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
         } else if observed.left_behind.active > 0 {
             self.wait(Wait::PodsLeftBehind { pods: observed.left_behind.active, then_create: count(then_create) });
         } else if counts_terminating && observed.terminating() > 0 {
             self.wait_for_terminating(observed.terminating(), then_create);
         } else if let Some(set) = observed.shrinking(growing) {
-            self.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+            self.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
         }
     }
 
@@ -138,7 +138,7 @@ impl<'o, 'a> Work<'o, 'a> {
 
     fn terminating(&self, pod: &PodView) -> Option<TerminatingPod> {
         Some(TerminatingPod {
-            name: pod.meta.name.clone(),
+            name: pod.meta.name.to_string(),
             left_seconds: pod.meta.deleted?.duration_since(self.observed.state.now).as_secs(),
             grace_period_seconds: pod.grace_period_seconds?,
         })
@@ -377,7 +377,7 @@ pub(super) fn wait_for_old_pods(work: &mut Work<'_, '_>, then_create: i64) {
     let running = observed.old().map(|(_, set)| i64::from(set.status.replicas)).sum::<i64>();
     work.hold_back(then_create);
     if let Some((_, set)) = lagging {
-        work.wait(Wait::ChildNotObserved { name: set.meta.name.clone() });
+        work.wait(Wait::ChildNotObserved { name: set.meta.name.to_string() });
     } else if running > 0 {
         work.wait(Wait::OldPodsRunning { pods: count(running), then_create: count(then_create) });
     } else if then_create > 0 && observed.left_behind.active > 0 {

@@ -108,7 +108,7 @@ fn wanted(state: &State<'_>) -> Result<i64, Unknown> {
     for pod in &state.pods {
         let Some(controller) = pod.meta.controller() else { continue };
         let root = (state.root)(controller);
-        let scale = (state.scale)(&root).ok_or_else(|| Unknown::NoScale { pod: pod.meta.name.clone() })?;
+        let scale = (state.scale)(&root).ok_or_else(|| Unknown::NoScale { pod: pod.meta.name.to_string() })?;
         scales.insert(root.uid, scale);
     }
     Ok(scales.values().sum())
@@ -116,7 +116,7 @@ fn wanted(state: &State<'_>) -> Result<i64, Unknown> {
 
 fn status(state: &State<'_>, expected: Expectation) -> (PodDisruptionBudgetStatus, Vec<EventRecord>) {
     let (disrupted, overdue) = disrupted(state);
-    let is_healthy = |pod: &&&PodView| pod.ready && pod.meta.deleted.is_none() && !disrupted.contains_key(&pod.meta.name);
+    let is_healthy = |pod: &&&PodView| pod.ready && pod.meta.deleted.is_none() && !disrupted.contains_key(pod.meta.name.as_str());
     let healthy = i64::try_from(state.pods.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
     let allowed = if expected.pods > 0 { (healthy - expected.healthy).max(0) } else { 0 };
     let (status, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
@@ -208,7 +208,7 @@ mod tests {
     fn pods(healthy: usize, unready: usize) -> Vec<PodView> {
         let owner = OwnerReference { uid: "rs".to_owned(), controller: Some(true), ..OwnerReference::default() };
         let pod = |index: usize| PodView {
-            meta: Meta { name: format!("p{index}"), owners: vec![owner.clone()], ..Meta::default() },
+            meta: Meta { name: format!("p{index}").into(), owners: vec![owner.clone()], ..Meta::default() },
             ready: index < healthy,
             ..PodView::default()
         };

@@ -10,6 +10,7 @@ use crate::{
     plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
     selector::Labels,
 };
+use berth_identity::Uid;
 use k8s_openapi::{
     api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -26,7 +27,7 @@ pub const CONTROLLER: &str = "endpoint-controller";
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// Pods, by number, in order of their addresses and uids.
-type Places = BTreeMap<(String, String), usize>;
+type Places = BTreeMap<(String, Uid), usize>;
 
 /// What a plan is made from.
 pub struct State<'a> {
@@ -62,8 +63,8 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
     let subsets = subsets(service, &shown[..shown.len().min(PODS_MAX)]);
     let Some(before) = before else {
         let metadata = ObjectMeta {
-            name: Some(service.name.clone()),
-            namespace: Some(service.namespace.clone()),
+            name: Some(service.name.to_string()),
+            namespace: Some(service.namespace.to_string()),
             labels: Some(labels(service)),
             annotations: is_cut.then(|| [(OVER_CAPACITY.to_owned(), "truncated".to_owned())].into()),
             ..ObjectMeta::default()
@@ -183,9 +184,9 @@ mod tests {
     fn pod(number: usize, is_ready: bool, http: Option<i32>) -> EndpointPodView {
         let port = |number| NamedPort { name: "http".to_owned(), protocol: "TCP".to_owned(), number };
         EndpointPodView {
-            namespace: "ns".to_owned(),
-            name: format!("p{number}"),
-            uid: format!("u{number}"),
+            namespace: "ns".into(),
+            name: format!("p{number}").into(),
+            uid: format!("u{number}").into(),
             addresses: vec![format!("10.64.{}.{}", number / 200, number % 200 + 1).parse().expect("an address")],
             is_ready,
             ports: http.into_iter().map(port).collect(),

@@ -60,9 +60,9 @@ fn hostname(service: &ServiceView, pod: &EndpointPodView) -> Option<String> {
 fn reference(pod: &EndpointPodView) -> ObjectReference {
     ObjectReference {
         kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace.clone()),
-        name: Some(pod.name.clone()),
-        uid: Some(pod.uid.clone()),
+        namespace: Some(pod.namespace.to_string()),
+        name: Some(pod.name.to_string()),
+        uid: Some(pod.uid.to_string()),
         ..ObjectReference::default()
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
     selector::Labels,
 };
+use berth_identity::Uid;
 use k8s_openapi::{
     api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -45,7 +46,7 @@ pub struct State<'a> {
 type Ports = Vec<TargetPort>;
 
 /// Endpoints by the uids of their pods.
-type Wanted = BTreeMap<String, Endpoint>;
+type Wanted = BTreeMap<Uid, Endpoint>;
 
 /// What becomes of one slice.
 struct Draft<'a> {
@@ -246,8 +247,8 @@ fn new_slice(service: &ServiceView, family: &str, endpoints: Vec<Endpoint>, port
     let owner = OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Service".to_owned(),
-        name: service.name.clone(),
-        uid: service.uid.clone(),
+        name: service.name.to_string(),
+        uid: service.uid.to_string(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     };
@@ -255,7 +256,7 @@ fn new_slice(service: &ServiceView, family: &str, endpoints: Vec<Endpoint>, port
     let metadata = ObjectMeta {
         name: Some(name),
         generate_name: Some(base),
-        namespace: Some(service.namespace.clone()),
+        namespace: Some(service.namespace.to_string()),
         labels: Some(labels(service)),
         owner_references: Some(vec![owner]),
         ..ObjectMeta::default()

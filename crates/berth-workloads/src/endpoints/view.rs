@@ -1,11 +1,11 @@
 //! What is read of Services, of pods as their endpoints, of nodes, and of what was written about them.
 
 use crate::{
-    plan::ObjectRef,
+    resources::{ENDPOINTS, SERVICES, SLICES, reference},
     selector::{Labels, Selector},
     view::WireMetadata,
 };
-use berth_identity::Revision;
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use k8s_openapi::{
     api::{
         core::v1::{EndpointSubset, Endpoints, LoadBalancerStatus, Service, ServicePort},
@@ -23,11 +23,11 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceView {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The resource version of this version.
     pub revision: Revision,
     /// Whether it is being deleted.
@@ -68,9 +68,9 @@ impl ServiceView {
         let type_ = spec.type_.unwrap_or_default();
         let (is_balancer, deleting) = (type_ == "LoadBalancer", metadata.deletion_timestamp.is_some());
         Ok(Self {
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
             revision,
             deleting,
             labels: metadata.labels.unwrap_or_default(),
@@ -89,7 +89,8 @@ impl ServiceView {
     /// The Service, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        reference("", "services", [&self.namespace, &self.name, &self.uid], self.revision)
+        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() };
+        ObjectRef { resource: SERVICES, key, uid: self.uid.clone(), resource_version: Some(self.revision) }
     }
 
     /// Whether the Service selects this pod.
@@ -114,11 +115,11 @@ pub struct NamedPort {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointPodView {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its labels.
     pub labels: Labels,
     /// Its addresses; none until it runs.
@@ -210,9 +211,9 @@ impl EndpointPodView {
             addresses.extend(status.pod_ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()));
         }
         Ok(Self {
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
             labels: metadata.labels.unwrap_or_default(),
             addresses,
             ports: spec.containers.iter().flat_map(|container| container.ports.iter().flatten()).filter_map(named).collect(),
@@ -236,9 +237,9 @@ impl EndpointPodView {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneView {
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its zone; empty: it has none.
     pub zone: String,
 }
@@ -256,17 +257,17 @@ impl ZoneView {
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let Node { metadata } = serde_json::from_slice(json)?;
         let zone = metadata.labels.and_then(|mut labels| labels.remove(ZONE)).unwrap_or_default();
-        Ok(Self { name: metadata.name.unwrap_or_default(), uid: metadata.uid.unwrap_or_default(), zone })
+        Ok(Self { name: metadata.name.into(), uid: metadata.uid.into(), zone })
     }
 }
 
 /// An EndpointSlice with its resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SliceView {
+    /// Which one it is.
+    pub id: ObjectRef,
     /// All of it but the resource version and who owns which fields.
     pub slice: EndpointSlice,
-    /// The resource version of this version.
-    pub revision: Revision,
 }
 
 impl SliceView {
@@ -277,23 +278,23 @@ impl SliceView {
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let mut slice: EndpointSlice = serde_json::from_slice(json)?;
         slice.metadata.managed_fields = None;
-        Ok(Self { slice, revision })
+        Ok(Self { id: reference(SLICES, &slice.metadata, revision), slice })
     }
 
     pub(super) fn reference(&self) -> ObjectRef {
-        reference("discovery.k8s.io", "endpointslices", names(&self.slice.metadata), self.revision)
+        self.id.clone()
     }
 }
 
 /// An Endpoints object with its resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointsView {
+    /// Which ones.
+    pub id: ObjectRef,
     /// Its metadata without who owns which fields.
     pub metadata: ObjectMeta,
     /// Where the Service leads.
     pub subsets: Vec<EndpointSubset>,
-    /// The resource version of this version.
-    pub revision: Revision,
 }
 
 impl EndpointsView {
@@ -304,19 +305,10 @@ impl EndpointsView {
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let Endpoints { mut metadata, subsets } = serde_json::from_slice(json)?;
         metadata.managed_fields = None;
-        Ok(Self { metadata, subsets: subsets.unwrap_or_default(), revision })
+        Ok(Self { id: reference(ENDPOINTS, &metadata, revision), metadata, subsets: subsets.unwrap_or_default() })
     }
 
     pub(super) fn reference(&self) -> ObjectRef {
-        reference("", "endpoints", names(&self.metadata), self.revision)
+        self.id.clone()
     }
-}
-
-fn names(metadata: &ObjectMeta) -> [&str; 3] {
-    [&metadata.namespace, &metadata.name, &metadata.uid].map(|text| text.as_deref().unwrap_or_default())
-}
-
-fn reference<T: AsRef<str>>(group: &'static str, resource: &'static str, [namespace, name, uid]: [T; 3], revision: Revision) -> ObjectRef {
-    let [namespace, name, uid] = [namespace, name, uid].map(|text| text.as_ref().to_owned());
-    ObjectRef { group, resource, namespace, name, uid, resource_version: Some(revision) }
 }

@@ -1,20 +1,25 @@
 //! Who depends on whom, by uid, and whom each change concerns.
 
 use super::decide::Dependents;
+use berth_identity::{Namespace, ObjectKey, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where an object is found.
+/// Of which kind an object is, as its manifest and references to it say: nobody need serve that kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Coordinates {
+pub struct TypeMeta {
     /// `apps/v1`.
     pub api_version: String,
     /// `ReplicaSet`.
     pub kind: String,
-    /// Empty for cluster-scoped objects.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+}
+
+impl TypeMeta {
+    /// Of the owner that a reference names.
+    #[must_use]
+    pub fn of(owner: &OwnerReference) -> Self {
+        Self { api_version: owner.api_version.clone(), kind: owner.kind.clone() }
+    }
 }
 
 /// How an object is being deleted.
@@ -34,10 +39,12 @@ pub enum Deletion {
 /// An object as a watch shows it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
+    /// What it is.
+    pub type_meta: TypeMeta,
     /// Where it is.
-    pub coordinates: Coordinates,
+    pub key: ObjectKey,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// Its owners.
     pub owners: Vec<OwnerReference>,
     /// How it is being deleted.
@@ -47,12 +54,14 @@ pub struct Seen {
 /// An object of the graph.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
+    /// What it is, or what a dependent says it is.
+    pub type_meta: TypeMeta,
     /// Where it is, or where a dependent says it is.
-    pub coordinates: Coordinates,
+    pub key: ObjectKey,
     /// Its owners.
     pub owners: Vec<OwnerReference>,
     /// Uids of those that name it as an owner.
-    pub dependents: BTreeSet<String>,
+    pub dependents: BTreeSet<Uid>,
     /// How it is being deleted.
     pub deletion: Deletion,
     /// Whether a watch has shown it, or only a dependent has named it.
@@ -73,21 +82,21 @@ pub enum Observed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Whether to delete them.
-    pub delete: BTreeSet<String>,
+    pub delete: BTreeSet<Uid>,
     /// Their dependents are to be freed.
-    pub orphan: BTreeSet<String>,
+    pub orphan: BTreeSet<Uid>,
 }
 
 /// All objects and their references.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<Uid, Node>,
 }
 
 impl Graph {
     /// One object.
     #[must_use]
-    pub fn node(&self, uid: &str) -> Option<&Node> {
+    pub fn node(&self, uid: &Uid) -> Option<&Node> {
         self.nodes.get(uid)
     }
 
@@ -97,7 +106,7 @@ impl Graph {
         let node = self.nodes.entry(seen.uid.clone()).or_default();
         let before = (std::mem::take(&mut node.owners), node.deletion);
         node.observed = Observed::Seen;
-        node.coordinates = seen.coordinates;
+        (node.type_meta, node.key) = (seen.type_meta, seen.key);
         node.owners.clone_from(&seen.owners);
         node.deletion = seen.deletion;
         if before.1 != seen.deletion {
@@ -109,7 +118,7 @@ impl Graph {
     }
 
     /// Takes in that an object is gone. Gives whom that concerns.
-    pub fn remove(&mut self, uid: &str) -> Work {
+    pub fn remove(&mut self, uid: &Uid) -> Work {
         let mut work = Work::default();
         let Some(node) = self.nodes.get_mut(uid) else { return work };
         let gone = std::mem::take(node);
@@ -118,7 +127,7 @@ impl Graph {
         } else {
             // Its dependents still name it; should it be seen (again), they are known.
             work.delete.extend(gone.dependents.iter().cloned());
-            *node = Node { coordinates: gone.coordinates, dependents: gone.dependents, ..Node::default() };
+            *node = Node { type_meta: gone.type_meta, key: gone.key, dependents: gone.dependents, ..Node::default() };
         }
         self.unlink(uid, &gone.owners, &[], &mut work);
         work
@@ -126,7 +135,7 @@ impl Graph {
 
     /// What depends on an object.
     #[must_use]
-    pub fn dependents(&self, uid: &str) -> Dependents {
+    pub fn dependents(&self, uid: &Uid) -> Dependents {
         if self.dependent_nodes(uid).any(|(_, node)| node.deletion == Deletion::Foreground) {
             Dependents::SomeForeground
         } else if self.dependent_nodes(uid).next().is_some() {
@@ -137,29 +146,29 @@ impl Graph {
     }
 
     /// The dependents whose references hold up the foreground deletion of an object.
-    pub fn blocking<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = (&'a String, &'a Node)> {
-        self.dependent_nodes(uid).filter(move |(_, node)| node.owners.iter().any(|owner| owner.uid == uid && is_blocking(owner)))
+    pub fn blocking<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Uid, &'a Node)> {
+        self.dependent_nodes(uid).filter(move |(_, node)| node.owners.iter().any(|owner| owner.uid == *uid && is_blocking(owner)))
     }
 
     /// All dependents of an object.
-    pub fn dependent_nodes<'a>(&'a self, uid: &str) -> impl Iterator<Item = (&'a String, &'a Node)> {
+    pub fn dependent_nodes<'a>(&'a self, uid: &Uid) -> impl Iterator<Item = (&'a Uid, &'a Node)> {
         let uids = self.nodes.get(uid).into_iter().flat_map(|node| &node.dependents);
         uids.filter_map(|dependent| self.nodes.get_key_value(dependent))
     }
 
     /// Takes `uid` off the owners that it no longer names. An owner that waits may wait no longer.
-    fn unlink(&mut self, uid: &str, before: &[OwnerReference], after: &[OwnerReference], work: &mut Work) {
+    fn unlink(&mut self, uid: &Uid, before: &[OwnerReference], after: &[OwnerReference], work: &mut Work) {
         for old in before {
             let new = after.iter().find(|owner| owner.uid == old.uid);
             let unblocked = is_blocking(old) && !new.is_some_and(is_blocking);
-            let Some(owner) = self.nodes.get_mut(&old.uid) else { continue };
+            let Some(owner) = self.nodes.get_mut(old.uid.as_str()) else { continue };
             if unblocked || (new.is_none() && owner.deletion == Deletion::Foreground) {
-                work.delete.insert(old.uid.clone());
+                work.delete.insert(old.uid.as_str().into());
             }
             if new.is_none() {
                 owner.dependents.remove(uid);
                 if owner.observed == Observed::Named && owner.dependents.is_empty() {
-                    self.nodes.remove(&old.uid);
+                    self.nodes.remove(old.uid.as_str());
                 }
             }
         }
@@ -167,43 +176,43 @@ impl Graph {
 
     /// Puts `uid` among the dependents of the owners that it names now. An owner that nobody has seen must be looked for; an owner that
     /// waits must learn of one more.
-    fn link(&mut self, uid: &str, before: &[OwnerReference], after: &[OwnerReference], work: &mut Work) {
-        let namespace = self.nodes.get(uid).map(|node| node.coordinates.namespace.clone()).unwrap_or_default();
+    fn link(&mut self, uid: &Uid, before: &[OwnerReference], after: &[OwnerReference], work: &mut Work) {
+        let namespace = self.nodes.get(uid).map(|node| node.key.namespace.clone()).unwrap_or_default();
         for new in after.iter().filter(|new| !before.iter().any(|old| old.uid == new.uid)) {
-            let named = Coordinates {
-                api_version: new.api_version.clone(),
-                kind: new.kind.clone(),
-                namespace: namespace.clone(),
-                name: new.name.clone(),
+            let named = || Node {
+                type_meta: TypeMeta::of(new),
+                key: ObjectKey { namespace: namespace.clone(), name: new.name.as_str().into() },
+                ..Node::default()
             };
-            let owner = self.nodes.entry(new.uid.clone()).or_insert_with(|| Node { coordinates: named.clone(), ..Node::default() });
-            owner.dependents.insert(uid.to_owned());
+            let owner = self.nodes.entry(new.uid.as_str().into()).or_insert_with(named);
+            owner.dependents.insert(uid.clone());
             if owner.observed == Observed::Named {
-                work.delete.insert(new.uid.clone());
+                work.delete.insert(new.uid.as_str().into());
             }
-            if owner.deletion == Deletion::Foreground || !is_same_place(&owner.coordinates, &named) {
-                work.delete.insert(uid.to_owned());
+            if owner.deletion == Deletion::Foreground || !leads_to(new, &namespace, owner) {
+                work.delete.insert(uid.clone());
             }
         }
     }
 }
 
 /// A deletion begins, or changes its way.
-fn begin(uid: &str, node: &Node, work: &mut Work) {
+fn begin(uid: &Uid, node: &Node, work: &mut Work) {
     match node.deletion {
         Deletion::Foreground => {
             work.delete.extend(node.dependents.iter().cloned());
-            work.delete.insert(uid.to_owned());
+            work.delete.insert(uid.clone());
         }
-        Deletion::Orphan => drop(work.orphan.insert(uid.to_owned())),
+        Deletion::Orphan => drop(work.orphan.insert(uid.clone())),
         Deletion::None | Deletion::Other => (),
     }
 }
 
-/// Whether `named` leads to the object. A cluster-scoped owner is in no namespace, whatever its dependent's is.
-fn is_same_place(there: &Coordinates, named: &Coordinates) -> bool {
-    let is_there = there.api_version == named.api_version && there.kind == named.kind && there.name == named.name;
-    is_there && (there.namespace.is_empty() || there.namespace == named.namespace)
+/// Whether a reference from this namespace leads to the object. A cluster-scoped owner is in no namespace, whatever its dependent's is.
+fn leads_to(reference: &OwnerReference, namespace: &Namespace, owner: &Node) -> bool {
+    let TypeMeta { api_version, kind } = &owner.type_meta;
+    let is_there = *api_version == reference.api_version && *kind == reference.kind && owner.key.name == reference.name;
+    is_there && (owner.key.namespace.is_empty() || owner.key.namespace == *namespace)
 }
 
 /// Whether the reference holds up its owner's foreground deletion. Missing means that it does not.
@@ -227,12 +236,12 @@ mod tests {
     }
 
     fn seen(uid: &str, owners: &[OwnerReference], deletion: Deletion) -> Seen {
-        let coordinates = Coordinates { api_version: "v1".into(), kind: "Thing".into(), namespace: "ns".into(), name: uid.into() };
-        Seen { coordinates, uid: uid.into(), owners: owners.to_vec(), deletion }
+        let type_meta = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
+        Seen { type_meta, key: ObjectKey::new("ns", uid), uid: uid.into(), owners: owners.to_vec(), deletion }
     }
 
     fn delete(uids: &[&str]) -> Work {
-        Work { delete: uids.iter().map(|uid| (*uid).to_owned()).collect(), orphan: BTreeSet::new() }
+        Work { delete: uids.iter().map(|uid| Uid::from(*uid)).collect(), orphan: BTreeSet::new() }
     }
 
     #[test]
@@ -242,10 +251,10 @@ mod tests {
         assert_eq!(graph.apply(seen("a", &[owner("o", None)], Deletion::None)), delete(&[]), "only when it is named anew");
         assert_eq!(graph.apply(seen("o", &[], Deletion::None)), delete(&[]));
         assert_eq!(graph.apply(seen("b", &[owner("o", None)], Deletion::None)), delete(&[]));
-        assert_eq!(graph.remove("o"), delete(&["a", "b"]));
+        assert_eq!(graph.remove(&"o".into()), delete(&["a", "b"]));
         assert_eq!(graph.apply(seen("c", &[owner("o", None)], Deletion::None)), delete(&["o"]), "it may be gone: it is looked for again");
         graph.apply(seen("o", &[], Deletion::None));
-        assert_eq!(graph.remove("o"), delete(&["a", "b", "c"]));
+        assert_eq!(graph.remove(&"o".into()), delete(&["a", "b", "c"]));
     }
 
     #[test]
@@ -256,10 +265,10 @@ mod tests {
         graph.apply(seen("b", &[owner("o", None)], Deletion::None));
         assert_eq!(graph.apply(seen("o", &[], Deletion::Foreground)), delete(&["a", "b", "o"]));
         assert_eq!(graph.apply(seen("o", &[], Deletion::Foreground)), delete(&[]), "only once");
-        assert_eq!(graph.blocking("o").map(|(uid, _)| uid.as_str()).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(graph.blocking(&"o".into()).map(|(uid, _)| uid.as_str()).collect::<Vec<_>>(), ["a"]);
         assert_eq!(graph.apply(seen("c", &[owner("o", Some(true))], Deletion::None)), delete(&["c"]));
         assert_eq!(graph.apply(seen("c", &[owner("o", Some(false))], Deletion::None)), delete(&["o"]));
-        assert_eq!(graph.remove("a"), delete(&["o"]));
+        assert_eq!(graph.remove(&"a".into()), delete(&["o"]));
     }
 
     #[test]
@@ -277,9 +286,9 @@ mod tests {
         assert_eq!((work.orphan.len(), work.delete.len()), (1, 0));
         graph.apply(seen("a", &[owner("virtual", None)], Deletion::None));
         graph.apply(seen("a", &[], Deletion::None));
-        assert!(graph.node("virtual").is_none());
-        graph.remove("o");
-        graph.remove("a");
+        assert!(graph.node(&"virtual".into()).is_none());
+        graph.remove(&"o".into());
+        graph.remove(&"a".into());
         assert!(graph.nodes.is_empty());
     }
 
@@ -287,10 +296,10 @@ mod tests {
     fn dependents_tell_of_foreground_deletion() {
         let mut graph = Graph::default();
         graph.apply(seen("o", &[], Deletion::None));
-        assert_eq!(graph.dependents("o"), Dependents::None);
+        assert_eq!(graph.dependents(&"o".into()), Dependents::None);
         graph.apply(seen("a", &[owner("o", None)], Deletion::None));
-        assert_eq!(graph.dependents("o"), Dependents::Some);
+        assert_eq!(graph.dependents(&"o".into()), Dependents::Some);
         graph.apply(seen("b", &[owner("o", None)], Deletion::Foreground));
-        assert_eq!(graph.dependents("o"), Dependents::SomeForeground);
+        assert_eq!(graph.dependents(&"o".into()), Dependents::SomeForeground);
     }
 }

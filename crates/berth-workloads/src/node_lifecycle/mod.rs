@@ -11,4 +11,4 @@ mod view;
 pub use view::{BoundPodView, LeaseView, NodeView, Readiness};
 
 /// The namespace of the nodes' leases.
-pub const LEASES: &str = "kube-node-lease";
+pub const NODE_LEASES: &str = "kube-node-lease";

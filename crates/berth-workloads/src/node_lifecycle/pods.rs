@@ -4,7 +4,7 @@ use super::{
     taints::tolerates,
     view::{BoundPodView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{PodCondition, Taint},
@@ -112,7 +112,7 @@ fn delete(state: &State<'_>) -> Action {
     let marking = event(state.pod, Severity::Normal, "TaintManagerEviction", format!("Marking for deletion Pod {namespace}/{name}"));
     Action::Delete {
         // Its condition has just changed its version; the uid still says that it is the same pod.
-        target: ObjectRef { resource_version: None, ..state.pod.reference() },
+        target: state.pod.reference().in_any_version(),
         propagation: None,
         grace_period_seconds: None,
         reason: format!("it does not, or no longer, tolerate a taint of its node {}", state.node.name),

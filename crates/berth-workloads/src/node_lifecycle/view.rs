@@ -1,10 +1,10 @@
 //! What is read of nodes, their leases and the pods on them.
 
 use crate::{
-    plan::ObjectRef,
+    resources::{NODES, PODS},
     view::{PodPhase, WireMetadata},
 };
-use berth_identity::Revision;
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::LeaseSpec,
@@ -16,9 +16,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeView {
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The resource version of this version.
     pub revision: Revision,
     /// `metadata.creationTimestamp`.
@@ -50,11 +50,11 @@ pub enum Readiness {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaseView {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name, which is the node's.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// When it was renewed last, by the node's clock.
     pub renewed: Option<Timestamp>,
 }
@@ -63,11 +63,11 @@ pub struct LeaseView {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BoundPodView {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The resource version of this version.
     pub revision: Revision,
     /// Whether it is being deleted.
@@ -123,8 +123,8 @@ impl NodeView {
         let wire: Wire<NodeSpec, NodeStatus> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
-            name: wire.metadata.name.unwrap_or_default(),
-            uid: wire.metadata.uid.unwrap_or_default(),
+            name: wire.metadata.name.into(),
+            uid: wire.metadata.uid.into(),
             revision,
             created: wire.metadata.creation_timestamp.map(|time| time.0),
             deleting: wire.metadata.deletion_timestamp.is_some(),
@@ -159,7 +159,12 @@ impl NodeView {
     /// The node, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        reference("nodes", ("", &self.name), &self.uid, self.revision)
+        ObjectRef {
+            resource: NODES,
+            key: ObjectKey::cluster_scoped(self.name.clone()),
+            uid: self.uid.clone(),
+            resource_version: Some(self.revision),
+        }
     }
 
     pub(super) fn condition(&self, type_: &str) -> Option<&NodeCondition> {
@@ -175,9 +180,9 @@ impl LeaseView {
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let wire: Wire<LeaseSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
         Ok(Self {
-            namespace: wire.metadata.namespace.unwrap_or_default(),
-            name: wire.metadata.name.unwrap_or_default(),
-            uid: wire.metadata.uid.unwrap_or_default(),
+            namespace: wire.metadata.namespace.into(),
+            name: wire.metadata.name.into(),
+            uid: wire.metadata.uid.into(),
             renewed: wire.spec.and_then(|spec| spec.renew_time).map(|time| time.0),
         })
     }
@@ -192,9 +197,9 @@ impl BoundPodView {
         let wire: Wire<PodSpec, PodStatus> = serde_json::from_slice(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         Ok(Self {
-            namespace: wire.metadata.namespace.unwrap_or_default(),
-            name: wire.metadata.name.unwrap_or_default(),
-            uid: wire.metadata.uid.unwrap_or_default(),
+            namespace: wire.metadata.namespace.into(),
+            name: wire.metadata.name.into(),
+            uid: wire.metadata.uid.into(),
             revision,
             deleting: wire.metadata.deletion_timestamp.is_some(),
             node_name: spec.node_name.unwrap_or_default(),
@@ -207,17 +212,7 @@ impl BoundPodView {
     /// The pod, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        reference("pods", (&self.namespace, &self.name), &self.uid, self.revision)
-    }
-}
-
-fn reference(resource: &'static str, (namespace, name): (&str, &str), uid: &str, revision: Revision) -> ObjectRef {
-    ObjectRef {
-        group: "",
-        resource,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: uid.to_owned(),
-        resource_version: Some(revision),
+        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() };
+        ObjectRef { resource: PODS, key, uid: self.uid.clone(), resource_version: Some(self.revision) }
     }
 }

@@ -2,7 +2,7 @@
 //! (upstream: pod garbage collector).
 
 use crate::{
-    plan::{Action, ObjectRef, Outcome, Plan, Stage},
+    plan::{Action, Outcome, Plan, Stage},
     view::PodView,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -65,7 +65,7 @@ fn surplus(pods: Vec<&PodView>) -> Vec<&PodView> {
 
 fn remove(pod: &PodView, reason: &str) -> Action {
     Action::Delete {
-        target: ObjectRef { resource_version: None, ..pod.reference() },
+        target: pod.reference().in_any_version(),
         propagation: None,
         grace_period_seconds: Some(0),
         reason: reason.to_owned(),
@@ -83,13 +83,13 @@ mod tests {
     }
 
     fn pod(name: &str, node: &str) -> PodView {
-        PodView { meta: Meta { name: name.to_owned(), ..Meta::default() }, node_name: node.to_owned(), ..PodView::default() }
+        PodView { meta: Meta { name: name.into(), ..Meta::default() }, node_name: node.to_owned(), ..PodView::default() }
     }
 
     fn removed(pods: &[PodView], missing_since: &BTreeMap<String, Timestamp>, now: i64) -> (Vec<String>, Option<Timestamp>) {
         let plan = plan(&State { pods: pods.iter().collect(), nodes: ["here"].into(), missing_since, now: at(now) });
         let names = plan.stages.into_iter().flat_map(|stage| stage.actions).map(|action| match action {
-            Action::Delete { target, grace_period_seconds: Some(0), .. } => target.name,
+            Action::Delete { target, grace_period_seconds: Some(0), .. } => target.key.name.into(),
             other => panic!("{other:?}"),
         });
         (names.collect(), plan.look_again)

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     claim,
     deployment::annotations::DELETED_POD_REPLACEMENT_POLICY,
-    plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
     view::{APPS_V1, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
@@ -136,7 +136,7 @@ fn pod(state: &State<'_>) -> Pod {
     Pod {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}{dash}", set.meta.name)),
-            namespace: Some(set.meta.namespace.clone()),
+            namespace: Some(set.meta.namespace.to_string()),
             labels: template.and_then(|metadata| metadata.labels.clone()),
             annotations: template.and_then(|metadata| metadata.annotations.clone()),
             finalizers: template.and_then(|metadata| metadata.finalizers.clone()),
@@ -158,7 +158,7 @@ fn delete(state: &State<'_>, count: usize) -> Managed {
     // Pods that all go are not ranked, and say nothing about how the ranking chooses.
     let deletion_age_ratios = if victims.len() < active.len() { age_ratios(&victims, &active, state.now) } else { Vec::new() };
     // A status update of the pod must not save it: only its identity counts.
-    let pods = victims.into_iter().map(|pod| ObjectRef { resource_version: None, ..pod.reference() }).collect();
+    let pods = victims.into_iter().map(|pod| pod.reference().in_any_version()).collect();
     let action = Action::DeletePods { pods, owner: state.set.reference(), owner_kind: "ReplicaSet" };
     Managed { action: Some(action), wait: None, deletion_age_ratios }
 }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn ready(uid: &str, since: i128, restarts: i32) -> PodView {
-        let meta = Meta { uid: uid.to_owned(), ..Meta::default() };
+        let meta = Meta { uid: uid.into(), ..Meta::default() };
         PodView { meta, ready: true, ready_since: Some(at(since)), restarts, phase: PodPhase::Running, ..PodView::default() }
     }
 

@@ -3,12 +3,15 @@
 //! The API server raises `used` before it makes an object, so an object may be charged that cannot be seen yet. Lowering is therefore put off
 //! until no charge has been made for a while; raising never waits.
 
-use crate::plan::{Action, ObjectRef, Outcome, Plan, Stage, Urgency, merge_patch};
+use crate::{
+    plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
+    resources::{QUOTAS, reference},
+};
 use berth_api::{
     quantity::Quantity,
     quota::{Amounts, from_wire, to_wire},
 };
-use berth_identity::Revision;
+use berth_identity::{ObjectRef, Revision};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use serde_json::json;
@@ -17,12 +20,12 @@ use serde_json::json;
 pub const CHARGE_SETTLES: SignedDuration = SignedDuration::from_millis(250);
 
 /// What plans read of a quota.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct QuotaView {
+    /// Which one, in which version.
+    pub id: ObjectRef,
     /// The quota as it is.
     pub quota: ResourceQuota,
-    /// Its resource version.
-    pub revision: Revision,
 }
 
 /// What the plan is made from.
@@ -43,7 +46,8 @@ impl QuotaView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a quota's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        Ok(Self { quota: serde_json::from_slice(json)?, revision })
+        let quota: ResourceQuota = serde_json::from_slice(json)?;
+        Ok(Self { id: reference(QUOTAS, &quota.metadata, revision), quota })
     }
 
     /// `spec.hard`.
@@ -62,18 +66,6 @@ impl QuotaView {
     #[must_use]
     pub fn used(&self) -> Amounts {
         from_wire(self.quota.status.as_ref().and_then(|status| status.used.as_ref()))
-    }
-
-    fn reference(&self) -> ObjectRef {
-        let meta = &self.quota.metadata;
-        ObjectRef {
-            group: "",
-            resource: "resourcequotas",
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
-            resource_version: Some(self.revision),
-        }
     }
 }
 
@@ -100,7 +92,7 @@ fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
     let hard = view.quota.spec.as_ref().and_then(|spec| spec.hard.clone()).unwrap_or_default();
     let new = ResourceQuotaStatus { hard: Some(hard), used: Some(to_wire(used)) };
     Some(Action::Patch {
-        target: view.reference(),
+        target: view.id.clone(),
         subresource: Some("status"),
         patch: json!({"status": merge_patch(&old, &new)?}),
         urgency: Urgency::Now,

@@ -15,10 +15,10 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let Some((ordinal, pod)) = roster.condemned().next() else { return ControlFlow::Continue(()) };
     // The lowest that is not available may go, so that one that never comes up does not hold up the others for ever.
     let lowest_unavailable = || roster.condemned().map(|(ordinal, _)| ordinal).filter(|ordinal| !roster.is_available(*ordinal)).min();
-    let name = pod.meta.name.clone();
+    let name = pod.meta.name.to_string();
     if pod.meta.deleted.is_some() {
         let last = work.terminating(pod);
-        let then = roster.condemned().nth(1).map(|(_, pod)| crate::plan::Next::Delete(pod.meta.name.clone()));
+        let then = roster.condemned().nth(1).map(|(_, pod)| crate::plan::Next::Delete(pod.meta.name.to_string()));
         work.wait(Wait::PodTerminating { pod: name, last, then });
     } else if roster.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
         remove(work, &[(ordinal, pod)]);

@@ -70,12 +70,12 @@ impl History {
             Some(Found::Older(_)) | None => next_number(&listed),
         };
         let (update, write, collision_count) = match found {
-            Some(Found::AsItIs(revision)) => (revision.meta.name.clone(), None, stored_count),
-            Some(Found::Older(revision)) => (revision.meta.name.clone(), Some(Write::Raise(revision, number)), stored_count),
+            Some(Found::AsItIs(revision)) => (revision.meta.name.to_string(), None, stored_count),
+            Some(Found::Older(revision)) => (revision.meta.name.to_string(), Some(Write::Raise(revision, number)), stored_count),
             None => create(state, data, number),
         };
         let current = listed.iter().find(|revision| revision.meta.name == set.status.current_revision && revision.meta.name != update);
-        let current = current.and_then(|revision| Some((revision.meta.name.clone(), template_of(&revision.data)?)));
+        let current = current.and_then(|revision| Some((revision.meta.name.to_string(), template_of(&revision.data)?)));
         let (current, current_template) = current.map_or_else(|| (update.clone(), None), |(name, template)| (name, Some(template)));
         Self { listed, update, number, current, current_template, collision_count, write }
     }
@@ -165,7 +165,7 @@ fn new_revision(set: &StatefulSetView, name: RevisionName, data: Value, number: 
     ControllerRevision {
         metadata: ObjectMeta {
             name: Some(name.name),
-            namespace: Some(set.meta.namespace.clone()),
+            namespace: Some(set.meta.namespace.to_string()),
             labels: Some(labels),
             annotations: Some(set.annotations.clone()).filter(|annotations| !annotations.is_empty()),
             owner_references: Some(vec![controller_reference(APPS_V1, "StatefulSet", &set.meta)]),

@@ -37,7 +37,7 @@ pub(super) fn new_pod(observed: &Observed<'_>, ordinal: i64) -> Pod {
     Pod {
         metadata: ObjectMeta {
             generate_name: Some(format!("{}-", set.meta.name)),
-            namespace: Some(set.meta.namespace.clone()),
+            namespace: Some(set.meta.namespace.to_string()),
             labels: Some(labels(template, &name, ordinal, revision)),
             annotations: metadata.and_then(|metadata| metadata.annotations.clone()),
             finalizers: metadata.and_then(|metadata| metadata.finalizers.clone()),

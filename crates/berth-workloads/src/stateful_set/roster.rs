@@ -11,6 +11,7 @@ use crate::{
     view::{PodView, StatefulSetView},
 };
 use berth_api::{annotations::STATEFUL_SET_POD_NAME, apps::StatefulSetStatus};
+use berth_identity::Name;
 use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +27,7 @@ pub struct Roster {
     now: Timestamp,
     pods: BTreeMap<i64, Arc<PodView>>,
     /// Controlled by the set although they are no members, by name.
-    strays: BTreeMap<String, Arc<PodView>>,
+    strays: BTreeMap<Name, Arc<PodView>>,
     total: Share,
     revisions: BTreeMap<String, Revision>,
     unavailable: BTreeSet<i64>,
@@ -42,7 +43,7 @@ pub struct Roster {
 /// What the spec says of the pods.
 #[derive(Clone, Debug, PartialEq)]
 struct Expectation {
-    name: String,
+    name: Name,
     selector: Option<Selector>,
     ordinals: Ordinals,
     min_ready_seconds: i32,
@@ -376,7 +377,7 @@ impl Expectation {
     }
 
     fn has_identity(&self, pod: &PodView) -> bool {
-        pod.meta.labels.get(STATEFUL_SET_POD_NAME) == Some(&pod.meta.name)
+        pod.meta.labels.get(STATEFUL_SET_POD_NAME).is_some_and(|name| pod.meta.name == *name)
     }
 
     fn has_volumes(&self, ordinal: i64, pod: &PodView) -> bool {

@@ -72,7 +72,7 @@ fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
 /// Whether the pods after this one have to wait for it.
 fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
     let observed = work.observed;
-    let name = pod.meta.name.clone();
+    let name = pod.meta.name.to_string();
     let then = next(observed, ordinal);
     if let Some(last) = pod.meta.deleted.map(|_| work.terminating(pod)) {
         work.wait(Wait::PodTerminating { pod: name, last, then });
@@ -95,7 +95,7 @@ pub(super) fn next(observed: &Observed<'_>, ordinal: i64) -> Option<crate::plan:
     use crate::plan::Next;
     let (set, roster) = (&observed.set().meta.name, observed.roster());
     let missing = roster.missing().find(|missing| *missing != ordinal).map(|missing| Next::Create(pod_name(set, missing)));
-    let condemned = || roster.condemned().next().map(|(_, pod)| Next::Delete(pod.meta.name.clone()));
+    let condemned = || roster.condemned().next().map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
     let range = observed.update_from()..observed.end();
     let outdated = || roster.highest_outdated(&observed.history.update, range).map(|ordinal| Next::Replace(pod_name(set, ordinal)));
     missing.or_else(condemned).or_else(outdated)

@@ -115,7 +115,7 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
     let owner = wanted_owner(claims, PodFate::InRange).map(|_| set_reference(claims));
     let metadata = ObjectMeta {
         name: Some(name.clone()),
-        namespace: Some(set.meta.namespace.clone()),
+        namespace: Some(set.meta.namespace.to_string()),
         labels: Some(labels).filter(|labels| !labels.is_empty()),
         owner_references: owner.map(|owner| vec![owner]),
         ..template.metadata.clone()

@@ -11,6 +11,7 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Urgency, Wait, merge_patch},
     view::PodView,
 };
+use berth_identity::ObjectRef;
 use serde_json::json;
 
 /// When the status is written.
@@ -127,7 +128,7 @@ impl<'o, 'a> Work<'o, 'a> {
     /// A pod that is being deleted, to show what a wait hangs on.
     pub(super) fn terminating(&self, pod: &PodView) -> Option<TerminatingPod> {
         Some(TerminatingPod {
-            name: pod.meta.name.clone(),
+            name: pod.meta.name.to_string(),
             left_seconds: pod.meta.deleted?.duration_since(self.observed.state.now).as_secs(),
             grace_period_seconds: pod.grace_period_seconds?,
         })
@@ -206,7 +207,7 @@ fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
 
 /// Deletes a pod, whatever version of it there is: a change of its status must not save it.
 pub(super) fn delete(observed: &Observed<'_>, pod: &PodView, reason: String) -> Action {
-    delete_target(observed, crate::plan::ObjectRef { resource_version: None, ..pod.reference() }, reason)
+    delete_target(observed, pod.reference().in_any_version(), reason)
 }
 
 /// Whether it writes to this object.
@@ -219,8 +220,8 @@ fn delete_version(observed: &Observed<'_>, pod: &PodView, reason: String) -> Act
     delete_target(observed, pod.reference(), reason)
 }
 
-fn delete_target(observed: &Observed<'_>, target: crate::plan::ObjectRef, reason: String) -> Action {
-    let events = pod_outcome(observed.set(), Verb::Delete, &target.name);
+fn delete_target(observed: &Observed<'_>, target: ObjectRef, reason: String) -> Action {
+    let events = pod_outcome(observed.set(), Verb::Delete, &target.key.name);
     Action::Delete { target, propagation: None, grace_period_seconds: None, reason, events }
 }
 

@@ -1,6 +1,7 @@
 //! What is read of an event.
 
 use super::wire;
+use berth_identity::{Revision, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventView {
     /// The uid of the object that it is about.
-    pub about_uid: String,
+    pub about_uid: Uid,
     /// CamelCase.
     pub reason: String,
     /// For people.
@@ -31,7 +32,8 @@ struct EventWire {
 
 #[derive(Deserialize)]
 struct About {
-    uid: Option<String>,
+    #[serde(default)]
+    uid: Uid,
 }
 
 #[derive(Deserialize)]
@@ -49,11 +51,8 @@ impl EventView {
         let wire: EventWire = serde_json::from_slice(json)?;
         let observed = wire.series.and_then(|series| series.last_observed_time);
         Ok(Self {
-            last: observed
-                .or(wire.last_timestamp)
-                .or(wire.event_time)
-                .or(wire.metadata.into_meta(berth_identity::Revision::default()).created),
-            about_uid: wire.involved_object.and_then(|about| about.uid).unwrap_or_default(),
+            last: observed.or(wire.last_timestamp).or(wire.event_time).or(wire.metadata.into_meta(Revision::default()).created),
+            about_uid: wire.involved_object.map(|about| about.uid).unwrap_or_default(),
             reason: wire.reason.unwrap_or_default(),
             message: wire.message.unwrap_or_default(),
         })

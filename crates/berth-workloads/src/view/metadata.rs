@@ -1,5 +1,6 @@
 //! An object's metadata without what nobody plans by.
 
+use berth_identity::{Name, Namespace, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -10,11 +11,11 @@ use std::collections::BTreeMap;
 #[serde(default, rename_all = "camelCase")]
 pub struct WireMetadata {
     /// `namespace`.
-    pub namespace: Option<String>,
+    pub namespace: Option<Namespace>,
     /// `name`.
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// `uid`.
-    pub uid: Option<String>,
+    pub uid: Option<Uid>,
     /// `labels`.
     pub labels: Option<BTreeMap<String, String>>,
     /// `annotations`.

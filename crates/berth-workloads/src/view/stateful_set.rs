@@ -1,8 +1,8 @@
 //! Views of what belongs to a StatefulSet besides pods.
 
-use super::{APPS, Meta, wire};
-use crate::plan::ObjectRef;
-use berth_identity::Revision;
+use super::{Meta, wire};
+use crate::resources::{CLAIMS, REVISIONS};
+use berth_identity::{ObjectRef, Revision};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl RevisionView {
     /// The revision, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(APPS, "controllerrevisions")
+        self.meta.reference(REVISIONS)
     }
 }
 
@@ -71,7 +71,7 @@ impl ClaimView {
     /// The claim, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference("", "persistentvolumeclaims")
+        self.meta.reference(CLAIMS)
     }
 }
 
@@ -90,11 +90,11 @@ mod tests {
         });
         let set = StatefulSetView::decode(set.to_string().as_bytes(), Revision(9)).expect("a set");
         assert_eq!((set.spec.replicas, set.status.current_revision.as_str(), set.annotations.len()), (Some(2), "web-1", 1));
-        assert_eq!((set.reference().resource, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
+        assert_eq!((set.reference().resource.plural, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
         let revision = json!({"metadata": {"name": "web-1"}, "revision": 4, "data": {"spec": {}}});
         let revision = RevisionView::decode(revision.to_string().as_bytes(), Revision(1)).expect("a revision");
         assert_eq!((revision.number, &*revision.data), (4, &json!({"spec": {}})));
         let claim = ClaimView::decode(br#"{"metadata": {"name": "data-web-0"}, "spec": {}}"#, Revision(1)).expect("a claim");
-        assert_eq!(claim.reference().name, "data-web-0");
+        assert_eq!(claim.reference().key.name, "data-web-0");
     }
 }

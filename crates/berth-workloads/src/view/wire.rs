@@ -2,7 +2,7 @@
 
 use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
 use crate::volume_binding::view::{PodVolume, claims_of};
-use berth_identity::Revision;
+use berth_identity::{Name, Namespace, Revision, Uid};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
@@ -16,10 +16,10 @@ pub(super) struct Object<Spec, Status> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata {
     #[serde(default)]
-    namespace: String,
-    name: String,
+    namespace: Namespace,
+    name: Name,
     #[serde(default)]
-    uid: String,
+    uid: Uid,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
     pub(super) annotations: Option<BTreeMap<String, String>>,

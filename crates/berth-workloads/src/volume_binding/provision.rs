@@ -36,7 +36,7 @@ pub(super) fn volume_for(claim: &ClaimView, class: &ClassView) -> PersistentVolu
             }),
             mount_options: (!class.mount_options.is_empty()).then(|| class.mount_options.clone()),
             persistent_volume_reclaim_policy: Some(class.reclaim_policy.clone()),
-            storage_class_name: Some(class.meta.name.clone()),
+            storage_class_name: Some(class.meta.name.to_string()),
             volume_mode: Some(claim.volume_mode.clone()),
             ..PersistentVolumeSpec::default()
         }),
@@ -49,9 +49,9 @@ pub(super) fn claim_ref(claim: &ClaimView) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("PersistentVolumeClaim".to_owned()),
-        namespace: Some(claim.meta.namespace.clone()),
-        name: Some(claim.meta.name.clone()),
-        uid: Some(claim.meta.uid.clone()),
+        namespace: Some(claim.meta.namespace.to_string()),
+        name: Some(claim.meta.name.to_string()),
+        uid: Some(claim.meta.uid.to_string()),
         resource_version: Some(claim.meta.revision.to_string()),
         ..ObjectReference::default()
     }

@@ -5,8 +5,8 @@ use super::{
     view::{ClaimUserView, ClaimView, ClassView, VolumeView},
     volume,
 };
-use crate::plan::{Action, ObjectRef, Plan};
-use berth_identity::Revision;
+use crate::plan::{Action, Plan};
+use berth_identity::{ObjectRef, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -81,12 +81,12 @@ fn version(target: &ObjectRef) -> String {
 fn shown(plan: &Plan) -> Vec<String> {
     let action = |action: &Action| match action {
         Action::Patch { target, subresource: None, patch, .. } => {
-            format!("{} @{}: {patch}", target.name, version(target))
+            format!("{} @{}: {patch}", target.key.name, version(target))
         }
-        Action::Patch { target, patch, .. } => format!("{} status: {}", target.name, patch["status"]),
+        Action::Patch { target, patch, .. } => format!("{} status: {}", target.key.name, patch["status"]),
         Action::Create { object, .. } => format!("create {}", object.meta().name.as_deref().unwrap_or_default()),
-        Action::Delete { target, .. } => format!("delete {} @{}", target.name, version(target)),
-        Action::ConfirmGone { target } => format!("confirm {} {} gone", target.name, target.uid),
+        Action::Delete { target, .. } => format!("delete {} @{}", target.key.name, version(target)),
+        Action::ConfirmGone { target } => format!("confirm {} {} gone", target.key.name, target.uid),
         other => format!("{other:?}"),
     };
     let events = plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message));

@@ -2,12 +2,12 @@
 
 use super::CLASS_ANNOTATION;
 use crate::{
-    plan::ObjectRef,
+    resources::{CLAIMS, VOLUMES},
     selector::{Labels, Selector},
     view::WireMetadata,
 };
 use berth_api::quantity::Quantity;
-use berth_identity::Revision;
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ pub type Capacity = BTreeMap<String, WireQuantity>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     /// Its namespace; empty for volumes and classes.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid.
-    pub uid: String,
+    pub uid: Uid,
     /// The resource version of this version.
     pub revision: Revision,
     /// Whether it is being deleted.
@@ -39,9 +39,9 @@ pub struct Meta {
 impl Meta {
     fn new(wire: WireMetadata, revision: Revision) -> Self {
         Self {
-            namespace: wire.namespace.unwrap_or_default(),
-            name: wire.name.unwrap_or_default(),
-            uid: wire.uid.unwrap_or_default(),
+            namespace: wire.namespace.into(),
+            name: wire.name.into(),
+            uid: wire.uid.into(),
             revision,
             deleting: wire.deletion_timestamp.is_some(),
             labels: wire.labels.unwrap_or_default(),
@@ -54,15 +54,14 @@ impl Meta {
         self.annotations.get(CLASS_ANNOTATION).cloned().or(field)
     }
 
-    pub(super) fn reference(&self, resource: &'static str) -> ObjectRef {
-        ObjectRef {
-            group: "",
-            resource,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            resource_version: Some(self.revision),
-        }
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+
+    fn reference(&self, resource: ResourceName) -> ObjectRef {
+        ObjectRef { resource, key: self.key(), uid: self.uid.clone(), resource_version: Some(self.revision) }
     }
 }
 
@@ -147,7 +146,7 @@ impl ClaimView {
     /// The claim, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference("persistentvolumeclaims")
+        self.meta.reference(CLAIMS)
     }
 }
 
@@ -156,11 +155,11 @@ impl ClaimView {
 #[serde(default)]
 pub struct ClaimRef {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its uid; empty: whichever has that name.
-    pub uid: String,
+    pub uid: Uid,
 }
 
 /// What is read of a PersistentVolume.
@@ -235,7 +234,7 @@ impl VolumeView {
     /// The volume, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference("persistentvolumes")
+        self.meta.reference(VOLUMES)
     }
 }
 

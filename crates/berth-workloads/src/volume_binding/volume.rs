@@ -5,7 +5,11 @@ use super::{
     view::{ClaimRef, ClaimView, VolumeView},
     write::{about_volume, let_go, patch, patch_status, stages},
 };
-use crate::plan::{Action, ObjectRef, Outcome, Plan, Severity};
+use crate::{
+    plan::{Action, Outcome, Plan, Severity},
+    resources::CLAIMS,
+};
+use berth_identity::{ObjectKey, ObjectRef};
 use serde_json::json;
 
 /// What the plan is made from.
@@ -90,16 +94,8 @@ fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
 }
 
 fn confirm_gone(claim_ref: &ClaimRef) -> Action {
-    Action::ConfirmGone {
-        target: ObjectRef {
-            group: "",
-            resource: "persistentvolumeclaims",
-            namespace: claim_ref.namespace.clone(),
-            name: claim_ref.name.clone(),
-            uid: claim_ref.uid.clone(),
-            resource_version: None,
-        },
-    }
+    let ClaimRef { namespace, name, uid } = claim_ref.clone();
+    Action::ConfirmGone { target: ObjectRef { resource: CLAIMS, key: ObjectKey { namespace, name }, uid, resource_version: None } }
 }
 
 fn delete(volume: &VolumeView) -> Action {

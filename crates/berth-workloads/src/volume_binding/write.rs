@@ -1,7 +1,8 @@
 //! The writes of a binding, each with its guard.
 
 use super::view::{ClaimView, VolumeView};
-use crate::plan::{Action, EventRecord, ObjectRef, Outcome, Plan, Repeat, Severity, Stage, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency};
+use berth_identity::ObjectRef;
 use serde_json::{Value, json};
 
 pub(super) fn stage(action: Action) -> Stage {
@@ -19,9 +20,15 @@ pub(super) fn patch(target: ObjectRef, patch: Value, reason: impl Into<String>) 
 
 /// A change of the status, in whichever version: the object itself may have been changed by the stage before.
 pub(super) fn patch_status(target: ObjectRef, status: Value, reason: impl Into<String>) -> Action {
-    let target = ObjectRef { resource_version: None, ..target };
     let patch = json!({ "status": status });
-    Action::Patch { target, subresource: Some("status"), patch, urgency: Urgency::Now, reason: reason.into(), events: Outcome::default() }
+    Action::Patch {
+        target: target.in_any_version(),
+        subresource: Some("status"),
+        patch,
+        urgency: Urgency::Now,
+        reason: reason.into(),
+        events: Outcome::default(),
+    }
 }
 
 /// Takes one finalizer off.

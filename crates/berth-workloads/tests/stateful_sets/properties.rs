@@ -220,7 +220,7 @@ proptest! {
     #[test]
     fn a_running_roster_equals_a_new_one(setting in setting(), steps in steps(60)) {
         let mut world = setting.world();
-        let owned = |world: &World| world.pod_views().into_iter().filter(|pod| pod.meta.is_controlled_by("uid-web")).collect::<Vec<_>>();
+        let owned = |world: &World| world.pod_views().into_iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())).collect::<Vec<_>>();
         let mut generation = world.view().meta.generation;
         let mut running = world.roster();
         let mut pods: Vec<Arc<PodView>> = owned(&world);

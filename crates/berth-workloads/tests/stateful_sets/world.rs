@@ -3,10 +3,10 @@
 
 use crate::{merge::merge, patience::Patience};
 use berth_api::{FeatureGates, Gate, Object};
-use berth_identity::Revision;
+use berth_identity::{ObjectRef, Revision};
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, ObjectRef, Outcome, Repeat, Wait},
+    plan::{EventRecord, Outcome, Repeat, Wait},
     selector::Selector,
     stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
@@ -93,7 +93,7 @@ impl World {
 
     pub(crate) fn roster(&self) -> Roster {
         let pods = self.pod_views();
-        Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by("uid-web")), self.now)
+        Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
     }
 
     /// What the controller would do now.
@@ -102,7 +102,7 @@ impl World {
         let revision = |stored: &Stored| Arc::new(RevisionView::decode(&stored.bytes(), stored.revision).expect("a revision"));
         let all: Vec<_> = self.revisions.values().map(revision).collect();
         let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
-        let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by("uid-web");
+        let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by(&"uid-web".into());
         let roster = self.roster();
         let claim_named =
             |name: &str| self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")));
@@ -145,7 +145,7 @@ impl World {
             let claims = templates.filter_map(|template| Some(format!("{}-{name}", template.metadata.name.as_deref()?)));
             for (stored, claim) in claims.filter_map(|claim| Some((self.claims.get(&claim)?, claim))) {
                 let owners = stored.json["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-                let is_own = |owner: &Value| owner["uid"] == "uid-web" || owner["uid"] == pod.meta.uid;
+                let is_own = |owner: &Value| owner["uid"] == "uid-web" || owner["uid"] == pod.meta.uid.as_str();
                 let is_former = |owner: &Value| !is_own(owner) && (owner["name"] == "web" || owner["name"] == **name);
                 let is_others = owners.iter().any(|owner| !is_own(owner) && (owner["controller"] == true || is_former(owner)));
                 if is_others || !stored.json["metadata"]["deletionTimestamp"].is_null() {
@@ -267,14 +267,14 @@ impl World {
     }
 
     fn stored(&mut self, target: &ObjectRef) -> &mut Stored {
-        let stored = match target.resource {
+        let stored = match target.resource.plural {
             "statefulsets" => Some(&mut self.set),
-            "pods" => self.pods.get_mut(&target.name),
-            "persistentvolumeclaims" => self.claims.get_mut(&target.name),
-            _ => self.revisions.get_mut(&target.name),
+            "pods" => self.pods.get_mut(&*target.key.name),
+            "persistentvolumeclaims" => self.claims.get_mut(&*target.key.name),
+            _ => self.revisions.get_mut(&*target.key.name),
         };
         let stored = stored.expect("the target is there");
-        assert_eq!(stored.json["metadata"]["uid"], target.uid, "{target:?}");
+        assert_eq!(stored.json["metadata"]["uid"], target.uid.as_str(), "{target:?}");
         if let Some(version) = target.resource_version {
             assert_eq!(version, stored.revision, "a write of a version that is not the last: {target:?}");
         }
@@ -291,9 +291,9 @@ impl World {
 
     fn delete(&mut self, target: &ObjectRef) {
         self.stored(target);
-        match target.resource {
-            "pods" => self.delete_pod(&target.name),
-            _ => drop(self.revisions.remove(&target.name)),
+        match target.resource.plural {
+            "pods" => self.delete_pod(&target.key.name),
+            _ => drop(self.revisions.remove(&*target.key.name)),
         }
     }
 

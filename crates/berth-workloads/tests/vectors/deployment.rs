@@ -394,7 +394,12 @@ fn revision_history(text: &str) -> Vec<String> {
 fn history_clean_up(text: &str) -> Vec<String> {
     check(text, |case: HistoryCleanUpCase| {
         let view = |set: &HistoricSet| ReplicaSetView {
-            meta: Meta { name: set.name.clone(), generation: set.generation, created: Some(crate::at(set.created)), ..Meta::default() },
+            meta: Meta {
+                name: set.name.as_str().into(),
+                generation: set.generation,
+                created: Some(crate::at(set.created)),
+                ..Meta::default()
+            },
             annotations: set.revision.iter().map(|revision| (REVISION.to_owned(), revision.clone())).collect(),
             replicas: set.spec_replicas,
             status: ReplicaSetStatus {
@@ -406,7 +411,7 @@ fn history_clean_up(text: &str) -> Vec<String> {
         };
         let sets: Vec<_> = case.old_replica_sets.iter().map(view).collect();
         let mut deleted: Vec<_> =
-            surplus(sets.iter().collect(), case.revision_history_limit).iter().map(|set| set.meta.name.clone()).collect();
+            surplus(sets.iter().collect(), case.revision_history_limit).iter().map(|set| set.meta.name.to_string()).collect();
         deleted.sort();
         (case.expected_deleted, deleted)
     })

@@ -117,8 +117,8 @@ fn ranking(now: i64, gates: &Gates) -> Ranking {
 
 fn view(ranked: &RankedPod) -> PodView {
     let mut view = pod(&ranked.phase);
-    view.meta.name.clone_from(&ranked.name);
-    view.meta.uid.clone_from(&ranked.uid);
+    view.meta.name = ranked.name.as_str().into();
+    view.meta.uid = ranked.uid.as_str().into();
     view.meta.created = ranked.created.map(at);
     view.node_name.clone_from(&ranked.node_name);
     (view.ready, view.ready_since) = (ranked.ready, ranked.ready_since.map(at));
@@ -132,7 +132,7 @@ fn orders(text: &str) -> Vec<String> {
         let ranking = ranking(case.now, &case.gates);
         let first = |count| {
             let candidates = views.iter().map(|(pod, related)| Candidate { pod, related: *related }).collect();
-            ranking.first(candidates, count).iter().map(|candidate| candidate.pod.meta.name.clone()).collect::<Vec<_>>()
+            ranking.first(candidates, count).iter().map(|candidate| candidate.pod.meta.name.to_string()).collect::<Vec<_>>()
         };
         let mut deleted = first(case.delete);
         let mut expected = case.expected_deleted.clone();

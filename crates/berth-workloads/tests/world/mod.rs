@@ -4,11 +4,12 @@ mod merge;
 mod patience;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
-use berth_identity::Revision;
+use berth_identity::{Revision, Uid};
 use berth_workloads::{
     Action, Plan, cause,
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
     deployment, replica_set,
+    resources::PODS,
     view::{DeploymentView, PodPhase, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
@@ -121,15 +122,15 @@ impl World {
     fn carry_out_one(&mut self, action: Action) {
         match action {
             Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } => (),
-            Action::Patch { target, patch, .. } if target.resource == "pods" => self.patch_pod(&target.name, &patch),
-            Action::Patch { target, patch, .. } => self.patch(target.resource, &target.name, target.resource_version, &patch),
+            Action::Patch { target, patch, .. } if target.resource == PODS => self.patch_pod(&target.key.name, &patch),
+            Action::Patch { target, patch, .. } => self.patch(target.resource.plural, &target.key.name, target.resource_version, &patch),
             Action::Create { object, .. } => self.create_set(object.downcast_ref().expect("a ReplicaSet")),
             Action::Delete { target, .. } => {
-                let set = self.sets.remove(&target.name).expect("a set to delete");
+                let set = self.sets.remove(&*target.key.name).expect("a set to delete");
                 assert_eq!(target.resource_version, Some(set.revision), "a delete of a version that is not the last");
             }
             Action::CreatePods { template, count, .. } => (0..count).for_each(|_| self.create_pod(&template)),
-            Action::DeletePods { pods, .. } => pods.iter().for_each(|pod| self.delete_pod(&pod.name)),
+            Action::DeletePods { pods, .. } => pods.iter().for_each(|pod| self.delete_pod(&pod.key.name)),
         }
     }
 
@@ -251,22 +252,22 @@ struct Pods<'a> {
 }
 
 impl Pods<'_> {
-    fn of<'s>(&'s self, uid: &'s str) -> impl Iterator<Item = &'s PodView> {
+    fn of<'s>(&'s self, uid: &'s Uid) -> impl Iterator<Item = &'s PodView> {
         self.world.pods.iter().filter(move |pod| pod.meta.is_controlled_by(uid))
     }
 }
 
 impl SetPods for Pods<'_> {
-    fn counts(&self, set_uid: &str) -> PodCounts {
-        let set = self.views.iter().find(|set| set.meta.uid == set_uid);
+    fn counts(&self, set_uid: &Uid) -> PodCounts {
+        let set = self.views.iter().find(|set| set.meta.uid == *set_uid);
         set.map_or_else(PodCounts::default, |set| PodCounts::recount(set, &self.world.pods, self.world.now).0)
     }
 
-    fn last_to_go(&self, set_uid: &str) -> Option<&PodView> {
+    fn last_to_go(&self, set_uid: &Uid) -> Option<&PodView> {
         self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_terminating()).max_by_key(|pod| pod.meta.deleted)
     }
 
-    fn failing(&self, set_uid: &str) -> Option<&PodView> {
+    fn failing(&self, set_uid: &Uid) -> Option<&PodView> {
         let pods = self.world.pods.iter().filter(|pod| pod.meta.is_controlled_by(set_uid) && pod.is_active());
         pods.filter_map(|pod| Some((cause::of_pod(pod)?.kind, pod))).min_by_key(|(kind, _)| *kind).map(|(_, pod)| pod)
     }

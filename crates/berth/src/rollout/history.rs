@@ -150,7 +150,7 @@ fn row(set: &Set, revision: i64) -> Result<Row, Error> {
         revision,
         change_cause: cause(Some(&set.view.annotations)),
         images: images(&template),
-        replica_set: Some(set.view.meta.name.clone()),
+        replica_set: Some(set.view.meta.name.to_string()),
         controller_revision: None,
         created: set.view.meta.created,
         template: Some(template),

@@ -160,7 +160,7 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
     }
     let waiting = pod.waiting_reasons().into_iter().filter(|reason| !STARTING.contains(reason));
     let reasons: Vec<String> = pod.is_unschedulable().then_some("Unschedulable").into_iter().chain(waiting).map(str::to_owned).collect();
-    (!reasons.is_empty()).then(|| UnreadyPod { name: pod.meta.name.clone(), reasons })
+    (!reasons.is_empty()).then(|| UnreadyPod { name: pod.meta.name.to_string(), reasons })
 }
 
 /// Read from the set alone. For rolling updates in kubectl's words and order; kubectl refuses the others.

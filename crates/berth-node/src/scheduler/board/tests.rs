@@ -6,13 +6,13 @@ use berth_api::{
     Selector,
     k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration},
 };
-use berth_identity::Revision;
+use berth_identity::{Namespace, Revision};
 use serde_json::json;
 
 fn node(name: &str, cpu: i64) -> NodeView {
     let labels = BTreeMap::from([(HOSTNAME.to_owned(), name.to_owned()), ("zone".to_owned(), "z".to_owned())]);
     NodeView {
-        name: name.to_owned(),
+        name: name.into(),
         labels,
         allocatable: Amounts::from([("cpu", cpu), ("memory", 1 << 30), ("pods", 3)]),
         ..NodeView::default()
@@ -21,8 +21,8 @@ fn node(name: &str, cpu: i64) -> NodeView {
 
 fn pod(name: &str, cpu: i64) -> PodView {
     PodView {
-        name: name.to_owned(),
-        uid: name.to_owned(),
+        name: name.into(),
+        uid: name.into(),
         labels: BTreeMap::from([("app".to_owned(), name.split('-').next().unwrap_or_default().to_owned())]),
         requests: Amounts::from([("cpu", cpu), ("pods", 1)]),
         preempts: true,
@@ -32,7 +32,7 @@ fn pod(name: &str, cpu: i64) -> PodView {
 
 fn shunning(mut pod: PodView, app: &str, topology_key: &str) -> PodView {
     let selector = Selector::parse(&format!("app={app}")).expect("a selector");
-    pod.anti_affinity.push(AntiAffinityTerm { topology_key: topology_key.to_owned(), selector, namespaces: vec![String::new()] });
+    pod.anti_affinity.push(AntiAffinityTerm { topology_key: topology_key.to_owned(), selector, namespaces: vec![Namespace::default()] });
     pod
 }
 
@@ -61,7 +61,7 @@ fn decided_in_full(board: &mut Board) -> Vec<String> {
             Placement::Volumes(pod, node, claims) => format!("{}@{node} with {} claims", pod.name, claims.len()),
             Placement::Nowhere(pod, why) => format!("{}: {why}", pod.name),
             Placement::Room(room) => {
-                let names = |pods: &[Arc<PodView>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join("+");
+                let names = |pods: &[Arc<PodView>]| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join("+");
                 let outbid = if room.outbid.is_empty() { String::new() } else { format!(", not of {}", names(&room.outbid)) };
                 format!("{}: {} room on {} of {}{outbid}", room.pod.name, room.why, room.node, names(&room.victims))
             }
@@ -295,7 +295,7 @@ fn each_field_of_a_constraint_counts() {
     // An empty selector finds every pod of the namespace, none at all finds no pod.
     try_one(json!({"labelSelector": {}}), nobody, &why);
     try_one(json!({"labelSelector": null}), nobody, "@a");
-    try_one(json!({}), |pod| pod.namespace = "other".to_owned(), "@a");
+    try_one(json!({}), |pod| pod.namespace = "other".into(), "@a");
     // Only pods with the same value of these labels count.
     try_one(json!({"matchLabelKeys": ["hash"]}), |pod| _ = pod.labels.insert("hash".to_owned(), "2".to_owned()), "@a");
     try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);

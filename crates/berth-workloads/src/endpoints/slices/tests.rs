@@ -16,9 +16,9 @@ fn service(spec: &Value) -> ServiceView {
 
 fn pod(number: usize, http: i32) -> EndpointPodView {
     EndpointPodView {
-        namespace: "ns".to_owned(),
-        name: format!("p{number:04}"),
-        uid: format!("u{number:04}"),
+        namespace: "ns".into(),
+        name: format!("p{number:04}").into(),
+        uid: format!("u{number:04}").into(),
         addresses: vec![format!("10.64.{}.{}", number / 200, number % 200 + 1).parse().expect("an address")],
         node_name: "n1".to_owned(),
         is_ready: true,
@@ -50,10 +50,10 @@ impl World {
             match action {
                 Action::Create { object, .. } => self.put(object.to_value()),
                 Action::Patch { target, patch, .. } => {
-                    let before = serde_json::to_value(&self.slices[&target.name].slice).expect("JSON");
+                    let before = serde_json::to_value(&self.slices[&*target.key.name].slice).expect("JSON");
                     self.put(merged(before, patch));
                 }
-                Action::Delete { target, .. } => drop(self.slices.remove(&target.name).expect("it is there")),
+                Action::Delete { target, .. } => drop(self.slices.remove(&*target.key.name).expect("it is there")),
                 other => panic!("{other:?}"),
             }
         }
@@ -198,7 +198,7 @@ proptest! {
                     prop_assert!(found.insert(uid_of(endpoint).expect("a pod").to_owned(), ports.clone()).is_none());
                 }
             }
-            let wanted: BTreeMap<String, Vec<i32>> = all.iter().map(|pod| (pod.uid.clone(), vec![pod.ports[0].number])).collect();
+            let wanted: BTreeMap<String, Vec<i32>> = all.iter().map(|pod| (pod.uid.to_string(), vec![pod.ports[0].number])).collect();
             prop_assert_eq!(found, wanted);
             prop_assert_eq!(world.look(&all), 0);
         }

@@ -1,0 +1,179 @@
+//! The texts that an object is known by, each a type of its own: none is taken for another.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// As a text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<&String> for $name {
+            fn from(text: &String) -> Self {
+                Self(text.as_str().into())
+            }
+        }
+
+        /// A cheap copy.
+        impl From<&$name> for $name {
+            fn from(other: &$name) -> Self {
+                other.clone()
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        /// What an object does not say is empty.
+        impl From<Option<String>> for $name {
+            fn from(text: Option<String>) -> Self {
+                text.map(Self::from).unwrap_or_default()
+            }
+        }
+
+        /// What an object does not say is empty.
+        impl From<Option<$name>> for $name {
+            fn from(text: Option<$name>) -> Self {
+                text.unwrap_or_default()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(text: $name) -> Self {
+                text.as_str().to_owned()
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.as_str() == *other
+            }
+        }
+
+        impl PartialEq<String> for $name {
+            fn eq(&self, other: &String) -> bool {
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<$name> for str {
+            fn eq(&self, other: &$name) -> bool {
+                self == other.as_str()
+            }
+        }
+
+        impl PartialEq<$name> for String {
+            fn eq(&self, other: &$name) -> bool {
+                self == other.as_str()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self.as_str(), f)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text).map(Self)
+            }
+        }
+    };
+}
+
+text! {
+    /// `metadata.uid`: of one object, and of no other before or after it. Cheap to clone.
+    Uid
+}
+text! {
+    /// `metadata.namespace`; empty for what is in none. Cheap to clone.
+    Namespace
+}
+text! {
+    /// `metadata.name`. Cheap to clone.
+    Name
+}
+
+/// Reads a text straight into its shared form.
+struct Text;
+
+impl de::Visitor<'_> for Text {
+    type Value = Arc<str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
+        Ok(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wire_form_is_the_text() {
+        let uid: Uid = serde_json::from_str("\"a\\u0062\"").expect("a string");
+        assert_eq!((uid.as_str(), serde_json::to_string(&uid).expect("a string")), ("ab", "\"ab\"".to_owned()));
+        assert!(serde_json::from_str::<Uid>("null").is_err() && serde_json::from_str::<Uid>("1").is_err());
+    }
+
+    #[test]
+    fn a_clone_shares_its_text() {
+        let name = Name::from("web");
+        assert!(std::ptr::eq(name.as_str(), name.clone().as_str()));
+    }
+}
