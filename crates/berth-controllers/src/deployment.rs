@@ -12,9 +12,9 @@ use berth_identity::{ObjectKey, Revision};
 use berth_workloads::{
     Plan,
     counts::{former_deployment, is_left_behind},
-    deployment::{self, State, annotations::POD_REPLACEMENT_POLICY},
+    deployment::{self, State},
     plan::{EventRecord, Wait},
-    view::{DeploymentView, PodView, ReplicaSetView},
+    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
 use std::{
@@ -154,9 +154,7 @@ fn matters(delta: &Delta<PodView>) -> Option<Matters> {
 
 /// Recreate, or a policy that waits for pods to be gone.
 fn watches_pods(deployment: &DeploymentView) -> bool {
-    deployment.spec.strategy.type_ == "Recreate"
-        || deployment.spec.pod_replacement_policy.is_some()
-        || deployment.annotations.contains_key(POD_REPLACEMENT_POLICY)
+    deployment.choices.strategy == Ok(DeploymentStrategy::Recreate) || deployment.choices.policy != Ok(PodReplacementPolicy::Unset)
 }
 
 fn owner_of(deployments: &DeploymentCache, set: &ReplicaSetView) -> Option<Arc<DeploymentView>> {

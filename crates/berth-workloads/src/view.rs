@@ -6,7 +6,10 @@ use crate::{
     resources::{BUDGETS, PODS},
     selector::{Labels, Selector},
 };
-use berth_api::apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus};
+use berth_api::{
+    annotations::BERTH_DELETED_POD_REPLACEMENT_POLICY,
+    apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus},
+};
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -17,14 +20,19 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
+mod choices;
 mod event;
 mod metadata;
 mod stateful_set;
 mod symptoms;
 mod wire;
 
+pub use choices::{
+    DeploymentChoices, DeploymentStrategy, PodManagement, PodReplacementPolicy, Retention, RetentionPolicy, StatefulSetChoices,
+    UpdateStrategy,
+};
 pub use event::EventView;
 pub use metadata::WireMetadata;
 pub use stateful_set::{ClaimView, RevisionView};
@@ -236,6 +244,8 @@ pub struct ReplicaSetView {
     pub min_ready_seconds: i32,
     /// Which pods belong to it; `None` if the selector is missing or not valid.
     pub selector: Option<Selector>,
+    /// When pods are replaced that somebody else deletes: berth's annotation, parsed.
+    pub deleted_pod_policy: PodReplacementPolicy,
     /// The pods it makes. Shared: a template may be large.
     pub template: Arc<PodTemplateSpec>,
     /// What was last observed.
@@ -251,8 +261,10 @@ impl ReplicaSetView {
         let wire: wire::Object<wire::ReplicaSetSpec, ReplicaSetStatus> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
+        let annotations = metadata.annotations.take().unwrap_or_default();
         Ok(Self {
-            annotations: metadata.annotations.take().unwrap_or_default(),
+            deleted_pod_policy: PodReplacementPolicy::of_annotation(&annotations, BERTH_DELETED_POD_REPLACEMENT_POLICY),
+            annotations,
             meta: metadata.into_meta(revision),
             replicas: spec.replicas.unwrap_or(1),
             min_ready_seconds: spec.min_ready_seconds.unwrap_or(0),
@@ -273,28 +285,42 @@ impl ReplicaSetView {
 pub trait WorkloadSpec: Default + DeserializeOwned {
     /// What is observed of it.
     type Status: Default + DeserializeOwned;
+    /// What is chosen in it and in its annotations.
+    type Choices: Clone + Debug + Default + PartialEq;
     /// The plural that its paths have.
     const RESOURCE: &'static str;
 
     /// `selector`.
     fn selector(&self) -> Option<&LabelSelector>;
+    /// What is chosen in it, and in these annotations of the workload.
+    fn choices(&self, annotations: &BTreeMap<String, String>) -> Self::Choices;
 }
 
 impl WorkloadSpec for DeploymentSpec {
     type Status = DeploymentStatus;
+    type Choices = DeploymentChoices;
     const RESOURCE: &'static str = "deployments";
 
     fn selector(&self) -> Option<&LabelSelector> {
         self.selector.as_ref()
     }
+
+    fn choices(&self, annotations: &BTreeMap<String, String>) -> DeploymentChoices {
+        DeploymentChoices::of(self, annotations)
+    }
 }
 
 impl WorkloadSpec for StatefulSetSpec {
     type Status = StatefulSetStatus;
+    type Choices = StatefulSetChoices;
     const RESOURCE: &'static str = "statefulsets";
 
     fn selector(&self) -> Option<&LabelSelector> {
         self.selector.as_ref()
+    }
+
+    fn choices(&self, annotations: &BTreeMap<String, String>) -> StatefulSetChoices {
+        StatefulSetChoices::of(self, annotations)
     }
 }
 
@@ -313,6 +339,8 @@ pub struct WorkloadView<S: WorkloadSpec> {
     pub annotations: BTreeMap<String, String>,
     /// What is wanted. Shared: a template may be large.
     pub spec: Arc<S>,
+    /// What is chosen in the spec and the annotations, parsed.
+    pub choices: S::Choices,
     /// `spec.selector`, parsed; `None` if it is missing or not valid.
     pub selector: Option<Selector>,
     /// What was last observed.
@@ -328,8 +356,10 @@ impl<S: WorkloadSpec> WorkloadView<S> {
         let wire: wire::Object<S, S::Status> = serde_json::from_slice(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
+        let annotations = metadata.annotations.take().unwrap_or_default();
         Ok(Self {
-            annotations: metadata.annotations.take().unwrap_or_default(),
+            choices: spec.choices(&annotations),
+            annotations,
             meta: metadata.into_meta(revision),
             selector: spec.selector().and_then(Selector::parse),
             spec: Arc::new(spec),

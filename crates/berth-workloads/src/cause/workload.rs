@@ -6,12 +6,9 @@ use super::{
     refusal,
 };
 use crate::{
-    deployment::{
-        hash::same_template,
-        observe::{Policy, policy},
-    },
+    deployment::hash::same_template,
     stateful_set::{member_ordinal, ordinals},
-    view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+    view::{DeploymentStrategy, DeploymentView, EventView, PodReplacementPolicy, PodView, ReplicaSetView, StatefulSetView},
 };
 use berth_api::{FeatureGates, Gate};
 use jiff::{SignedDuration, Timestamp};
@@ -146,8 +143,9 @@ fn refusal_of_sets<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetVi
 }
 
 fn waits_for_terminating(deployment: &DeploymentView, gates: &FeatureGates) -> bool {
-    let complete = gates.enabled(Gate::DeploymentPodReplacementPolicy) && policy(deployment) == Ok(Policy::TerminationComplete);
-    complete || deployment.spec.strategy.type_ == "Recreate"
+    let choices = &deployment.choices;
+    let complete = gates.enabled(Gate::DeploymentPodReplacementPolicy) && choices.policy == Ok(PodReplacementPolicy::TerminationComplete);
+    complete || choices.strategy == Ok(DeploymentStrategy::Recreate)
 }
 
 fn about(kind: &'static str, name: &str) -> About {

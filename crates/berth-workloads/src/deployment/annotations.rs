@@ -1,5 +1,6 @@
 //! The annotations by which a Deployment keeps its book on ReplicaSets.
 
+use berth_api::annotations::{BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY};
 use std::collections::BTreeMap;
 
 /// Annotations of an object.
@@ -19,13 +20,9 @@ pub const REPLICAS_BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-rep
 pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// What `kubectl apply` applied last.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Carries `podReplacementPolicy` where the client or the API server does not know the field.
-pub const POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
-/// When pods are replaced that somebody else deletes or evicts; on a Deployment or a ReplicaSet.
-pub const DELETED_POD_REPLACEMENT_POLICY: &str = "berth.dev/deleted-pod-replacement-policy";
 /// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
 /// back to, and would turn a policy off or on otherwise.
-pub const POLICIES: [&str; 2] = [POD_REPLACEMENT_POLICY, DELETED_POD_REPLACEMENT_POLICY];
+pub const POLICIES: [&str; 2] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;

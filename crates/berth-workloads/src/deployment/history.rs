@@ -1,10 +1,10 @@
 //! Old ReplicaSets are kept for rollback, but not for ever.
 
-use super::observe::{Observed, Policy};
+use super::observe::Observed;
 use super::{annotations, hash};
 use crate::{
     plan::{Action, Outcome},
-    view::ReplicaSetView,
+    view::{PodReplacementPolicy, ReplicaSetView},
 };
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ pub(super) fn clean_up(observed: &Observed<'_>) -> Vec<Action> {
     let old: Vec<_> = observed.old().map(|(_, set)| set).collect();
     let limit = observed.deployment().spec.revision_history_limit;
     // Deleting a set takes its terminating pods out of the sum, and room would jump.
-    let idle = |set: &ReplicaSetView| observed.policy != Policy::TerminationComplete || observed.terminating_of(set) == 0;
+    let idle = |set: &ReplicaSetView| observed.policy != PodReplacementPolicy::TerminationComplete || observed.terminating_of(set) == 0;
     surplus(old, limit).into_iter().filter(|set| idle(set)).map(delete).collect()
 }
 

@@ -1,5 +1,6 @@
 //! How many pods a Deployment may have at once, in numbers.
 
+use crate::view::DeploymentStrategy;
 use berth_api::int_or_string::{self, Rounding};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -17,15 +18,6 @@ impl std::fmt::Display for NotANumber {
 }
 
 impl std::error::Error for NotANumber {}
-
-/// How pods of an older template give way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// Step by step, within limits.
-    RollingUpdate,
-    /// All go before the first new one comes.
-    Recreate,
-}
 
 /// `maxSurge` and `maxUnavailable` in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +65,13 @@ pub struct Size {
 impl Size {
     /// The numbers of a strategy.
     #[must_use]
-    pub fn new(strategy: Strategy, desired: i64, limits: Limits) -> Self {
+    pub fn new(strategy: DeploymentStrategy, desired: i64, limits: Limits) -> Self {
         match strategy {
-            Strategy::RollingUpdate => {
+            DeploymentStrategy::RollingUpdate => {
                 let unavailable = limits.unavailable.min(desired);
                 Self { desired, surge: limits.surge, unavailable, min_available: desired - unavailable }
             }
-            Strategy::Recreate => Self { desired, surge: 0, unavailable: 0, min_available: 0 },
+            DeploymentStrategy::Recreate => Self { desired, surge: 0, unavailable: 0, min_available: 0 },
         }
     }
 

@@ -2,28 +2,16 @@
 
 use super::{
     State,
-    annotations::{self, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, POD_REPLACEMENT_POLICY, REPLICAS_BEFORE_SCALE},
+    annotations::{self, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REPLICAS_BEFORE_SCALE},
     hash::same_template,
-    limits::{Limits, NotANumber, Size, Strategy},
+    limits::{Limits, NotANumber, Size},
     scale::Scale,
 };
 use crate::{
     counts::LeftBehind,
-    view::{DeploymentView, ReplicaSetView},
+    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView},
 };
 use berth_api::Gate;
-
-/// When pods that replace others are created (KEP-5882).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// As upstream without the field: Recreate waits on a rollout but not on scaling, RollingUpdate never waits.
-    #[default]
-    Unset,
-    /// When the pods they replace are being deleted.
-    TerminationStarted,
-    /// When the pods they replace are gone.
-    TerminationComplete,
-}
 
 /// Why no rollout can be decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +34,9 @@ impl std::fmt::Display for Fault {
 /// A Deployment and the ReplicaSets that it controls and selects.
 pub(super) struct Observed<'a> {
     pub(super) state: &'a State<'a>,
-    pub(super) strategy: Strategy,
+    pub(super) strategy: DeploymentStrategy,
     pub(super) size: Size,
-    pub(super) policy: Policy,
+    pub(super) policy: PodReplacementPolicy,
     pub(super) before_scale: BeforeScale,
     /// Oldest first.
     pub(super) sets: Vec<&'a ReplicaSetView>,
@@ -60,7 +48,7 @@ pub(super) struct Observed<'a> {
 
 pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
     let deployment = state.deployment;
-    let strategy = strategy(deployment)?;
+    let strategy = deployment.choices.strategy.clone().map_err(Fault::UnknownStrategy)?;
     let desired = desired(deployment);
     let limits = limits(deployment, desired).map_err(Fault::Limit)?;
     let sets = claimed(state);
@@ -70,20 +58,12 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Result<Observed<'a>, Fault> {
         state,
         strategy,
         size: Size::new(strategy, desired.into(), limits),
-        policy: if gate { policy(deployment).unwrap_or_default() } else { Policy::Unset },
+        policy: deployment.choices.policy.clone().ok().filter(|_| gate).unwrap_or_default(),
         before_scale: if gate { BeforeScale::Managed } else { BeforeScale::Ignored },
         sets,
         new,
         left_behind: state.pods.left_behind(),
     })
-}
-
-fn strategy(deployment: &DeploymentView) -> Result<Strategy, Fault> {
-    match deployment.spec.strategy.type_.as_str() {
-        "RollingUpdate" | "" => Ok(Strategy::RollingUpdate),
-        "Recreate" => Ok(Strategy::Recreate),
-        other => Err(Fault::UnknownStrategy(other.to_owned())),
-    }
 }
 
 fn desired(deployment: &DeploymentView) -> i32 {
@@ -97,21 +77,6 @@ fn limits(deployment: &DeploymentView, desired: i32) -> Result<Limits, NotANumbe
         rolling.and_then(|limits| limits.max_unavailable.as_ref()),
         desired,
     )
-}
-
-/// The policy: of the field if it is set, else of the annotation.
-///
-/// # Errors
-/// The annotation's text, if that is what decides and it is no policy.
-pub fn policy(deployment: &DeploymentView) -> Result<Policy, &str> {
-    let field = deployment.spec.pod_replacement_policy.as_deref();
-    let annotation = deployment.annotations.get(POD_REPLACEMENT_POLICY).map(String::as_str);
-    match field.or(annotation) {
-        None => Ok(Policy::Unset),
-        Some("TerminationStarted") => Ok(Policy::TerminationStarted),
-        Some("TerminationComplete") => Ok(Policy::TerminationComplete),
-        Some(other) => Err(other),
-    }
 }
 
 /// The sets that the Deployment controls and selects, oldest first.
@@ -167,7 +132,8 @@ impl<'a> Observed<'a> {
 
     /// How many pods may be added; `None` where terminating pods do not count.
     pub(super) fn room(&self) -> Option<i64> {
-        (self.policy == Policy::TerminationComplete).then(|| self.used(None).map_or(0, |used| (self.size.max() - used).max(0)))
+        (self.policy == PodReplacementPolicy::TerminationComplete)
+            .then(|| self.used(None).map_or(0, |used| (self.size.max() - used).max(0)))
     }
 
     /// What counts against the limit when the set at `growing` grows. Every pod that holds a place: wanted, still there although no longer wanted,
@@ -176,7 +142,7 @@ impl<'a> Observed<'a> {
     ///
     /// Upstream counts the sizes of the sets alone. A set that grows would then have its new pods before one that shrinks has marked its old ones.
     pub(super) fn used(&self, growing: Option<usize>) -> Option<i64> {
-        let counts_terminating = self.policy == Policy::TerminationComplete;
+        let counts_terminating = self.policy == PodReplacementPolicy::TerminationComplete;
         if self.lagging(growing).is_some() {
             return None;
         }
@@ -211,7 +177,7 @@ impl<'a> Observed<'a> {
     pub(super) fn lagging(&self, growing: Option<usize>) -> Option<&'a ReplicaSetView> {
         let lags = |index: usize| {
             let meta = &self.sets[index].meta;
-            let counts = Some(index) != growing || self.policy == Policy::TerminationComplete;
+            let counts = Some(index) != growing || self.policy == PodReplacementPolicy::TerminationComplete;
             counts && meta.generation > 1 && self.sets[index].status.observed_generation < meta.generation
         };
         (0..self.sets.len()).find(|&index| lags(index)).map(|index| self.sets[index])

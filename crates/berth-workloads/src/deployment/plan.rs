@@ -2,19 +2,17 @@
 
 use super::{
     State,
-    annotations::POD_REPLACEMENT_POLICY,
     draft::event,
-    limits::Strategy,
-    observe::{Observed, observe, policy},
+    observe::{Observed, observe},
     recreate, rollback, rolling, scaling,
     work::{StatusStep, Work},
 };
 use crate::{
     claim,
     plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait},
-    view::{APPS_V1, ReplicaSetView},
+    view::{APPS_V1, DeploymentStrategy, ReplicaSetView},
 };
-use berth_api::Gate;
+use berth_api::{Gate, annotations::BERTH_POD_REPLACEMENT_POLICY};
 use serde_json::json;
 
 /// Decides what to do for one Deployment.
@@ -53,8 +51,8 @@ fn decide(observed: &Observed<'_>) -> Plan {
         return scaling::plan(observed);
     }
     match observed.strategy {
-        Strategy::RollingUpdate => rolling::plan(observed),
-        Strategy::Recreate => recreate::plan(observed),
+        DeploymentStrategy::RollingUpdate => rolling::plan(observed),
+        DeploymentStrategy::Recreate => recreate::plan(observed),
     }
 }
 
@@ -104,8 +102,9 @@ fn selects_all(state: &State<'_>) -> Plan {
 }
 
 fn invalid_annotation(state: &State<'_>) -> Option<EventRecord> {
-    let text = policy(state.deployment).err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy))?;
-    let message = format!("{POD_REPLACEMENT_POLICY} is {text:?}, not \"TerminationStarted\" or \"TerminationComplete\": it is ignored");
+    let text = state.deployment.choices.policy.as_ref().err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy))?;
+    let message =
+        format!("{BERTH_POD_REPLACEMENT_POLICY} is {text:?}, not \"TerminationStarted\" or \"TerminationComplete\": it is ignored");
     Some(once(state, "InvalidAnnotation", message))
 }
 

@@ -1,9 +1,7 @@
 //! Whether a rollout is complete, gets on, or has taken too long.
 
-use super::{
-    observe::Policy,
-    status::{Conditions, PROGRESSING, Verdict},
-};
+use super::status::{Conditions, PROGRESSING, Verdict};
+use crate::view::PodReplacementPolicy;
 use berth_api::apps::DeploymentStatus;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DeploymentCondition;
@@ -27,7 +25,7 @@ pub struct Goal {
     /// The generation that must have been observed.
     pub generation: i64,
     /// Under TerminationComplete no pod may be terminating any more.
-    pub policy: Policy,
+    pub policy: PodReplacementPolicy,
     /// How many are; `None`: unknown, which is not complete.
     pub terminating: Option<i64>,
 }
@@ -38,15 +36,15 @@ pub fn is_complete(goal: Goal, status: &DeploymentStatus) -> bool {
     let counts = [status.updated_replicas, status.replicas, status.available_replicas];
     counts.iter().all(|count| i64::from(*count) == goal.desired)
         && status.observed_generation >= goal.generation
-        && (goal.policy != Policy::TerminationComplete || goal.terminating == Some(0))
+        && (goal.policy != PodReplacementPolicy::TerminationComplete || goal.terminating == Some(0))
 }
 
 /// Whether the rollout has got on since the status that is stored.
 #[must_use]
-pub fn has_progressed(policy: Policy, stored: &DeploymentStatus, new: &DeploymentStatus) -> bool {
+pub fn has_progressed(policy: PodReplacementPolicy, stored: &DeploymentStatus, new: &DeploymentStatus) -> bool {
     let old_pods = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
     let fewer_terminating = match (stored.terminating_replicas, new.terminating_replicas) {
-        (Some(stored), Some(new)) => policy == Policy::TerminationComplete && new < stored,
+        (Some(stored), Some(new)) => policy == PodReplacementPolicy::TerminationComplete && new < stored,
         _ => false,
     };
     new.updated_replicas > stored.updated_replicas
@@ -171,7 +169,7 @@ pub fn set_progress(conditions: &mut Conditions, progress: &Progress<'_>) {
         return;
     }
     let begins = is_held && is_over(conditions.get(PROGRESSING), subject);
-    let policy = if is_held { Policy::TerminationComplete } else { progress.goal.policy };
+    let policy = if is_held { PodReplacementPolicy::TerminationComplete } else { progress.goal.policy };
     if is_complete(progress.goal, new) && !is_held {
         let message = format!("{subject} has successfully progressed.");
         conditions.set(PROGRESSING, Verdict { status: "True", reason: NEW_AVAILABLE, message }, *now);

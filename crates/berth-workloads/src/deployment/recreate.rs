@@ -1,10 +1,10 @@
 //! Recreate: every pod of an older template goes before the first of the new one comes.
 
 use super::{
-    observe::{Observed, Policy},
+    observe::Observed,
     work::{StatusStep, Work, wait_for_old_pods},
 };
-use crate::plan::Plan;
+use crate::{plan::Plan, view::PodReplacementPolicy};
 
 /// What is known of the pods of one old set, or of those that are left of sets that are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub struct OldPods {
 
 /// Whether pods of old sets hold up the new one.
 #[must_use]
-pub fn must_wait(policy: Policy, old: &[OldPods]) -> bool {
+pub fn must_wait(policy: PodReplacementPolicy, old: &[OldPods]) -> bool {
     old.iter().any(|set| {
-        let terminating = if policy == Policy::TerminationStarted { 0 } else { set.terminating };
+        let terminating = if policy == PodReplacementPolicy::TerminationStarted { 0 } else { set.terminating };
         set.lags || set.reported > 0 || set.running > 0 || terminating > 0
     })
 }

@@ -1,13 +1,15 @@
 //! A Deployment has another size than its ReplicaSets were made for: which way they go there.
 
 use super::{
-    limits::Strategy,
-    observe::{Observed, Policy},
+    observe::Observed,
     partial_scale,
     scale::{self, Scale},
     work::{StatusStep, Work},
 };
-use crate::plan::Plan;
+use crate::{
+    plan::Plan,
+    view::{DeploymentStrategy, PodReplacementPolicy},
+};
 
 /// Whether a scaling waits to be carried out: an active set was last sized for another size, or is short of its share.
 ///
@@ -15,12 +17,12 @@ use crate::plan::Plan;
 /// about it; berth lets the rollout take the old sets to 0.
 pub(super) fn is_due(observed: &Observed<'_>) -> bool {
     let active = observed.active();
-    if observed.strategy == Strategy::Recreate && active.len() > 1 {
+    if observed.strategy == DeploymentStrategy::Recreate && active.len() > 1 {
         return false;
     }
     active.iter().any(|&index| {
         let set = observed.scale_of(index);
-        let is_short = observed.policy == Policy::TerminationComplete && set.before.is_some();
+        let is_short = observed.policy == PodReplacementPolicy::TerminationComplete && set.before.is_some();
         set.desired.is_some_and(|desired| desired != observed.size.desired) || is_short
     })
 }
@@ -65,7 +67,7 @@ pub(super) fn scale(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> i64 {
             active.into_iter().filter(|&index| Some(index) != observed.new).for_each(|index| work.resize(index, 0));
             0
         }
-        _ if observed.strategy == Strategy::RollingUpdate => scale_several(work, observed, &active),
+        _ if observed.strategy == DeploymentStrategy::RollingUpdate => scale_several(work, observed, &active),
         _ => 0,
     }
 }
@@ -102,8 +104,8 @@ fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) 
 /// Whether sets cannot grow to these sizes at all yet, not even in part.
 fn must_wait(observed: &Observed<'_>, sizes: &[(usize, i64)]) -> bool {
     match observed.policy {
-        Policy::TerminationComplete => observed.lagging(None).is_some(),
-        Policy::Unset | Policy::TerminationStarted => !observed.fits(sizes),
+        PodReplacementPolicy::TerminationComplete => observed.lagging(None).is_some(),
+        PodReplacementPolicy::Unset | PodReplacementPolicy::TerminationStarted => !observed.fits(sizes),
     }
 }
 

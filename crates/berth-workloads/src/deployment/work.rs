@@ -4,7 +4,7 @@ use super::{
     annotations::REVISION,
     draft::{Draft, event, scaled},
     history,
-    observe::{Observed, Policy},
+    observe::Observed,
     progress::{self, Goal, Held, Pause, Progress},
     revision::{self, NewSet},
     status::{self, Conditions, PROGRESSING, Verdict},
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cause,
     plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Urgency, Wait, merge_patch},
-    view::PodView,
+    view::{PodReplacementPolicy, PodView},
 };
 use berth_api::apps::DeploymentStatus;
 use serde_json::json;
@@ -104,7 +104,7 @@ impl<'o, 'a> Work<'o, 'a> {
         if then_create <= 0 {
             return;
         }
-        let counts_terminating = observed.policy == Policy::TerminationComplete;
+        let counts_terminating = observed.policy == PodReplacementPolicy::TerminationComplete;
         if counts_terminating {
             self.hold_back(then_create);
         }

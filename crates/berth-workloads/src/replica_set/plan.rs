@@ -7,9 +7,8 @@ use super::{
 };
 use crate::{
     claim,
-    deployment::annotations::DELETED_POD_REPLACEMENT_POLICY,
     plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
-    view::{APPS_V1, PodView, ReplicaSetView},
+    view::{APPS_V1, PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
 use k8s_openapi::{
@@ -100,8 +99,8 @@ fn manage(state: &State<'_>) -> Result<Managed, NoLabels> {
 
 /// Whether pods keep their place until they are gone, also where somebody else deleted them: an annotation says so.
 fn waits_for_deleted(state: &State<'_>) -> bool {
-    let annotation = state.set.annotations.get(DELETED_POD_REPLACEMENT_POLICY);
-    annotation.is_some_and(|text| text == "TerminationComplete") && state.gates.enabled(Gate::DeploymentPodReplacementPolicy)
+    let asked = state.set.deleted_pod_policy == PodReplacementPolicy::TerminationComplete;
+    asked && state.gates.enabled(Gate::DeploymentPodReplacementPolicy)
 }
 
 /// The event that tells that `set` has begun to wait; `None` where the wait is too short to tell of.

@@ -1,14 +1,6 @@
 //! What becomes of volume claims when their pod or the set goes.
 
-/// `persistentVolumeClaimRetentionPolicy`: one of its two fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RetentionPolicy {
-    /// The claim stays.
-    #[default]
-    Retain,
-    /// The claim goes with its owner.
-    Delete,
-}
+use crate::view::RetentionPolicy;
 
 /// Whom a claim goes with. The reference is always a controller reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

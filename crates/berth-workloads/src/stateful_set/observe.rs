@@ -1,37 +1,18 @@
 //! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
 
-use super::{Ordinals, RetentionPolicy, Roster, State, history::History, max_unavailable, roster::ordinals, volumes::Claims};
-use crate::view::StatefulSetView;
-use berth_api::{
-    Gate,
-    annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
-    apps::stateful_set::{ON_DELETE, PARALLEL, RECREATE, ROLLING_UPDATE},
-};
+use super::{Ordinals, Roster, State, history::History, max_unavailable, roster::ordinals, volumes::Claims};
+use crate::view::{PodManagement, StatefulSetView, UpdateStrategy};
+use berth_api::{Gate, apps::stateful_set::RollingUpdateStatefulSet};
 
-/// How pods of an older template are replaced.
+/// How pods of an older template are replaced, where the gates are as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub enum Strategy {
+    /// One after the other.
     RollingUpdate,
+    /// When somebody deletes them.
     OnDelete,
+    /// All go before the first new one comes (KEP-3541).
     Recreate,
-}
-
-impl Strategy {
-    /// As the API names it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::RollingUpdate => ROLLING_UPDATE,
-            Self::OnDelete => ON_DELETE,
-            Self::Recreate => RECREATE,
-        }
-    }
-}
-
-/// `podManagementPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Management {
-    OrderedReady,
-    Parallel,
 }
 
 /// Whether unready pods of older revisions that hold an update up are deleted.
@@ -39,13 +20,6 @@ pub(super) enum Management {
 pub(super) enum Repair {
     Never,
     Revision,
-}
-
-/// `persistentVolumeClaimRetentionPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Retention {
-    pub(super) when_scaled: RetentionPolicy,
-    pub(super) when_deleted: RetentionPolicy,
 }
 
 /// How many pods a rolling update may make unavailable.
@@ -61,7 +35,7 @@ pub(super) enum Budget {
 pub(super) struct Observed<'a> {
     pub(super) state: &'a State<'a>,
     pub(super) strategy: Strategy,
-    pub(super) management: Management,
+    pub(super) management: PodManagement,
     pub(super) ordinals: Ordinals,
     /// `partition`, in a `rollingUpdate` block that counts.
     pub(super) partition: Option<i64>,
@@ -74,13 +48,12 @@ pub(super) struct Observed<'a> {
 pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
     let set = state.set;
     let strategy = strategy(state);
-    let block = set.spec.update_strategy.rolling_update.as_ref().filter(|_| is_plain_rolling_update(set));
     Observed {
         state,
         strategy,
-        management: if set.spec.pod_management_policy == PARALLEL { Management::Parallel } else { Management::OrderedReady },
+        management: set.choices.management,
         ordinals: ordinals(set),
-        partition: block.map(|block| block.partition.unwrap_or(0).into()),
+        partition: block(set).map(|block| block.partition.unwrap_or(0).into()),
         budget: if state.gates.enabled(Gate::MaxUnavailableStatefulSet) { Budget::Pods(max(set)) } else { Budget::OneByOne },
         repair: repair(set, strategy),
         claims: Claims::new(set, state.claim_named),
@@ -88,45 +61,28 @@ pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
     }
 }
 
-fn is_plain_rolling_update(set: &StatefulSetView) -> bool {
-    matches!(set.spec.update_strategy.type_.as_str(), ROLLING_UPDATE | "")
+/// The block that counts: none where the type is another, whatever becomes of that.
+fn block(set: &StatefulSetView) -> Option<&RollingUpdateStatefulSet> {
+    set.spec.update_strategy.rolling_update.as_ref().filter(|_| set.choices.strategy == UpdateStrategy::RollingUpdate)
 }
 
 /// Without its gate Recreate is a rolling update without a block. The annotation counts only where the server's own controller stays passive.
 fn strategy(state: &State<'_>) -> Strategy {
-    let set = state.set;
-    let gate = state.gates.enabled(Gate::StatefulSetRecreateStrategy);
-    let annotation = set.annotations.get(BERTH_UPDATE_STRATEGY).is_some_and(|text| text == RECREATE);
-    match set.spec.update_strategy.type_.as_str() {
-        RECREATE if gate => Strategy::Recreate,
-        ROLLING_UPDATE | RECREATE | "" => Strategy::RollingUpdate,
-        ON_DELETE if annotation && gate => Strategy::Recreate,
-        _ => Strategy::OnDelete,
+    match (state.set.choices.strategy, state.gates.enabled(Gate::StatefulSetRecreateStrategy)) {
+        (UpdateStrategy::Recreate | UpdateStrategy::RecreateByAnnotation, true) => Strategy::Recreate,
+        (UpdateStrategy::Recreate, false) | (UpdateStrategy::RollingUpdate, _) => Strategy::RollingUpdate,
+        (UpdateStrategy::OnDelete, _) | (UpdateStrategy::RecreateByAnnotation, false) => Strategy::OnDelete,
     }
 }
 
 /// `maxUnavailable` in pods; 1 where it is unset or no number.
 fn max(set: &StatefulSetView) -> i64 {
-    let block = set.spec.update_strategy.rolling_update.as_ref().filter(|_| is_plain_rolling_update(set));
-    let value = block.and_then(|block| block.max_unavailable.as_ref());
+    let value = block(set).and_then(|block| block.max_unavailable.as_ref());
     max_unavailable(value, set.spec.replicas.unwrap_or(1).max(0)).unwrap_or(1).into()
 }
 
 fn repair(set: &StatefulSetView, strategy: Strategy) -> Repair {
-    let asked = set.annotations.get(BERTH_REPAIR).is_some_and(|text| text == "Revision");
-    if asked && strategy == Strategy::RollingUpdate { Repair::Revision } else { Repair::Never }
-}
-
-pub(super) fn retention(set: &StatefulSetView) -> Retention {
-    let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
-    let read = |text: Option<&String>| match text.map(String::as_str) {
-        Some("Delete") => RetentionPolicy::Delete,
-        _ => RetentionPolicy::Retain,
-    };
-    Retention {
-        when_scaled: read(policy.and_then(|policy| policy.when_scaled.as_ref())),
-        when_deleted: read(policy.and_then(|policy| policy.when_deleted.as_ref())),
-    }
+    if set.choices.repairs && strategy == Strategy::RollingUpdate { Repair::Revision } else { Repair::Never }
 }
 
 impl<'a> Observed<'a> {

@@ -4,7 +4,7 @@ use super::{
     State, condemned,
     events::warn_once,
     member_ordinal,
-    observe::{Management, Observed, Strategy, observe},
+    observe::{Observed, Strategy, observe},
     recreate, rolling, slots,
     volumes::References,
     work::Work,
@@ -12,12 +12,12 @@ use super::{
 use crate::{
     claim,
     plan::{EventRecord, Plan, Stage},
-    view::APPS_V1,
+    view::{APPS_V1, PodManagement, UpdateStrategy},
 };
 use berth_api::{
     Gate,
     annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
-    apps::stateful_set::{ON_DELETE, RECREATE},
+    apps::stateful_set::RECREATE,
 };
 use std::ops::ControlFlow;
 
@@ -55,11 +55,11 @@ fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {
     }
     rolling::repair(work)?;
     match observed.management {
-        Management::OrderedReady => {
+        PodManagement::OrderedReady => {
             slots::ordered(work)?;
             condemned::ordered(work)?;
         }
-        Management::Parallel => {
+        PodManagement::Parallel => {
             condemned::parallel(work);
             slots::parallel(work);
         }
@@ -90,7 +90,7 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
 /// Warns of annotations that are not understood and so count as unset.
 fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
     let set = state.set;
-    let strategy_counts = set.spec.update_strategy.type_ == ON_DELETE && state.gates.enabled(Gate::StatefulSetRecreateStrategy);
+    let strategy_counts = set.choices.strategy == UpdateStrategy::OnDelete && state.gates.enabled(Gate::StatefulSetRecreateStrategy);
     let known = [(BERTH_REPAIR, "Revision", true), (BERTH_UPDATE_STRATEGY, RECREATE, strategy_counts)];
     known.into_iter().filter_map(move |(key, value, counts)| {
         let text = set.annotations.get(key).filter(|text| counts && *text != value)?;

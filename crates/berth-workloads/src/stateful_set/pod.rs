@@ -24,7 +24,7 @@ pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> Revision
     if observed.repair == Repair::Revision && ordinal >= observed.update_from() {
         return RevisionChoice::Update;
     }
-    new_pod_revision(observed.strategy.name(), pod)
+    new_pod_revision(observed.strategy, pod)
 }
 
 /// The pod with this number, to be created.

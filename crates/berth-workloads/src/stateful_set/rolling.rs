@@ -1,10 +1,13 @@
 //! How pods of older revisions are replaced where pods are replaced one after the other.
 
 use super::{
-    observe::{Budget, Management, Observed, Repair, Strategy},
+    observe::{Budget, Observed, Repair, Strategy},
     work::{Work, count},
 };
-use crate::{plan::Wait, view::PodView};
+use crate::{
+    plan::Wait,
+    view::{PodManagement, PodView},
+};
 use std::ops::ControlFlow;
 
 /// Deletes pods that a rolling update replaces now, highest number first.
@@ -48,8 +51,8 @@ fn within_budget(work: &mut Work<'_, '_>, max: i64) {
     let budget = usize::try_from((max - roster.unavailable_slots()).max(0)).unwrap_or(usize::MAX);
     let pods = |ordinals: &[i64]| ordinals.iter().filter_map(|ordinal| roster.pod(*ordinal)).collect::<Vec<&PodView>>();
     let (chosen, broken) = match observed.management {
-        Management::OrderedReady => (&outdated[..budget.min(outdated.len())], &[][..]),
-        Management::Parallel => (&available[..budget.min(available.len())], &broken[..]),
+        PodManagement::OrderedReady => (&outdated[..budget.min(outdated.len())], &[][..]),
+        PodManagement::Parallel => (&available[..budget.min(available.len())], &broken[..]),
     };
     if !chosen.is_empty() || !broken.is_empty() {
         work.replace(&pods(chosen), &pods(broken));

@@ -1,6 +1,6 @@
 //! Counts, limits and phases of an update.
 
-use super::{Ordinals, REVISION_LABEL};
+use super::{Ordinals, REVISION_LABEL, Strategy};
 use crate::view::{PodPhase, PodView};
 use berth_api::{
     apps::StatefulSetStatus,
@@ -73,9 +73,9 @@ pub(super) fn set_counts(status: &mut StatefulSetStatus, total: Share, current: 
 }
 
 /// Makes the update revision the current one, if every wanted pod has it and is ready. Not under OnDelete, which never completes.
-pub fn complete_rolling_update(status: &mut StatefulSetStatus, strategy_type: &str, replicas: i32) {
+pub fn complete_rolling_update(status: &mut StatefulSetStatus, strategy: Strategy, replicas: i32) {
     let all = [status.updated_replicas, status.ready_replicas, status.replicas];
-    if matches!(strategy_type, "RollingUpdate" | "Recreate") && all.iter().all(|count| *count == replicas) {
+    if strategy != Strategy::OnDelete && all.iter().all(|count| *count == replicas) {
         status.current_replicas = status.updated_replicas;
         status.current_revision.clone_from(&status.update_revision);
     }

@@ -118,7 +118,7 @@ pub(super) fn status(observed: &Observed<'_>, leaving: i32, recreation: Recreati
     observed.roster().write_counts(&mut status);
     status.current_replicas -= leaving;
     if set.meta.deleted.is_none() {
-        complete_rolling_update(&mut status, observed.strategy.name(), number(observed.ordinals.replicas));
+        complete_rolling_update(&mut status, observed.strategy, number(observed.ordinals.replicas));
     }
     if observed.state.gates.enabled(Gate::StatefulSetRecreateStrategy) {
         status.conditions = Some(conditions(observed, recreation, waits));

@@ -1,17 +1,16 @@
 //! The claims of a set's pods: made before the pod, and told with whom they go.
 
 use super::{
-    Claim, ClaimOwner, Ordinals, PodFate, RetentionPolicy, State, claim_owner,
+    Claim, ClaimOwner, Ordinals, PodFate, State, claim_owner,
     events::{claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
-    observe::{Retention, retention},
     roster::{Roster, ordinals},
 };
 use crate::{
     claim::controller_reference,
     plan::{Action, EventRecord, Outcome, Urgency},
-    view::{APPS_V1, ClaimView, Meta, PodView, StatefulSetView},
+    view::{APPS_V1, ClaimView, Meta, PodView, Retention, RetentionPolicy, StatefulSetView},
 };
 use k8s_openapi::{
     api::core::v1::PersistentVolumeClaim,
@@ -29,7 +28,7 @@ pub(super) struct Claims<'a> {
 
 impl<'a> Claims<'a> {
     pub(super) fn new(set: &'a StatefulSetView, named: &'a dyn Fn(&str) -> Option<Arc<ClaimView>>) -> Self {
-        Self { set, named, retention: retention(set) }
+        Self { set, named, retention: set.choices.retention }
     }
 }
 

@@ -7,8 +7,7 @@ use berth_workloads::{
         annotations::{self, Annotations, REVISION, REVISION_HISTORY},
         hash::{replica_set_name, safe_encode, same_template},
         history::surplus,
-        limits::{Limits, Size, Strategy},
-        observe::Policy,
+        limits::{Limits, Size},
         progress::{
             Check as DeadlineCheck, Goal, Held, Progress, deadline, has_progressed, is_complete, is_timed_out, next_check, set_progress,
         },
@@ -16,7 +15,7 @@ use berth_workloads::{
         rolling::{Pods, grown, new_size, scale_down, shrink_old, unhealthy_to_remove},
         status::{Conditions, terminating_sum},
     },
-    view::{Meta, ReplicaSetView},
+    view::{DeploymentStrategy, Meta, PodReplacementPolicy, ReplicaSetView},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -181,26 +180,26 @@ impl Condition {
     }
 }
 
-fn policy(name: Option<&str>) -> Policy {
+fn policy(name: Option<&str>) -> PodReplacementPolicy {
     match name {
-        None | Some("default") => Policy::Unset,
-        Some("TerminationStarted") => Policy::TerminationStarted,
-        Some("TerminationComplete") => Policy::TerminationComplete,
+        None | Some("default") => PodReplacementPolicy::Unset,
+        Some("TerminationStarted") => PodReplacementPolicy::TerminationStarted,
+        Some("TerminationComplete") => PodReplacementPolicy::TerminationComplete,
         Some(other) => panic!("policy {other}"),
     }
 }
 
-fn strategy(name: &str) -> Strategy {
+fn strategy(name: &str) -> DeploymentStrategy {
     match name {
-        "RollingUpdate" => Strategy::RollingUpdate,
-        "Recreate" => Strategy::Recreate,
+        "RollingUpdate" => DeploymentStrategy::RollingUpdate,
+        "Recreate" => DeploymentStrategy::Recreate,
         other => panic!("strategy {other}"),
     }
 }
 
 fn rolling(replicas: i32, surge: &IntOrString, unavailable: Option<&IntOrString>) -> Size {
     let limits = Limits::resolve(Some(surge), unavailable, replicas).expect("limits of a case");
-    Size::new(Strategy::RollingUpdate, replicas.into(), limits)
+    Size::new(DeploymentStrategy::RollingUpdate, replicas.into(), limits)
 }
 
 fn pod_count(text: &str) -> Vec<String> {
@@ -213,7 +212,7 @@ fn clean_up_unhealthy(text: &str) -> Vec<String> {
     })
 }
 
-fn goal(desired: i64, generation: i64, policy: Policy, status: &Status) -> Goal {
+fn goal(desired: i64, generation: i64, policy: PodReplacementPolicy, status: &Status) -> Goal {
     Goal { desired, generation, policy, terminating: status.terminating_replicas.map(i64::from) }
 }
 
@@ -254,7 +253,7 @@ fn progress_condition(text: &str) -> Vec<String> {
             &Progress {
                 stored: &stored,
                 new: &new,
-                goal: goal(case.replicas, 1, Policy::Unset, &case.status),
+                goal: goal(case.replicas, 1, PodReplacementPolicy::Unset, &case.status),
                 held: Held::No,
                 deadline: deadline(case.progress_deadline_seconds),
                 subject: "subject".to_owned(),
@@ -281,7 +280,7 @@ fn requeue(text: &str) -> Vec<String> {
     check(text, |case: RequeueCase| {
         let deadline = deadline(case.progress_deadline_seconds);
         let condition = case.progressing.as_ref().map(Condition::stored);
-        let is_complete = is_complete(goal(case.replicas, 1, Policy::Unset, &case.status), &case.status.stored(1));
+        let is_complete = is_complete(goal(case.replicas, 1, PodReplacementPolicy::Unset, &case.status), &case.status.stored(1));
         let next = next_check(deadline, condition.as_ref(), case.now.unwrap_or_default());
         let actual = match next {
             DeadlineCheck::None => "none".to_owned(),
@@ -325,9 +324,9 @@ fn new_rs_replicas(text: &str) -> Vec<String> {
     check(text, |case: NewReplicasCase| {
         let used = case.all_replica_sets_spec_replicas.iter().sum();
         let size = match strategy(&case.strategy) {
-            Strategy::RollingUpdate => grown(rolling(case.replicas, &case.max_surge, None), used, case.new_replica_set_replicas),
+            DeploymentStrategy::RollingUpdate => grown(rolling(case.replicas, &case.max_surge, None), used, case.new_replica_set_replicas),
             // Recreate does not count others: they are gone.
-            Strategy::Recreate => case.replicas.into(),
+            DeploymentStrategy::Recreate => case.replicas.into(),
         };
         (case.expected, size)
     })
@@ -423,7 +422,7 @@ fn rollout_policies(text: &str) -> Vec<String> {
         let current = case.replica_sets.iter().find(|set| set.name == case.new_replica_set).expect("the new set").spec_replicas;
         let wanted: i64 = case.replica_sets.iter().map(|set| set.spec_replicas).sum();
         let in_use: i64 = case.replica_sets.iter().map(|set| set.spec_replicas.max(set.status_replicas) + set.terminating_replicas).sum();
-        let used = |name: &str| if policy(Some(name)) == Policy::TerminationComplete { in_use } else { wanted };
+        let used = |name: &str| if policy(Some(name)) == PodReplacementPolicy::TerminationComplete { in_use } else { wanted };
         let actual = case.expected.keys().map(|name| (name.clone(), new_size(size, used(name), current))).collect();
         (case.expected, actual)
     })

@@ -2,9 +2,12 @@
 
 use crate::{Check, at, case, check, pod};
 use berth_api::apps::StatefulSetStatus;
-use berth_workloads::stateful_set::{
-    Claim, ClaimOwner, Identity, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RetentionPolicy, RevisionChoice, claim_owner,
-    complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims, new_pod_revision, recreate_phase,
+use berth_workloads::{
+    stateful_set::{
+        Claim, ClaimOwner, Identity, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RevisionChoice, Strategy, claim_owner,
+        complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims, new_pod_revision, recreate_phase,
+    },
+    view::RetentionPolicy,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
@@ -79,6 +82,15 @@ fn unavailable(text: &str) -> Vec<String> {
     check(text, |case: MaxUnavailableCase| (Some(case.expected), max_unavailable(case.max_unavailable.as_ref(), case.replicas)))
 }
 
+fn strategy(text: &str) -> Strategy {
+    match text {
+        "RollingUpdate" => Strategy::RollingUpdate,
+        "OnDelete" => Strategy::OnDelete,
+        "Recreate" => Strategy::Recreate,
+        other => panic!("update strategy {other}"),
+    }
+}
+
 fn retention(text: &str) -> RetentionPolicy {
     match text {
         "Delete" => RetentionPolicy::Delete,
@@ -122,7 +134,7 @@ fn pod_revision(text: &str) -> Vec<String> {
             current_replicas: case.status_current_replicas,
             partition: case.rolling_update.map(|block| block.partition),
         };
-        let choice = match new_pod_revision(&case.update_strategy_type, pod) {
+        let choice = match new_pod_revision(strategy(&case.update_strategy_type), pod) {
             RevisionChoice::Current => "current",
             RevisionChoice::Update => "update",
         };
@@ -166,7 +178,7 @@ fn completion(text: &str) -> Vec<String> {
             update_revision: stored.update_revision,
             ..StatefulSetStatus::default()
         };
-        complete_rolling_update(&mut status, &case.update_strategy_type, case.replicas);
+        complete_rolling_update(&mut status, strategy(&case.update_strategy_type), case.replicas);
         ((case.expected.current_revision, case.expected.current_replicas), (status.current_revision, status.current_replicas))
     })
 }

@@ -3,15 +3,11 @@
 use super::{
     cluster::Connection,
     error::Error,
-    stateful_set,
     target::{Found, Kind},
 };
 use berth_api::{FeatureGates, Gate};
 use berth_identity::Revision;
-use berth_workloads::{
-    deployment::observe::{Policy, policy},
-    view::{DeploymentView, StatefulSetView},
-};
+use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
 use serde::Serialize;
 
 /// Where the API server's and the controllers' gates are.
@@ -45,7 +41,7 @@ impl Feature {
         Ok(match workload.kind {
             Kind::Deployment => {
                 let deployment = workload.decode(|json| DeploymentView::decode(json, Revision(0)))?;
-                let asked = !matches!(policy(&deployment), Ok(Policy::Unset) | Err(_));
+                let asked = !matches!(deployment.choices.policy, Ok(PodReplacementPolicy::Unset) | Err(_));
                 asked.then_some(Self {
                     gate: Gate::DeploymentPodReplacementPolicy,
                     asked: "podReplacementPolicy",
@@ -56,7 +52,7 @@ impl Feature {
             Kind::StatefulSet => {
                 let set = workload.decode(|json| StatefulSetView::decode(json, Revision(0)))?;
                 let mut conditions = set.status.conditions.iter().flatten();
-                stateful_set::asks_for_recreate(&set).then(|| Self {
+                set.choices.strategy.asks_for_recreate().then(|| Self {
                     gate: Gate::StatefulSetRecreateStrategy,
                     asked: "Recreate",
                     field: None,

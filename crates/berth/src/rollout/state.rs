@@ -1,10 +1,7 @@
 //! How far a rollout is, read from the Deployment alone.
 
 use berth_api::apps::DeploymentStatus;
-use berth_workloads::{
-    deployment::observe::{Policy, policy},
-    view::DeploymentView,
-};
+use berth_workloads::view::{DeploymentView, PodReplacementPolicy};
 use std::fmt;
 
 /// Where a Deployment's rollout stands.
@@ -72,7 +69,8 @@ pub(crate) fn of(deployment: &DeploymentView, terminating: i32) -> Rollout {
 fn counts(deployment: &DeploymentView, terminating: i32) -> Option<Pending> {
     let DeploymentStatus { replicas, updated_replicas: updated, available_replicas: available, .. } = deployment.status;
     let wanted = deployment.spec.replicas.unwrap_or(1);
-    let counts_terminating = policy(deployment) == Ok(Policy::TerminationComplete) && !was_complete(&deployment.status);
+    let counts_terminating =
+        deployment.choices.policy == Ok(PodReplacementPolicy::TerminationComplete) && !was_complete(&deployment.status);
     if updated < wanted {
         Some(Pending::Updated { updated, wanted })
     } else if replicas > updated {

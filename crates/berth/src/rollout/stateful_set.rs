@@ -1,19 +1,12 @@
 //! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
 
 use super::look::{Look, Replicas, Stage, Standing};
-use berth_api::{
-    FeatureGates, Gate,
-    annotations::BERTH_UPDATE_STRATEGY,
-    apps::{
-        StatefulSetStatus,
-        stateful_set::{ON_DELETE, RECREATE},
-    },
-};
+use berth_api::{FeatureGates, Gate, apps::StatefulSetStatus};
 use berth_workloads::{
     Wait,
     cause::Causes,
     stateful_set::{self, Roster, State, member_ordinal, ordinals},
-    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView, UpdateStrategy},
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -93,25 +86,18 @@ fn wanted(set: &StatefulSetView) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-/// Whether the set asks for Recreate, by its type or by berth's annotation.
-pub(super) fn asks_for_recreate(set: &StatefulSetView) -> bool {
-    let annotated = set.annotations.get(BERTH_UPDATE_STRATEGY).is_some_and(|text| text == RECREATE);
-    match set.spec.update_strategy.type_.as_str() {
-        RECREATE => true,
-        ON_DELETE => annotated,
-        _ => false,
-    }
-}
-
 /// Without the feature, a set that is Recreate is as one that is RollingUpdate without a block (KEP-3541, version skew).
 fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> Strategy {
-    let strategy = &set.spec.update_strategy;
-    if asks_for_recreate(set) && gates.enabled(Gate::StatefulSetRecreateStrategy) {
+    let choice = set.choices.strategy;
+    if choice.asks_for_recreate() && gates.enabled(Gate::StatefulSetRecreateStrategy) {
         return Strategy::Recreate;
     }
-    match strategy.type_.as_str() {
-        ON_DELETE => Strategy::OnDelete,
-        _ => Strategy::RollingUpdate(strategy.rolling_update.as_ref().map(|rolling| rolling.partition.unwrap_or(0))),
+    match choice {
+        UpdateStrategy::OnDelete | UpdateStrategy::RecreateByAnnotation => Strategy::OnDelete,
+        UpdateStrategy::RollingUpdate | UpdateStrategy::Recreate => {
+            let block = set.spec.update_strategy.rolling_update.as_ref();
+            Strategy::RollingUpdate(block.map(|block| block.partition.unwrap_or(0)))
+        }
     }
 }
 

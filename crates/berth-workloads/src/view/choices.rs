@@ -1,0 +1,207 @@
+//! What a workload's owner chooses among, parsed from the texts of the spec and of berth's annotations. Whether a choice counts is for plans to
+//! say, by their gates.
+
+use berth_api::{
+    annotations::{BERTH_POD_REPLACEMENT_POLICY, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
+    apps::{
+        DeploymentSpec, StatefulSetSpec,
+        stateful_set::{ON_DELETE, PARALLEL, RECREATE, ROLLING_UPDATE},
+    },
+};
+use std::collections::BTreeMap;
+
+/// Of a Deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeploymentChoices {
+    /// `spec.strategy.type`. An error is a text that names none.
+    pub strategy: Result<DeploymentStrategy, String>,
+    /// `spec.podReplacementPolicy`; where that is unset, berth's annotation. An error is a text that names none.
+    pub policy: Result<PodReplacementPolicy, String>,
+}
+
+/// How a Deployment's pods of an older template give way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeploymentStrategy {
+    /// Step by step, within limits.
+    #[default]
+    RollingUpdate,
+    /// All go before the first new one comes.
+    Recreate,
+}
+
+/// When pods that replace others are created (KEP-5882).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodReplacementPolicy {
+    /// As upstream without the field: Recreate waits on a rollout but not on scaling, RollingUpdate never waits.
+    #[default]
+    Unset,
+    /// When the pods they replace are being deleted.
+    TerminationStarted,
+    /// When the pods they replace are gone.
+    TerminationComplete,
+}
+
+impl PodReplacementPolicy {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "TerminationStarted" => Ok(Self::TerminationStarted),
+            "TerminationComplete" => Ok(Self::TerminationComplete),
+            other => Err(other.to_owned()),
+        }
+    }
+
+    /// What an annotation says; a text that is no policy counts as unset.
+    pub(super) fn of_annotation(annotations: &BTreeMap<String, String>, key: &str) -> Self {
+        annotations.get(key).and_then(|text| Self::parse(text).ok()).unwrap_or_default()
+    }
+}
+
+impl DeploymentChoices {
+    pub(super) fn of(spec: &DeploymentSpec, annotations: &BTreeMap<String, String>) -> Self {
+        let policy = spec.pod_replacement_policy.as_ref().or(annotations.get(BERTH_POD_REPLACEMENT_POLICY));
+        Self {
+            strategy: match spec.strategy.type_.as_str() {
+                "RollingUpdate" | "" => Ok(DeploymentStrategy::RollingUpdate),
+                "Recreate" => Ok(DeploymentStrategy::Recreate),
+                other => Err(other.to_owned()),
+            },
+            policy: policy.map_or(Ok(PodReplacementPolicy::Unset), |text| PodReplacementPolicy::parse(text)),
+        }
+    }
+}
+
+impl Default for DeploymentChoices {
+    fn default() -> Self {
+        Self { strategy: Ok(DeploymentStrategy::default()), policy: Ok(PodReplacementPolicy::default()) }
+    }
+}
+
+/// Of a StatefulSet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatefulSetChoices {
+    /// `spec.updateStrategy.type`, and berth's annotation.
+    pub strategy: UpdateStrategy,
+    /// `spec.podManagementPolicy`.
+    pub management: PodManagement,
+    /// Whether berth's annotation asks to delete unready pods of older revisions that hold a rolling update up.
+    pub repairs: bool,
+    /// `spec.persistentVolumeClaimRetentionPolicy`.
+    pub retention: Retention,
+}
+
+/// How a StatefulSet's pods of an older template are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpdateStrategy {
+    /// One after the other.
+    #[default]
+    RollingUpdate,
+    /// When somebody deletes them; also what a text that names no strategy comes to.
+    OnDelete,
+    /// All go before the first new one comes (KEP-3541).
+    Recreate,
+    /// OnDelete, for controllers that do not know berth's annotation, and Recreate for those that do.
+    RecreateByAnnotation,
+}
+
+/// In which order a StatefulSet's pods come and go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodManagement {
+    /// One after the other.
+    #[default]
+    OrderedReady,
+    /// All at once.
+    Parallel,
+}
+
+/// With whom a StatefulSet's claims go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// When their pod is no longer wanted.
+    pub when_scaled: RetentionPolicy,
+    /// When the set is deleted.
+    pub when_deleted: RetentionPolicy,
+}
+
+/// What becomes of a claim when what it was for goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetentionPolicy {
+    /// It stays.
+    #[default]
+    Retain,
+    /// It goes too.
+    Delete,
+}
+
+impl UpdateStrategy {
+    fn parse(text: &str, annotation: Option<&String>) -> Self {
+        match text {
+            ROLLING_UPDATE | "" => Self::RollingUpdate,
+            RECREATE => Self::Recreate,
+            ON_DELETE if annotation.is_some_and(|text| text == RECREATE) => Self::RecreateByAnnotation,
+            _ => Self::OnDelete,
+        }
+    }
+
+    /// Whether Recreate is asked for, in whichever way.
+    #[must_use]
+    pub fn asks_for_recreate(self) -> bool {
+        matches!(self, Self::Recreate | Self::RecreateByAnnotation)
+    }
+}
+
+impl StatefulSetChoices {
+    pub(super) fn of(spec: &StatefulSetSpec, annotations: &BTreeMap<String, String>) -> Self {
+        let retention = spec.persistent_volume_claim_retention_policy.as_ref();
+        let policy = |text: Option<&String>| match text.map(String::as_str) {
+            Some("Delete") => RetentionPolicy::Delete,
+            _ => RetentionPolicy::Retain,
+        };
+        Self {
+            strategy: UpdateStrategy::parse(&spec.update_strategy.type_, annotations.get(BERTH_UPDATE_STRATEGY)),
+            management: if spec.pod_management_policy == PARALLEL { PodManagement::Parallel } else { PodManagement::OrderedReady },
+            repairs: annotations.get(BERTH_REPAIR).is_some_and(|text| text == "Revision"),
+            retention: Retention {
+                when_scaled: policy(retention.and_then(|retention| retention.when_scaled.as_ref())),
+                when_deleted: policy(retention.and_then(|retention| retention.when_deleted.as_ref())),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn annotations(json: &Value) -> BTreeMap<String, String> {
+        serde_json::from_value(json.clone()).expect("annotations")
+    }
+
+    #[test]
+    fn the_field_decides_before_the_annotation() {
+        let check = |spec: Value, annotation: Value, wanted: Result<PodReplacementPolicy, &str>| {
+            let spec: DeploymentSpec = serde_json::from_value(spec).expect("a spec");
+            let choices = DeploymentChoices::of(&spec, &annotations(&annotation));
+            assert_eq!(choices.policy, wanted.map_err(str::to_owned), "{annotation}");
+        };
+        let complete = || json!({BERTH_POD_REPLACEMENT_POLICY: "TerminationComplete"});
+        check(json!({}), json!({}), Ok(PodReplacementPolicy::Unset));
+        check(json!({}), complete(), Ok(PodReplacementPolicy::TerminationComplete));
+        check(json!({"podReplacementPolicy": "TerminationStarted"}), complete(), Ok(PodReplacementPolicy::TerminationStarted));
+        check(json!({}), json!({BERTH_POD_REPLACEMENT_POLICY: "Whenever"}), Err("Whenever"));
+    }
+
+    #[test]
+    fn the_annotation_makes_recreate_of_on_delete_alone() {
+        let check = |type_: &str, annotation: Option<&str>, wanted: UpdateStrategy| {
+            let annotation = annotation.map(str::to_owned);
+            assert_eq!(UpdateStrategy::parse(type_, annotation.as_ref()), wanted, "{type_} {annotation:?}");
+        };
+        check("", Some(RECREATE), UpdateStrategy::RollingUpdate);
+        check(ROLLING_UPDATE, Some(RECREATE), UpdateStrategy::RollingUpdate);
+        check(RECREATE, None, UpdateStrategy::Recreate);
+        check(ON_DELETE, Some(RECREATE), UpdateStrategy::RecreateByAnnotation);
+        check(ON_DELETE, Some("Recreates"), UpdateStrategy::OnDelete);
+        check(ON_DELETE, None, UpdateStrategy::OnDelete);
+    }
+}
