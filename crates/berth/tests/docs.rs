@@ -89,9 +89,9 @@ impl Script {
             match (language, reason) {
                 ("console", Some(reason)) => script.left_out.push(format!("{}: {reason}", first + 1)),
                 ("console", None) => script.add_block(first + 1, &block),
-                ("yaml" | "json" | "text", _) if !block.iter().any(|line| line.starts_with("$ ")) => (),
+                ("yaml" | "json" | "text" | "rust", _) if !block.iter().any(|line| line.starts_with("$ ")) => (),
                 _ => script.faults.push(format!(
-                    "{first}: a block of language {language:?}; commands stand in `console` after `$ `, the rest is yaml, json or text"
+                    "{first}: a block of language {language:?}; commands stand in `console` after `$ `, the rest is yaml, json, rust or text"
                 )),
             }
             number = first + length + 1;
