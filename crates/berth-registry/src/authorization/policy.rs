@@ -87,7 +87,9 @@ impl Registry {
                 Either::Right(_) => Err(too_old()),
             }
         };
-        let usable = |kept: &&Kept| kept.shows(&own) && self.clock.now() <= later(kept.fresh_at, LAG_MAX);
+        // What was asked for after this call came cannot be too old for it, however long the machine stood still since.
+        let is_fresh = |kept: &Kept| came_at <= kept.fresh_at || self.clock.now() <= later(kept.fresh_at, LAG_MAX);
+        let usable = |kept: &&Kept| kept.shows(&own) && is_fresh(kept);
         match (brought_up_to_date, cached.kept.as_ref().filter(usable)) {
             (_, Some(kept)) => Ok(Arc::clone(&kept.policy)),
             (failed, None) => {

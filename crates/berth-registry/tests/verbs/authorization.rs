@@ -168,6 +168,21 @@ fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
 }
 
 #[test]
+fn a_machine_that_stood_still_while_the_store_was_asked_decides_all_the_same() {
+    let (world, is_late) = late_world();
+    let other = World::beside(&world);
+    is_late.store(true, Ordering::SeqCst);
+    other.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    world.clock.advance(1);
+    let mut policy = pin!(world.registry.policy());
+    assert!(policy.as_mut().now_or_never().is_none(), "a second is over: it is waited for");
+    world.clock.advance(60);
+    is_late.store(false, Ordering::SeqCst);
+    now(policy).expect("what was asked for after the call came is not too old for it");
+    assert!(may(&world.registry, &alice(), "get", "pods"));
+}
+
+#[test]
 fn nobody_grants_what_they_do_not_have() {
     let world = world();
     world.made(ROLES, role("own", "", &["pods"], &["get", "list"]));
