@@ -10,8 +10,8 @@ const INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 
 /// A [`Store`] that looks at no clock of its own. One whose backend keeps the time, as etcd does with its leases, is none.
 pub trait Expire: Store {
-    /// Deletes the keys whose time is over by `now`, each by a commit of its own. Gives how many went; one that is written at the same
-    /// moment stays.
+    /// Deletes keys whose time is over by `now`, each by a commit of its own: all of them, or so many that others' writes need not wait long.
+    /// Gives how many went; one that is written at the same moment stays.
     ///
     /// # Errors
     /// [`WriteError`]; what else is due stays until the next call.
@@ -25,7 +25,7 @@ pub fn start(store: Arc<dyn Expire>, env: &Env) {
         loop {
             clock.sleep_until(clock.now() + INTERVAL).await;
             // What fails now is tried again, and who writes hears of it too.
-            let _ = store.expire(clock.now()).await;
+            while store.expire(clock.now()).await.is_ok_and(|gone| 0 < gone) {}
         }
     };
     env.spawner.spawn("expiry", task.boxed());

@@ -18,6 +18,9 @@ use std::{
 /// entry with a usual header.
 const EVENT_OVERHEAD_BYTES: usize = 512;
 
+/// How many values are ended together: after a long rest much may be due, and nobody's writes shall stand behind all of it.
+pub(crate) const EXPIRED_AT_ONCE: usize = 1000;
+
 /// The part of one key in a commit that waits for its turn.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -369,10 +372,10 @@ impl Mvcc {
         self.log.push_back(Arc::clone(event));
     }
 
-    /// The keys whose time is over by `now`, each at its revision.
+    /// Up to [`EXPIRED_AT_ONCE`] keys whose time is over by `now`, each at its revision.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<(Key, Revision)> {
         let due = self.resources.values().flat_map(|resource| resource.due.iter().take_while(|(at, _)| *at <= now));
-        due.filter_map(|(_, key)| Some((key.clone(), self.get(key)?.mod_revision))).collect()
+        due.filter_map(|(_, key)| Some((key.clone(), self.get(key)?.mod_revision))).take(EXPIRED_AT_ONCE).collect()
     }
 
     /// Forgets what was replaced or happened at or before `revision`. What is forgotten already stays so.

@@ -38,7 +38,7 @@ impl Opened {
         let store = Arc::new(store);
         let told = Arc::clone(&store);
         let pass = move |now| {
-            block_on(told.expire(now)).expect("the store takes writes");
+            while 0 < block_on(told.expire(now)).expect("the store takes writes") {}
         };
         Self { store, pass: Box::new(pass), _dir }
     }
@@ -720,4 +720,14 @@ fn another_write_moves_the_time_or_takes_it_away(open: Open) {
     (world.pass)(world.second(3));
     assert_eq!(world.show(PODS), "anew=1@7 kept=1@5 moved=1@4");
     assert_eq!(world.newest(), 7);
+}
+
+#[test]
+fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
+    let store = MemoryStore::new(header_of(), 1 << 24);
+    let at = Timestamp::UNIX_EPOCH;
+    let due = |number| Write { expires_at: Some(at), ..Write::put(pod(&format!("p{number:04}")), "1".into(), Expected::Absent) };
+    (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));
+    let gone = || block_on(store.expire(at)).expect("the store takes writes");
+    assert_eq!([gone(), gone(), gone(), gone()], [1000, 1000, 500, 0]);
 }
