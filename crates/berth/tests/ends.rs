@@ -10,7 +10,7 @@ use rustix::{
 };
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::process::ExitStatusExt,
     path::Path,
@@ -139,8 +139,12 @@ fn a_second_signal_ends_what_the_first_has_not() {
         let mut up = run.start(&[]);
         let ready = up.line_with("API server ready at");
         let address = ready.split("https://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-        // A client that never begins its TLS handshake is waited for. Once the second has been answered, the first is taken.
+        // A client that never begins its TLS handshake is waited for. They are taken in their order: once the second, who speaks no TLS, has
+        // been answered, the first is taken too.
         let _silent = TcpStream::connect(&address).unwrap();
+        let mut second = TcpStream::connect(&address).unwrap();
+        second.write_all(b"no handshake\r\n").unwrap();
+        let _ = second.read(&mut [0; 64]);
         up.line_with("Running.");
         up.signal("INT");
         let started = Instant::now();
