@@ -47,7 +47,7 @@ const SHORT_RUNS: u64 = 50_000;
 
 /// How the targets are built.
 #[derive(Clone, Copy)]
-enum Build {
+pub(crate) enum Build {
     /// In the least time.
     Quick,
     /// To run for long.
@@ -75,12 +75,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 /// Every target, from its seeds and always in the same way. Prints how far each came.
 pub(crate) fn short() -> Outcome {
-    let programs = build(Build::Quick)?;
+    short_with(&build(Build::Quick)?)
+}
+
+/// The same with the targets in the folder that `build` gave.
+pub(crate) fn short_with(programs: &Path) -> Outcome {
     let waiting = Mutex::new(targets()?.into_iter());
     let faults = Mutex::new(Vec::new());
     let work = || {
         while let Some(target) = waiting.lock().expect("nobody panics with it").next() {
-            if let Err(fault) = short_of(&programs, &target) {
+            if let Err(fault) = short_of(programs, &target) {
                 faults.lock().expect("nobody panics with it").push(fault);
             }
         }
@@ -124,7 +128,7 @@ fn targets() -> Result<Vec<String>, String> {
 }
 
 /// Builds all targets; gives the folder that they are in.
-fn build(how: Build) -> Result<PathBuf, String> {
+pub(crate) fn build(how: Build) -> Result<PathBuf, String> {
     let version = output("rustc", &["--version", "--verbose"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not say for which host it is")?;
     let mut cargo = Command::new("cargo");

@@ -5,7 +5,7 @@ use crate::{
     run::{Outcome, command, exists, output, program, root, say},
     skipped, vectors,
 };
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, thread};
 
 /// Installs what is missing, then checks format, lints, dependencies and vectors, then runs every test, and tells which were skipped.
 pub(crate) fn run() -> Outcome {
@@ -19,8 +19,15 @@ pub(crate) fn run() -> Outcome {
     program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     deny::with_tests()?;
     vectors::compare_if_there()?;
-    let tests = command(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(skipped::VARIABLE, skipped::begin()?));
-    let outcome = tests.and_then(|()| fuzz::short());
+    program("cargo", &["test", "--workspace", "--no-run"])?;
+    let skipped = skipped::begin()?;
+    // Tests wait for time to pass more than for a processor: the fuzz targets are built meanwhile.
+    let (tests, targets) = thread::scope(|scope| {
+        let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
+        let tests = command(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(skipped::VARIABLE, skipped));
+        (tests, targets.join().expect("a build does not panic"))
+    });
+    let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
     let told = skipped::tell();
     outcome.and(told)
 }
