@@ -26,12 +26,14 @@ pub mod quantity;
 pub mod quota;
 pub mod selector;
 pub mod simulation;
+pub mod subresource;
 mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};
 pub use gates::{FeatureGates, Gate};
 pub use object::{Kind, Object, Scope};
 pub use selector::{FieldSelector, Selector, SelectorError};
+pub use subresource::Subresource;
 
 /// The types of the kinds that berth stores and serves as they are.
 pub use k8s_openapi;

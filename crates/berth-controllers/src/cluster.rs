@@ -1,18 +1,19 @@
-//! What a controller needs of the world.
+//! What a controller needs of the world: what any Kubernetes API server can answer, and no more.
 
-use berth_api::Object;
+use berth_api::{Object, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_registry::{ApiError, DeleteOptions, Subresource};
+use berth_workloads::plan::Propagation;
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
+use std::time::Duration;
 
 /// An object as bytes, to be decoded into whatever narrow view the reader needs.
 #[derive(Clone, Debug)]
 pub struct RawObject {
     /// Its JSON; `metadata.resourceVersion` may be missing in it.
     pub json: Bytes,
-    /// Its resource version; comparable as a number within one cluster.
+    /// Its resource version; comparable as a number with others of its resource.
     pub revision: Revision,
 }
 
@@ -31,16 +32,77 @@ pub enum Change {
     Progress(Revision),
 }
 
-/// The world of a controller. [`crate::local`] is the one in the process; nothing in a controller knows which it has.
+/// Why a cluster did not do, or may not have done, what it was asked: one case for each thing that a caller can do about it. The text is the
+/// server's, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    /// It is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// The name is another object's.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// Somebody else was first: it is not the version, or not the object, that the write was for.
+    #[error("{0}")]
+    Conflict(String),
+    /// Nothing can be created any more in a namespace that is going.
+    #[error("{0}")]
+    NamespaceTerminating(String),
+    /// It would be refused again: it is invalid, forbidden, or of a kind that is not served.
+    #[error("{0}")]
+    Refused(String),
+    /// Nothing was done. It may be asked again.
+    #[error("{message}")]
+    Busy {
+        /// The server's text.
+        message: String,
+        /// Not before this has passed (`Retry-After`); `None`: the server does not say.
+        retry_after: Option<Duration>,
+    },
+    /// Whether it was done is unknown.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+impl ClusterError {
+    /// How long the server wants to be left alone.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteParams {
+    /// Only the object with this uid; `None`: whichever has the name.
+    pub uid: Option<Uid>,
+    /// Only this version of it; `None`: whichever is there.
+    pub resource_version: Option<Revision>,
+    /// What becomes of its dependents; `None`: what is usual for the resource.
+    pub propagation: Option<Propagation>,
+    /// How long it has to stop; `None`: as long as it asks for.
+    pub grace_period_seconds: Option<i64>,
+}
+
+/// The world of a controller. In-process ([`crate::local`]) or at the end of a network; nothing in a controller knows which.
+///
+/// Revisions are comparable within one resource: of different ones only as far as an implementation says so.
 pub trait Cluster: Send + Sync + 'static {
     /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks.
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change>;
 
     /// The newest version, uncached. `None`: not there.
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>>;
+
+    /// A revision of the resource that no write which was answered before this call is behind; its watch comes to it.
+    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>>;
 
     /// Creates an object under the name it carries.
-    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 
     /// Applies a JSON merge patch (`metadata.uid`, `metadata.resourceVersion` in it are preconditions). Gives the new version.
     fn patch(
@@ -49,15 +111,19 @@ pub trait Cluster: Send + Sync + 'static {
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
-    ) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+    ) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 
     /// Replaces one object or its status. The object carries name, namespace, uid and resourceVersion.
-    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>>;
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 
-    /// Binds a pod to a node; `uid` is the pod's.
-    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>>;
+    /// Binds a pod to a node; `uid` is the pod's. The answer names no version: the watch shows it.
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>>;
 
     /// Deletes. `None`: it is gone now; else the version that lingers.
-    fn delete(&self, resource: ResourceName, key: &ObjectKey, options: DeleteOptions)
-    -> BoxFuture<'_, Result<Option<RawObject>, ApiError>>;
+    fn delete(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        params: DeleteParams,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>>;
 }

@@ -1,8 +1,11 @@
 //! Events: repeated ones are counted instead of written anew, floods are cut, and nobody ever waits for one to be written.
 
-use crate::{cluster::Cluster, lock, metrics::Metrics};
+use crate::{
+    cluster::{Cluster, ClusterError},
+    lock,
+    metrics::Metrics,
+};
 use berth_identity::{ObjectKey, Uid};
-use berth_registry::ApiError;
 use berth_store::env::{Env, Rng};
 use berth_workloads::{
     lru::Lru,
@@ -158,19 +161,19 @@ impl Shared {
     }
 
     /// Counts a repeated event up; writes it anew if it has expired.
-    async fn count(&self, last: Box<Event>) -> Result<(), ApiError> {
+    async fn count(&self, last: Box<Event>) -> Result<(), ClusterError> {
         let key = ObjectKey { namespace: last.metadata.namespace.clone().into(), name: last.metadata.name.clone().into() };
         let patch = json!({"count": last.count, "lastTimestamp": last.last_timestamp});
         match self.cluster.patch(EVENTS, &key, None, patch).await {
-            Err(ApiError::NotFound { .. }) => self.cluster.create(last).await.map(drop),
+            Err(ClusterError::NotFound(_)) => self.cluster.create(last).await.map(drop),
             other => other.map(drop),
         }
     }
 }
 
 /// An event whose name follows from what it says was told by whoever was here before.
-fn accept_told(error: ApiError) -> Result<(), ApiError> {
-    if matches!(error, ApiError::AlreadyExists { .. }) { Ok(()) } else { Err(error) }
+fn accept_told(error: ClusterError) -> Result<(), ClusterError> {
+    if matches!(error, ClusterError::AlreadyExists(_)) { Ok(()) } else { Err(error) }
 }
 
 fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last: Timestamp, component: &str) -> Event {

@@ -1,13 +1,13 @@
 //! Carries plans out: stage after stage, the actions of one stage together. Decides nothing.
 
 use crate::{
-    cluster::{Cluster, RawObject},
+    cluster::{Cluster, ClusterError, DeleteParams, RawObject},
     events::Recorder,
     own_writes::{Unsettled, Writes},
+    worker::Looked,
 };
-use berth_api::{Object, names};
+use berth_api::{Object, Subresource, names};
 use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Uid};
-use berth_registry::{ApiError, DeleteOptions, PropagationPolicy, Subresource, options::Precondition};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
@@ -46,7 +46,7 @@ pub struct Carried {
 pub enum CarryError {
     /// The API refused, or could not be reached.
     #[error(transparent)]
-    Api(#[from] ApiError),
+    Cluster(#[from] ClusterError),
     /// Nobody may act in the name of an object that is going or gone.
     #[error("{name} is being deleted or was replaced")]
     NotAlive {
@@ -65,6 +65,16 @@ pub enum CarryError {
         /// Its name.
         name: Name,
     },
+}
+
+impl CarryError {
+    /// What a look comes to that ends with it.
+    pub(crate) fn looked(&self) -> Looked {
+        match self {
+            Self::Cluster(error) => Looked::failed(error),
+            Self::NotAlive { .. } | Self::StillThere { .. } | Self::Taken { .. } => Looked::Failed,
+        }
+    }
 }
 
 /// What the executor reads of an object that is already there.
@@ -99,7 +109,7 @@ impl Carried {
     }
 
     /// A failure; where the write may have happened all the same, `repeat` says how to find out.
-    fn unknown_or(error: ApiError, repeat: impl FnOnce() -> Unsettled) -> Self {
+    fn unknown_or(error: ClusterError, repeat: impl FnOnce() -> Unsettled) -> Self {
         let unsettled = if is_unknown(&error) { vec![repeat()] } else { Vec::new() };
         Self { writes: Writes { unsettled, ..Writes::default() }, ..Self::failed(error) }
     }
@@ -107,7 +117,7 @@ impl Carried {
     /// Makes the error one that the owner's status may tell of.
     fn reported(mut self) -> Self {
         self.reportable = match &self.error {
-            Some(CarryError::Api(error)) if !is_lost_race(error) => Some(error.to_string()),
+            Some(CarryError::Cluster(error)) if !is_lost_race(error) => Some(error.to_string()),
             _ => None,
         };
         self
@@ -168,7 +178,7 @@ impl Executor {
             (None, Some(success), _) => self.events.record(&success),
             // Somebody else was first: the next look sees what they did.
             (Some(CarryError::Taken { .. }), _, _) => (),
-            (Some(CarryError::Api(error)), _, _) if is_lost_race(error) => (),
+            (Some(CarryError::Cluster(error)), _, _) if is_lost_race(error) => (),
             (Some(error), _, Some(mut failure)) => {
                 failure.message.push_str(&error.to_string());
                 self.events.record(&failure);
@@ -199,7 +209,7 @@ impl Executor {
         let (resource, key) = place_of(&*object);
         match self.cluster.create(object).await {
             Ok(written) => Carried::wrote(resource, &written),
-            Err(ApiError::AlreadyExists { .. }) => self.accept_own(resource, &key, controller_uid(&*copy)).await,
+            Err(ClusterError::AlreadyExists(_)) => self.accept_own(resource, &key, controller_uid(&*copy)).await,
             Err(error) => Carried::unknown_or(error, || Unsettled::Create(copy)),
         }
     }
@@ -225,22 +235,16 @@ impl Executor {
     }
 
     async fn delete(&self, target: &ObjectRef, propagation: Option<Propagation>, grace_period_seconds: Option<i64>) -> Carried {
-        let options = DeleteOptions {
-            grace_period_seconds,
-            propagation_policy: propagation.map(|policy| policy_of(policy).as_str().to_owned()),
-            precondition: precondition(target),
-            ..DeleteOptions::default()
-        };
-        self.delete_with(target.clone(), options).await.1
+        self.delete_with(target.clone(), DeleteParams { propagation, grace_period_seconds, ..params(target) }).await.1
     }
 
     /// Deletes; also says whether the object was still there.
-    async fn delete_with(&self, target: ObjectRef, options: DeleteOptions) -> (Presence, Carried) {
-        match self.cluster.delete(target.resource, &target.key, options.clone()).await {
+    async fn delete_with(&self, target: ObjectRef, params: DeleteParams) -> (Presence, Carried) {
+        match self.cluster.delete(target.resource, &target.key, params.clone()).await {
             Ok(Some(lingering)) => (Presence::Present, Carried::wrote(target.resource, &lingering)),
             Ok(None) => (Presence::Present, Carried::gone(target)),
-            Err(ApiError::NotFound { .. }) => (Presence::Absent, Carried::gone(target)),
-            Err(error) => (Presence::Present, Carried::unknown_or(error, || Unsettled::Delete(target, options))),
+            Err(ClusterError::NotFound(_)) => (Presence::Absent, Carried::gone(target)),
+            Err(error) => (Presence::Present, Carried::unknown_or(error, || Unsettled::Delete(target, params))),
         }
     }
 
@@ -271,7 +275,7 @@ impl Executor {
         match &carried.error {
             None => self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
             // Its pods are being deleted with it: nothing to report, nothing to retry.
-            Some(CarryError::Api(error)) if is_namespace_terminating(error) => return Carried::default(),
+            Some(CarryError::Cluster(ClusterError::NamespaceTerminating(_))) => return Carried::default(),
             Some(error) => self.record_pod(owner, owner_kind, Severity::Warning, "FailedCreate", format!("Error creating: {error}")),
         }
         carried
@@ -282,8 +286,7 @@ impl Executor {
     }
 
     async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
-        let options = DeleteOptions { precondition: precondition(pod), ..DeleteOptions::default() };
-        let (presence, carried) = self.delete_with(pod.clone(), options).await;
+        let (presence, carried) = self.delete_with(pod.clone(), params(pod)).await;
         match (&carried.error, presence) {
             (None, Presence::Present) => {
                 self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.key.name));
@@ -303,11 +306,11 @@ impl Executor {
                 let carried = self.create(object).await;
                 match carried.error {
                     // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
-                    Some(CarryError::Api(_)) if carried.writes.unsettled.is_empty() => self.find_own(resource, &key, controller).await,
+                    Some(CarryError::Cluster(_)) if carried.writes.unsettled.is_empty() => self.find_own(resource, &key, controller).await,
                     _ => carried,
                 }
             }
-            Unsettled::Delete(target, options) => self.delete_with(target, options).await.1,
+            Unsettled::Delete(target, params) => self.delete_with(target, params).await.1,
             Unsettled::Read(target) => match self.cluster.get(target.resource, &target.key).await {
                 Ok(Some(object)) => Carried::wrote(target.resource, &object),
                 Ok(None) => Carried::gone(target),
@@ -347,23 +350,18 @@ async fn gather(actions: Vec<BoxFuture<'_, Carried>>) -> Carried {
 }
 
 /// Whether the write may have happened although it was answered with an error.
-fn is_unknown(error: &ApiError) -> bool {
-    matches!(error, ApiError::Unavailable { .. } | ApiError::OutcomeUnknown { .. } | ApiError::Internal { .. })
-}
-
-/// Whether a create was refused because its namespace is going.
-#[must_use]
-pub fn is_namespace_terminating(error: &ApiError) -> bool {
-    matches!(error, ApiError::Forbidden { causes, .. } if causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+fn is_unknown(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Unknown(_))
 }
 
 /// Whether somebody else was first: the next look sees what they did.
-fn is_lost_race(error: &ApiError) -> bool {
-    matches!(error, ApiError::Conflict { .. } | ApiError::AlreadyExists { .. }) || is_namespace_terminating(error)
+fn is_lost_race(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Conflict(_) | ClusterError::AlreadyExists(_) | ClusterError::NamespaceTerminating(_))
 }
 
-fn precondition(target: &ObjectRef) -> Precondition {
-    Precondition { uid: Some(target.uid.to_string()), resource_version: target.resource_version.map(|version| version.to_string()) }
+/// Deletes this object alone, and this version alone if it names one.
+fn params(target: &ObjectRef) -> DeleteParams {
+    DeleteParams { uid: Some(target.uid.clone()), resource_version: target.resource_version, ..DeleteParams::default() }
 }
 
 /// Where an object is that is created.
@@ -396,14 +394,6 @@ fn parse_subresource(name: &'static str) -> Option<Subresource> {
     [Status, Scale, Binding, Eviction, Finalize].into_iter().find(|subresource| subresource.as_str() == name)
 }
 
-fn policy_of(propagation: Propagation) -> PropagationPolicy {
-    match propagation {
-        Propagation::Background => PropagationPolicy::Background,
-        Propagation::Foreground => PropagationPolicy::Foreground,
-        Propagation::Orphan => PropagationPolicy::Orphan,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,12 +410,12 @@ mod tests {
         ObjectRef { resource: PODS, key: ObjectKey::new("ns", name), uid, resource_version: None }
     }
 
-    fn unavailable() -> ApiError {
-        ApiError::Unavailable { message: "no answer".into() }
+    fn unavailable() -> ClusterError {
+        ClusterError::Unknown("no answer".into())
     }
 
-    fn taken() -> ApiError {
-        ApiError::AlreadyExists { group: String::new(), resource: "pods".into(), name: "p".into() }
+    fn taken() -> ClusterError {
+        ClusterError::AlreadyExists("p is there".into())
     }
 
     fn pods(count: usize) -> Action {
@@ -464,7 +454,7 @@ mod tests {
     }
 
     /// Carries a plan out against a cluster that answers so; gives what came of it and the calls, without the pods' random endings.
-    fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ApiError> + Send + 'static) -> (Carried, Vec<String>) {
+    fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Carried, Vec<String>) {
         let (world, cluster) = (World::default(), FakeCluster::new(answer));
         let executor = executor(&world, &cluster);
         let carried = world.block_on(async move { executor.carry_out(plan).await });
@@ -473,11 +463,11 @@ mod tests {
 
     #[test]
     fn a_stage_that_fails_is_the_last() {
-        let fail_b = |call: &str| if call.contains("patch pods b") { Err(ApiError::UnknownResource) } else { Ok(json!({})) };
+        let fail_b = |call: &str| if call.contains("patch pods b") { Err(ClusterError::Refused("no".into())) } else { Ok(json!({})) };
         let (carried, calls) = run(plan(vec![vec![patch("a")], vec![patch("b"), patch("c")], vec![patch("d")]]), fail_b);
         let names: Vec<_> = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default()).collect();
         assert_eq!(names, ["a/status", "b/status", "c/status"]);
-        assert!(matches!(carried.error, Some(CarryError::Api(ApiError::UnknownResource))));
+        assert!(matches!(carried.error, Some(CarryError::Cluster(ClusterError::Refused(_)))));
         assert_eq!((carried.reportable, carried.writes.revisions[&PODS]), (None, Revision(103)));
     }
 
@@ -493,7 +483,7 @@ mod tests {
             let mut call = 0;
             let (carried, calls) = run(plan(vec![vec![pods(9)]]), move |_| {
                 call += 1;
-                if call == failing_call { Err(ApiError::BadRequest { message: "no".into() }) } else { Ok(json!({})) }
+                if call == failing_call { Err(ClusterError::Refused("no".into())) } else { Ok(json!({})) }
             });
             assert_eq!((calls.len(), carried.reportable.as_deref()), (calls_made, Some("no")), "call {failing_call} fails");
         }
@@ -502,11 +492,7 @@ mod tests {
 
     #[test]
     fn a_pod_of_a_terminating_namespace_is_no_failure() {
-        let cause = berth_registry::error::Cause { reason: "NamespaceTerminating".into(), message: String::new(), field: String::new() };
-        let (carried, _) = run(plan(vec![vec![pods(1)]]), move |_| {
-            let causes = vec![cause.clone()];
-            Err(ApiError::Forbidden { group: String::new(), resource: String::new(), name: String::new(), message: String::new(), causes })
-        });
+        let (carried, _) = run(plan(vec![vec![pods(1)]]), |_| Err(ClusterError::NamespaceTerminating("it is going".into())));
         assert!(carried.error.is_none());
     }
 
@@ -544,7 +530,7 @@ mod tests {
     #[test]
     fn a_pod_that_is_already_gone_is_success() {
         let delete = || Action::DeletePods { pods: vec![reference("a")], owner: reference("web"), owner_kind: "ReplicaSet" };
-        let not_found = |_: &str| Err(ApiError::NotFound { group: String::new(), resource: "pods".into(), name: "a".into() });
+        let not_found = |_: &str| Err(ClusterError::NotFound("a is not there".into()));
         let (carried, calls) = run(plan(vec![vec![delete()]]), not_found);
         assert_eq!((carried.error.is_none(), carried.writes.gone.len(), calls), (true, 1, vec!["delete pods a uid-of-a".to_owned()]));
         let (carried, _) = run(plan(vec![vec![delete()]]), |_| Ok(json!({})));

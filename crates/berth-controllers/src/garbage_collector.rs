@@ -4,7 +4,7 @@
 
 use crate::{
     cache::View,
-    cluster::Cluster,
+    cluster::{Cluster, ClusterError, DeleteParams},
     events::Recorder,
     lock,
     metadata::{MetaCaches, MetaView, key_of, name_of},
@@ -13,7 +13,7 @@ use crate::{
 };
 use berth_api::Scope;
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Uid};
-use berth_registry::{ApiError, DeleteOptions, Resource, options::Precondition, resource};
+use berth_registry::{Resource, resource};
 use berth_store::env::Env;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, TypeMeta, Verdict, Work, decide, decide::Unblock, graph::Observed},
@@ -71,7 +71,7 @@ struct AttemptToOrphan(Arc<GarbageCollector>);
 #[derive(Debug, thiserror::Error)]
 enum Unfinished {
     #[error(transparent)]
-    Api(#[from] ApiError),
+    Cluster(#[from] ClusterError),
     /// What was read is no object.
     #[error("an object cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -163,7 +163,7 @@ impl GarbageCollector {
 
     /// Lets an object go whose blocking dependents are gone; else has those looked at that are not going yet.
     async fn finish_foreground(&self, at: &At, live: &MetaView) -> Result<(), Unfinished> {
-        if !self.caches.show(live.revision) {
+        if !self.caches.show_all_since(&live.uid, &*self.cluster).await? {
             return Err(Unfinished::Behind(live.name.clone()));
         }
         let (blocked, idle) = {
@@ -251,19 +251,20 @@ impl GarbageCollector {
 
     /// Deletes the version that the decision was made from. Where only something else than its owners has changed, that is no matter.
     async fn delete(&self, at: &At, live: &MetaView, propagation: Propagation) -> Result<(), Unfinished> {
-        let options = |resource_version| DeleteOptions {
-            propagation_policy: Some(word(propagation).to_owned()),
-            precondition: Precondition { uid: Some(live.uid.to_string()), resource_version },
-            ..DeleteOptions::default()
+        let params = |resource_version| DeleteParams {
+            uid: Some(live.uid.clone()),
+            resource_version,
+            propagation: Some(propagation),
+            ..DeleteParams::default()
         };
-        match self.cluster.delete(at.name(), &at.key, options(Some(live.revision.to_string()))).await {
-            Err(ApiError::Conflict { .. }) => (),
+        match self.cluster.delete(at.name(), &at.key, params(Some(live.revision))).await {
+            Err(ClusterError::Conflict(_)) => (),
             other => return absent_is_fine(other),
         }
         match self.read(at).await? {
             Some(now) if now.uid != live.uid => Ok(()),
             None => Ok(()),
-            Some(now) if now.owners() == live.owners() => absent_is_fine(self.cluster.delete(at.name(), &at.key, options(None)).await),
+            Some(now) if now.owners() == live.owners() => absent_is_fine(self.cluster.delete(at.name(), &at.key, params(None)).await),
             Some(now) => Err(Unfinished::Behind(now.name)),
         }
     }
@@ -275,7 +276,7 @@ impl GarbageCollector {
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == *uid && live.deletion() == Deletion::Orphan) else {
             return Ok(());
         };
-        if !self.caches.show(live.revision) {
+        if !self.caches.show_all_since(&live.uid, &*self.cluster).await? {
             return Err(Unfinished::Behind(live.name));
         }
         let dependents: Vec<(Uid, Node)> = lock(&self.graph).dependent_nodes(uid).map(|(uid, node)| (uid.clone(), node.clone())).collect();
@@ -339,7 +340,10 @@ fn looked(uid: &Uid, result: Result<(), Unfinished>) -> Looked {
         Ok(()) => Looked::Finished,
         Err(error) => {
             tracing::debug!(%uid, %error, "looking again later");
-            Looked::Failed
+            match error {
+                Unfinished::Cluster(error) => Looked::failed(&error),
+                _ => Looked::Failed,
+            }
         }
     }
 }
@@ -355,17 +359,9 @@ fn known_kind(of: &TypeMeta) -> Result<&'static Resource, Unfinished> {
     resource.ok_or_else(|| Unfinished::UnknownKind(api_version.clone(), kind.clone()))
 }
 
-fn absent_is_fine<T>(result: Result<T, ApiError>) -> Result<(), Unfinished> {
+fn absent_is_fine<T>(result: Result<T, ClusterError>) -> Result<(), Unfinished> {
     match result {
-        Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+        Ok(_) | Err(ClusterError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn word(propagation: Propagation) -> &'static str {
-    match propagation {
-        Propagation::Background => "Background",
-        Propagation::Foreground => "Foreground",
-        Propagation::Orphan => "Orphan",
     }
 }

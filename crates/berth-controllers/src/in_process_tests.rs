@@ -1,12 +1,13 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
 mod nodes;
+mod remote;
 mod services;
 mod stateful_sets;
 mod volumes;
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, DeleteParams},
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
@@ -14,9 +15,12 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{Body, Collection, DeleteOptions, ListOptions, Registry, ResourceTable, WriteOptions, header_of, resource};
+use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions, header_of, resource};
 use berth_store::{MemoryStore, env::Env};
-use berth_workloads::resources::{EVENTS, NAMESPACES, PODS, QUOTAS};
+use berth_workloads::{
+    plan::Propagation,
+    resources::{EVENTS, NAMESPACES, PODS, QUOTAS},
+};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -60,9 +64,14 @@ impl Running {
 
     /// Starts controllers, and gives them time to look at what there is.
     fn run_controllers(&self, controllers: &str, gates: Arc<FeatureGates>) {
+        self.run_controllers_over(Arc::<LocalCluster>::clone(&self.cluster), controllers, gates);
+    }
+
+    /// The same, of a cluster that is not the one at hand.
+    fn run_controllers_over(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>) {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
         let enabled = Enabled::parse(controllers).expect("known names");
-        let (cluster, env): (Arc<dyn Cluster>, Env) = (Arc::<LocalCluster>::clone(&self.cluster), self.world.env());
+        let env = self.world.env();
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
         ControllerManager { cluster, env, gates, metrics, enabled, provision_latency: PROVISION_LATENCY, load_balancer_range }.start();
         self.settle();
@@ -99,10 +108,10 @@ impl Running {
         self.world.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
     }
 
-    fn delete(&self, resource: ResourceName, name: &str, policy: Option<&str>) {
+    fn delete(&self, resource: ResourceName, name: &str, propagation: Option<Propagation>) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(resource, name));
-        let options = DeleteOptions { propagation_policy: policy.map(str::to_owned), ..DeleteOptions::default() };
-        self.world.block_on(async move { cluster.delete(resource, &key, options).await }).expect("it is there");
+        let params = DeleteParams { propagation, ..DeleteParams::default() };
+        self.world.block_on(async move { cluster.delete(resource, &key, params).await }).expect("it is there");
     }
 
     fn events(&self) -> Vec<(String, String)> {
@@ -184,7 +193,7 @@ fn background_deletion_takes_all_and_nobody_waits() {
     let running = Running::start("*");
     running.create(Some("default"), &deployment("web", 3));
     running.settle();
-    running.delete(DEPLOYMENTS, "web", Some("Background"));
+    running.delete(DEPLOYMENTS, "web", Some(Propagation::Background));
     assert_eq!(running.count(DEPLOYMENTS), 0);
     running.settle();
     assert_eq!((running.count(SETS), running.count(PODS)), (0, 0));
@@ -197,7 +206,7 @@ fn foreground_deletion_ends_with_the_owner() {
     running.settle();
     let pod = running.list(PODS)[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     running.patch(PODS, &pod, json!({"metadata": {"finalizers": ["example.com/hold"]}}));
-    running.delete(DEPLOYMENTS, "web", Some("Foreground"));
+    running.delete(DEPLOYMENTS, "web", Some(Propagation::Foreground));
     running.settle();
     assert_eq!((running.count(DEPLOYMENTS), running.count(SETS), running.count(PODS)), (1, 1, 1), "the pod that is held holds its owners");
     running.patch(PODS, &pod, json!({"metadata": {"finalizers": null}}));
@@ -212,7 +221,7 @@ fn orphaned_sets_stay_and_are_adopted_by_a_successor() {
     running.settle();
     let uid = |sets: Vec<Value>| sets.iter().map(|set| set["metadata"]["uid"].to_string()).collect::<Vec<_>>();
     let (before, pods) = (uid(running.list(SETS)), uid(running.list(PODS)));
-    running.delete(DEPLOYMENTS, "web", Some("Orphan"));
+    running.delete(DEPLOYMENTS, "web", Some(Propagation::Orphan));
     running.settle();
     let sets = running.list(SETS);
     assert_eq!((running.count(DEPLOYMENTS), &sets[0]["metadata"]["ownerReferences"]), (0, &Value::Null));

@@ -33,7 +33,8 @@ pub mod volume_binder;
 pub mod waits;
 pub mod worker;
 
-pub use cluster::{Change, Cluster, RawObject};
+pub use berth_workloads::plan::Propagation;
+pub use cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,14 +1,14 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
-use crate::cluster::{Change, Cluster, RawObject};
-use berth_api::{Object, Scope};
+use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject};
+use berth_api::{Object, Scope, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, Registry, Resource, Subresource, Target, WatchEvent,
-    WatchOptions, WriteOptions, Written, options::Precondition,
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, ListOptions, Patch, PropagationPolicy, Registry, Resource,
+    Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition,
 };
 use berth_store::{Entry, env::Env};
-use berth_workloads::resources::PODS;
+use berth_workloads::{plan::Propagation, resources::PODS};
 use futures::{
     FutureExt, StreamExt,
     future::BoxFuture,
@@ -16,7 +16,7 @@ use futures::{
 };
 use jiff::SignedDuration;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
@@ -56,19 +56,28 @@ impl Cluster for LocalCluster {
         stream::repeat(()).then(move |()| cluster.clone().watch_once(resource)).flatten().boxed()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let target = self.target(resource, key, None);
         async move {
             match self.registry.get(&target?, &GetOptions::default()).await {
                 Ok(current) => current_object(current).map(Some),
                 Err(ApiError::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error),
+                Err(error) => Err(error.into()),
             }
         }
         .boxed()
     }
 
-    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        let target = self.target(resource, &ObjectKey::default(), None);
+        async move {
+            let at = Collection { resource: target?.resource, namespace: None };
+            Ok(self.registry.list(&at, &ListOptions { limit: 1, ..ListOptions::default() }).await?.revision)
+        }
+        .boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = self.resource_of(&*object);
         async move {
             let at = Collection { resource: resource?, namespace: object.meta().namespace.clone() };
@@ -83,31 +92,31 @@ impl Cluster for LocalCluster {
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
-    ) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target(resource, key, subresource);
         async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
     }
 
-    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*object, subresource);
         async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
     }
 
-    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let (target, node) = (self.target(PODS, pod, None), node.to_owned());
         let precondition = Precondition { uid: Some(uid.to_string()), resource_version: None };
-        async move { Ok(self.registry.bind(&target?, &node, &precondition).await?.mod_revision) }.boxed()
+        async move { Ok(self.registry.bind(&target?, &node, &precondition).await.map(drop)?) }.boxed()
     }
 
     fn delete(
         &self,
         resource: ResourceName,
         key: &ObjectKey,
-        options: DeleteOptions,
-    ) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        params: DeleteParams,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let target = self.target(resource, key, None);
         async move {
-            match self.registry.delete(&target?, &options).await? {
+            match self.registry.delete(&target?, &options(params)).await? {
                 Deleted::Gone { .. } => Ok(None),
                 Deleted::Object(current) => Ok(Some(current_object(current)?)),
             }
@@ -117,17 +126,17 @@ impl Cluster for LocalCluster {
 }
 
 impl LocalCluster {
-    fn resource_of(&self, object: &dyn Object) -> Result<Arc<Resource>, ApiError> {
-        self.registry.resources().by_kind(object.api_version(), object.kind()).cloned().ok_or(ApiError::UnknownResource)
+    fn resource_of(&self, object: &dyn Object) -> Result<Arc<Resource>, ClusterError> {
+        self.registry.resources().by_kind(object.api_version(), object.kind()).cloned().ok_or_else(|| ApiError::UnknownResource.into())
     }
 
-    fn target_of(&self, object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+    fn target_of(&self, object: &dyn Object, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
         let (resource, meta) = (self.resource_of(object)?, object.meta());
         let namespace = namespace(&resource, meta.namespace.as_deref().unwrap_or_default());
         Ok(Target { resource, namespace, name: meta.name.clone().unwrap_or_default(), subresource })
     }
 
-    fn target(&self, name: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<Target, ApiError> {
+    fn target(&self, name: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<Target, ClusterError> {
         let resource = self.registry.resources().by_name(name.group, name.plural).cloned().ok_or(ApiError::UnknownResource)?;
         let namespace = namespace(&resource, &key.namespace);
         Ok(Target { resource, namespace, name: key.name.to_string(), subresource })
@@ -173,18 +182,68 @@ fn change(event: WatchEvent) -> Option<Change> {
     })
 }
 
+fn options(params: DeleteParams) -> DeleteOptions {
+    let policy = |propagation| match propagation {
+        Propagation::Background => PropagationPolicy::Background,
+        Propagation::Foreground => PropagationPolicy::Foreground,
+        Propagation::Orphan => PropagationPolicy::Orphan,
+    };
+    let text = |revision: Revision| revision.to_string();
+    DeleteOptions {
+        grace_period_seconds: params.grace_period_seconds,
+        propagation_policy: params.propagation.map(|propagation| policy(propagation).as_str().to_owned()),
+        precondition: Precondition { uid: params.uid.map(Into::into), resource_version: params.resource_version.map(text) },
+        ..DeleteOptions::default()
+    }
+}
+
+impl From<ApiError> for ClusterError {
+    /// What the registry says, as any server would have said it.
+    fn from(error: ApiError) -> Self {
+        let text = error.to_string();
+        match error {
+            ApiError::NotFound { .. } => Self::NotFound(text),
+            ApiError::AlreadyExists { .. } => Self::AlreadyExists(text),
+            ApiError::Conflict { .. } | ApiError::ApplyConflict { .. } => Self::Conflict(text),
+            ApiError::Forbidden { causes, .. } if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") => {
+                Self::NamespaceTerminating(text)
+            }
+            ApiError::TooManyRequests { retry_after_seconds, .. } => {
+                let retry_after =
+                    Some(retry_after_seconds).filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()));
+                Self::Busy { message: text, retry_after }
+            }
+            ApiError::Expired { .. } | ApiError::TooLargeResourceVersion { .. } | ApiError::NoSpace { .. } => {
+                Self::Busy { message: text, retry_after: None }
+            }
+            ApiError::Unavailable { .. } | ApiError::OutcomeUnknown { .. } | ApiError::Internal { .. } => Self::Unknown(text),
+            ApiError::Invalid { .. }
+            | ApiError::BadRequest { .. }
+            | ApiError::BadRequestFields { .. }
+            | ApiError::Forbidden { .. }
+            | ApiError::MethodNotAllowed
+            | ApiError::NotServed { .. }
+            | ApiError::UnknownResource
+            | ApiError::Unprocessable
+            | ApiError::TooLarge { .. }
+            | ApiError::UnsupportedMediaType { .. }
+            | ApiError::NotSupported { .. } => Self::Refused(text),
+        }
+    }
+}
+
 fn stored(entry: &Entry) -> RawObject {
     RawObject { json: entry.value.clone(), revision: entry.mod_revision }
 }
 
-fn written(written: Written) -> Result<RawObject, ApiError> {
+fn written(written: Written) -> Result<RawObject, ClusterError> {
     current_object(written.object)
 }
 
-fn current_object(current: Current) -> Result<RawObject, ApiError> {
+fn current_object(current: Current) -> Result<RawObject, ClusterError> {
     match current {
         Current::Stored(entry) => Ok(stored(&entry)),
-        Current::Made(value) => Err(ApiError::Internal { message: format!("a {} has no revision", value["kind"]) }),
+        Current::Made(value) => Err(ClusterError::Unknown(format!("a {} has no revision", value["kind"]))),
     }
 }
 

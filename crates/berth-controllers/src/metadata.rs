@@ -2,7 +2,8 @@
 
 use crate::{
     cache::{Cache, Index, View, Warm},
-    cluster::{Cluster, RawObject},
+    cluster::{Cluster, ClusterError, RawObject},
+    lock,
     metrics::Metrics,
 };
 use berth_api::Scope;
@@ -10,10 +11,14 @@ use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{Resource, resource};
 use berth_store::env::Spawner;
 use berth_workloads::gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta};
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 /// What is read of an object of any kind.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -130,13 +135,27 @@ pub type MetaCache = Cache<MetaView, NamespaceCounts>;
 /// The metadata of all objects.
 pub struct MetaCaches {
     caches: Vec<(&'static Resource, Arc<MetaCache>)>,
+    awaited: Arc<Mutex<Awaited>>,
 }
+
+/// How far each resource is awaited, by the uid of what is being deleted; until that is gone.
+type Awaited = BTreeMap<Uid, BTreeMap<ResourceName, Revision>>;
 
 impl Default for MetaCaches {
     /// Empty caches of every kind of the table. A kind that is served in two groups is kept once.
     fn default() -> Self {
         let kinds = resource::built_in().stored().filter(|resource| resource.group != "events.k8s.io");
-        Self { caches: kinds.map(|resource| (&**resource, Arc::new(MetaCache::new(name_of(resource))))).collect() }
+        let awaited = Arc::<Mutex<Awaited>>::default();
+        let cache = |resource| {
+            let (cache, awaited) = (MetaCache::new(name_of(resource)), Arc::clone(&awaited));
+            cache.on_change(move |delta| {
+                if let (Some(gone), None) = (&delta.old, &delta.new) {
+                    lock(&awaited).remove(&gone.uid);
+                }
+            });
+            Arc::new(cache)
+        };
+        Self { caches: kinds.map(|resource| (&**resource, cache(resource))).collect(), awaited }
     }
 }
 
@@ -164,10 +183,29 @@ impl MetaCaches {
         }
     }
 
-    /// Whether every cache shows all that happened up to `revision`.
-    #[must_use]
-    pub fn show(&self, revision: Revision) -> bool {
-        self.iter().all(|(_, cache)| cache.revision() >= revision)
+    /// Whether every cache shows all that was written before this was first asked about `uid`: of an object that has been deleted, all that depended on
+    /// it or was in it then. To be asked again until it is so; that is remembered until the object is gone.
+    ///
+    /// Each cache is compared with its own resource alone: revisions of others may be of another store.
+    ///
+    /// # Errors
+    /// The cluster does not say how far a resource is.
+    pub async fn show_all_since(&self, uid: &Uid, cluster: &dyn Cluster) -> Result<bool, ClusterError> {
+        let mut awaited = lock(&self.awaited).get(uid).cloned().unwrap_or_default();
+        let unknown = self.iter().map(|(resource, _)| name_of(resource)).filter(|resource| !awaited.contains_key(resource));
+        let mut first_error = None;
+        for (resource, newest) in join_all(unknown.map(async |resource| (resource, cluster.newest(resource).await))).await {
+            match newest {
+                Ok(revision) => _ = awaited.insert(resource, revision),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        // What is known need not be asked again, whatever becomes of the rest.
+        lock(&self.awaited).insert(uid.clone(), awaited.clone());
+        if let Some(error) = first_error {
+            return Err(error);
+        }
+        Ok(self.iter().all(|(resource, cache)| awaited.get(&name_of(resource)).is_none_or(|revision| cache.revision() >= *revision)))
     }
 }
 

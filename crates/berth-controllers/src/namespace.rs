@@ -3,14 +3,14 @@
 
 use crate::{
     cache::{Delta, View},
-    cluster::{Cluster, RawObject},
+    cluster::{Cluster, ClusterError, DeleteParams, RawObject},
     lock,
     metadata::{MetaCache, MetaCaches, MetaView, name_of},
     worker::{Looked, Queue, Reconcile},
 };
-use berth_api::Scope;
+use berth_api::{Scope, Subresource};
 use berth_identity::{Name, ObjectKey, ResourceName, Uid};
-use berth_registry::{ApiError, DeleteOptions, Resource, Subresource, options::Precondition};
+use berth_registry::Resource;
 use berth_store::env::Clock;
 use berth_workloads::{
     namespace::{Remaining, conditions},
@@ -52,7 +52,7 @@ pub struct NamespaceController {
 #[derive(Debug, thiserror::Error)]
 enum Unfinished {
     #[error(transparent)]
-    Api(#[from] ApiError),
+    Cluster(#[from] ClusterError),
     /// What was read is no namespace.
     #[error("a namespace cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -112,7 +112,7 @@ impl NamespaceController {
             ObjectMeta { name: Some(DEFAULT_ACCOUNT.to_owned()), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() };
         match self.cluster.create(Box::new(ServiceAccount { metadata, ..ServiceAccount::default() })).await {
             // Forbidden: the namespace has begun to go meanwhile.
-            Ok(_) | Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Forbidden { .. }) => Ok(()),
+            Ok(_) | Err(ClusterError::AlreadyExists(_) | ClusterError::NotFound(_) | ClusterError::NamespaceTerminating(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -128,7 +128,7 @@ impl NamespaceController {
         if namespace.metadata.deletion_timestamp.is_none() || !holds {
             return Ok(());
         }
-        if !self.caches.show(raw.revision) {
+        if !self.caches.show_all_since(&namespace.metadata.uid.clone().into(), &*self.cluster).await? {
             return Err(Unfinished::Behind);
         }
         let mut remaining = self.remaining(&key.name);
@@ -172,9 +172,8 @@ impl NamespaceController {
     }
 
     async fn delete(&self, resource: ResourceName, key: ObjectKey, uid: Uid) -> Option<String> {
-        let precondition = Precondition { uid: Some(uid.into()), resource_version: None };
-        match self.cluster.delete(resource, &key, DeleteOptions { precondition, ..DeleteOptions::default() }).await {
-            Ok(_) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => None,
+        match self.cluster.delete(resource, &key, DeleteParams { uid: Some(uid), ..DeleteParams::default() }).await {
+            Ok(_) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)) => None,
             Err(error) => Some(error.to_string()),
         }
     }
@@ -187,7 +186,7 @@ impl NamespaceController {
         }
         let patch = json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": wanted}});
         match self.cluster.patch(NAMESPACES, key, Some(Subresource::Status), patch).await {
-            Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            Ok(_) | Err(ClusterError::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -197,7 +196,7 @@ impl NamespaceController {
         finalizers.retain(|finalizer| finalizer != FINALIZER);
         namespace.metadata.resource_version = Some(raw.revision.to_string());
         match self.cluster.update(Box::new(namespace), Some(Subresource::Finalize)).await {
-            Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            Ok(_) | Err(ClusterError::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -228,7 +227,10 @@ impl Reconcile<ObjectKey> for NamespaceController {
                 Ok(()) => Looked::Finished,
                 Err(error) => {
                     tracing::debug!(namespace = %key, %error, "looking again later");
-                    Looked::Failed
+                    match error {
+                        Unfinished::Cluster(error) => Looked::failed(&error),
+                        _ => Looked::Failed,
+                    }
                 }
             }
         })

@@ -5,7 +5,7 @@
 
 use crate::{
     cache::{Cache, Delta, View, Warm},
-    cluster::{Cluster, RawObject},
+    cluster::{Cluster, ClusterError, RawObject},
     executor::Executor,
     lock,
     metrics::Metrics,
@@ -13,7 +13,6 @@ use crate::{
     worker::{Looked, Queue, Reconcile},
 };
 use berth_identity::{Name, ObjectKey, Uid};
-use berth_registry::ApiError;
 use berth_store::env::{Clock, Env};
 use berth_workloads::{
     Plan,
@@ -58,7 +57,7 @@ struct World {
 #[derive(Debug, thiserror::Error)]
 enum Unread {
     #[error(transparent)]
-    Api(#[from] ApiError),
+    Cluster(#[from] ClusterError),
     #[error("an object cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
@@ -195,7 +194,7 @@ impl World {
         match self.executor.carry_out(plan).await.error {
             Some(error) => {
                 tracing::debug!(%error, "looking again later");
-                Looked::Failed
+                error.looked()
             }
             None => look_again.map_or(Looked::Finished, Looked::Again),
         }
@@ -226,7 +225,10 @@ impl Reconcile<ObjectKey> for PodLooks {
 fn or_failed(key: &ObjectKey, looked: Result<Looked, Unread>) -> Looked {
     looked.unwrap_or_else(|error| {
         tracing::debug!(%key, %error, "looking again later");
-        Looked::Failed
+        match error {
+            Unread::Cluster(error) => Looked::failed(&error),
+            Unread::Unreadable(_) => Looked::Failed,
+        }
     })
 }
 

@@ -1,10 +1,9 @@
 //! A controller's own writes that its caches do not show yet. A key whose writes are not all visible is not looked at: it would plan from
 //! the past. Nothing here expires.
 
-use crate::cluster::RawObject;
+use crate::cluster::{DeleteParams, RawObject};
 use berth_api::Object;
 use berth_identity::{ObjectRef, ResourceName, Revision};
-use berth_registry::DeleteOptions;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes awaited by the keys of one controller.
@@ -35,7 +34,7 @@ pub enum Unsettled {
     /// A create in this group; repeated under the same name.
     Create(Box<dyn Object>),
     /// A delete; its options carry the uid.
-    Delete(ObjectRef, DeleteOptions),
+    Delete(ObjectRef, DeleteParams),
     /// A change, guarded by its precondition: not repeated, but read past every cache for the revision to wait for.
     Read(ObjectRef),
 }

@@ -124,8 +124,8 @@ impl<P: Planner> PlanLoop<P> {
         if !unsettled.is_empty() {
             let mut carried = self.executor.settle(unsettled).await;
             self.record(key, &mut carried);
-            if carried.error.is_some() {
-                return Looked::Failed;
+            if let Some(error) = &carried.error {
+                return error.looked();
             }
         }
         if let Some(resource) = lock(&self.own).blocked(key, &self.caches) {
@@ -174,7 +174,7 @@ impl<P: Planner> PlanLoop<P> {
             if let Some(error) = &carried.reportable {
                 lock(&self.errors).insert(key.clone(), error.clone());
             }
-            return Looked::Failed;
+            return error.looked();
         }
         if had_error {
             // The status still tells of the error that is no more.
@@ -229,9 +229,11 @@ impl Shown for Caches {
 mod tests {
     use super::*;
     use crate::{
-        cluster::Cluster,
+        cluster::{Cluster, ClusterError},
         events::Recorder,
+        executor::CarryError,
         metrics::Metrics,
+        queue::WorkQueue,
         testing::{FakeCluster, World},
     };
     use berth_workloads::{
@@ -239,6 +241,7 @@ mod tests {
         plan::{Outcome, Urgency},
     };
     use serde_json::json;
+    use std::time::Duration;
 
     /// Wants a status of this urgency written in every look, and in the first look something else as well.
     struct Statuses(Urgency, Mutex<u32>);
@@ -285,6 +288,17 @@ mod tests {
             (words, matches!(looked, Looked::Again(_)))
         };
         after.iter().map(look).collect()
+    }
+
+    #[test]
+    fn who_is_busy_is_left_alone_for_as_long_as_it_says() {
+        let busy = |retry_after| ClusterError::Busy { message: "too many requests".into(), retry_after };
+        let looked = |error: ClusterError| CarryError::Cluster(error).looked();
+        assert!(matches!(looked(busy(Some(Duration::from_secs(7)))), Looked::NotBefore(after) if after == Duration::from_secs(7)));
+        assert!(matches!(looked(busy(None)), Looked::Failed));
+        let mut queue = WorkQueue::new(None);
+        queue.add_rate_limited_after("a", Duration::from_secs(7), Timestamp::UNIX_EPOCH);
+        assert_eq!(queue.next_wakeup(), Some(Timestamp::UNIX_EPOCH + Duration::from_secs(7)));
     }
 
     #[test]

@@ -134,10 +134,15 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// As [`WorkQueue::add_after`], later with every call until [`WorkQueue::forget`]: 5 ms, doubling to 5 s.
     pub fn add_rate_limited(&mut self, key: K, now: Timestamp) {
+        self.add_rate_limited_after(key, Duration::ZERO, now);
+    }
+
+    /// As [`WorkQueue::add_rate_limited`], but not before `at_least` has passed.
+    pub fn add_rate_limited_after(&mut self, key: K, at_least: Duration, now: Timestamp) {
         let failures = self.failures.entry(key.clone()).or_default();
         let factor = 1u32.checked_shl(*failures).unwrap_or(u32::MAX);
         *failures = failures.saturating_add(1);
-        let delay = BACK_OFF_FIRST.saturating_mul(factor).min(BACK_OFF_MAX);
+        let delay = BACK_OFF_FIRST.saturating_mul(factor).min(BACK_OFF_MAX).max(at_least);
         let at = now.saturating_add(delay).expect("a duration of seconds is in range");
         self.add_after(key, at, now);
     }

@@ -2,12 +2,11 @@
 //! answers as told.
 
 use crate::{
-    cluster::{Change, Cluster, RawObject},
+    cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject},
     lock,
 };
-use berth_api::Object;
+use berth_api::{Object, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_registry::{ApiError, DeleteOptions, Subresource};
 use berth_store::{
     env::{Clock, Env, Rng, Spawner},
     virtual_time::{Order, Process, Step, VirtualTime},
@@ -83,7 +82,7 @@ impl World {
     }
 }
 
-type Answer = Box<dyn FnMut(&str) -> Result<Value, ApiError> + Send>;
+type Answer = Box<dyn FnMut(&str) -> Result<Value, ClusterError> + Send>;
 
 /// A cluster that notes each call as text and answers as told.
 pub(crate) struct FakeCluster {
@@ -94,7 +93,7 @@ pub(crate) struct FakeCluster {
 
 impl FakeCluster {
     /// `answer` gets each call's text: `create pods web-1`. `Null` stands for an object that is not there.
-    pub(crate) fn new(answer: impl FnMut(&str) -> Result<Value, ApiError> + Send + 'static) -> Arc<Self> {
+    pub(crate) fn new(answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> Arc<Self> {
         Arc::new(Self { calls: Mutex::default(), answer: Mutex::new(Box::new(answer)), revision: AtomicU64::new(100) })
     }
 
@@ -103,7 +102,7 @@ impl FakeCluster {
         lock(&self.calls).clone()
     }
 
-    fn call(&self, text: String) -> Result<Option<RawObject>, ApiError> {
+    fn call(&self, text: String) -> Result<Option<RawObject>, ClusterError> {
         // Events are no part of what these tests look at.
         if text.contains(" events ") {
             return Ok(Some(RawObject { json: "{}".into(), revision: Revision::default() }));
@@ -114,7 +113,7 @@ impl FakeCluster {
         answer.map(|value| (!value.is_null()).then(|| RawObject { json: value.to_string().into(), revision }))
     }
 
-    fn written(&self, text: String) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn written(&self, text: String) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         async move { Ok(self.call(text)?.expect("the test answers writes with an object")) }.boxed()
     }
 }
@@ -128,12 +127,16 @@ impl Cluster for FakeCluster {
         stream::pending().boxed()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let text = text("get", resource, key);
         async move { self.call(text) }.boxed()
     }
 
-    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn newest(&self, _: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        async move { Ok(Revision(self.revision.load(Ordering::Relaxed))) }.boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let name = object.meta().name.clone().unwrap_or_default();
         self.written(format!("create {}s {name}", object.kind().to_lowercase()))
     }
@@ -144,28 +147,28 @@ impl Cluster for FakeCluster {
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
-    ) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let subresource = subresource.map_or(String::new(), |subresource| format!("/{}", subresource.as_str()));
         self.written(format!("{}{subresource} {patch}", text("patch", resource, key)))
     }
 
-    fn update(&self, object: Box<dyn Object>, _: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn update(&self, object: Box<dyn Object>, _: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let name = object.meta().name.clone().unwrap_or_default();
         self.written(format!("update {}s {name}", object.kind().to_lowercase()))
     }
 
-    fn bind(&self, pod: &ObjectKey, _: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
+    fn bind(&self, pod: &ObjectKey, _: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let text = format!("{} {node}", text("bind", PODS, pod));
-        async move { Ok(self.call(text)?.map_or(Revision::default(), |object| object.revision)) }.boxed()
+        async move { self.call(text).map(drop) }.boxed()
     }
 
     fn delete(
         &self,
         resource: ResourceName,
         key: &ObjectKey,
-        options: DeleteOptions,
-    ) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
-        let uid = options.precondition.uid.unwrap_or_default();
+        params: DeleteParams,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let uid = params.uid.unwrap_or_default();
         let text = format!("{} {uid}", text("delete", resource, key));
         async move { self.call(text) }.boxed()
     }

@@ -1,6 +1,7 @@
 //! Workers: take a key, look, put it back if it failed.
 
 use crate::{
+    cluster::ClusterError,
     lock,
     metrics::{Metrics, RunningAges},
     queue::WorkQueue,
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use std::{
     fmt::Debug,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// A [`WorkQueue`] that several tasks share. Cheap to clone.
@@ -40,6 +42,16 @@ pub enum Looked {
     Again(Timestamp),
     /// Look again after a back-off.
     Failed,
+    /// As `Failed`, but not before this has passed: the server asked for it.
+    NotBefore(Duration),
+}
+
+impl Looked {
+    /// What a look comes to that ends with this error.
+    #[must_use]
+    pub fn failed(error: &ClusterError) -> Self {
+        error.retry_after().map_or(Self::Failed, Self::NotBefore)
+    }
 }
 
 /// What a controller does with one key. It looks at the state, never at what woke it.
@@ -107,6 +119,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         self.change(|queue| {
             match looked {
                 Looked::Failed => queue.add_rate_limited(key.clone(), now),
+                Looked::NotBefore(after) => queue.add_rate_limited_after(key.clone(), *after, now),
                 Looked::Again(at) => {
                     queue.forget(key);
                     queue.add_after(key.clone(), *at, now);

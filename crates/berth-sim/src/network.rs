@@ -4,10 +4,10 @@ use crate::{
     lock,
     rng::{Purpose, SeededRng},
 };
-use berth_api::Object;
-use berth_controllers::{Change, Cluster, RawObject};
+use berth_api::{Object, Subresource};
+use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_registry::{ApiError, DeleteOptions, Subresource, resource};
+use berth_registry::resource;
 use berth_store::env::{Clock, Rng};
 use berth_workloads::resources::PODS;
 use futures::{
@@ -97,7 +97,7 @@ impl Network {
     }
 
     /// The way of one call. An answer of an API that refused may be lost as well.
-    async fn call<T>(&self, call: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    async fn call<T>(&self, call: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
         let faults = self.faults();
         self.delay(faults.latency_max).await;
         if self.0.rng.happens(faults.lost_calls_per_mille) {
@@ -109,8 +109,8 @@ impl Network {
     }
 }
 
-fn lost(what: &str) -> ApiError {
-    ApiError::Unavailable { message: format!("the simulated network lost the {what}") }
+fn lost(what: &str) -> ClusterError {
+    ClusterError::Unknown(format!("the simulated network lost the {what}"))
 }
 
 /// When a process crashes.
@@ -201,7 +201,7 @@ impl SimCluster {
         Self { removed, ..self }
     }
 
-    async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+    async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
         let counted = async {
             self.stop_if_crashed().await;
             let answer = write.await;
@@ -250,12 +250,16 @@ impl Cluster for SimCluster {
         stream::unfold(watching, |mut watching| async move { watching.next().await.map(|change| (change, watching)) }).boxed()
     }
 
-    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
         async move { self.network.call(self.api.get(resource, &key)).await }.boxed()
     }
 
-    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        async move { self.network.call(self.api.newest(resource)).await }.boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = resource_of(&*object);
         async move { self.write(resource, async { self.api.create(object).await }).await }.boxed()
     }
@@ -266,17 +270,17 @@ impl Cluster for SimCluster {
         key: &ObjectKey,
         subresource: Option<Subresource>,
         patch: Value,
-    ) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let key = key.clone();
         async move { self.write(resource, async { self.api.patch(resource, &key, subresource, patch).await }).await }.boxed()
     }
 
-    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ApiError>> {
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = resource_of(&*object);
         async move { self.write(resource, async { self.api.update(object, subresource).await }).await }.boxed()
     }
 
-    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<Revision, ApiError>> {
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let (pod, uid, node) = (pod.clone(), uid.clone(), node.to_owned());
         async move { self.write(PODS, async { self.api.bind(&pod, &uid, &node).await }).await }.boxed()
     }
@@ -285,13 +289,13 @@ impl Cluster for SimCluster {
         &self,
         resource: ResourceName,
         key: &ObjectKey,
-        options: DeleteOptions,
-    ) -> BoxFuture<'_, Result<Option<RawObject>, ApiError>> {
+        params: DeleteParams,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
-        let uid = options.precondition.uid.clone().filter(|_| options.grace_period_seconds == Some(0));
+        let uid = params.uid.clone().filter(|_| params.grace_period_seconds == Some(0)).map(String::from);
         let delete = async move {
             lock(&self.removed).extend(uid);
-            self.api.delete(resource, &key, options).await
+            self.api.delete(resource, &key, params).await
         };
         async move { self.write(resource, delete).await }.boxed()
     }

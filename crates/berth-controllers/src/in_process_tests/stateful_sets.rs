@@ -1,11 +1,14 @@
 //! StatefulSets, and the test plan of KEP-3541.
 
 use super::{Running, key, quota};
-use crate::cluster::Cluster;
-use berth_api::FeatureGates;
+use crate::cluster::{Cluster, DeleteParams};
+use berth_api::{FeatureGates, Subresource};
 use berth_identity::ResourceName;
-use berth_registry::{Body, Collection, DeleteOptions, Subresource, WriteOptions, resource};
-use berth_workloads::resources::{CLAIMS, PODS, QUOTAS, REVISIONS};
+use berth_registry::{Body, Collection, WriteOptions, resource};
+use berth_workloads::{
+    plan::Propagation,
+    resources::{CLAIMS, PODS, QUOTAS, REVISIONS},
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -93,8 +96,8 @@ impl Running {
     /// The containers of this pod have stopped.
     fn stop_pod(&self, name: &str) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
-        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-        self.world.block_on(async move { cluster.delete(PODS, &key, options).await }).expect("it is there");
+        let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        self.world.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
         self.settle();
     }
 
@@ -142,7 +145,7 @@ fn a_set_rolls_out_scales_and_goes() {
     running.settle();
     (0..2).for_each(|_| running.stop_all());
     assert_eq!(running.pods(), "web-0=2");
-    running.delete(STATEFUL_SETS, "web", Some("Background"));
+    running.delete(STATEFUL_SETS, "web", Some(Propagation::Background));
     running.settle();
     running.stop_all();
     assert_eq!((running.pods().as_str(), running.count(REVISIONS)), ("", 0));
@@ -337,7 +340,7 @@ fn orphaned_pods_are_taken_over_by_a_successor() {
     running.run_pods();
     let uids = || running.list(PODS).iter().map(|pod| text(pod, "/metadata/uid").to_owned()).collect::<Vec<_>>();
     let before = uids();
-    running.delete(STATEFUL_SETS, "web", Some("Orphan"));
+    running.delete(STATEFUL_SETS, "web", Some(Propagation::Orphan));
     running.settle();
     assert!(running.list(PODS).iter().all(|pod| pod["metadata"]["ownerReferences"].is_null()));
     running.create(Some("default"), &set(json!({})));

@@ -1,7 +1,7 @@
 //! Claims and volumes over a real registry.
 
 use super::{PROVISION_LATENCY, Running};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, DeleteParams};
 use berth_identity::{ObjectKey, ResourceName};
 use berth_workloads::resources::{CLAIMS, CLASSES, PODS, VOLUMES};
 use jiff::SignedDuration;
@@ -111,8 +111,8 @@ fn a_claim_in_use_stays_until_its_pods_are_gone_and_takes_its_volume_with_it() {
     assert_eq!(running.count(VOLUMES), 1, "a bound volume stays");
     let key = ObjectKey::new("default", "placed");
     let cluster = Arc::clone(&running.cluster);
-    let options = berth_registry::DeleteOptions { grace_period_seconds: Some(0), ..Default::default() };
-    running.world.block_on(async move { cluster.delete(PODS, &key, options).await }).expect("it is there");
+    let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    running.world.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
     running.settle();
     assert_eq!(running.bindings(), Vec::<String>::new());
 }

@@ -12,16 +12,15 @@ use super::{
     volumes::{Contents, Volumes},
 };
 use crate::about::about_pod;
-use berth_api::annotations::CONTENT_IDS;
+use berth_api::{Subresource, annotations::CONTENT_IDS};
 use berth_controllers::{
-    Cluster,
+    Cluster, ClusterError, DeleteParams,
     cache::{Cache, Delta, View, Warm},
     events::Recorder,
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
 use berth_identity::{ObjectKey, Uid};
-use berth_registry::{ApiError, DeleteOptions, Subresource, options::Precondition};
 use berth_store::env::Env;
 use berth_workloads::{plan::Severity, resources::PODS};
 use futures::future::BoxFuture;
@@ -177,17 +176,17 @@ impl Nodes {
         };
         match (done, again) {
             // Gone, or another pod of that name: the cache will tell.
-            (Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }), Some(at)) => Looked::Again(at),
-            (Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }), None) => Looked::Finished,
+            (Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)), Some(at)) => Looked::Again(at),
+            (Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)), None) => Looked::Finished,
             (Err(error), _) => {
                 tracing::warn!(uid = &**uid, %error, "a simulated node could not write");
-                Looked::Failed
+                Looked::failed(&error)
             }
         }
     }
 
     /// Mounts the pod's volumes, if that is what it waits for and they are there.
-    async fn mount(&self, uid: &Uid) -> Result<(), ApiError> {
+    async fn mount(&self, uid: &Uid) -> Result<(), ClusterError> {
         let Some(pod) = self.held().mounting_pod(uid) else { return Ok(()) };
         let contents = self.volumes.mount(&*self.cluster, &*self.env.rng, &pod.namespace, &pod.claims).await?;
         if let Some(contents) = contents {
@@ -203,7 +202,7 @@ impl Nodes {
         (stage, contents): (Stage, &Contents),
         node: u32,
         address: Option<&str>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<(), ClusterError> {
         let place = Place { host_ip: &node::address(node), pod_ip: address };
         let Some(status) = status(pod, &stage, &place, &self.shape.missing_images, self.env.clock.now()) else { return Ok(()) };
         let mut patch = json!({"metadata": {"uid": pod.uid}, "status": status});
@@ -218,17 +217,13 @@ impl Nodes {
         Ok(())
     }
 
-    async fn let_go(&self, pod: &PodView) -> Result<(), ApiError> {
+    async fn let_go(&self, pod: &PodView) -> Result<(), ClusterError> {
         if pod.has_finalizers && !pod.is_finished() {
             let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(pod, self.env.clock.now())});
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
-        let options = DeleteOptions {
-            grace_period_seconds: Some(0),
-            precondition: Precondition { uid: Some(pod.uid.to_string()), resource_version: None },
-            ..DeleteOptions::default()
-        };
-        self.cluster.delete(PODS, &pod.key(), options).await.map(drop)
+        let params = DeleteParams { uid: Some(pod.uid.clone()), grace_period_seconds: Some(0), ..DeleteParams::default() };
+        self.cluster.delete(PODS, &pod.key(), params).await.map(drop)
     }
 
     fn tell(&self, pod: &PodView, stage: &Stage) {

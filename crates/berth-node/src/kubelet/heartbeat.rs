@@ -5,13 +5,16 @@ use super::{
     node::{self, LEASE_SECONDS, SIMULATED},
 };
 use crate::scheduler::NodeView;
-use berth_api::k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::MicroTime};
+use berth_api::{
+    Subresource,
+    k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::MicroTime},
+};
 use berth_controllers::{
+    ClusterError, DeleteParams,
     cache::{Cache, View, Warm},
     metrics::Metrics,
 };
 use berth_identity::{ObjectKey, Uid};
-use berth_registry::{ApiError, DeleteOptions, Subresource};
 use berth_workloads::{
     node_lifecycle::NODE_LEASES,
     resources::{LEASES, NODES},
@@ -68,7 +71,7 @@ async fn remove_surplus(nodes: &Nodes, known: &Cache<NodeView>) {
     let simulated: Vec<Arc<NodeView>> = known.read().iter().filter(|node| node.labels.contains_key(SIMULATED)).cloned().collect();
     let wanted: Vec<String> = (0..nodes.count).map(node::name).collect();
     for surplus in simulated.iter().filter(|node| !wanted.iter().any(|name| node.name == *name)) {
-        if let Err(error) = nodes.cluster.delete(NODES, &surplus.key(), DeleteOptions::default()).await {
+        if let Err(error) = nodes.cluster.delete(NODES, &surplus.key(), DeleteParams::default()).await {
             tracing::warn!(node = %surplus.name, %error, "a node of an earlier run could not be removed");
         }
     }
@@ -85,13 +88,13 @@ async fn register(nodes: &Nodes, index: u32, now: Timestamp) -> Option<(u32, Uid
     }
 }
 
-async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Uid, ApiError> {
+async fn try_register(nodes: &Nodes, index: u32, now: Timestamp) -> Result<Uid, ClusterError> {
     let key = key_of(index);
     let found = match nodes.cluster.get(NODES, &key).await? {
         Some(found) => found,
         None => nodes.cluster.create(Box::new(node::object(index, &nodes.shape, now))).await?,
     };
-    let found: Node = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
+    let found: Node = serde_json::from_slice(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
     // A create keeps no status, and a node that was there may have had another shape.
     if let Some(patch) = node::relabel(index, &nodes.shape, &found) {
         nodes.cluster.patch(NODES, &key, None, patch).await?;
@@ -105,7 +108,7 @@ async fn renew(nodes: &Nodes, index: u32, uid: &Uid, now: Timestamp) {
     let key = ObjectKey::new(NODE_LEASES, node::name(index));
     let patch = json!({"spec": {"renewTime": MicroTime(now)}});
     let renewed = match nodes.cluster.patch(LEASES, &key, None, patch).await {
-        Err(ApiError::NotFound { .. }) => nodes.cluster.create(Box::new(node::lease(index, uid, now))).await,
+        Err(ClusterError::NotFound(_)) => nodes.cluster.create(Box::new(node::lease(index, uid, now))).await,
         other => other,
     };
     if let Err(error) = renewed {

@@ -2,12 +2,11 @@
 
 use berth_api::annotations::CONTENT_ID;
 use berth_controllers::{
-    Cluster,
+    Cluster, ClusterError,
     cache::{Delta, Warm},
     volume_binder::{ClaimCache, VolumeCache, claim_key},
 };
 use berth_identity::{Namespace, ObjectKey};
-use berth_registry::ApiError;
 use berth_store::env::Rng;
 use berth_workloads::{
     resources::{CLAIMS, VOLUMES},
@@ -59,7 +58,7 @@ impl Volumes {
         rng: &dyn Rng,
         namespace: &Namespace,
         claims: &BTreeMap<String, String>,
-    ) -> Result<Option<Contents>, ApiError> {
+    ) -> Result<Option<Contents>, ClusterError> {
         let bound = claims.iter().map(|(name, claim)| Some((name, self.volume_of(&ObjectKey::new(namespace, claim))?)));
         let Some(bound) = bound.collect::<Option<Vec<_>>>() else { return Ok(None) };
         let mut contents = Contents::default();
@@ -76,7 +75,7 @@ impl Volumes {
 }
 
 /// The id of what is in the volume. The first mount records one; the resource version sees to it that there is only one first.
-async fn content(cluster: &dyn Cluster, rng: &dyn Rng, volume: &VolumeView) -> Result<String, ApiError> {
+async fn content(cluster: &dyn Cluster, rng: &dyn Rng, volume: &VolumeView) -> Result<String, ClusterError> {
     if let Some(id) = volume.meta.annotations.get(CONTENT_ID) {
         return Ok(id.clone());
     }

@@ -5,19 +5,21 @@ use super::{
     view::{NodeView, PREEMPTED, PodView},
 };
 use crate::about::about_pod;
-use berth_api::k8s_openapi::{
-    api::core::v1::{Pod, PodCondition},
-    apimachinery::pkg::apis::meta::v1::Time,
+use berth_api::{
+    Subresource,
+    k8s_openapi::{
+        api::core::v1::{Pod, PodCondition},
+        apimachinery::pkg::apis::meta::v1::Time,
+    },
 };
 use berth_controllers::{
-    Cluster,
+    Cluster, ClusterError, DeleteParams,
     cache::{Cache, Delta, View, Warm},
     disruption::BudgetCache,
     events::Recorder,
     metrics::Metrics,
     volume_binder::ClassCache,
 };
-use berth_registry::{ApiError, DeleteOptions, Subresource, options::Precondition};
 use berth_store::env::Env;
 use berth_workloads::{
     plan::Severity,
@@ -145,12 +147,12 @@ impl Scheduler {
         }
     }
 
-    async fn give_back(&self, pod: &Arc<PodView>, error: &ApiError) {
-        if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
+    async fn give_back(&self, pod: &Arc<PodView>, error: &ClusterError) {
+        if !matches!(error, ClusterError::NotFound(_) | ClusterError::Conflict(_)) {
             tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "a binding failed");
         }
         // By then the caches tell whether the pod is gone, bound by somebody else, or still without a node, and how its claims are.
-        self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
+        self.pause(error).await;
         self.board().give_back(pod);
     }
 
@@ -166,7 +168,7 @@ impl Scheduler {
             status["nominatedNodeName"] = Value::Null;
         }
         match self.patch_status(pod, status).await {
-            Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => (),
+            Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)) => (),
             Err(error) => tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "a pod's condition could not be written"),
         }
     }
@@ -202,7 +204,7 @@ impl Scheduler {
         }
         let told = |victim: Arc<PodView>| async move { self.preempt(&victim, pod, node).await.err().map(|error| (victim, error)) };
         let failed = stream::iter(victims.clone()).map(told).buffer_unordered(BINDINGS).filter_map(futures::future::ready);
-        let failed: Vec<(Arc<PodView>, ApiError)> = failed.collect().await;
+        let failed: Vec<(Arc<PodView>, ClusterError)> = failed.collect().await;
         if let Some((_, error)) = failed.first() {
             self.told(pod, error).await;
             let spared: Vec<Arc<PodView>> = failed.into_iter().map(|(victim, _)| victim).collect();
@@ -211,23 +213,28 @@ impl Scheduler {
     }
 
     /// Says that room could not be made, and waits a moment: by then the caches tell what has become of the pods.
-    async fn told(&self, pod: &PodView, error: &ApiError) {
-        if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
+    async fn told(&self, pod: &PodView, error: &ClusterError) {
+        if !matches!(error, ClusterError::NotFound(_) | ClusterError::Conflict(_)) {
             tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "room could not be made for a pod");
         }
-        self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
+        self.pause(error).await;
+    }
+
+    /// A moment, or as long as the server wants to be left alone.
+    async fn pause(&self, error: &ClusterError) {
+        let pause = error.retry_after().unwrap_or_default().max(RETRY_AFTER);
+        self.env.clock.sleep_until(self.env.clock.now() + pause).await;
     }
 
     /// Tells a pod to go, as gently as it wants, and says why. One that is gone need not be told.
-    async fn preempt(&self, victim: &PodView, pod: &PodView, node: &str) -> Result<(), ApiError> {
+    async fn preempt(&self, victim: &PodView, pod: &PodView, node: &str) -> Result<(), ClusterError> {
         match self.mark_preempted(victim).await {
             Ok(()) => (),
-            Err(ApiError::NotFound { .. }) => return Ok(()),
+            Err(ClusterError::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         }
-        let precondition = Precondition { uid: Some(victim.uid.to_string()), resource_version: None };
-        match self.cluster.delete(PODS, &victim.key(), DeleteOptions { precondition, ..DeleteOptions::default() }).await {
-            Ok(_) | Err(ApiError::NotFound { .. }) => (),
+        match self.cluster.delete(PODS, &victim.key(), DeleteParams { uid: Some(victim.uid.clone()), ..DeleteParams::default() }).await {
+            Ok(_) | Err(ClusterError::NotFound(_)) => (),
             Err(error) => return Err(error),
         }
         self.record(victim, Severity::Normal, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
@@ -235,12 +242,12 @@ impl Scheduler {
     }
 
     /// Gives a pod the condition that says why it goes; its other conditions are others' and stay.
-    async fn mark_preempted(&self, victim: &PodView) -> Result<(), ApiError> {
+    async fn mark_preempted(&self, victim: &PodView) -> Result<(), ClusterError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             let Some(found) = self.cluster.get(PODS, &victim.key()).await? else { return Ok(()) };
-            let found: Pod = serde_json::from_slice(&found.json).map_err(|error| ApiError::Internal { message: error.to_string() })?;
+            let found: Pod = serde_json::from_slice(&found.json).map_err(|error| ClusterError::Refused(error.to_string()))?;
             let condition = PodCondition {
                 type_: "DisruptionTarget".to_owned(),
                 status: "True".to_owned(),
@@ -256,13 +263,13 @@ impl Scheduler {
             });
             match self.cluster.patch(PODS, &victim.key(), Some(Subresource::Status), patch).await {
                 // Its node may write at the same time.
-                Err(ApiError::Conflict { .. }) if attempts < MARK_ATTEMPTS => (),
+                Err(ClusterError::Conflict(_)) if attempts < MARK_ATTEMPTS => (),
                 other => return other.map(drop),
             }
         }
     }
 
-    async fn patch_status(&self, pod: &PodView, status: Value) -> Result<(), ApiError> {
+    async fn patch_status(&self, pod: &PodView, status: Value) -> Result<(), ClusterError> {
         let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
         self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await.map(drop)
     }

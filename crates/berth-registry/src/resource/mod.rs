@@ -10,46 +10,12 @@ pub use table::{ResourceTable, Resources, Taken};
 
 use crate::{ownership::KindFields, table::Printed};
 use berth_api::Scope;
+pub use berth_api::Subresource;
 use rules::Typed;
 use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
-
-/// A part of an object with an endpoint of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subresource {
-    /// `status`.
-    Status,
-    /// `scale`.
-    Scale,
-    /// `binding` (pods).
-    Binding,
-    /// `eviction` (pods).
-    Eviction,
-    /// `finalize` (namespaces).
-    Finalize,
-    /// `log` (pods): text, answered by [`crate::Registry::log`].
-    Log,
-    /// `token` (service accounts): answered where tokens are signed, not by the registry.
-    Token,
-}
-
-impl Subresource {
-    /// The last segment of its path.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Status => "status",
-            Self::Scale => "scale",
-            Self::Binding => "binding",
-            Self::Eviction => "eviction",
-            Self::Finalize => "finalize",
-            Self::Log => "log",
-            Self::Token => "token",
-        }
-    }
-}
 
 /// A column of a Table.
 #[derive(Clone, Debug, serde::Serialize)]

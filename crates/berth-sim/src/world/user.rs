@@ -1,8 +1,10 @@
 //! What a test does to a world, as its user.
 
 use super::World;
+use berth_api::Subresource;
+use berth_controllers::{ClusterError, DeleteParams, Propagation};
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{ApiError, Body, Collection, DeleteOptions, Subresource, Target, WriteOptions, resource};
+use berth_registry::{ApiError, Body, Collection, Target, WriteOptions, resource};
 use berth_workloads::resources::PODS;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -91,9 +93,9 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn delete_set(&mut self, name: &str) {
-        let options = DeleteOptions { propagation_policy: Some("Background".to_owned()), ..DeleteOptions::default() };
+        let options = DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
         match self.delete(SETS, name, options) {
-            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+            Ok(()) | Err(ClusterError::NotFound(_)) => (),
             Err(error) => self.fail(&format!("ReplicaSet {name} could not be deleted: {error}")),
         }
     }
@@ -103,7 +105,7 @@ impl World {
     /// # Panics
     /// If there is no such Deployment.
     pub fn delete_deployment(&mut self, name: &str) {
-        self.delete(DEPLOYMENTS, name, DeleteOptions::default()).expect("it is there");
+        self.delete(DEPLOYMENTS, name, DeleteParams::default()).expect("it is there");
     }
 
     /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
@@ -154,21 +156,21 @@ impl World {
         let (api, pod) = (Arc::clone(&self.api), in_default(name));
         let failed = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}});
         match self.block_on(async move { api.patch(PODS, &pod, Some(Subresource::Status), failed).await.map(drop) }) {
-            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+            Ok(()) | Err(ClusterError::NotFound(_)) => (),
             Err(error) => self.fail(&format!("pod {name} could not fail: {error}")),
         }
     }
 
     fn let_pod_go(&mut self, name: &str, grace_period_seconds: Option<i64>) {
-        match self.delete(PODS, name, DeleteOptions { grace_period_seconds, ..DeleteOptions::default() }) {
-            Ok(()) | Err(ApiError::NotFound { .. }) => (),
+        match self.delete(PODS, name, DeleteParams { grace_period_seconds, ..DeleteParams::default() }) {
+            Ok(()) | Err(ClusterError::NotFound(_)) => (),
             Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
         }
     }
 
-    fn delete(&mut self, resource: ResourceName, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
+    fn delete(&mut self, resource: ResourceName, name: &str, params: DeleteParams) -> Result<(), ClusterError> {
         let (api, key) = (Arc::clone(&self.api), in_default(name));
-        self.block_on(async move { api.delete(resource, &key, options).await.map(drop) })
+        self.block_on(async move { api.delete(resource, &key, params).await.map(drop) })
     }
 }
 
