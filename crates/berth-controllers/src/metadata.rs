@@ -10,7 +10,10 @@ use berth_api::Scope;
 use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{Resource, resource};
 use berth_store::env::Spawner;
-use berth_workloads::gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta};
+use berth_workloads::{
+    gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta},
+    owners::OwnerReferences,
+};
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -34,7 +37,7 @@ pub struct MetaView {
     #[serde(default)]
     pub uid: Uid,
     /// `metadata.ownerReferences`.
-    pub owner_references: Option<Vec<OwnerReference>>,
+    pub owner_references: Option<OwnerReferences>,
     /// `metadata.finalizers`.
     pub finalizers: Option<Vec<String>>,
     /// `metadata.deletionTimestamp`.
@@ -52,10 +55,7 @@ struct Wire {
 impl View for MetaView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let wire: Wire = serde_json::from_slice(&raw.json)?;
-        let mut view = Self { revision: raw.revision, ..wire.metadata };
-        // A decoded list has room for more than it holds, and this one is kept for each object.
-        view.owner_references.iter_mut().for_each(Vec::shrink_to_fit);
-        Ok(view)
+        Ok(Self { revision: raw.revision, ..wire.metadata })
     }
     fn key(&self) -> ObjectKey {
         ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
@@ -99,7 +99,13 @@ impl MetaView {
     #[must_use]
     pub fn seen(&self, resource: &Resource) -> Seen {
         let type_meta = TypeMeta { api_version: resource.api_version().to_owned(), kind: resource.kind.clone() };
-        Seen { type_meta, key: self.key(), uid: self.uid.clone(), owners: self.owners().to_vec(), deletion: self.deletion() }
+        Seen {
+            type_meta,
+            key: self.key(),
+            uid: self.uid.clone(),
+            owners: self.owner_references.clone().unwrap_or_default(),
+            deletion: self.deletion(),
+        }
     }
 }
 

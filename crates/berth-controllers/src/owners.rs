@@ -82,16 +82,16 @@ impl<V: HasMeta> Orphans<V> {
     pub(crate) fn add(&mut self, orphan: &Arc<V>) {
         let empty = || OrphansHere { all: BTreeMap::new(), by_label: BTreeMap::new() };
         let here = self.0.entry(orphan.meta().namespace.clone()).or_insert_with(empty);
-        for (key, value) in &orphan.meta().labels {
-            here.by_label.entry((key.clone(), value.clone())).or_default().insert(orphan.key(), Arc::clone(orphan));
+        for (key, value) in orphan.meta().labels.iter() {
+            here.by_label.entry((key.to_owned(), value.to_owned())).or_default().insert(orphan.key(), Arc::clone(orphan));
         }
         here.all.insert(orphan.key(), Arc::clone(orphan));
     }
 
     pub(crate) fn remove(&mut self, orphan: &V) {
         let Some(here) = self.0.get_mut(&orphan.meta().namespace) else { return };
-        for (key, value) in &orphan.meta().labels {
-            remove_from(&mut here.by_label, &(key.clone(), value.clone()), &orphan.key());
+        for (key, value) in orphan.meta().labels.iter() {
+            remove_from(&mut here.by_label, &(key.to_owned(), value.to_owned()), &orphan.key());
         }
         here.all.remove(&orphan.key());
         if here.all.is_empty() {

@@ -376,7 +376,10 @@ impl SetPods for DeploymentPods<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_workloads::view::{ContainerSymptom, Meta, PodPhase, Said, Symptoms};
+    use berth_workloads::{
+        owners::OwnerReferences,
+        view::{ContainerSymptom, Meta, PodPhase, Said, Symptoms},
+    };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
     use proptest::prelude::*;
 
@@ -409,8 +412,8 @@ mod tests {
                     namespace: "ns".into(),
                     name: format!("p{name}").into(),
                     uid: format!("uid{name}").into(),
-                    labels: [("app".to_owned(), ["web", "db"][usize::from(labels)].to_owned())].into(),
-                    owners: if owner == 2 { Vec::new() } else { vec![owner_reference] },
+                    labels: [("app", ["web", "db"][usize::from(labels)])].into(),
+                    owners: if owner == 2 { OwnerReferences::default() } else { vec![owner_reference].into() },
                     deleted: deleted.map(at),
                     ..Meta::default()
                 },
@@ -440,7 +443,7 @@ mod tests {
                 prop_assert_eq!(index.counts(&set, at(now)), wanted);
                 let gone = |uid: &str| uid != "set";
                 let all = pods.values();
-                let left = all.clone().filter(|pod| pod.meta.is_controlled_by(&"other".into()) && pod.meta.labels["app"] == "web").map(|pod| &**pod);
+                let left = all.clone().filter(|pod| pod.meta.is_controlled_by(&"other".into()) && pod.meta.labels.get("app") == Some("web")).map(|pod| &**pod);
                 let left = left.fold(LeftBehind::default(), LeftBehind::with);
                 let wanted_last = all.clone().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&"set".into())).map(|pod| pod.meta.deleted).max();
                 let worst = all.clone().filter(|pod| pod.meta.is_controlled_by(&"set".into())).filter_map(|pod| failing(pod)).min();
@@ -472,8 +475,9 @@ mod tests {
                 controller: Some(true),
                 ..OwnerReference::default()
             };
-            let labels = [("app".to_owned(), "web".to_owned()), ("pod-template-hash".to_owned(), hash.to_owned())].into();
-            let meta = Meta { namespace: "ns".into(), name: name.into(), uid: name.into(), labels, owners: vec![owner], ..Meta::default() };
+            let labels = [("app", "web"), ("pod-template-hash", hash)].into();
+            let meta =
+                Meta { namespace: "ns".into(), name: name.into(), uid: name.into(), labels, owners: vec![owner].into(), ..Meta::default() };
             Arc::new(PodView { meta, ..PodView::default() })
         };
         for pod in [pod("a", "web-5d4", "5d4"), pod("b", "web-5d4", "5d4"), pod("c", "web-api-77f", "77f"), pod("d", "adopted", "")] {
@@ -491,7 +495,7 @@ mod tests {
     fn related_pods_are_those_that_any_sibling_selects() {
         let mut index = PodIndex::default();
         let pod = |name: &str, app: &str, node: &str, phase| {
-            let labels = [("app".to_owned(), app.to_owned())].into();
+            let labels = [("app", app)].into();
             let meta = Meta { namespace: "ns".into(), name: name.into(), uid: name.into(), labels, ..Meta::default() };
             Arc::new(PodView { meta, node_name: node.into(), phase, ..PodView::default() })
         };
@@ -506,7 +510,7 @@ mod tests {
         let mut owned = (*set(1, 0)).clone();
         let related = [set(1, 0)];
         assert_eq!(index.source(&owned, &related).related_on_node("n1"), 0, "a set without a controller has no related pods");
-        owned.meta.owners = vec![OwnerReference { uid: "deployment".into(), controller: Some(true), ..OwnerReference::default() }];
+        owned.meta.owners = vec![OwnerReference { uid: "deployment".into(), controller: Some(true), ..OwnerReference::default() }].into();
         let source = index.source(&owned, &related);
         assert_eq!(["n1", "n2", "n3", "n1"].map(|node| source.related_on_node(node)), [1, 1, 0, 1]);
     }

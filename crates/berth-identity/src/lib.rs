@@ -1,9 +1,11 @@
 //! Which object, and which version of it: words that every layer has, the store and the core alike. Knows no kinds.
 
 mod object;
+mod recent;
 mod revision;
 mod text;
 
 pub use object::{ObjectKey, ObjectRef, ResourceName};
+pub use recent::Recent;
 pub use revision::Revision;
 pub use text::{Name, Namespace, Uid};

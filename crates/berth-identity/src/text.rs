@@ -1,10 +1,11 @@
 //! The texts that an object is known by, each a type of its own: none is taken for another.
 
+use crate::Recent;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $read:ident) => {
         $(#[$doc])*
         #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
@@ -126,7 +127,7 @@ macro_rules! text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text).map(Self)
+                deserializer.deserialize_str($read).map(Self)
             }
         }
     };
@@ -134,21 +135,21 @@ macro_rules! text {
 
 text! {
     /// `metadata.uid`: of one object, and of no other before or after it. Cheap to clone.
-    Uid
+    Uid, Own
 }
 text! {
     /// `metadata.namespace`; empty for what is in none. Cheap to clone.
-    Namespace
+    Namespace, Shared
 }
 text! {
     /// `metadata.name`. Cheap to clone.
-    Name
+    Name, Own
 }
 
-/// Reads a text straight into its shared form.
-struct Text;
+/// Reads a text that is no other object's.
+struct Own;
 
-impl de::Visitor<'_> for Text {
+impl de::Visitor<'_> for Own {
     type Value = Arc<str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,6 +158,25 @@ impl de::Visitor<'_> for Text {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
         Ok(text.into())
+    }
+}
+
+/// Reads a text that many objects have.
+struct Shared;
+
+thread_local! {
+    static RECENT: Recent<str> = const { Recent::new() };
+}
+
+impl de::Visitor<'_> for Shared {
+    type Value = Arc<str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
+        Ok(RECENT.with(|recent| recent.share(text, |known| known == text, || text.into())))
     }
 }
 
@@ -169,6 +189,12 @@ mod tests {
         let uid: Uid = serde_json::from_str("\"a\\u0062\"").expect("a string");
         assert_eq!((uid.as_str(), serde_json::to_string(&uid).expect("a string")), ("ab", "\"ab\"".to_owned()));
         assert!(serde_json::from_str::<Uid>("null").is_err() && serde_json::from_str::<Uid>("1").is_err());
+    }
+
+    #[test]
+    fn namespaces_that_are_read_share_their_text() {
+        let read = || serde_json::from_str::<Namespace>("\"shop\"").expect("a string");
+        assert!(std::ptr::eq(read().as_str(), read().as_str()));
     }
 
     #[test]

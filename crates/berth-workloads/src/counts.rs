@@ -112,7 +112,7 @@ pub fn role(set: &ReplicaSetView, pod: &PodView) -> Role {
 #[must_use]
 pub fn has_template_labels(set: &ReplicaSetView, pod: &PodView) -> bool {
     let wanted = set.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
-    wanted.into_iter().flatten().all(|(key, value)| pod.meta.labels.get(key) == Some(value))
+    wanted.into_iter().flatten().all(|(key, value)| pod.meta.labels.get(key) == Some(value.as_str()))
 }
 
 /// The pods of one ReplicaSet, for the plans that must look at them. Every list is in an order that does not depend on chance.
@@ -179,5 +179,5 @@ pub fn is_left_behind(deployment: &Meta, set: Option<&ReplicaSetView>) -> bool {
 pub fn former_deployment(pod: &PodView) -> Option<&str> {
     let owner = pod.meta.controller().filter(|owner| owner.name.len() < NAME_LENGTH_MAX)?;
     let hash = pod.meta.labels.get(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty())?;
-    owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')
+    owner.name.strip_suffix(hash)?.strip_suffix('-')
 }

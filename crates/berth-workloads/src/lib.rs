@@ -14,6 +14,7 @@ pub mod load_balancer;
 pub mod lru;
 pub mod namespace;
 pub mod node_lifecycle;
+pub mod owners;
 pub mod plan;
 pub mod pod_gc;
 pub mod replica_set;

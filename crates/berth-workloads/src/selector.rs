@@ -1,10 +1,107 @@
-//! Label selectors of workloads.
+//! Labels, and label selectors of workloads.
 
+use berth_identity::Recent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use std::collections::BTreeMap;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-/// Labels of an object.
-pub type Labels = BTreeMap<String, String>;
+type Pairs = [(Box<str>, Box<str>)];
+
+/// Labels of an object. Cheap to clone; objects that are read with equal labels, as the pods of one template, mostly keep them once.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Labels(
+    /// By key.
+    Arc<Pairs>,
+);
+
+impl Labels {
+    /// The value of one label.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let at = self.0.binary_search_by(|(there, _)| (**there).cmp(key)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    /// Keys and values, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The labels, with one more, or another value of one. Costs a copy.
+    #[must_use]
+    pub fn with(&self, key: &str, value: &str) -> Self {
+        self.iter().chain([(key, value)]).collect()
+    }
+}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Of several values for a key, the last.
+impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
+        let by_key: BTreeMap<Box<str>, Box<str>> =
+            labels.into_iter().map(|(key, value)| (key.as_ref().into(), value.as_ref().into())).collect();
+        Self(by_key.into_iter().collect())
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>, const N: usize> From<[(K, V); N]> for Labels {
+    fn from(labels: [(K, V); N]) -> Self {
+        labels.into_iter().collect()
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+/// A text that is copied only where the JSON escapes it.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+struct Reader;
+
+thread_local! {
+    static RECENT: Recent<Pairs> = const { Recent::new() };
+}
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Labels;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("labels")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Labels, M::Error> {
+        let mut read: Vec<(Cow<'de, str>, Cow<'de, str>)> = Vec::with_capacity(map.size_hint().unwrap_or(8));
+        while let Some((Text(key), Text(value))) = map.next_entry()? {
+            read.push((key, value));
+        }
+        if !read.is_sorted_by(|(before, _), (after, _)| before < after) {
+            read = read.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
+        }
+        let is_same = |known: &Pairs| {
+            known.len() == read.len() && known.iter().zip(&read).all(|(known, read)| *known.0 == read.0 && *known.1 == read.1)
+        };
+        let make = || read.iter().map(|(key, value)| (Box::from(&**key), Box::from(&**value))).collect();
+        Ok(Labels(RECENT.with(|recent| recent.share(&read, is_same, make))))
+    }
+}
 
 /// A parsed label selector of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +129,27 @@ impl Selector {
     /// Whether `labels` meet every requirement.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.0.matches_map(labels)
+        self.0.matches(|key| labels.get(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Labels {
+        serde_json::from_str(json).expect("labels")
+    }
+
+    #[test]
+    fn labels_that_are_read_are_kept_once_whatever_their_order() {
+        let (one, other) = (read(r#"{"b": "2", "a": "\u0031"}"#), read(r#"{"a": "1", "b": "2"}"#));
+        assert!(Arc::ptr_eq(&one.0, &other.0));
+        assert_eq!(one.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
+        assert_eq!(one, Labels::from([("b", "0"), ("a", "1"), ("b", "2")]), "the last value of a key counts");
+        assert_eq!(read(r#"{"b": "0", "a": "1", "b": "2"}"#), one);
+        assert_ne!(read(r#"{"a": "1", "b": ""}"#), one);
+        assert_eq!((one.get("b"), one.get("c"), read("{}").is_empty()), (Some("2"), None, true));
+        assert_eq!(one.with("b", "3").with("c", "4"), Labels::from([("a", "1"), ("b", "3"), ("c", "4")]));
     }
 }

@@ -3,6 +3,7 @@
 //! A view carries the revision of the version it was made from, so that a plan can say which version it depends on.
 
 use crate::{
+    owners::OwnerReferences,
     resources::{BUDGETS, PODS},
     selector::{Labels, Selector},
 };
@@ -54,7 +55,7 @@ pub struct Meta {
     /// Its labels.
     pub labels: Labels,
     /// All its owners, complete: adopting and releasing write the whole list.
-    pub owners: Vec<OwnerReference>,
+    pub owners: OwnerReferences,
     /// `creationTimestamp`.
     pub created: Option<Timestamp>,
     /// `deletionTimestamp`: for pods, when the grace period ends.

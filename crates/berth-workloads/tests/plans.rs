@@ -371,10 +371,10 @@ fn a_deployment_being_deleted_only_reports() {
 fn a_set_releases_and_replaces_a_pod_whose_labels_change() {
     let mut world = World::new(rolling(2, 1, 0));
     run(&mut world);
-    world.pods[0].meta.labels.insert("app".to_owned(), "debug".to_owned());
+    world.pods[0].meta.labels = world.pods[0].meta.labels.with("app", "debug");
     world.settle_sets();
     assert_eq!((world.pods.len(), world.pods[0].meta.owners.len()), (3, 0));
-    world.pods[0].meta.labels.insert("app".to_owned(), "web".to_owned());
+    world.pods[0].meta.labels = world.pods[0].meta.labels.with("app", "web");
     world.settle_sets();
     world.gone_all();
     assert_eq!(world.pods.len(), 2);

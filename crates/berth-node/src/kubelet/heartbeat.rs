@@ -68,7 +68,7 @@ fn is_known_well(known: &Cache<NodeView>, index: u32, uid: &Uid) -> bool {
 
 /// Simulated nodes of an earlier run with more nodes: they are switched off for good.
 async fn remove_surplus(nodes: &Nodes, known: &Cache<NodeView>) {
-    let simulated: Vec<Arc<NodeView>> = known.read().iter().filter(|node| node.labels.contains_key(SIMULATED)).cloned().collect();
+    let simulated: Vec<Arc<NodeView>> = known.read().iter().filter(|node| node.labels.get(SIMULATED).is_some()).cloned().collect();
     let wanted: Vec<String> = (0..nodes.count).map(node::name).collect();
     for surplus in simulated.iter().filter(|node| !wanted.iter().any(|name| node.name == *name)) {
         if let Err(error) = nodes.cluster.delete(NODES, &surplus.key(), DeleteParams::default()).await {

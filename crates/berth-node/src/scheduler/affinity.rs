@@ -5,7 +5,7 @@ use berth_api::k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelecto
 
 /// Whether the pod's node selector and required node affinity allow the node.
 pub(super) fn selects(pod: &PodView, node: &NodeView) -> bool {
-    let labelled = pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+    let labelled = pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value.as_str()));
     labelled && (pod.node_terms.is_empty() || pod.node_terms.iter().any(|term| matches_term(term, node)))
 }
 
@@ -15,7 +15,7 @@ fn matches_term(term: &NodeSelectorTerm, node: &NodeView) -> bool {
     let fields = term.match_fields.iter().flatten();
     let name = |field: &NodeSelectorRequirement| (field.key == "metadata.name").then_some(node.name.as_str());
     (labels.clone().next().is_some() || fields.clone().next().is_some())
-        && labels.into_iter().all(|requirement| holds(requirement, node.labels.get(&requirement.key).map(String::as_str)))
+        && labels.into_iter().all(|requirement| holds(requirement, node.labels.get(&requirement.key)))
         && fields.into_iter().all(|requirement| holds(requirement, name(requirement)))
 }
 
@@ -36,5 +36,5 @@ fn holds(requirement: &NodeSelectorRequirement, found: Option<&str>) -> bool {
 
 /// Whether `term`, said by one pod, means `other`.
 pub(super) fn shuns(term: &AntiAffinityTerm, other: &PodView) -> bool {
-    term.namespaces.contains(&other.namespace) && term.selector.matches_map(&other.labels)
+    term.namespaces.contains(&other.namespace) && term.selector.matches(|key| other.labels.get(key))
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use berth_api::{Selector, k8s_openapi::api::core::v1::TopologySpreadConstraint};
 use berth_identity::{Namespace, Uid};
+use berth_workloads::selector::Labels;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -38,7 +39,7 @@ pub struct SpreadConstraint {
 
 impl SpreadConstraint {
     /// The constraint of a pod with these labels; those that `matchLabelKeys` name become part of the selector. `None` if it is not valid.
-    pub(super) fn of(wire: &TopologySpreadConstraint, labels: &BTreeMap<String, String>) -> Option<Self> {
+    pub(super) fn of(wire: &TopologySpreadConstraint, labels: &Labels) -> Option<Self> {
         let selector = match &wire.label_selector {
             None => Selector::nothing(),
             Some(written) => {
@@ -48,7 +49,7 @@ impl SpreadConstraint {
                     // A label that is asked for already says at least as much: the server writes these keys into new pods' selectors.
                     let asked = written.match_expressions.iter().flatten().any(|expression| expression.key == *key);
                     if !asked {
-                        written.match_labels.get_or_insert_default().insert(key.clone(), value.clone());
+                        written.match_labels.get_or_insert_default().insert(key.clone(), value.to_owned());
                     }
                 }
                 Selector::from_label_selector(&written).ok()?
@@ -73,7 +74,7 @@ impl SpreadConstraint {
 
     /// Whether `other` is one of the pods that this constraint of `pod` counts.
     fn selects(&self, pod: &PodView, other: &PodView) -> bool {
-        !other.deleting && other.namespace == pod.namespace && self.selector.matches_map(&other.labels)
+        !other.deleting && other.namespace == pod.namespace && self.selector.matches(|key| other.labels.get(key))
     }
 }
 
@@ -151,7 +152,7 @@ impl Tallies {
             return;
         }
         let tallies = self.namespaces.get_mut(&pod.namespace);
-        for (text, tally) in tallies.into_iter().flatten().filter(|(_, tally)| tally.selector.matches_map(&pod.labels)) {
+        for (text, tally) in tallies.into_iter().flatten().filter(|(_, tally)| tally.selector.matches(|key| pod.labels.get(key))) {
             let count = tally.nodes.entry(node.to_owned()).or_default();
             *count += by;
             if *count == 0 {
@@ -184,7 +185,7 @@ impl Tallies {
         {
             let mut recount: BTreeMap<String, i64> = BTreeMap::new();
             for (pod, node) in placed.clone().filter(|(pod, _)| !pod.deleting && pod.namespace == *namespace) {
-                if tally.selector.matches_map(&pod.labels) {
+                if tally.selector.matches(|key| pod.labels.get(key)) {
                     *recount.entry(node.to_owned()).or_default() += 1;
                 }
             }
@@ -236,7 +237,7 @@ impl<'a> Spread<'a> {
     pub(super) fn of(pod: &'a PodView, nodes: &'a BTreeMap<String, NodeState>, tallies: &Tallies) -> Self {
         let counts = |required: bool| {
             let constraints: Vec<&SpreadConstraint> = pod.spread.iter().filter(|constraint| constraint.required == required).collect();
-            let has_all = |node: &NodeView| constraints.iter().all(|constraint| node.labels.contains_key(&constraint.topology_key));
+            let has_all = |node: &NodeView| constraints.iter().all(|constraint| node.labels.get(&constraint.topology_key).is_some());
             let mut counts: Vec<Counts<'a>> = constraints.iter().map(|constraint| Counts::new(constraint, pod)).collect();
             if !counts.is_empty() {
                 for (name, node) in nodes.iter().filter(|(_, node)| has_all(&node.view)) {
@@ -271,13 +272,13 @@ impl<'a> Spread<'a> {
     ///
     /// Source: kube-scheduler, plugin `PodTopologySpread`, score and its normalisation.
     pub(super) fn scores(&self, nodes: &[&NodeState]) -> Vec<i64> {
-        let has_all = |node: &NodeView| self.preferred.iter().all(|counts| node.labels.contains_key(&counts.constraint.topology_key));
+        let has_all = |node: &NodeView| self.preferred.iter().all(|counts| node.labels.get(&counts.constraint.topology_key).is_some());
         let weights: Vec<i64> =
             self.preferred.iter().map(|counts| counts.weight(nodes.iter().filter(|node| has_all(&node.view)))).collect();
         let raw = |node: &NodeView| -> Option<i64> {
             let worst = |(counts, weight): (&Counts<'_>, &i64)| {
                 let domain = node.labels.get(&counts.constraint.topology_key)?;
-                Some(counts.domains.get(domain.as_str()).copied().unwrap_or(0) * weight + (counts.constraint.max_skew - 1) * WEIGHT_UNIT)
+                Some(counts.domains.get(domain).copied().unwrap_or(0) * weight + (counts.constraint.max_skew - 1) * WEIGHT_UNIT)
             };
             has_all(node).then(|| self.preferred.iter().zip(&weights).filter_map(worst).sum())
         };
@@ -294,7 +295,7 @@ const WEIGHT_UNIT: i64 = 1000;
 
 impl<'a> Counts<'a> {
     fn new(constraint: &'a SpreadConstraint, pod: &PodView) -> Self {
-        let own = i64::from(constraint.selector.matches_map(&pod.labels));
+        let own = i64::from(constraint.selector.matches(|key| pod.labels.get(key)));
         Self { constraint, own, domains: BTreeMap::new(), fewest: [None, None] }
     }
 
@@ -327,8 +328,7 @@ impl<'a> Counts<'a> {
 
     /// More for keys with many values, as there are few pods for each: the logarithm of their number.
     fn weight<'n>(&self, nodes: impl Iterator<Item = &'n &'n NodeState>) -> i64 {
-        let domains: BTreeSet<&str> =
-            nodes.filter_map(|node| node.view.labels.get(&self.constraint.topology_key)).map(String::as_str).collect();
+        let domains: BTreeSet<&str> = nodes.filter_map(|node| node.view.labels.get(&self.constraint.topology_key)).collect();
         let count = u32::try_from(domains.len()).unwrap_or(u32::MAX);
         #[expect(clippy::cast_possible_truncation, reason = "a logarithm of 32 bits, times a thousand, is small")]
         let weight = ((f64::from(count) + 2.0).ln() * 1000.0).round() as i64;

@@ -12,6 +12,7 @@ use berth_api::{
 use berth_controllers::{RawObject, cache::View};
 use berth_identity::{Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
+    selector::Labels,
     view::WireMetadata,
     volume_binding::view::{PodVolume, claims_of},
 };
@@ -35,7 +36,7 @@ pub struct PodView {
     /// Its uid.
     pub uid: Uid,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// When it was created.
     pub created: Option<Timestamp>,
     /// Whether it is being deleted.
@@ -114,7 +115,7 @@ pub struct NodeView {
     /// Its uid.
     pub uid: Uid,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// `spec.unschedulable`.

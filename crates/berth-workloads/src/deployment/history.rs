@@ -38,7 +38,7 @@ fn by_revision(a: &ReplicaSetView, b: &ReplicaSetView) -> Ordering {
 
 /// The resource version keeps a set from going that has just been given pods again.
 fn delete(set: &ReplicaSetView) -> Action {
-    let hash = set.meta.labels.get(hash::POD_TEMPLATE_HASH).map(String::as_str).unwrap_or_default();
+    let hash = set.meta.labels.get(hash::POD_TEMPLATE_HASH).unwrap_or_default();
     Action::Delete {
         target: set.reference(),
         propagation: None,

@@ -208,7 +208,7 @@ mod tests {
     fn pods(healthy: usize, unready: usize) -> Vec<PodView> {
         let owner = OwnerReference { uid: "rs".to_owned(), controller: Some(true), ..OwnerReference::default() };
         let pod = |index: usize| PodView {
-            meta: Meta { name: format!("p{index}").into(), owners: vec![owner.clone()], ..Meta::default() },
+            meta: Meta { name: format!("p{index}").into(), owners: vec![owner.clone()].into(), ..Meta::default() },
             ready: index < healthy,
             ..PodView::default()
         };

@@ -6,10 +6,7 @@ use super::{
     HEADLESS, TargetPort, has_pods, hostname, labels_with, reference, set, target_port,
     view::{EndpointPodView, EndpointsView, ServiceView},
 };
-use crate::{
-    plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
-    selector::Labels,
-};
+use crate::plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch};
 use berth_identity::Uid;
 use k8s_openapi::{
     api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints},
@@ -91,7 +88,7 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
     Some(Action::Patch { target: before.reference(), subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() })
 }
 
-fn labels(service: &ServiceView) -> Labels {
+fn labels(service: &ServiceView) -> BTreeMap<String, String> {
     labels_with(service, &[(MANAGED_BY, CONTROLLER)], &[MANAGED_BY, HEADLESS])
 }
 

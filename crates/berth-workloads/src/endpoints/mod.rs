@@ -7,11 +7,11 @@ pub mod slices;
 pub mod view;
 
 use self::view::{EndpointPodView, ServiceView};
-use crate::selector::Labels;
 use k8s_openapi::{
     api::core::v1::{ObjectReference, ServicePort},
     apimachinery::pkg::util::intstr::IntOrString,
 };
+use std::collections::BTreeMap;
 
 /// On what belongs to a Service without a cluster address.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
@@ -42,10 +42,9 @@ fn has_pods(service: &ServiceView) -> bool {
 }
 
 /// The Service's labels with others; what is not in `others` but begins as they do is not taken over.
-fn labels_with(service: &ServiceView, others: &[(&str, &str)], never: &[&str]) -> Labels {
-    let own = service.labels.iter().filter(|(key, _)| !never.contains(&key.as_str()));
-    let mut labels: Labels = own.map(|(key, value)| (key.clone(), value.clone())).collect();
-    labels.extend(others.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+fn labels_with(service: &ServiceView, others: &[(&str, &str)], never: &[&str]) -> BTreeMap<String, String> {
+    let own = service.labels.iter().filter(|(key, _)| !never.contains(key));
+    let mut labels: BTreeMap<_, _> = own.chain(others.iter().copied()).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     if service.is_headless {
         labels.insert(HEADLESS.to_owned(), String::new());
     }

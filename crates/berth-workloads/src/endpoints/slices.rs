@@ -12,7 +12,6 @@ use super::{
 use crate::{
     deployment::hash::safe_encode,
     plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
-    selector::Labels,
 };
 use berth_identity::Uid;
 use k8s_openapi::{
@@ -223,7 +222,7 @@ fn wire_ports(ports: &Ports) -> Option<Vec<EndpointPort>> {
     (!ports.is_empty()).then(|| ports.iter().map(wire).collect())
 }
 
-fn labels(service: &ServiceView) -> Labels {
+fn labels(service: &ServiceView) -> BTreeMap<String, String> {
     let others = [(MANAGED_BY, CONTROLLER), (SERVICE_NAME, &service.name)];
     labels_with(service, &others, &[MANAGED_BY, SERVICE_NAME, super::HEADLESS])
 }

@@ -73,7 +73,7 @@ impl ServiceView {
             uid: metadata.uid.into(),
             revision,
             deleting,
-            labels: metadata.labels.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default().into_iter().collect(),
             selector,
             ports: spec.ports.unwrap_or_default(),
             families: spec.ip_families.unwrap_or_else(|| vec!["IPv4".to_owned()]),
@@ -256,7 +256,7 @@ impl ZoneView {
     /// The text is no JSON, or the metadata is none.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
         let Node { metadata } = serde_json::from_slice(json)?;
-        let zone = metadata.labels.and_then(|mut labels| labels.remove(ZONE)).unwrap_or_default();
+        let zone = metadata.labels.as_ref().and_then(|labels| labels.get(ZONE)).unwrap_or_default().to_owned();
         Ok(Self { name: metadata.name.into(), uid: metadata.uid.into(), zone })
     }
 }

@@ -1,6 +1,7 @@
 //! Who depends on whom, by uid, and whom each change concerns.
 
 use super::decide::Dependents;
+use crate::owners::OwnerReferences;
 use berth_identity::{Namespace, ObjectKey, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +47,7 @@ pub struct Seen {
     /// Its uid.
     pub uid: Uid,
     /// Its owners.
-    pub owners: Vec<OwnerReference>,
+    pub owners: OwnerReferences,
     /// How it is being deleted.
     pub deletion: Deletion,
 }
@@ -59,7 +60,7 @@ pub struct Node {
     /// Where it is, or where a dependent says it is.
     pub key: ObjectKey,
     /// Its owners.
-    pub owners: Vec<OwnerReference>,
+    pub owners: OwnerReferences,
     /// Uids of those that name it as an owner.
     pub dependents: BTreeSet<Uid>,
     /// How it is being deleted.
@@ -237,7 +238,7 @@ mod tests {
 
     fn seen(uid: &str, owners: &[OwnerReference], deletion: Deletion) -> Seen {
         let type_meta = TypeMeta { api_version: "v1".into(), kind: "Thing".into() };
-        Seen { type_meta, key: ObjectKey::new("ns", uid), uid: uid.into(), owners: owners.to_vec(), deletion }
+        Seen { type_meta, key: ObjectKey::new("ns", uid), uid: uid.into(), owners: owners.to_vec().into(), deletion }
     }
 
     fn delete(uids: &[&str]) -> Work {

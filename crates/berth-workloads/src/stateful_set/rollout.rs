@@ -45,7 +45,7 @@ pub fn is_ready(pod: &PodView) -> bool {
 /// The revision that a pod's label names; empty without one.
 #[must_use]
 pub fn revision_of(pod: &PodView) -> &str {
-    pod.meta.labels.get(REVISION_LABEL).map_or("", String::as_str)
+    pod.meta.labels.get(REVISION_LABEL).unwrap_or_default()
 }
 
 /// The counts of a set's status. `status` names the two revisions.
@@ -58,8 +58,8 @@ pub fn counts<'a>(status: &mut StatefulSetStatus, pods: impl IntoIterator<Item =
         total.ready += share.ready;
         total.available += share.available;
         let revision = pod.meta.labels.get(REVISION_LABEL).filter(|_| pod.meta.deleted.is_none());
-        current += i32::from(revision == Some(&status.current_revision));
-        updated += i32::from(revision == Some(&status.update_revision));
+        current += i32::from(revision == Some(&*status.current_revision));
+        updated += i32::from(revision == Some(&*status.update_revision));
     }
     set_counts(status, total, current, updated);
 }

@@ -377,7 +377,7 @@ impl Expectation {
     }
 
     fn has_identity(&self, pod: &PodView) -> bool {
-        pod.meta.labels.get(STATEFUL_SET_POD_NAME).is_some_and(|name| pod.meta.name == *name)
+        pod.meta.labels.get(STATEFUL_SET_POD_NAME).is_some_and(|name| pod.meta.name == name)
     }
 
     fn has_volumes(&self, ordinal: i64, pod: &PodView) -> bool {

@@ -180,7 +180,7 @@ fn references(claims: &Claims<'_>, ordinal: i64, pod: &PodView, fate: PodFate) -
             references.events.push(conflict(claims, &name));
         }
         let wanted = if conflicting { owners.without(&claim.meta) } else { owners.right(&claim.meta) };
-        if wanted != claim.meta.owners {
+        if *wanted != *claim.meta.owners {
             references.writes.push(write(&claim, &wanted));
         }
     }

@@ -1,7 +1,8 @@
 //! An object's metadata without what nobody plans by.
 
+use crate::{owners::OwnerReferences, selector::Labels};
 use berth_identity::{Name, Namespace, Uid};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -17,11 +18,11 @@ pub struct WireMetadata {
     /// `uid`.
     pub uid: Option<Uid>,
     /// `labels`.
-    pub labels: Option<BTreeMap<String, String>>,
+    pub labels: Option<Labels>,
     /// `annotations`.
     pub annotations: Option<BTreeMap<String, String>>,
     /// `ownerReferences`.
-    pub owner_references: Option<Vec<OwnerReference>>,
+    pub owner_references: Option<OwnerReferences>,
     /// `finalizers`.
     pub finalizers: Option<Vec<String>>,
     /// `creationTimestamp`.

@@ -1,6 +1,6 @@
 //! The wire's form of what the views read.
 
-use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Meta, OwnerReference, PodTemplateSpec, Timestamp};
+use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, Timestamp};
 use crate::volume_binding::view::{PodVolume, claims_of};
 use berth_identity::{Name, Namespace, Revision, Uid};
 
@@ -21,9 +21,9 @@ pub(super) struct Metadata {
     #[serde(default)]
     uid: Uid,
     generation: Option<i64>,
-    labels: Option<BTreeMap<String, String>>,
+    labels: Option<Labels>,
     pub(super) annotations: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<OwnerReference>>,
+    owner_references: Option<OwnerReferences>,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     pub(super) deletion_grace_period_seconds: Option<i64>,
@@ -44,17 +44,11 @@ impl Metadata {
             revision,
             generation: self.generation.unwrap_or(0),
             labels: self.labels.unwrap_or_default(),
-            owners: exactly(self.owner_references.unwrap_or_default()),
+            owners: self.owner_references.unwrap_or_default(),
             created: self.creation_timestamp,
             deleted: self.deletion_timestamp,
         }
     }
-}
-
-/// A decoded list has room for more than it holds, and these are kept for each object.
-fn exactly<T>(mut list: Vec<T>) -> Vec<T> {
-    list.shrink_to_fit();
-    list
 }
 
 #[derive(Deserialize)]

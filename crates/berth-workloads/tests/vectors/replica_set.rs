@@ -221,8 +221,8 @@ fn counts(text: &str) -> Vec<String> {
             .iter()
             .map(|wanted| {
                 let mut view = pod(&wanted.phase);
-                view.meta.labels.clone_from(&wanted.labels);
-                view.meta.owners = vec![owner.clone()];
+                view.meta.labels = wanted.labels.iter().collect();
+                view.meta.owners = vec![owner.clone()].into();
                 view.meta.deleted = wanted.deleting.then(|| at(case.now));
                 (view.ready, view.ready_since) = (wanted.ready, wanted.ready_since.map(at));
                 view

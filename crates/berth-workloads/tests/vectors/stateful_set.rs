@@ -151,7 +151,7 @@ fn status(text: &str) -> Vec<String> {
                 let mut view = pod(&wanted.phase);
                 (view.ready, view.ready_since) = (wanted.ready, wanted.ready_since.map(at));
                 view.meta.deleted = wanted.deleting.then(|| at(case.now));
-                view.meta.labels.extend(wanted.revision.clone().map(|revision| (REVISION_LABEL.to_owned(), revision)));
+                view.meta.labels = wanted.revision.iter().map(|revision| (REVISION_LABEL, revision)).collect();
                 view
             })
             .collect();

@@ -10,7 +10,7 @@ use berth_identity::{Namespace, Revision};
 use serde_json::json;
 
 fn node(name: &str, cpu: i64) -> NodeView {
-    let labels = BTreeMap::from([(HOSTNAME.to_owned(), name.to_owned()), ("zone".to_owned(), "z".to_owned())]);
+    let labels = [(HOSTNAME, name), ("zone", "z")].into();
     NodeView {
         name: name.into(),
         labels,
@@ -23,7 +23,7 @@ fn pod(name: &str, cpu: i64) -> PodView {
     PodView {
         name: name.into(),
         uid: name.into(),
-        labels: BTreeMap::from([("app".to_owned(), name.split('-').next().unwrap_or_default().to_owned())]),
+        labels: [("app", name.split('-').next().unwrap_or_default())].into(),
         requests: Amounts::from([("cpu", cpu), ("pods", 1)]),
         preempts: true,
         ..PodView::default()
@@ -256,7 +256,7 @@ fn with_spread(mut pod: PodView, constraints: &[serde_json::Value]) -> PodView {
 fn in_zone(name: &str, cpu: i64, zone: &str) -> NodeView {
     let mut node = node(name, cpu);
     node.allocatable.add(&Amounts::from([("pods", 100)]));
-    node.labels.insert("zone".to_owned(), zone.to_owned());
+    node.labels = node.labels.with("zone", zone);
     node
 }
 
@@ -297,7 +297,7 @@ fn each_field_of_a_constraint_counts() {
     try_one(json!({"labelSelector": null}), nobody, "@a");
     try_one(json!({}), |pod| pod.namespace = "other".into(), "@a");
     // Only pods with the same value of these labels count.
-    try_one(json!({"matchLabelKeys": ["hash"]}), |pod| _ = pod.labels.insert("hash".to_owned(), "2".to_owned()), "@a");
+    try_one(json!({"matchLabelKeys": ["hash"]}), |pod| pod.labels = pod.labels.with("hash", "2"), "@a");
     try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);
     // Nodes that the pod's node selector excludes do not count, unless they shall.
     let choosy = |pod: &mut PodView| pod.node_terms = vec![term("zone", "NotIn", "z")];
@@ -345,7 +345,7 @@ fn a_pod_that_could_not_be_spread_waits_for_others_to_come_or_go() {
     let why = format!("s-2: 0/2 nodes are available: 1 {SKEWED}, 1 node(s) were unschedulable.");
     let mut board = check(nodes, vec![spread_pod("s-1"), spread_pod("s-2")], &["s-1@a", &why]);
     assert_eq!(decided(&mut board), [&*why], "what was placed in the same round might have helped");
-    let told = PodView { labels: BTreeMap::from([("app".to_owned(), "other".to_owned())]), ..spread_pod("s-3") };
+    let told = PodView { labels: [("app", "other")].into(), ..spread_pod("s-3") };
     board.set_pod(Arc::new(placed(told, "b")));
     assert_eq!(decided(&mut board), [""; 0], "a pod that does not count");
     board.set_pod(Arc::new(placed(spread_pod("s-4"), "b")));

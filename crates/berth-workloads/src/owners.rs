@@ -1,0 +1,51 @@
+//! Who owns an object.
+
+use berth_identity::Recent;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::{Deserialize, Deserializer};
+use std::{ops::Deref, sync::Arc};
+
+/// `metadata.ownerReferences`. Cheap to clone; objects that are read with equal owners, as the pods of one set, mostly keep them once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnerReferences(Arc<[OwnerReference]>);
+
+impl Deref for OwnerReferences {
+    type Target = [OwnerReference];
+
+    fn deref(&self) -> &[OwnerReference] {
+        &self.0
+    }
+}
+
+impl From<Vec<OwnerReference>> for OwnerReferences {
+    fn from(owners: Vec<OwnerReference>) -> Self {
+        Self(owners.into())
+    }
+}
+
+thread_local! {
+    static RECENT: Recent<[OwnerReference]> = const { Recent::new() };
+}
+
+impl<'de> Deserialize<'de> for OwnerReferences {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Vec::<OwnerReference>::deserialize(deserializer)?;
+        let key = read.first().map(|owner| owner.uid.clone());
+        Ok(Self(RECENT.with(|recent| recent.share(key, |known| *known == *read, || read.as_slice().into()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_that_are_read_are_kept_once() {
+        let read = |name: &str| {
+            let owner = serde_json::json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": "u", "controller": true}]);
+            OwnerReferences::deserialize(owner).expect("owners")
+        };
+        assert!(Arc::ptr_eq(&read("a").0, &read("a").0));
+        assert_eq!([read("a"), read("b")].map(|owners| owners[0].name.clone()), ["a", "b"], "of one uid, and yet not equal");
+    }
+}
