@@ -8,7 +8,7 @@ use super::{
     node::{self, NodeShape},
     stage::{Stage, begin, due, images_changed, mounted, step, terminating},
     status::{Place, backing_off, ended, status},
-    view::PodView,
+    view::{PodView, WrittenStatus},
     volumes::{Contents, Volumes},
 };
 use crate::about::about_pod;
@@ -53,7 +53,8 @@ pub struct Nodes {
 
 #[derive(Default)]
 struct Held {
-    pods: BTreeMap<Uid, HeldPod>,
+    /// Boxed: the places in a map are never all taken.
+    pods: BTreeMap<Uid, Box<HeldPod>>,
     /// Pods whose volumes are not mounted, by claim.
     mounting: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     /// Pods that a newer version said not to be ready although they had been reported so.
@@ -69,7 +70,7 @@ struct HeldPod {
     stage: Stage,
     /// The stage that the pod's status shows; `None`: unknown, so it is written.
     reported: Option<Stage>,
-    address: Option<String>,
+    address: Option<Box<str>>,
     /// What it found in its volumes.
     contents: Contents,
 }
@@ -77,7 +78,7 @@ struct HeldPod {
 /// What is to be done for one pod now.
 enum Due {
     Nothing,
-    Report { pod: Arc<PodView>, stage: Stage, node: u32, address: Option<String>, contents: Contents },
+    Report { pod: Arc<PodView>, stage: Stage, node: u32, address: Option<Box<str>>, contents: Contents },
     LetGo { pod: Arc<PodView> },
 }
 
@@ -204,7 +205,8 @@ impl Nodes {
         address: Option<&str>,
     ) -> Result<(), ClusterError> {
         let place = Place { host_ip: &node::address(node), pod_ip: address };
-        let Some(status) = status(pod, &stage, &place, &self.shape.missing_images, self.env.clock.now()) else { return Ok(()) };
+        let missing = &self.shape.missing_images;
+        let Some(status) = status(pod, &written(pod)?, &stage, &place, missing, self.env.clock.now()) else { return Ok(()) };
         let mut patch = json!({"metadata": {"uid": pod.uid}, "status": status});
         if !contents.is_empty() {
             patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
@@ -218,8 +220,8 @@ impl Nodes {
     }
 
     async fn let_go(&self, pod: &PodView) -> Result<(), ClusterError> {
-        if pod.has_finalizers && !pod.is_finished() {
-            let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(pod, self.env.clock.now())});
+        if pod.has_finalizers && !pod.status.finished {
+            let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(&written(pod)?, self.env.clock.now())});
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
         let params = DeleteParams { uid: Some(pod.uid.clone()), grace_period_seconds: Some(0), ..DeleteParams::default() };
@@ -277,7 +279,7 @@ impl Reconcile<Uid> for Nodes {
 impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
     fn take_in(&mut self, pod: &Arc<PodView>, node: u32, (latencies, missing): (Latencies, &MissingImages), now: Timestamp) -> bool {
-        if pod.is_finished() && pod.deletion_deadline.is_none() {
+        if pod.status.finished && pod.deletion_deadline.is_none() {
             // Also if somebody else has ended it: no phase follows the last.
             self.forget(&pod.uid);
             return false;
@@ -304,7 +306,7 @@ impl Held {
         }
         let (view, address, contents) = (Arc::clone(pod), pod.status.pod_ip.clone(), Contents::default());
         let held = HeldPod { view, node, behaviour, stage, reported, address, contents };
-        self.pods.insert(pod.uid.clone(), held);
+        self.pods.insert(pod.uid.clone(), Box::new(held));
         true
     }
 
@@ -358,7 +360,7 @@ impl Held {
             return (Due::Nothing, again);
         }
         if held.address.is_none() && matches!(held.stage, Stage::Running { .. } | Stage::CrashLoop { .. } | Stage::PullFailing { .. }) {
-            held.address = Some(self.addresses.take());
+            held.address = Some(self.addresses.take().into());
         }
         let (stage, node, address, contents) = (held.stage.clone(), held.node, held.address.clone(), held.contents.clone());
         (Due::Report { pod, stage, node, address, contents }, again)
@@ -372,7 +374,7 @@ impl HeldPod {
         let old = std::mem::replace(&mut self.view, Arc::clone(pod));
         if !shortened || pod.deletion_deadline.is_none() {
             let images = |pod: &PodView| -> Vec<String> {
-                pod.init_containers.iter().chain(&pod.containers).map(|container| container.image.clone()).collect()
+                pod.init_containers.iter().chain(pod.containers.iter()).map(|container| container.image.clone()).collect()
             };
             // What a pod does is settled when it comes, but for an image that could not be pulled and is another one now.
             let corrected = images_changed(&self.stage, behaviour, now).filter(|_| images(&old) != images(pod));
@@ -390,14 +392,16 @@ impl HeldPod {
     }
 
     fn is_contradicted(&self) -> bool {
-        matches!(self.stage, Stage::Running { ready: true, .. })
-            && self.reported.as_ref() == Some(&self.stage)
-            && !self.view.status.is_ready()
+        matches!(self.stage, Stage::Running { ready: true, .. }) && self.reported.as_ref() == Some(&self.stage) && !self.view.status.ready
     }
 
     fn passes_soon(&self, now: Timestamp) -> bool {
         matches!(self.stage, Stage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
     }
+}
+
+fn written(pod: &PodView) -> Result<WrittenStatus, ClusterError> {
+    pod.written_status().map_err(|error| ClusterError::Refused(error.to_string()))
 }
 
 fn claims(pod: &PodView) -> impl Iterator<Item = ObjectKey> + '_ {

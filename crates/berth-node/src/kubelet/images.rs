@@ -23,7 +23,7 @@ impl MissingImages {
 
     /// Whether the pull of some image of the pod fails.
     pub(super) fn fail_some(&self, pod: &PodView) -> bool {
-        pod.init_containers.iter().chain(&pod.containers).any(|container| self.fails(pod, container))
+        pod.init_containers.iter().chain(pod.containers.iter()).any(|container| self.fails(pod, container))
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     behaviour::{Behaviour, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
     view::PodView,
 };
-use berth_api::{k8s_openapi::api::core::v1::ContainerState, simulation::Failure};
+use berth_api::simulation::Failure;
 use jiff::Timestamp;
 
 /// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.
@@ -74,14 +74,14 @@ pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
     if pod.deletion_deadline.is_some() {
         return terminating(pod, behaviour, now);
     }
-    let start = pod.status.start_time.as_ref().map(|time| time.0);
-    if pod.status.waits_for_image() {
+    let start = pod.status.start_time;
+    if pod.status.waits_for_image {
         return taken_on(behaviour, start.unwrap_or(now));
     }
-    match pod.status.container_statuses.iter().find_map(|status| status.state.as_ref()) {
-        Some(state) if state.running.is_some() => running_on(pod, behaviour, state, now),
+    match &pod.status.running {
+        Some(running) => running_on(pod, behaviour, running.started_at.unwrap_or(now), now),
         // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
-        _ if pod.status.restarts() > 0 => crash_loop(now, now, pod.status.restarts().unsigned_abs()),
+        _ if pod.status.restarts > 0 => crash_loop(now, now, pod.status.restarts),
         _ if !pod.claims.is_empty() => Stage::Mounting,
         _ => taken_on(behaviour, start.unwrap_or(now)),
     }
@@ -106,17 +106,16 @@ fn taken_on(behaviour: &Behaviour, at: Timestamp) -> Stage {
     }
 }
 
-fn running_on(pod: &PodView, behaviour: &Behaviour, state: &ContainerState, now: Timestamp) -> Stage {
-    let since = state.running.as_ref().and_then(|running| running.started_at.as_ref()).map_or(now, |time| time.0);
-    let ready = pod.status.is_ready();
-    let start = pod.status.start_time.as_ref().map_or(now, |time| time.0);
+fn running_on(pod: &PodView, behaviour: &Behaviour, since: Timestamp, now: Timestamp) -> Stage {
+    let ready = pod.status.ready;
+    let start = pod.status.start_time.unwrap_or(now);
     let never = ready || behaviour.fails == Some(Failure::NeverReady);
     Stage::Running {
         since,
         ready,
         ready_at: (!never).then(|| (start + behaviour.ready_after).max(since)),
         crashes_at: crashes(behaviour).then(|| since + CRASHES_AFTER),
-        restarts: pod.status.restarts().unsigned_abs(),
+        restarts: pod.status.restarts,
     }
 }
 
@@ -183,11 +182,7 @@ fn crashes(behaviour: &Behaviour) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use berth_api::k8s_openapi::{
-        api::core::v1::{ContainerStateRunning, ContainerStateWaiting, ContainerStatus},
-        apimachinery::pkg::apis::meta::v1::Time,
-    };
+    use super::{super::view::RunningView, *};
     use std::time::Duration;
 
     const LATENCY: Duration = Duration::from_secs(2);
@@ -264,12 +259,8 @@ mod tests {
         assert_eq!(life(&missing, false, 60), expected);
         // A node that starts anew counts from when it took the pod on: it is late, and ends where a timely one would.
         let mut pod = PodView::default();
-        pod.status.start_time = Some(Time(at(0)));
-        let waiting = ContainerStateWaiting { reason: Some("ImagePullBackOff".to_owned()), ..ContainerStateWaiting::default() };
-        let status = |state| ContainerStatus { state: Some(state), ..ContainerStatus::default() };
-        let running = ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };
-        pod.status.container_statuses =
-            vec![status(running), status(ContainerState { waiting: Some(waiting), ..ContainerState::default() })];
+        pod.status.start_time = Some(at(0));
+        (pod.status.running, pod.status.waits_for_image) = (Some(RunningView::default()), true);
         let mut stage = begin(&pod, &missing, at(40));
         while let Some(next) = step(&stage, &missing, false, at(40)) {
             stage = next;
@@ -317,14 +308,10 @@ mod tests {
 
     #[test]
     fn a_restarted_node_goes_on_where_the_status_says() {
-        let state = |started| ContainerState {
-            running: Some(ContainerStateRunning { started_at: Some(Time(at(started))) }),
-            ..ContainerState::default()
-        };
         let mut pod = PodView::default();
-        pod.status.start_time = Some(Time(at(0)));
+        pod.status.start_time = Some(at(0));
         assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "creating");
-        pod.status.container_statuses = vec![ContainerStatus { state: Some(state(2)), restart_count: 3, ..ContainerStatus::default() }];
+        (pod.status.running, pod.status.restarts) = (Some(RunningView { started_at: Some(at(2)) }), 3);
         assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "running ready=false restarts=3");
     }
 }

@@ -4,7 +4,7 @@ use super::{
     behaviour::back_off,
     images::{MissingImages, pull_error},
     stage::Stage,
-    view::{ContainerView, PodView},
+    view::{ContainerView, PodView, WrittenStatus},
 };
 use berth_api::{
     k8s_openapi::{
@@ -27,12 +27,19 @@ pub(super) struct Place<'a> {
     pub(super) pod_ip: Option<&'a str>,
 }
 
-/// The pod's whole status, for a merge patch; `None` where the stage has nothing to report.
-pub(super) fn status(pod: &PodView, stage: &Stage, place: &Place<'_>, missing: &MissingImages, now: Timestamp) -> Option<Value> {
+/// The pod's whole status, for a merge patch, in the place of the one that is `written`; `None` where the stage has nothing to report.
+pub(super) fn status(
+    pod: &PodView,
+    written: &WrittenStatus,
+    stage: &Stage,
+    place: &Place<'_>,
+    missing: &MissingImages,
+    now: Timestamp,
+) -> Option<Value> {
     if matches!(stage, Stage::Terminating { .. } | Stage::Gone) {
         return None;
     }
-    let containers = Containers { pod, stage, missing };
+    let containers = Containers { pod, written, stage, missing };
     let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
     let started = matches!(stage, Stage::Running { .. } | Stage::CrashLoop { .. });
     let ips: Vec<PodIP> = place.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
@@ -44,7 +51,7 @@ pub(super) fn status(pod: &PodView, stage: &Stage, place: &Place<'_>, missing: &
         "hostIPs": [HostIP { ip: place.host_ip.to_owned() }],
         "podIP": place.pod_ip,
         "podIPs": ips,
-        "startTime": pod.status.start_time.clone().unwrap_or_else(|| whole_seconds(now)),
+        "startTime": pod.status.start_time.map_or_else(|| whole_seconds(now), Time),
     });
     if !pod.init_containers.is_empty() {
         status["initContainerStatuses"] = json!(containers.init_statuses(now));
@@ -53,7 +60,7 @@ pub(super) fn status(pod: &PodView, stage: &Stage, place: &Place<'_>, missing: &
 }
 
 /// The status of a pod whose containers have ended because it was deleted: for pods that somebody holds back by a finalizer.
-pub(super) fn ended(pod: &PodView, now: Timestamp) -> Value {
+pub(super) fn ended(written: &WrittenStatus, now: Timestamp) -> Value {
     let ended = |status: &ContainerStatus| {
         let started_at = status.state.as_ref().and_then(|state| state.running.as_ref()).and_then(|running| running.started_at.clone());
         let terminated = ContainerStateTerminated {
@@ -66,8 +73,8 @@ pub(super) fn ended(pod: &PodView, now: Timestamp) -> Value {
         let state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
         ContainerStatus { ready: false, started: Some(false), state: Some(state), ..status.clone() }
     };
-    let containers: Vec<ContainerStatus> = pod.status.container_statuses.iter().map(ended).collect();
-    let mut conditions = pod.status.conditions.clone();
+    let containers: Vec<ContainerStatus> = written.container_statuses.iter().map(ended).collect();
+    let mut conditions = written.conditions.clone();
     for type_ in ["Ready", "ContainersReady"] {
         set(&mut conditions, type_, false, Some("PodCompleted"), "", now);
     }
@@ -75,8 +82,8 @@ pub(super) fn ended(pod: &PodView, now: Timestamp) -> Value {
 }
 
 fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Timestamp) -> Vec<PodCondition> {
-    let Containers { pod, stage, .. } = containers;
-    let mut conditions = pod.status.conditions.clone();
+    let Containers { pod, written, stage, .. } = containers;
+    let mut conditions = written.conditions.clone();
     let joined = |names: Vec<&str>| names.join(" ");
     let unready = joined(statuses.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect());
     let unready = format!("containers with unready status: [{unready}]");
@@ -126,6 +133,7 @@ fn set(conditions: &mut Vec<PodCondition>, type_: &str, holds: bool, reason: Opt
 /// The containers of a pod, in the stage that it is in.
 struct Containers<'a> {
     pod: &'a PodView,
+    written: &'a WrittenStatus,
     stage: &'a Stage,
     missing: &'a MissingImages,
 }
@@ -150,7 +158,7 @@ impl Containers<'_> {
             if index < done {
                 let id = container_id(self.pod, container, 0);
                 let stays = container.restart_policy.as_deref() == Some("Always");
-                let before = self.pod.status.init_container_statuses.iter().find(|known| known.name == container.name && known.ready);
+                let before = self.written.init_container_statuses.iter().find(|known| known.name == container.name && known.ready);
                 let state = || if stays { running(now) } else { completed(id.clone(), now) };
                 status.state = before.map_or_else(|| Some(state()), |known| known.state.clone());
                 status.ready = true;
@@ -173,7 +181,7 @@ impl Containers<'_> {
                 status.ready = *ready;
                 status.started = Some(true);
                 status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-                status.last_state = last_end(pod, &container.name);
+                status.last_state = last_end(self.written, &container.name);
             }
             Stage::PullFailing { since, .. } if is_next && !self.missing.fails(pod, container) => {
                 status.state = Some(running(*since));
@@ -182,7 +190,7 @@ impl Containers<'_> {
             }
             Stage::CrashLoop { started, crashed, restarts, .. } => {
                 status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
-                status.last_state = Some(crash(pod, container, *started, *crashed));
+                status.last_state = Some(self.crash(container, *started, *crashed));
             }
             _ => return status,
         }
@@ -214,6 +222,19 @@ impl Containers<'_> {
         };
         let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
         ContainerState { waiting: Some(waiting), ..ContainerState::default() }
+    }
+
+    fn crash(&self, container: &ContainerView, started: Timestamp, crashed: Timestamp) -> ContainerState {
+        let before = last_restarts(self.written, &container.name);
+        let terminated = ContainerStateTerminated {
+            exit_code: 1,
+            reason: Some("Error".to_owned()),
+            started_at: Some(whole_seconds(started)),
+            finished_at: Some(whole_seconds(crashed)),
+            container_id: Some(container_id(self.pod, container, before)),
+            ..ContainerStateTerminated::default()
+        };
+        ContainerState { terminated: Some(terminated), ..ContainerState::default() }
     }
 }
 
@@ -257,25 +278,12 @@ fn back_off_text(restarts: u32) -> String {
     if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
 }
 
-fn crash(pod: &PodView, container: &ContainerView, started: Timestamp, crashed: Timestamp) -> ContainerState {
-    let before = last_restarts(pod, &container.name);
-    let terminated = ContainerStateTerminated {
-        exit_code: 1,
-        reason: Some("Error".to_owned()),
-        started_at: Some(whole_seconds(started)),
-        finished_at: Some(whole_seconds(crashed)),
-        container_id: Some(container_id(pod, container, before)),
-        ..ContainerStateTerminated::default()
-    };
-    ContainerState { terminated: Some(terminated), ..ContainerState::default() }
+fn last_end(written: &WrittenStatus, name: &str) -> Option<ContainerState> {
+    written.container_statuses.iter().find(|status| status.name == name)?.last_state.clone()
 }
 
-fn last_end(pod: &PodView, name: &str) -> Option<ContainerState> {
-    pod.status.container_statuses.iter().find(|status| status.name == name)?.last_state.clone()
-}
-
-fn last_restarts(pod: &PodView, name: &str) -> i32 {
-    pod.status.container_statuses.iter().find(|status| status.name == name).map_or(0, |status| status.restart_count)
+fn last_restarts(written: &WrittenStatus, name: &str) -> i32 {
+    written.container_statuses.iter().find(|status| status.name == name).map_or(0, |status| status.restart_count)
 }
 
 /// Unique per start of a container, the same for whoever computes it.

@@ -2,21 +2,19 @@
 
 use berth_api::{
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
-    k8s_openapi::{
-        api::core::v1::{ContainerStatus, PodCondition},
-        apimachinery::pkg::apis::meta::v1::Time,
-    },
+    k8s_openapi::api::core::v1::{ContainerStatus, PodCondition},
     simulation::{self, Failure},
 };
 use berth_controllers::{RawObject, cache::View};
-use berth_identity::{Name, Namespace, ObjectKey, Uid};
+use berth_identity::{Name, Namespace, ObjectKey, Recent, Uid};
 use berth_workloads::{
     view::WireMetadata,
     volume_binding::view::{PodVolume, claims_of},
 };
+use bytes::Bytes;
 use jiff::Timestamp;
-use serde::Deserialize;
-use std::{collections::BTreeMap, time::Duration};
+use serde::{Deserialize, Deserializer};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 /// What a node reads of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,15 +26,15 @@ pub struct PodView {
     /// Its uid.
     pub uid: Uid,
     /// The node it is bound to; empty if it is not.
-    pub node_name: String,
+    pub node_name: Box<str>,
     /// When its grace period ends; set while it is being deleted.
     pub deletion_deadline: Option<Timestamp>,
     /// Whether somebody must let go of it before it can be removed.
     pub has_finalizers: bool,
     /// Its containers.
-    pub containers: Vec<ContainerView>,
+    pub containers: Containers,
     /// Those that run before, in order.
-    pub init_containers: Vec<ContainerView>,
+    pub init_containers: Containers,
     /// Names of claims by the names of the volumes that they are mounted as.
     pub claims: BTreeMap<String, String>,
     /// `sim.berth.dev/ready-after`.
@@ -45,8 +43,10 @@ pub struct PodView {
     pub terminates_after: Option<Duration>,
     /// `sim.berth.dev/fails`.
     pub fails: Option<Failure>,
-    /// Its status, as last written.
+    /// How far it is, by its status.
     pub status: StatusView,
+    /// What it was read from. In one process with the store these are the store's own bytes; decoded they would be the largest part of the view.
+    pub(super) json: Bytes,
 }
 
 /// One container of the spec.
@@ -63,17 +63,67 @@ pub struct ContainerView {
     pub restart_policy: Option<String>,
 }
 
-/// A pod's status, as last written.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+/// Containers of a spec. Pods that are read with equal ones mostly keep them once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Containers(Arc<[ContainerView]>);
+
+impl Deref for Containers {
+    type Target = [ContainerView];
+
+    fn deref(&self) -> &[ContainerView] {
+        &self.0
+    }
+}
+
+impl From<Vec<ContainerView>> for Containers {
+    fn from(containers: Vec<ContainerView>) -> Self {
+        Self(containers.into())
+    }
+}
+
+thread_local! {
+    static RECENT: Recent<[ContainerView]> = const { Recent::new() };
+}
+
+impl<'de> Deserialize<'de> for Containers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Vec::<ContainerView>::deserialize(deserializer)?;
+        let key = read.first().map(|container| (container.name.clone(), container.image.clone()));
+        Ok(Self(RECENT.with(|recent| recent.share(key, |known| *known == *read, || read.as_slice().into()))))
+    }
+}
+
+/// How far a pod is, by its status as last written.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatusView {
-    /// `Pending`, `Running`, …
-    pub phase: String,
+    /// Whether its phase is one that nothing follows.
+    pub finished: bool,
     /// Its address.
-    #[serde(rename = "podIP")]
-    pub pod_ip: Option<String>,
+    pub pod_ip: Option<Box<str>>,
     /// When its node took it on.
-    pub start_time: Option<Time>,
+    pub start_time: Option<Timestamp>,
+    /// Whether the condition Ready is True.
+    pub ready: bool,
+    /// Whether a container waits for an image that could not be pulled.
+    pub waits_for_image: bool,
+    /// The highest restart count.
+    pub restarts: u32,
+    /// Since when the first container runs that says anything of itself, if it does.
+    pub running: Option<RunningView>,
+}
+
+/// A container that runs.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningView {
+    /// Since when.
+    pub started_at: Option<Timestamp>,
+}
+
+/// What of a pod's status stays when it is written anew.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WrittenStatus {
     /// Its conditions, other writers' among them.
     pub conditions: Vec<PodCondition>,
     /// Its containers.
@@ -82,45 +132,24 @@ pub struct StatusView {
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
-impl StatusView {
-    /// The condition of that type.
-    #[must_use]
-    pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
-        self.conditions.iter().find(|condition| condition.type_ == type_)
-    }
-
-    /// Whether the condition Ready is True.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.condition("Ready").is_some_and(|condition| condition.status == "True")
-    }
-
-    /// Whether a container waits for an image that could not be pulled.
-    #[must_use]
-    pub fn waits_for_image(&self) -> bool {
-        let statuses = self.init_container_statuses.iter().chain(&self.container_statuses);
-        let mut reasons = statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
-        reasons.any(|reason| matches!(reason, "ErrImagePull" | "ImagePullBackOff"))
-    }
-
-    /// The highest restart count.
-    #[must_use]
-    pub fn restarts(&self) -> i32 {
-        self.container_statuses.iter().map(|status| status.restart_count).max().unwrap_or(0)
-    }
-}
-
 impl PodView {
-    /// Whether it runs no more.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        berth_api::pod::is_terminal(&self.status.phase)
-    }
-
     /// Whether any container says itself when it is ready.
     #[must_use]
     pub fn has_readiness_probe(&self) -> bool {
         self.containers.iter().any(|container| container.readiness_probe.is_some())
+    }
+
+    /// What of its status stays when it is written anew. Decodes it.
+    ///
+    /// # Errors
+    /// A field has another type than a pod's.
+    pub fn written_status(&self) -> Result<WrittenStatus, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(default)]
+            status: WrittenStatus,
+        }
+        Ok(serde_json::from_slice::<Wire>(&self.json)?.status)
     }
 }
 
@@ -129,27 +158,76 @@ struct Wire {
     metadata: WireMetadata,
     spec: WireSpec,
     #[serde(default)]
-    status: StatusView,
+    status: WireStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireSpec {
-    node_name: String,
-    containers: Vec<ContainerView>,
-    init_containers: Vec<ContainerView>,
+    node_name: Box<str>,
+    containers: Containers,
+    init_containers: Containers,
     volumes: Option<Vec<PodVolume>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireStatus {
+    phase: String,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<Box<str>>,
+    start_time: Option<Timestamp>,
+    conditions: Vec<WireCondition>,
+    container_statuses: Vec<WireContainerStatus>,
+    init_container_statuses: Vec<WireContainerStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WireContainerStatus {
+    restart_count: i32,
+    state: Option<WireState>,
+}
+
+#[derive(Deserialize)]
+struct WireState {
+    waiting: Option<WireWaiting>,
+    running: Option<RunningView>,
+}
+
+#[derive(Deserialize)]
+struct WireWaiting {
+    reason: Option<String>,
+}
+
+impl From<WireStatus> for StatusView {
+    fn from(wire: WireStatus) -> Self {
+        let all = || wire.init_container_statuses.iter().chain(&wire.container_statuses);
+        let mut reasons = all().filter_map(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
+        let waits_for_image = reasons.any(|reason| matches!(reason, "ErrImagePull" | "ImagePullBackOff"));
+        Self {
+            finished: berth_api::pod::is_terminal(&wire.phase),
+            start_time: wire.start_time,
+            ready: wire.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            waits_for_image,
+            restarts: wire.container_statuses.iter().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
+            running: wire.container_statuses.into_iter().find_map(|status| status.state).and_then(|state| state.running),
+            pod_ip: wire.pod_ip,
+        }
+    }
 }
 
 impl View for PodView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let mut wire: Wire = serde_json::from_slice(&raw.json)?;
-        // Decoded lists have room for more than they hold, and these are large and kept for each pod.
-        wire.spec.containers.shrink_to_fit();
-        wire.spec.init_containers.shrink_to_fit();
-        wire.status.conditions.shrink_to_fit();
-        wire.status.container_statuses.shrink_to_fit();
-        wire.status.init_container_statuses.shrink_to_fit();
+        let wire: Wire = serde_json::from_slice(&raw.json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
@@ -164,7 +242,8 @@ impl View for PodView {
             ready_after: simulation::duration(&annotations, SIM_READY_AFTER),
             terminates_after: simulation::duration(&annotations, SIM_TERMINATES_AFTER),
             fails: simulation::fails(&annotations),
-            status: wire.status,
+            status: wire.status.into(),
+            json: raw.json.clone(),
         })
     }
 
@@ -178,5 +257,52 @@ impl View for PodView {
 
     fn is_being_deleted(&self) -> bool {
         self.deletion_deadline.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_identity::Revision;
+    use serde_json::{Value, json};
+
+    fn read(status: &Value) -> PodView {
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": status});
+        PodView::decode(&RawObject { json: pod.to_string().into(), revision: Revision(1) }).expect("a pod")
+    }
+
+    #[test]
+    fn a_status_tells_how_far_the_pod_is() {
+        assert_eq!(read(&json!({})).status, StatusView::default());
+        let waiting = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
+        let running = json!({"restartCount": 3, "state": {"running": {"startedAt": "2026-01-01T00:00:02Z"}}});
+        let up = read(&json!({
+            "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [{"restartCount": 1}, running],
+            "conditions": [{"type": "Initialized", "status": "False"}, {"type": "Ready", "status": "True"}],
+        }));
+        let started_at = "2026-01-01T00:00:02Z".parse().ok();
+        let expected = StatusView {
+            pod_ip: Some("10.0.0.1".into()),
+            start_time: "2026-01-01T00:00:00Z".parse().ok(),
+            ready: true,
+            restarts: 3,
+            running: Some(RunningView { started_at }),
+            ..StatusView::default()
+        };
+        assert_eq!(up.status, expected);
+        assert_eq!(up.written_status().expect("a status").container_statuses.len(), 2);
+        let stuck = |list: &str| read(&json!({"phase": "Pending", list: [waiting("ContainerCreating"), waiting("ErrImagePull")]})).status;
+        assert!(stuck("containerStatuses").waits_for_image && stuck("initContainerStatuses").waits_for_image);
+        assert_eq!(
+            read(&json!({"containerStatuses": [waiting("ContainerCreating"), running]})).status.running,
+            None,
+            "the first that tells"
+        );
+        assert!(read(&json!({"phase": "Failed"})).status.finished);
+    }
+
+    #[test]
+    fn pods_of_one_template_keep_their_containers_once() {
+        assert!(Arc::ptr_eq(&read(&json!({})).containers.0, &read(&json!({"phase": "Running"})).containers.0));
     }
 }

@@ -45,7 +45,7 @@ pub struct PodView {
     pub finished: bool,
     /// The node it is bound to; empty if it is not.
     pub node_name: String,
-    /// Who is to place it.
+    /// Who is to place it; empty once it has a node.
     pub scheduler_name: String,
     /// Whether it may be placed yet.
     pub gated: bool,
@@ -61,11 +61,11 @@ pub struct PodView {
     pub preempted: bool,
     /// What it asks for, `pods: 1` included.
     pub requests: Amounts,
-    /// Labels that its node must have.
+    /// Labels that its node must have; none once it has one.
     pub node_selector: BTreeMap<String, String>,
-    /// Terms of which its node must match one; empty: any node.
+    /// Terms of which its node must match one; empty: any node, or it has one.
     pub node_terms: Vec<NodeSelectorTerm>,
-    /// Taints that it does not mind.
+    /// Taints that it does not mind; none once it has a node.
     pub tolerations: Vec<Toleration>,
     /// Pods that it does not want beside itself.
     pub anti_affinity: Vec<AntiAffinityTerm>,
@@ -284,9 +284,12 @@ struct WireCondition {
 
 impl WirePod {
     fn into_view(self) -> PodView {
-        let (metadata, spec) = (self.metadata, self.spec);
+        let (metadata, mut spec) = (self.metadata, self.spec);
         let namespace = Namespace::from(metadata.namespace);
         let is_bound = !spec.node_name.is_empty();
+        if is_bound {
+            spec.drop_wishes();
+        }
         let affinity = spec.affinity.as_ref();
         let is_preempted = |condition: &PodCondition| {
             condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason.as_deref() == Some(PREEMPTED)
@@ -333,6 +336,16 @@ fn exactly<T>(mut list: Vec<T>) -> Vec<T> {
 }
 
 impl WireSpec {
+    /// Forgets where the pod may go: nobody asks that of one that has a node, and nearly all have.
+    fn drop_wishes(&mut self) {
+        self.scheduler_name = String::new();
+        self.node_selector = BTreeMap::new();
+        self.tolerations = Vec::new();
+        if let Some(affinity) = &mut self.affinity {
+            affinity.node_affinity = None;
+        }
+    }
+
     /// Containers run together; init containers run before them, one after the other, unless they are sidecars, which stay.
     fn requests(&self) -> Amounts {
         let of = |container: &WireContainer| Amounts::from_wire(&container.resources.requests);
