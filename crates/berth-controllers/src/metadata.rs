@@ -13,6 +13,7 @@ use berth_store::env::Spawner;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta},
     owners::OwnerReferences,
+    view::read_metadata,
 };
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -47,15 +48,9 @@ pub struct MetaView {
     pub revision: Revision,
 }
 
-#[derive(Deserialize)]
-struct Wire {
-    metadata: MetaView,
-}
-
 impl View for MetaView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: Wire = serde_json::from_slice(&raw.json)?;
-        Ok(Self { revision: raw.revision, ..wire.metadata })
+        Ok(Self { revision: raw.revision, ..read_metadata(&raw.json)? })
     }
     fn key(&self) -> ObjectKey {
         ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }

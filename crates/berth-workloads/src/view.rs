@@ -35,7 +35,7 @@ pub use choices::{
     UpdateStrategy,
 };
 pub use event::EventView;
-pub use metadata::WireMetadata;
+pub use metadata::{WireMetadata, read_metadata};
 pub use stateful_set::{ClaimView, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 

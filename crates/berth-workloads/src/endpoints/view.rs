@@ -3,7 +3,7 @@
 use crate::{
     resources::{ENDPOINTS, SERVICES, SLICES, reference},
     selector::{Labels, Selector},
-    view::WireMetadata,
+    view::{WireMetadata, read_metadata},
 };
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use k8s_openapi::{
@@ -244,18 +244,13 @@ pub struct ZoneView {
     pub zone: String,
 }
 
-#[derive(Deserialize)]
-struct Node {
-    metadata: WireMetadata,
-}
-
 impl ZoneView {
     /// Reads a node's JSON.
     ///
     /// # Errors
     /// The text is no JSON, or the metadata is none.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let Node { metadata } = serde_json::from_slice(json)?;
+        let metadata: WireMetadata = read_metadata(json)?;
         let zone = metadata.labels.as_ref().and_then(|labels| labels.get(ZONE)).unwrap_or_default().to_owned();
         Ok(Self { name: metadata.name.into(), uid: metadata.uid.into(), zone })
     }
