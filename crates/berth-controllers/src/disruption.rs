@@ -124,7 +124,9 @@ impl Planner for DisruptionPlanner {
     fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let budget = self.budgets.get(key)?;
         let known = self.pods.read();
-        let pods = known.in_namespace(&budget.meta.namespace).filter(|pod| selects(&budget, pod)).map(|pod| &**pod).collect();
+        let selector = budget.selector.as_ref();
+        let selected = selector.map(|selector| known.index().selected(&budget.meta.namespace, selector)).unwrap_or_default();
+        let pods = selected.into_iter().map(|pod| &**pod).collect();
         let scale = |owner: &OwnerReference| self.workload(&owner.uid).map(|workload| workload.replicas.into());
         Some(disruption::plan(&State { budget: &budget, pods, scale: &scale, root: &|owner| self.root(owner), now }))
     }

@@ -10,6 +10,7 @@ pub mod executor;
 pub mod garbage_collector;
 #[cfg(test)]
 mod in_process_tests;
+mod labelled;
 pub mod local;
 pub mod manager;
 pub mod metadata;

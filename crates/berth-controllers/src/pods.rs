@@ -2,6 +2,7 @@
 
 use crate::{
     cache::{Index, View},
+    labelled::Labelled,
     owners::{Orphans, remove_from},
 };
 use berth_identity::{Namespace, ObjectKey, Uid};
@@ -28,6 +29,7 @@ pub struct PodIndex {
     owned: BTreeMap<Uid, Owned>,
     /// Without a controller.
     orphans: Orphans<PodView>,
+    labelled: Labelled<PodView>,
     /// By node; unbound ones under the empty name.
     nodes: BTreeMap<String, Pods>,
     /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
@@ -89,6 +91,12 @@ impl PodIndex {
     /// Pods of a namespace that nobody controls and that `selector` matches, by key. No selector matches nothing.
     pub fn orphans<'a>(&'a self, namespace: &'a str, selector: Option<&'a Selector>) -> impl Iterator<Item = &'a Arc<PodView>> {
         selector.into_iter().flat_map(|selector| self.orphans.selected(namespace, selector))
+    }
+
+    /// Pods of a namespace that `selector` matches, by name. Costs those, and each set of labels that pods of the namespace have.
+    #[must_use]
+    pub fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<PodView>> {
+        self.labelled.selected(namespace, selector)
     }
 
     /// Pods that this uid controls, by key.
@@ -171,6 +179,7 @@ impl PodIndex {
 
 impl Index<PodView> for PodIndex {
     fn change(&mut self, old: Option<&Arc<PodView>>, new: Option<&Arc<PodView>>) {
+        self.labelled.change(old, new);
         old.into_iter().for_each(|pod| self.remove(pod));
         new.into_iter().for_each(|pod| self.add(pod));
         // Only now: an update of an owner's only pod must not cost it its counts.

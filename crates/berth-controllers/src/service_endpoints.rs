@@ -5,6 +5,7 @@
 use crate::{
     cache::{Cache, Delta, Index, View, Warm},
     cluster::{Cluster, RawObject},
+    labelled::Labelled,
     lock,
     metrics::Metrics,
     plan_loop::Planner,
@@ -124,7 +125,7 @@ impl Index<SliceView> for SliceIndex {
 #[derive(Clone)]
 pub struct Sources {
     services: Arc<ServiceCache>,
-    pods: Arc<Cache<EndpointPodView>>,
+    pods: Arc<Cache<EndpointPodView, Labelled<EndpointPodView>>>,
     nodes: Arc<Cache<ZoneView>>,
     selecting: Arc<Event>,
     clock: Arc<dyn Clock>,
@@ -198,8 +199,8 @@ impl Sources {
 
     /// The pods that a Service selects, by name.
     fn pods_of(&self, service: &ServiceView) -> Vec<Arc<EndpointPodView>> {
-        let known = self.pods.read();
-        known.in_namespace(&service.namespace).filter(|pod| service.selects(pod)).cloned().collect()
+        let Some(selector) = &service.selector else { return Vec::new() };
+        self.pods.read().index().selected(&service.namespace, selector).into_iter().cloned().collect()
     }
 
     fn zone(&self, node: &str) -> Option<String> {

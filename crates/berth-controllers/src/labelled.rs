@@ -1,0 +1,124 @@
+//! Objects by their labels.
+
+use crate::cache::{Index, View};
+use berth_identity::{Name, Namespace};
+use berth_workloads::{
+    endpoints::view::EndpointPodView,
+    selector::{Labels, Selector},
+    view::PodView,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A view that has labels.
+pub(crate) trait HasLabels: View {
+    /// Its labels.
+    fn labels(&self) -> &Labels;
+}
+
+impl HasLabels for PodView {
+    fn labels(&self) -> &Labels {
+        &self.meta.labels
+    }
+}
+
+impl HasLabels for EndpointPodView {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+/// Objects by namespace and labels. The pods of one template have the same, so that a selector is asked once for all of them.
+#[derive(Debug)]
+pub(crate) struct Labelled<V>(BTreeMap<Namespace, BTreeMap<Labels, BTreeMap<Name, Arc<V>>>>);
+
+impl<V> Default for Labelled<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<V: HasLabels> Labelled<V> {
+    /// The objects of a namespace that `selector` matches, by name. Costs those, and each set of labels that objects of the namespace have.
+    pub(crate) fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<V>> {
+        let sets = self.0.get(namespace).into_iter().flatten();
+        let mut found: Vec<_> = sets.filter(|(labels, _)| selector.matches(labels)).flat_map(|(_, objects)| objects).collect();
+        found.sort_unstable_by_key(|(name, _)| *name);
+        found.into_iter().map(|(_, object)| object).collect()
+    }
+
+    fn insert(&mut self, object: &Arc<V>) {
+        let key = object.key();
+        let sets = self.0.entry(key.namespace).or_default();
+        match sets.get_mut(object.labels()) {
+            Some(objects) => drop(objects.insert(key.name, Arc::clone(object))),
+            None => drop(sets.insert(object.labels().clone(), [(key.name, Arc::clone(object))].into())),
+        }
+    }
+
+    fn remove(&mut self, object: &V) {
+        let key = object.key();
+        let Some(sets) = self.0.get_mut(&key.namespace) else { return };
+        let Some(objects) = sets.get_mut(object.labels()) else { return };
+        objects.remove(&key.name);
+        if objects.is_empty() {
+            sets.remove(object.labels());
+            if sets.is_empty() {
+                self.0.remove(&key.namespace);
+            }
+        }
+    }
+}
+
+impl<V: HasLabels> Index<V> for Labelled<V> {
+    fn change(&mut self, old: Option<&Arc<V>>, new: Option<&Arc<V>>) {
+        // What keeps its labels keeps its place: most changes are of a status.
+        if let Some(old) = old.filter(|old| new.is_none_or(|new| new.labels() != old.labels())) {
+            self.remove(old);
+        }
+        new.into_iter().for_each(|new| self.insert(new));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+    use proptest::prelude::*;
+
+    fn pod(namespace: u8, name: u8, app: u8) -> Arc<EndpointPodView> {
+        let labels = if app == 0 { Labels::default() } else { [("app", app.to_string())].into() };
+        Arc::new(EndpointPodView {
+            namespace: namespace.to_string().into(),
+            name: name.to_string().into(),
+            labels,
+            ..EndpointPodView::default()
+        })
+    }
+
+    fn selector(app: &str) -> Selector {
+        let labels = [("app".to_owned(), app.to_owned())].into();
+        Selector::parse(&LabelSelector { match_labels: Some(labels), ..LabelSelector::default() }).expect("a selector")
+    }
+
+    proptest! {
+        /// After any changes, what is selected is what a look at all objects finds.
+        #[test]
+        fn what_is_selected_is_what_matches(changes in proptest::collection::vec((0u8..2, 0u8..6, 0u8..3, any::<bool>()), 1..60)) {
+            let (mut index, mut all) = (Labelled::default(), BTreeMap::new());
+            for (namespace, name, app, present) in changes {
+                let new = present.then(|| pod(namespace, name, app));
+                let old = match &new {
+                    Some(new) => all.insert((namespace, name), Arc::clone(new)),
+                    None => all.remove(&(namespace, name)),
+                };
+                index.change(old.as_ref(), new.as_ref());
+                for (namespace, selector) in [("0", selector("1")), ("1", selector("2"))] {
+                    let wanted: Vec<_> = all.values().filter(|pod| pod.namespace == namespace && selector.matches(&pod.labels)).collect();
+                    prop_assert_eq!(index.selected(&namespace.into(), &selector), wanted);
+                }
+            }
+            all.values().for_each(|pod| index.change(Some(pod), None));
+            prop_assert!(index.0.is_empty());
+        }
+    }
+}
