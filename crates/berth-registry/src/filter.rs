@@ -52,11 +52,11 @@ impl Filter {
         // A header may be older than the kind: of an object from before the kind was added, or from another server that knew it first.
         let late = OnceCell::new();
         let read = || late.get_or_init(|| header::read(&self.resource.selectable_fields, &entry.value));
-        self.labels.matches(|key| header::label(&entry.header, key))
+        self.labels.matches(|key| entry.header.label(key))
             && self.fields.matches(|field| match (field, place) {
                 ("metadata.name", Some((_, name))) => Some(name),
                 ("metadata.namespace", Some((namespace, _))) => Some(namespace.unwrap_or_default()),
-                _ => header::field(&entry.header, field).or_else(|| header::field(read(), field)),
+                _ => entry.header.field(field).or_else(|| read().field(field)),
             })
     }
 }

@@ -42,14 +42,16 @@ pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
     for known in selectable {
         if !found.fields.iter().any(|(there, _)| *there == known.name) {
             let empty = if FALSE_IF_ABSENT.contains(&&*known.name) { "false" } else { "" };
-            found.fields.push((Arc::clone(&known.name), empty.into()));
+            found.fields.push((Arc::clone(&known.name), empty.to_owned()));
         }
     }
     found.fields.sort_unstable();
+    let labels: Vec<(Text<'_>, Text<'_>)> = meta.labels.unwrap_or_default().into_iter().collect();
     let offset = raw.as_ptr() as usize - value.as_ptr() as usize + 1;
     Header {
-        labels: meta.labels.unwrap_or_default().into_iter().map(|(k, v)| (k.0.into(), v.0.into())).collect(),
-        fields: found.fields.into(),
+        labels: shared::labels(&labels),
+        fields: shared::names(&found.fields),
+        values: found.fields.iter().map(|(_, value)| shared::value(value)).collect(),
         uid: meta.uid.unwrap_or_default().into(),
         metadata_at: u32::try_from(offset).unwrap_or(0),
     }
@@ -64,12 +66,12 @@ struct Meta<'a> {
 }
 
 /// Text that is copied only where the JSON escapes it.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 struct Found<'de> {
     metadata: Option<&'de RawValue>,
-    fields: Vec<(Arc<str>, Box<str>)>,
+    fields: Vec<(Arc<str>, String)>,
 }
 
 /// A field, and what is left of its pointer.
@@ -113,7 +115,7 @@ fn visit_member<'de, A: MapAccess<'de>>(
     map: &mut A,
     member: &str,
     wanted: &[Wanted<'_>],
-    fields: &mut Vec<(Arc<str>, Box<str>)>,
+    fields: &mut Vec<(Arc<str>, String)>,
 ) -> Result<(), A::Error> {
     let inside: Vec<Wanted<'_>> = wanted.iter().filter_map(|(field, pointer)| Some((*field, below(pointer, member)?))).collect();
     if inside.is_empty() {
@@ -133,7 +135,7 @@ fn below<'a>(pointer: &'a str, member: &str) -> Option<&'a str> {
 /// A value that at least one pointer leads into or ends at.
 struct Inside<'a> {
     wanted: &'a [Wanted<'a>],
-    fields: &'a mut Vec<(Arc<str>, Box<str>)>,
+    fields: &'a mut Vec<(Arc<str>, String)>,
 }
 
 impl Inside<'_> {
@@ -141,8 +143,8 @@ impl Inside<'_> {
         for (field, _) in self.wanted.iter().filter(|(_, rest)| rest.is_empty()) {
             match self.fields.iter_mut().find(|(there, _)| there == *field) {
                 // The elements of a list (pod IPs) make one value, as upstream joins them.
-                Some((_, value)) => *value = format!("{value},{text}").into(),
-                None => self.fields.push((Arc::clone(field), text.into())),
+                Some((_, value)) => value.extend([",", text]),
+                None => self.fields.push((Arc::clone(field), text.to_owned())),
             }
         }
     }
@@ -208,16 +210,36 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 }
 
-/// The value of a selectable field; empty if the object does not have it. `None`: the header was made when the kind did not have that field,
-/// or was not there.
-pub(crate) fn field<'a>(header: &'a Header, name: &str) -> Option<&'a str> {
-    header.fields.iter().find(|(field, _)| **field == *name).map(|(_, value)| &**value)
-}
+/// What many values have alike, kept once: a million headers must fit.
+mod shared {
+    use super::Text;
+    use berth_identity::Recent;
+    use std::sync::Arc;
 
-/// The value of a label.
-pub(crate) fn label<'a>(header: &'a Header, key: &str) -> Option<&'a str> {
-    let at = header.labels.binary_search_by(|(there, _)| (**there).cmp(key)).ok()?;
-    Some(&header.labels[at].1)
+    type Labels = [(Box<str>, Box<str>)];
+
+    thread_local! {
+        static LABELS: Recent<Labels> = const { Recent::new() };
+        static NAMES: Recent<[Arc<str>]> = const { Recent::new() };
+        static VALUES: Recent<str> = const { Recent::new() };
+    }
+
+    pub(super) fn labels(read: &[(Text<'_>, Text<'_>)]) -> Arc<Labels> {
+        let same =
+            |known: &Labels| known.iter().map(|(key, value)| (&**key, &**value)).eq(read.iter().map(|(key, value)| (&*key.0, &*value.0)));
+        let make = || read.iter().map(|(key, value)| (Box::from(&*key.0), Box::from(&*value.0))).collect();
+        LABELS.with(|recent| recent.share(read, same, make))
+    }
+
+    pub(super) fn names<V>(fields: &[(Arc<str>, V)]) -> Arc<[Arc<str>]> {
+        let names = || fields.iter().map(|(name, _)| name);
+        let key = names().next_back();
+        NAMES.with(|recent| recent.share(key, |known| known.iter().eq(names()), || names().cloned().collect()))
+    }
+
+    pub(super) fn value(text: &str) -> Arc<str> {
+        VALUES.with(|recent| recent.share(text, |known| known == text, || text.into()))
+    }
 }
 
 #[cfg(test)]
@@ -238,12 +260,23 @@ mod tests {
         assert_eq!(&*header.uid, "u");
         let wanted =
             [("spec.hostNetwork", "false"), ("spec.nodeName", "n1"), ("status.phase", "Running"), ("status.podIPs", "10.0.0.1,fd::1")];
-        assert_eq!(header.fields.iter().map(|(k, v)| (&**k, &**v)).collect::<Vec<_>>(), wanted);
+        assert_eq!(header.fields.iter().zip(&header.values).map(|(name, value)| (&**name, &**value)).collect::<Vec<_>>(), wanted);
         assert!(value[header.metadata_at as usize..].starts_with(br#""labels""#));
-        assert_eq!(label(&header, "b"), Some("2"));
-        assert_eq!(field(&header, "spec.nodeName"), Some("n1"));
-        assert_eq!(field(&read(&fields(), br#"{"metadata":{}}"#), "spec.nodeName"), Some(""));
-        assert_eq!(field(&header, "spec.other"), None);
+        assert_eq!((header.label("b"), header.label("c")), (Some("2"), None));
+        assert_eq!(header.field("spec.nodeName"), Some("n1"));
+        assert_eq!(read(&fields(), br#"{"metadata":{}}"#).field("spec.nodeName"), Some(""));
+        assert_eq!(header.field("spec.other"), None);
+    }
+
+    #[test]
+    fn what_headers_have_alike_they_keep_once() {
+        let of = |name: &str| {
+            let value = format!(r#"{{"metadata":{{"name":"{name}","labels":{{"a":"1","b":"2"}}}},"status":{{"phase":"Running"}}}}"#);
+            read(&fields(), value.as_bytes())
+        };
+        let (one, other) = (of("one"), of("other"));
+        assert!(Arc::ptr_eq(&one.labels, &other.labels) && Arc::ptr_eq(&one.fields, &other.fields));
+        assert!(one.values.iter().zip(&other.values).all(|(one, other)| Arc::ptr_eq(one, other)));
     }
 
     #[test]

@@ -80,12 +80,12 @@ impl Marked {
 
     fn ring_for(&mut self, entry: &Entry) {
         ring(&mut self.names, entry.name());
-        for (key, value) in &entry.header.labels {
+        for (key, value) in entry.header.labels.iter() {
             self.labels.get_mut(key).into_iter().for_each(|bells| ring(bells, value));
         }
         for (field, bells) in &mut self.fields {
-            match entry.header.fields.iter().find(|(name, _)| **name == **field) {
-                Some((_, value)) => ring(bells, value),
+            match entry.header.field(field) {
+                Some(value) => ring(bells, value),
                 None => ring_each(bells),
             }
         }

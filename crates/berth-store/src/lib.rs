@@ -68,15 +68,34 @@ impl fmt::Display for Key {
 /// What selectors and encoders need of a value without decoding it again. Small: a million of them must fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// `metadata.labels`, sorted by key.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Values of the kind's selectable fields besides name and namespace (`spec.nodeName`, `status.phase`, …), sorted by field.
-    /// Empty where the object does not have it. What has no entry was not known to be selectable when the header was made.
-    pub fields: Box<[(Arc<str>, Box<str>)]>,
+    /// `metadata.labels`, sorted by key. Whoever makes headers may share what is alike in many.
+    pub labels: Arc<[(Box<str>, Box<str>)]>,
+    /// The kind's selectable fields besides name and namespace (`spec.nodeName`, `status.phase`, …), sorted: those that were known when the
+    /// header was made.
+    pub fields: Arc<[Arc<str>]>,
+    /// Their values, in the same order; empty where the object does not have it.
+    pub values: Box<[Arc<str>]>,
     /// `metadata.uid`.
     pub uid: Box<str>,
     /// Byte offset in the value just behind `"metadata":{`, where the resource version is spliced in.
     pub metadata_at: u32,
+}
+
+impl Header {
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(there, _)| (**there).cmp(key)).ok()?;
+        Some(&self.labels[at].1)
+    }
+
+    /// The value of a selectable field; empty if the object does not have it. `None`: the header was made when the kind did not have that field, or
+    /// was not there.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let at = self.fields.binary_search_by(|there| (**there).cmp(name)).ok()?;
+        self.values.get(at).map(|value| &**value)
+    }
 }
 
 /// Reads the header of a value; given by the registry, called once per write and once per value at recovery.
@@ -132,11 +151,8 @@ impl Mark {
     pub fn is_on(&self, entry: &Entry) -> bool {
         match self {
             Self::Name(name) => entry.name() == &**name,
-            Self::Label { key, value } => entry.header.labels.iter().any(|label| (&label.0, &label.1) == (key, value)),
-            Self::Field { field, value } => {
-                let found = entry.header.fields.iter().find(|(name, _)| **name == **field);
-                found.is_none_or(|(_, found)| found == value)
-            }
+            Self::Label { key, value } => entry.header.label(key) == Some(value),
+            Self::Field { field, value } => entry.header.field(field).is_none_or(|found| found == &**value),
         }
     }
 }

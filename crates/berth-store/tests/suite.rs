@@ -481,7 +481,8 @@ impl Sleeper {
 fn a_mark_is_on_what_has_it_or_may_have_it() {
     let header = Header {
         labels: [("app".into(), "web".into())].into(),
-        fields: [("spec.nodeName".into(), "n1".into()), ("status.phase".into(), "".into())].into(),
+        fields: ["spec.nodeName".into(), "status.phase".into()].into(),
+        values: ["n1".into(), "".into()].into(),
         ..Header::default()
     };
     let entry = Entry { key: pod("a"), value: Bytes::new(), header, create_revision: Revision(1), mod_revision: Revision(1) };

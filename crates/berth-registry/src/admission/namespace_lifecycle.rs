@@ -1,7 +1,7 @@
 //! Nothing new in a namespace that is not there or is going; some namespaces never go.
 
 use super::{Admission, Charges, Operation, chain::PlugIn};
-use crate::{ApiError, Registry, error::Cause, header, key, resource};
+use crate::{ApiError, Registry, error::Cause, key, resource};
 use berth_api::{Scope, k8s_openapi::api::core::v1::Namespace};
 use berth_store::Entry;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Registry {
         let namespaces = resource::of::<Namespace>();
         let entry = self.store.get(&key::key_of(namespaces, None, namespace)).await?;
         let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, namespace))?;
-        if header::field(&entry.header, "status.phase") != Some("Terminating") {
+        if entry.header.field("status.phase") != Some("Terminating") {
             return Ok(entry);
         }
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

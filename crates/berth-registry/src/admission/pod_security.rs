@@ -1,7 +1,7 @@
 //! Pod security levels: what the labels of a namespace say about pods, and about what makes pods.
 
 use super::{Admission, Remarks, chain::PlugIn, classes::decoded};
-use crate::{ApiError, Collection, Registry, header, key, resource};
+use crate::{ApiError, Collection, Registry, key, resource};
 use berth_api::{
     Object,
     apps::{Deployment, ReplicaSet, StatefulSet},
@@ -57,7 +57,7 @@ fn is_judged_again(admission: &Admission<'_>) -> bool {
 /// [`ApiError::Forbidden`] for a pod that violates the level that is enforced.
 fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks, ApiError> {
     let (Some(namespace), Some(subject)) = (namespace, Subject::of(&*admission.object)) else { return Ok(Remarks::default()) };
-    let policy = Policy::of(|name| header::label(&namespace.header, name));
+    let policy = Policy::of(|name| namespace.header.label(name));
     if policy == Policy::default() {
         return Ok(Remarks::default());
     }

@@ -12,7 +12,7 @@ use super::{
     Good,
     claim::{MANAGED_BY, NODE_PORTS, UNUSED, addresses_prefix, holder_of},
 };
-use crate::{ApiError, Patch, Registry, WriteOptions, admission::SERVICE_CIDR_PROTECTION, header, key, resource, stored};
+use crate::{ApiError, Patch, Registry, WriteOptions, admission::SERVICE_CIDR_PROTECTION, key, resource, stored};
 use berth_api::{
     ip::Cidr,
     k8s_openapi::api::{core::v1::Service, networking::v1::ServiceCIDR},
@@ -178,7 +178,7 @@ impl Registry {
 fn claimed(good: Good, entry: &Entry) -> Claimed {
     let value: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
     let is_ours = match good {
-        Good::Address(_) => header::label(&entry.header, MANAGED_BY.0) == Some(MANAGED_BY.1),
+        Good::Address(_) => entry.header.label(MANAGED_BY.0) == Some(MANAGED_BY.1),
         Good::NodePort(_) => true,
     };
     let is_marked = value["metadata"]["annotations"].get(UNUSED).is_some();
