@@ -1,7 +1,9 @@
 //! Parts of objects that are reached apart.
 
+use serde::{Deserialize, Serialize};
+
 /// A part of an object with an endpoint of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subresource {
     /// `status`.
     Status,

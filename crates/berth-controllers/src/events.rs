@@ -21,6 +21,7 @@ use k8s_openapi::{
 };
 use serde_json::json;
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::{Arc, Mutex},
 };
@@ -183,15 +184,15 @@ fn event(record: &EventRecord, name: String, count: u32, first: Timestamp, last:
     Event {
         metadata: ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() },
         involved_object: ObjectReference {
-            api_version: Some(record.about_api_version.clone()),
-            kind: Some(record.about_kind.to_owned()),
+            api_version: Some(record.about_api_version.to_string()),
+            kind: Some(record.about_kind.to_string()),
             namespace: Some(about.key.namespace.to_string()).filter(|namespace| !namespace.is_empty()),
             name: Some(about.key.name.to_string()),
             uid: Some(about.uid.to_string()),
             resource_version: about.resource_version.map(|version| version.to_string()),
             ..ObjectReference::default()
         },
-        reason: Some(record.reason.to_owned()),
+        reason: Some(record.reason.to_string()),
         message: Some(record.message.clone()),
         type_: Some(severity(record.severity).to_owned()),
         count: Some(i32::try_from(count).unwrap_or(i32::MAX)),
@@ -214,7 +215,7 @@ fn severity(severity: Severity) -> &'static str {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
     uid: Uid,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     severity: &'static str,
     /// Which time, of what is told once each time.
@@ -226,7 +227,7 @@ impl SeriesKey {
     /// the name is taken.
     fn event_name(&self, object: &str) -> String {
         let occurrence = self.occurrence.map(|number| number.to_string()).unwrap_or_default();
-        let parts = [&*self.uid, self.reason, &*self.message, self.severity, &*occurrence];
+        let parts = [&*self.uid, &*self.reason, &*self.message, self.severity, &*occurrence];
         let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
         // FNV-1a.
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -251,7 +252,7 @@ struct Allowance {
 struct Correlator {
     series: Lru<SeriesKey, Series>,
     once: Lru<SeriesKey, ()>,
-    allowances: Lru<(Uid, &'static str), Allowance>,
+    allowances: Lru<(Uid, Cow<'static, str>), Allowance>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -272,7 +273,7 @@ impl Correlator {
     fn correlate(&mut self, record: &EventRecord, now: Timestamp, rng: &dyn Rng) -> Verdict {
         let key = SeriesKey {
             uid: record.about.uid.clone(),
-            reason: record.reason,
+            reason: record.reason.clone(),
             message: record.message.clone(),
             severity: severity(record.severity),
             occurrence: match record.repeat {
@@ -289,7 +290,7 @@ impl Correlator {
             return Verdict::Known;
         }
         // By object and reason, so that a thousand created pods do not hide the one that could not be.
-        if !self.allow((record.about.uid.clone(), record.reason), now) {
+        if !self.allow((record.about.uid.clone(), record.reason.clone()), now) {
             return Verdict::TooMany;
         }
         if let Some(once) = &once {
@@ -309,7 +310,7 @@ impl Correlator {
         }
     }
 
-    fn allow(&mut self, key: (Uid, &'static str), now: Timestamp) -> bool {
+    fn allow(&mut self, key: (Uid, Cow<'static, str>), now: Timestamp) -> bool {
         let Some(allowance) = self.allowances.get_mut(&key) else {
             self.allowances.insert(key, Allowance { left: BURST - 1, refilled: now });
             return true;
@@ -346,10 +347,10 @@ mod tests {
         let about = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: uid.into(), resource_version: None };
         EventRecord {
             about,
-            about_kind: "ReplicaSet",
+            about_kind: "ReplicaSet".into(),
             about_api_version: "apps/v1".into(),
             severity: Severity::Warning,
-            reason: "FailedCreate",
+            reason: "FailedCreate".into(),
             message: message.into(),
             repeat,
         }

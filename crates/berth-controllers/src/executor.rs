@@ -6,12 +6,13 @@ use crate::{
     own_writes::{Unsettled, Writes},
     worker::Looked,
 };
-use berth_api::{Object, Subresource, names};
-use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Uid};
+use berth_api::{Subresource, names};
+use berth_identity::{Name, ObjectRef, ResourceName, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart},
+    plan::{EventRecord, NewObject, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart},
+    resources::kind_of,
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
@@ -164,10 +165,8 @@ impl Executor {
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
             }
-            Action::CreatePods { template, count, owner, owner_kind } => {
-                self.create_pods(&template, count, &owner, owner_kind).await.reported()
-            }
-            Action::DeletePods { pods, owner, owner_kind } => self.delete_pods(&pods, &owner, owner_kind).await.reported(),
+            Action::CreatePods { template, count, owner } => self.create_pods(&template, count, &owner).await.reported(),
+            Action::DeletePods { pods, owner } => self.delete_pods(&pods, &owner).await.reported(),
         }
     }
 
@@ -204,31 +203,30 @@ impl Executor {
         }
     }
 
-    async fn create(&self, object: Box<dyn Object>) -> Carried {
-        let copy = object.clone_object();
-        let (resource, key) = place_of(&*object);
-        match self.cluster.create(object).await {
-            Ok(written) => Carried::wrote(resource, &written),
-            Err(ClusterError::AlreadyExists(_)) => self.accept_own(resource, &key, controller_uid(&*copy)).await,
-            Err(error) => Carried::unknown_or(error, || Unsettled::Create(copy)),
+    async fn create(&self, object: NewObject) -> Carried {
+        match self.cluster.create(object.clone().into_object()).await {
+            Ok(written) => Carried::wrote(object.resource(), &written),
+            Err(ClusterError::AlreadyExists(_)) => self.accept_own(&object).await,
+            Err(error) => Carried::unknown_or(error, || Unsettled::Create(object)),
         }
     }
 
-    /// The object of this name is success if its controller has this uid.
-    async fn accept_own(&self, resource: ResourceName, key: &ObjectKey, controller: Option<Uid>) -> Carried {
-        match self.cluster.get(resource, key).await {
+    /// That another has its name is success if that has the same controller.
+    async fn accept_own(&self, object: &NewObject) -> Carried {
+        let (resource, key, controller) = (object.resource(), object.key(), controller_uid(object));
+        match self.cluster.get(resource, &key).await {
             Ok(Some(object)) if controller.is_some() && controller == controller_of(&known(&object)) => Carried::wrote(resource, &object),
-            Ok(_) => Carried::failed(CarryError::Taken { name: key.name.clone() }),
+            Ok(_) => Carried::failed(CarryError::Taken { name: key.name }),
             Err(error) => Carried::failed(error),
         }
     }
 
-    async fn patch(&self, target: &ObjectRef, subresource: Option<&'static str>, mut patch: Value) -> Carried {
+    async fn patch(&self, target: &ObjectRef, subresource: Option<Subresource>, mut patch: Value) -> Carried {
         patch["metadata"]["uid"] = json!(target.uid);
         if let Some(version) = target.resource_version {
             patch["metadata"]["resourceVersion"] = json!(version.to_string());
         }
-        match self.cluster.patch(target.resource, &target.key, subresource.and_then(parse_subresource), patch).await {
+        match self.cluster.patch(target.resource, &target.key, subresource, patch).await {
             Ok(written) => Carried::wrote(target.resource, &written),
             Err(error) => Carried::unknown_or(error, || Unsettled::Read(target.clone())),
         }
@@ -249,10 +247,10 @@ impl Executor {
     }
 
     /// In [`SlowStart`] batches.
-    async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+    async fn create_pods(&self, template: &Pod, count: usize, owner: &ObjectRef) -> Carried {
         let mut carried = Carried::default();
         for size in SlowStart::new(count) {
-            carried.add(gather((0..size).map(|_| self.create_pod(template, owner, owner_kind).boxed()).collect()).await);
+            carried.add(gather((0..size).map(|_| self.create_pod(template, owner).boxed()).collect()).await);
             if carried.error.is_some() {
                 break;
             }
@@ -260,40 +258,40 @@ impl Executor {
         carried
     }
 
-    async fn create_pod(&self, template: &Pod, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+    async fn create_pod(&self, template: &Pod, owner: &ObjectRef) -> Carried {
         let mut name = String::new();
         let mut carried = Carried::default();
         for _ in 0..NAME_TRIES {
             let mut pod = template.clone();
             name = names::generated(pod.metadata.generate_name.as_deref().unwrap_or_default(), |bound| self.rng.below(bound));
             pod.metadata.name = Some(name.clone());
-            carried = self.create(Box::new(pod)).await;
+            carried = self.create(pod.into()).await;
             if !matches!(carried.error, Some(CarryError::Taken { .. })) {
                 break;
             }
         }
         match &carried.error {
-            None => self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
+            None => self.record_pod(owner, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}")),
             // Its pods are being deleted with it: nothing to report, nothing to retry.
             Some(CarryError::Cluster(ClusterError::NamespaceTerminating(_))) => return Carried::default(),
-            Some(error) => self.record_pod(owner, owner_kind, Severity::Warning, "FailedCreate", format!("Error creating: {error}")),
+            Some(error) => self.record_pod(owner, Severity::Warning, "FailedCreate", format!("Error creating: {error}")),
         }
         carried
     }
 
-    async fn delete_pods(&self, pods: &[ObjectRef], owner: &ObjectRef, owner_kind: &'static str) -> Carried {
-        gather(pods.iter().map(|pod| self.delete_pod(pod, owner, owner_kind).boxed()).collect()).await
+    async fn delete_pods(&self, pods: &[ObjectRef], owner: &ObjectRef) -> Carried {
+        gather(pods.iter().map(|pod| self.delete_pod(pod, owner).boxed()).collect()).await
     }
 
-    async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef, owner_kind: &'static str) -> Carried {
+    async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef) -> Carried {
         let (presence, carried) = self.delete_with(pod.clone(), params(pod)).await;
         match (&carried.error, presence) {
             (None, Presence::Present) => {
-                self.record_pod(owner, owner_kind, Severity::Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.key.name));
+                self.record_pod(owner, Severity::Normal, "SuccessfulDelete", format!("Deleted pod: {}", pod.key.name));
             }
             (None, Presence::Absent) => (),
             (Some(error), _) => {
-                self.record_pod(owner, owner_kind, Severity::Warning, "FailedDelete", format!("Error deleting: {error}"));
+                self.record_pod(owner, Severity::Warning, "FailedDelete", format!("Error deleting: {error}"));
             }
         }
         carried
@@ -302,11 +300,10 @@ impl Executor {
     async fn settle_one(&self, write: Unsettled) -> Carried {
         match write {
             Unsettled::Create(object) => {
-                let ((resource, key), controller) = (place_of(&*object), controller_uid(&*object));
-                let carried = self.create(object).await;
+                let carried = self.create(object.clone()).await;
                 match carried.error {
                     // Refused now, but the first try may have succeeded (a quota that it filled refuses the second).
-                    Some(CarryError::Cluster(_)) if carried.writes.unsettled.is_empty() => self.find_own(resource, &key, controller).await,
+                    Some(CarryError::Cluster(_)) if carried.writes.unsettled.is_empty() => self.find_own(&object).await,
                     _ => carried,
                 }
             }
@@ -320,16 +317,22 @@ impl Executor {
     }
 
     /// The object of this name, if its controller has this uid. That there is none is settled too.
-    async fn find_own(&self, resource: ResourceName, key: &ObjectKey, controller: Option<Uid>) -> Carried {
-        let carried = self.accept_own(resource, key, controller).await;
+    async fn find_own(&self, object: &NewObject) -> Carried {
+        let carried = self.accept_own(object).await;
         if matches!(carried.error, Some(CarryError::Taken { .. })) { Carried::default() } else { carried }
     }
 
-    fn record_pod(&self, owner: &ObjectRef, kind: &'static str, severity: Severity, reason: &'static str, message: String) {
+    fn record_pod(&self, owner: &ObjectRef, severity: Severity, reason: &'static str, message: String) {
         let group = owner.resource.group;
-        let about_api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-        let repeat = Repeat::Each;
-        self.events.record(&EventRecord { about: owner.clone(), about_kind: kind, about_api_version, severity, reason, message, repeat });
+        self.events.record(&EventRecord {
+            about: owner.clone(),
+            about_kind: kind_of(owner.resource).into(),
+            about_api_version: if group.is_empty() { "v1".into() } else { format!("{group}/v1").into() },
+            severity,
+            reason: reason.into(),
+            message,
+            repeat: Repeat::Each,
+        });
     }
 }
 
@@ -364,14 +367,6 @@ fn params(target: &ObjectRef) -> DeleteParams {
     DeleteParams { uid: Some(target.uid.clone()), resource_version: target.resource_version, ..DeleteParams::default() }
 }
 
-/// Where an object is that is created.
-fn place_of(object: &dyn Object) -> (ResourceName, ObjectKey) {
-    let resource = berth_registry::resource::built_in().by_kind(object.api_version(), object.kind());
-    let (group, plural) = resource.map_or(("", ""), |resource| (resource.group.as_str(), resource.plural.as_str()));
-    let meta = object.meta();
-    (ResourceName { group, plural }, ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() })
-}
-
 /// What is read of an object that is there. Nothing, where its JSON is no object's: then it is nobody's.
 fn known(object: &RawObject) -> KnownMeta {
     serde_json::from_slice::<Known>(&object.json).unwrap_or_default().metadata
@@ -381,17 +376,12 @@ fn controller_of(known: &KnownMeta) -> Option<Uid> {
     find_controller(known.owner_references.as_deref())
 }
 
-fn controller_uid(object: &dyn Object) -> Option<Uid> {
-    find_controller(object.meta().owner_references.as_deref())
+fn controller_uid(object: &NewObject) -> Option<Uid> {
+    find_controller(object.as_object().meta().owner_references.as_deref())
 }
 
 fn find_controller(owners: Option<&[OwnerReference]>) -> Option<Uid> {
     owners.unwrap_or_default().iter().find(|owner| owner.controller == Some(true)).map(|owner| Uid::from(&owner.uid))
-}
-
-fn parse_subresource(name: &'static str) -> Option<Subresource> {
-    use Subresource::{Binding, Eviction, Finalize, Scale, Status};
-    [Status, Scale, Binding, Eviction, Finalize].into_iter().find(|subresource| subresource.as_str() == name)
 }
 
 #[cfg(test)]
@@ -401,7 +391,7 @@ mod tests {
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
-    use berth_identity::Revision;
+    use berth_identity::{ObjectKey, Revision};
     use berth_workloads::{Stage, plan::Urgency, resources::PODS};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -427,14 +417,14 @@ mod tests {
             ..ObjectMeta::default()
         };
         let template = Box::new(Pod { metadata, ..Pod::default() });
-        Action::CreatePods { template, count, owner: reference("web"), owner_kind: "ReplicaSet" }
+        Action::CreatePods { template, count, owner: reference("web") }
     }
 
     fn patch(name: &str) -> Action {
         let target = ObjectRef { resource_version: Some(Revision(7)), ..reference(name) };
         Action::Patch {
             target,
-            subresource: Some("status"),
+            subresource: Some(Subresource::Status),
             patch: json!({"a": 1}),
             urgency: Urgency::Now,
             reason: String::new(),
@@ -529,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_already_gone_is_success() {
-        let delete = || Action::DeletePods { pods: vec![reference("a")], owner: reference("web"), owner_kind: "ReplicaSet" };
+        let delete = || Action::DeletePods { pods: vec![reference("a")], owner: reference("web") };
         let not_found = |_: &str| Err(ClusterError::NotFound("a is not there".into()));
         let (carried, calls) = run(plan(vec![vec![delete()]]), not_found);
         assert_eq!((carried.error.is_none(), carried.writes.gone.len(), calls), (true, 1, vec!["delete pods a uid-of-a".to_owned()]));

@@ -238,10 +238,10 @@ impl GarbageCollector {
         let namespace = &live.namespace;
         self.events.record(&EventRecord {
             about: ObjectRef { resource: name_of(dependent), key: live.key(), uid: live.uid.clone(), resource_version: None },
-            about_kind: &dependent.kind,
-            about_api_version: dependent.api_version().to_owned(),
+            about_kind: dependent.kind.as_str().into(),
+            about_api_version: dependent.api_version().into(),
             severity: Severity::Warning,
-            reason: "OwnerRefInvalidNamespace",
+            reason: "OwnerRefInvalidNamespace".into(),
             message: format!(
                 "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
             ),

@@ -2,8 +2,8 @@
 //! the past. Nothing here expires.
 
 use crate::cluster::{DeleteParams, RawObject};
-use berth_api::Object;
 use berth_identity::{ObjectRef, ResourceName, Revision};
+use berth_workloads::plan::NewObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes awaited by the keys of one controller.
@@ -32,7 +32,7 @@ pub struct Writes {
 #[derive(Debug)]
 pub enum Unsettled {
     /// A create in this group; repeated under the same name.
-    Create(Box<dyn Object>),
+    Create(NewObject),
     /// A delete; its options carry the uid.
     Delete(ObjectRef, DeleteParams),
     /// A change, guarded by its precondition: not repeated, but read past every cache for the revision to wait for.

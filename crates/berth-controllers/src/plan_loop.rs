@@ -238,7 +238,7 @@ mod tests {
     };
     use berth_workloads::{
         Stage,
-        plan::{Outcome, Urgency},
+        plan::{Outcome, Subresource, Urgency},
     };
     use serde_json::json;
     use std::time::Duration;
@@ -252,7 +252,7 @@ mod tests {
             *looks += 1;
             let resource = ResourceName { group: "apps", plural: "statefulsets" };
             let target = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
-            let patch = |subresource, urgency| Action::Patch {
+            let patch = |subresource: Option<Subresource>, urgency| Action::Patch {
                 target: target.clone(),
                 subresource,
                 patch: json!({"look": *looks}),
@@ -260,7 +260,7 @@ mod tests {
                 reason: String::new(),
                 events: Outcome::default(),
             };
-            let mut actions = vec![patch(Some("status"), self.0)];
+            let mut actions = vec![patch(Some(Subresource::Status), self.0)];
             actions.extend((*looks == 1).then(|| patch(None, Urgency::Now)));
             Some(Plan { stages: vec![Stage { actions }], ..Plan::default() })
         }

@@ -8,5 +8,13 @@ use berth_workloads::{
 
 pub(crate) fn about_pod(key: ObjectKey, uid: &Uid, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     let about = ObjectRef { resource: PODS, key, uid: uid.clone(), resource_version: None };
-    EventRecord { about, about_kind: "Pod", about_api_version: "v1".to_owned(), severity, reason, message, repeat: Repeat::Each }
+    EventRecord {
+        about,
+        about_kind: "Pod".into(),
+        about_api_version: "v1".into(),
+        severity,
+        reason: reason.into(),
+        message,
+        repeat: Repeat::Each,
+    }
 }

@@ -17,6 +17,9 @@ pub mod node_lifecycle;
 pub mod owners;
 pub mod plan;
 pub mod pod_gc;
+#[cfg(test)]
+#[path = "../tests/world/read_back.rs"]
+mod read_back;
 pub mod replica_set;
 pub mod resource_quota;
 pub mod resources;

@@ -6,7 +6,7 @@
 
 use crate::{
     endpoints::view::ServiceView,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
 };
 use berth_api::ip::Cidr;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
@@ -57,7 +57,7 @@ pub fn plan(state: &State<'_>) -> Plan {
     let ensured = event(service, Severity::Normal, "EnsuredLoadBalancer", "Ensured load balancer".to_owned());
     let action = Action::Patch {
         target: service.reference(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch: json!({"status": {"loadBalancer": patch}}),
         urgency: Urgency::Now,
         reason: "the Service asks for a load balancer and has none".to_owned(),
@@ -70,10 +70,10 @@ fn event(service: &ServiceView, severity: Severity, reason: &'static str, messag
     let about = service.reference();
     EventRecord {
         about,
-        about_kind: "Service",
-        about_api_version: "v1".to_owned(),
+        about_kind: "Service".into(),
+        about_api_version: "v1".into(),
         severity,
-        reason,
+        reason: reason.into(),
         message,
         repeat: if severity == Severity::Warning { Repeat::Once } else { Repeat::Each },
     }
@@ -82,6 +82,7 @@ fn event(service: &ServiceView, severity: Severity, reason: &'static str, messag
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read_back::read_back;
     use berth_identity::Revision;
     use serde_json::Value;
 
@@ -91,7 +92,7 @@ mod tests {
         let service = ServiceView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Service");
         let used: BTreeSet<String> = used.iter().map(ToString::to_string).collect();
         let range = "198.51.100.0/30".parse().expect("a range");
-        let plan = plan(&State { service: &service, free: free_address(&range, &used), range });
+        let plan = read_back(plan(&State { service: &service, free: free_address(&range, &used), range }));
         let patched = plan.stages.iter().flat_map(|stage| &stage.actions).map(|action| match action {
             Action::Patch { patch, .. } => patch["status"]["loadBalancer"]["ingress"][0]["ip"].to_string().replace('"', ""),
             other => panic!("{other:?}"),

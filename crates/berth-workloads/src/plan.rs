@@ -1,14 +1,29 @@
-//! What a controller wants done, and why. Complete: whoever carries it out has nothing left to choose.
+//! What a controller wants done, and why. Complete: whoever carries it out has nothing left to choose. Plain data: a plan can be copied, compared,
+//! written down, read back and shown.
 
-use berth_api::Object;
+mod identity;
+mod new_object;
+mod show;
+mod wait;
+
+pub use new_object::NewObject;
+pub use show::Brief;
+pub use wait::{Next, TerminatingPod, Wait};
+
+pub use berth_api::Subresource;
+
 use berth_identity::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fmt;
+use std::borrow::Cow;
 
 /// The decision of one look.
-#[derive(Debug, Default)]
+///
+/// Its `Display` has a line for each action, then one for each wait; [`Plan::brief`] is one line. Its JSON is for whoever reads it back with the same
+/// version of berth: it changes with the code, and what users get is made from it elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Carried out in order; a stage starts when the one before succeeded as a whole.
     pub stages: Vec<Stage>,
@@ -23,7 +38,7 @@ pub struct Plan {
 }
 
 /// Actions that may run at the same time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// In order of start; at most [`STAGE_CONCURRENCY`] run at once.
     pub actions: Vec<Action>,
@@ -33,22 +48,24 @@ pub struct Stage {
 pub const STAGE_CONCURRENCY: usize = 64;
 
 /// One write, or the check that must come before one.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// Reads the object past every cache. Fails if it is gone, has another uid or is being deleted: nobody may adopt in its name then.
     ConfirmAlive {
         /// Whose uid it must still have; the resource version is not compared.
+        #[serde(with = "identity")]
         target: ObjectRef,
     },
     /// Reads the object past every cache. Fails if it is still there under this uid: what it left must not be cleared away yet.
     ConfirmGone {
         /// Which must be gone; the resource version is not compared.
+        #[serde(with = "identity")]
         target: ObjectRef,
     },
     /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
     Create {
         /// Complete, with name and namespace.
-        object: Box<dyn Object>,
+        object: NewObject,
         /// Why, for people.
         reason: String,
         /// Recorded when it succeeded, on its outcome.
@@ -57,9 +74,10 @@ pub enum Action {
     /// A JSON merge patch; the executor adds `metadata.uid` and, if given, `metadata.resourceVersion`.
     Patch {
         /// What to patch.
+        #[serde(with = "identity")]
         target: ObjectRef,
-        /// `None`: the object; else `status`, `scale`, ….
-        subresource: Option<&'static str>,
+        /// `None`: the object.
+        subresource: Option<Subresource>,
         /// The patch.
         patch: Value,
         /// Whether it may wait.
@@ -72,6 +90,7 @@ pub enum Action {
     /// Deletes one object. Absent already is success.
     Delete {
         /// What to delete.
+        #[serde(with = "identity")]
         target: ObjectRef,
         /// `None`: the resource's default.
         propagation: Option<Propagation>,
@@ -85,27 +104,29 @@ pub enum Action {
     /// Creates `count` pods from one template in slow-start batches (1, 2, 4, …): the executor names them.
     CreatePods {
         /// Without a name; `generateName` set, owner reference, labels and spec complete.
-        template: Box<k8s_openapi::api::core::v1::Pod>,
+        template: Box<Pod>,
         /// How many.
         count: usize,
         /// Whose events (`SuccessfulCreate`, `FailedCreate`).
+        #[serde(with = "identity")]
         owner: ObjectRef,
-        /// `kind` of the owner.
-        owner_kind: &'static str,
     },
     /// Deletes pods, all at once up to the stage's limit.
     DeletePods {
         /// Which.
+        #[serde(with = "identity::list")]
         pods: Vec<ObjectRef>,
         /// Whose events (`SuccessfulDelete`, `FailedDelete`).
+        #[serde(with = "identity")]
         owner: ObjectRef,
-        /// `kind` of the owner.
-        owner_kind: &'static str,
     },
 }
 
+/// Equality is total: no field of what plans create is a floating point number.
+impl Eq for Action {}
+
 /// When a write has to be made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Urgency {
     /// In this look.
     #[default]
@@ -178,7 +199,7 @@ impl Iterator for SlowStart {
 }
 
 /// `propagationPolicy` of a delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
     /// Dependents go after the object.
     Background,
@@ -189,7 +210,7 @@ pub enum Propagation {
 }
 
 /// Events that depend on how an action ended. The executor appends the error's text to `failure`'s message.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When it succeeded.
     pub success: Option<EventRecord>,
@@ -198,18 +219,19 @@ pub struct Outcome {
 }
 
 /// An event about an object; series are aggregated by whoever records it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
     /// `involvedObject`.
+    #[serde(with = "identity")]
     pub about: ObjectRef,
     /// Its kind.
-    pub about_kind: &'static str,
+    pub about_kind: Cow<'static, str>,
     /// Its apiVersion.
-    pub about_api_version: String,
+    pub about_api_version: Cow<'static, str>,
     /// `Normal` or `Warning`.
     pub severity: Severity,
     /// CamelCase.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// For people.
     pub message: String,
     /// How often it is recorded.
@@ -217,7 +239,7 @@ pub struct EventRecord {
 }
 
 /// How often an event is recorded that several plans in a row give.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
     /// Each time.
     #[default]
@@ -232,7 +254,7 @@ pub enum Repeat {
 }
 
 /// `type` of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Severity {
     /// Expected.
     Normal,
@@ -240,282 +262,10 @@ pub enum Severity {
     Warning,
 }
 
-/// Why something is not done yet. Each case carries its figures; [`fmt::Display`] is the one text that people see.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Wait {
-    /// `podReplacementPolicy: TerminationComplete`, or Recreate: pods still hold their place.
-    PodsTerminating {
-        /// How many.
-        pods: u32,
-        /// How many more will be created then; 0: none, the rollout is complete then.
-        then_create: u32,
-        /// The one that will be gone last.
-        last: Option<TerminatingPod>,
-    },
-    /// Recreate: pods of older templates have not even been told to go yet.
-    OldPodsRunning {
-        /// How many.
-        pods: u32,
-        /// How many of the new template will be created then.
-        then_create: u32,
-    },
-    /// Pods whose ReplicaSet is gone hold their place until the garbage collector has deleted them.
-    PodsLeftBehind {
-        /// How many.
-        pods: u32,
-        /// How many more will be created then.
-        then_create: u32,
-    },
-    /// Pods of the new revision are not available yet.
-    PodsUnavailable {
-        /// How many.
-        pods: u32,
-        /// Of how many.
-        of: u32,
-    },
-    /// A child has not yet seen its own change.
-    ChildNotObserved {
-        /// Its name.
-        name: String,
-    },
-    /// The rollout is paused, and there is something to roll out.
-    Paused,
-    /// StatefulSet: a pod is not ready yet, and others come after it.
-    PodNotReady {
-        /// Its name.
-        pod: String,
-        /// What comes after it.
-        then: Option<Next>,
-    },
-    /// StatefulSet: a pod is ready, but not yet for `minReadySeconds`.
-    PodNotAvailable {
-        /// Its name.
-        pod: String,
-        /// What comes after it.
-        then: Option<Next>,
-    },
-    /// StatefulSet: a pod is on its way out, and others come after it.
-    PodTerminating {
-        /// Its name.
-        pod: String,
-        /// How long it has left.
-        last: Option<TerminatingPod>,
-        /// What comes after it.
-        then: Option<Next>,
-    },
-    /// StatefulSet: an update waits for a pod of an older revision that may never become ready.
-    OutdatedPodNotReady {
-        /// Its name.
-        pod: String,
-    },
-    /// StatefulSet: a pod cannot be created as long as a claim is on its way out.
-    ClaimLeaving {
-        /// The claim's name.
-        claim: String,
-        /// The pod's name.
-        pod: String,
-    },
-    /// StatefulSet: the name of a wanted pod is that of another's pod.
-    NameTaken {
-        /// The name.
-        pod: String,
-    },
-    /// StatefulSet with OnDelete: pods of older revisions are left to others.
-    DeletionByHand {
-        /// How many.
-        pods: u32,
-    },
-    /// StatefulSet: the partition keeps pods of older revisions.
-    Partition {
-        /// How many.
-        pods: u32,
-        /// The lowest number that is updated.
-        from: i64,
-    },
-}
-
-/// What is done when a wait is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// A pod of this name is created.
-    Create(String),
-    /// The pod of this name is deleted: it is no longer wanted.
-    Delete(String),
-    /// The pod of this name is replaced by one of the update revision.
-    Replace(String),
-}
-
-impl fmt::Display for Next {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Create(pod) => write!(f, " before {pod} is created"),
-            Self::Delete(pod) => write!(f, " before {pod} is deleted"),
-            Self::Replace(pod) => write!(f, " before {pod} is replaced"),
-        }
-    }
-}
-
-/// A pod on its way out, to show what a wait hangs on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerminatingPod {
-    /// Its name.
-    pub name: String,
-    /// How much of its grace period is left, in seconds; negative once it is over.
-    pub left_seconds: i64,
-    /// Its grace period.
-    pub grace_period_seconds: i64,
-}
-
-impl Wait {
-    /// Its kind as the value of a metric's label.
-    #[must_use]
-    pub fn metric_label(&self) -> &'static str {
-        match self {
-            Self::PodsTerminating { .. } => "pods_terminating",
-            Self::OldPodsRunning { .. } => "old_pods_running",
-            Self::PodsLeftBehind { .. } => "pods_left_behind",
-            Self::PodsUnavailable { .. } => "pods_unavailable",
-            Self::ChildNotObserved { .. } => "child_not_observed",
-            Self::Paused => "paused",
-            Self::PodNotReady { .. } => "pod_not_ready",
-            Self::PodNotAvailable { .. } => "pod_not_available",
-            Self::PodTerminating { .. } => "pod_terminating",
-            Self::OutdatedPodNotReady { .. } => "outdated_pod_not_ready",
-            Self::ClaimLeaving { .. } => "claim_leaving",
-            Self::NameTaken { .. } => "name_taken",
-            Self::DeletionByHand { .. } => "deletion_by_hand",
-            Self::Partition { .. } => "partition",
-        }
-    }
-
-    /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
-    #[must_use]
-    pub fn event_reason(&self) -> Option<&'static str> {
-        match self {
-            Self::PodsTerminating { .. } => Some("WaitingForTerminatingPods"),
-            Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
-            Self::PodsLeftBehind { .. } => Some("WaitingForGarbageCollection"),
-            Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
-            Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
-            Self::Paused => Some("WaitingForResume"),
-            Self::OutdatedPodNotReady { .. } => Some("WaitingForOutdatedPod"),
-            Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
-            Self::NameTaken { .. } => Some("WaitingForName"),
-            Self::DeletionByHand { .. } => Some("WaitingForPodDeletion"),
-            Self::Partition { .. } => Some("WaitingForPartition"),
-        }
-    }
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PodsTerminating { pods, then_create, last } => {
-                write!(f, "waiting for {}", Pods(*pods, "terminating "))?;
-                if let Some(last) = last {
-                    write!(f, " ({last})")?;
-                }
-                match then_create {
-                    0 => f.write_str(" before the rollout is complete"),
-                    _ => write!(f, " before creating {then_create} more"),
-                }
-            }
-            Self::OldPodsRunning { pods, then_create } => {
-                write!(f, "waiting for {} of older templates to stop before creating {then_create} of the new one", Pods(*pods, ""))
-            }
-            Self::PodsLeftBehind { pods, then_create } => {
-                write!(f, "waiting for {} whose ReplicaSet is gone to be deleted before creating {then_create} more", Pods(*pods, ""))
-            }
-            Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
-            Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
-            Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
-            Self::PodNotReady { pod, then } => write!(f, "waiting for {pod} to become ready{}", Then(then)),
-            Self::PodNotAvailable { pod, then } => {
-                write!(f, "waiting for {pod} to have been ready for minReadySeconds{}", Then(then))
-            }
-            Self::PodTerminating { pod, last, then } => match last {
-                Some(last) => write!(f, "waiting for {pod} to terminate ({last}){}", Then(then)),
-                None => write!(f, "waiting for {pod} to terminate{}", Then(then)),
-            },
-            Self::OutdatedPodNotReady { pod } => write!(
-                f,
-                "waiting for {pod} to become ready, which has an older template: if it never does, delete it, \
-                 or set the annotation berth.dev/repair: Revision"
-            ),
-            Self::ClaimLeaving { claim, pod } => write!(f, "waiting for claim {claim} to be gone before {pod} gets a new one"),
-            Self::NameTaken { pod } => write!(f, "waiting for another's pod {pod} to be gone before {pod} is created"),
-            Self::DeletionByHand { pods } => {
-                write!(f, "waiting for {} of older templates to be deleted by hand (OnDelete)", Pods(*pods, ""))
-            }
-            Self::Partition { pods, from } => {
-                write!(f, "the partition keeps {} of older templates: only ordinals from {from} are updated", Pods(*pods, ""))
-            }
-        }
-    }
-}
-
-impl fmt::Display for TerminatingPod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, left_seconds, grace_period_seconds } = self;
-        match left_seconds {
-            0.. => write!(f, "{name} has {left_seconds}s of its {grace_period_seconds}s grace left"),
-            _ => write!(f, "{name} is {}s over its {grace_period_seconds}s grace", -left_seconds),
-        }
-    }
-}
-
-/// What comes after a wait, if anything.
-struct Then<'a>(&'a Option<Next>);
-
-impl fmt::Display for Then<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|next| next.fmt(f))
-    }
-}
-
-/// A number of pods, in words.
-struct Pods(u32, &'static str);
-
-impl fmt::Display for Pods {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(count, kind) = self;
-        write!(f, "{count} {kind}pod{}", if *count == 1 { "" } else { "s" })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn waits_read_as_sentences() {
-        let last = |left_seconds| Some(TerminatingPod { name: "web-7d4b9-x2x1z".to_owned(), left_seconds, grace_period_seconds: 30 });
-        let check = |wait: Wait, text: &str| assert_eq!(wait.to_string(), text);
-        check(
-            Wait::PodsTerminating { pods: 3, then_create: 3, last: last(25) },
-            "waiting for 3 terminating pods (web-7d4b9-x2x1z has 25s of its 30s grace left) before creating 3 more",
-        );
-        check(
-            Wait::PodsTerminating { pods: 1, then_create: 2, last: last(-5) },
-            "waiting for 1 terminating pod (web-7d4b9-x2x1z is 5s over its 30s grace) before creating 2 more",
-        );
-        check(Wait::PodsTerminating { pods: 1, then_create: 1, last: None }, "waiting for 1 terminating pod before creating 1 more");
-        check(
-            Wait::PodsTerminating { pods: 2, then_create: 0, last: None },
-            "waiting for 2 terminating pods before the rollout is complete",
-        );
-        check(
-            Wait::OldPodsRunning { pods: 2, then_create: 3 },
-            "waiting for 2 pods of older templates to stop before creating 3 of the new one",
-        );
-        check(
-            Wait::PodsLeftBehind { pods: 6, then_create: 2 },
-            "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
-        );
-        check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
-    }
 
     #[test]
     fn a_merge_patch_says_what_differs() {

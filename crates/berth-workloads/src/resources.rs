@@ -7,6 +7,16 @@ const fn core(plural: &'static str) -> ResourceName {
     ResourceName { group: "", plural }
 }
 
+const fn apps(plural: &'static str) -> ResourceName {
+    ResourceName { group: "apps", plural }
+}
+
+/// Deployments.
+pub const DEPLOYMENTS: ResourceName = apps("deployments");
+/// ReplicaSets.
+pub const REPLICA_SETS: ResourceName = apps("replicasets");
+/// StatefulSets.
+pub const STATEFUL_SETS: ResourceName = apps("statefulsets");
 /// Pods.
 pub const PODS: ResourceName = core("pods");
 /// Nodes.
@@ -32,9 +42,37 @@ pub const LEASES: ResourceName = ResourceName { group: "coordination.k8s.io", pl
 /// StorageClasses.
 pub const CLASSES: ResourceName = ResourceName { group: "storage.k8s.io", plural: "storageclasses" };
 /// ControllerRevisions.
-pub const REVISIONS: ResourceName = ResourceName { group: "apps", plural: "controllerrevisions" };
+pub const REVISIONS: ResourceName = apps("controllerrevisions");
 /// PodDisruptionBudgets.
 pub const BUDGETS: ResourceName = ResourceName { group: "policy", plural: "poddisruptionbudgets" };
+
+/// The resources that plans write to, and the kinds of their objects.
+const KINDS: [(ResourceName, &str); 13] = [
+    (PODS, "Pod"),
+    (REPLICA_SETS, "ReplicaSet"),
+    (DEPLOYMENTS, "Deployment"),
+    (STATEFUL_SETS, "StatefulSet"),
+    (REVISIONS, "ControllerRevision"),
+    (CLAIMS, "PersistentVolumeClaim"),
+    (VOLUMES, "PersistentVolume"),
+    (NODES, "Node"),
+    (SERVICES, "Service"),
+    (SLICES, "EndpointSlice"),
+    (ENDPOINTS, "Endpoints"),
+    (QUOTAS, "ResourceQuota"),
+    (BUDGETS, "PodDisruptionBudget"),
+];
+
+/// The kind of a resource's objects; the resource's own name where no plan writes to it.
+#[must_use]
+pub fn kind_of(resource: ResourceName) -> &'static str {
+    KINDS.iter().find(|(known, _)| *known == resource).map_or(resource.plural, |(_, kind)| *kind)
+}
+
+/// The resource of this name, if plans write to it.
+pub(crate) fn named(group: &str, plural: &str) -> Option<ResourceName> {
+    KINDS.iter().map(|(known, _)| *known).find(|known| known.group == group && known.plural == plural)
+}
 
 /// The object with this metadata, in this version.
 pub(crate) fn reference(resource: ResourceName, meta: &ObjectMeta, revision: Revision) -> ObjectRef {

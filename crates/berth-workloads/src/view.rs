@@ -4,7 +4,7 @@
 
 use crate::{
     owners::OwnerReferences,
-    resources::{BUDGETS, PODS},
+    resources::{BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS},
     selector::{Labels, Selector},
 };
 use berth_api::{
@@ -278,7 +278,7 @@ impl ReplicaSetView {
     /// The set, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(ResourceName { group: APPS, plural: "replicasets" })
+        self.meta.reference(REPLICA_SETS)
     }
 }
 
@@ -288,8 +288,8 @@ pub trait WorkloadSpec: Default + DeserializeOwned {
     type Status: Default + DeserializeOwned;
     /// What is chosen in it and in its annotations.
     type Choices: Clone + Debug + Default + PartialEq;
-    /// The plural that its paths have.
-    const RESOURCE: &'static str;
+    /// What it is.
+    const RESOURCE: ResourceName;
 
     /// `selector`.
     fn selector(&self) -> Option<&LabelSelector>;
@@ -300,7 +300,7 @@ pub trait WorkloadSpec: Default + DeserializeOwned {
 impl WorkloadSpec for DeploymentSpec {
     type Status = DeploymentStatus;
     type Choices = DeploymentChoices;
-    const RESOURCE: &'static str = "deployments";
+    const RESOURCE: ResourceName = DEPLOYMENTS;
 
     fn selector(&self) -> Option<&LabelSelector> {
         self.selector.as_ref()
@@ -314,7 +314,7 @@ impl WorkloadSpec for DeploymentSpec {
 impl WorkloadSpec for StatefulSetSpec {
     type Status = StatefulSetStatus;
     type Choices = StatefulSetChoices;
-    const RESOURCE: &'static str = "statefulsets";
+    const RESOURCE: ResourceName = STATEFUL_SETS;
 
     fn selector(&self) -> Option<&LabelSelector> {
         self.selector.as_ref()
@@ -371,7 +371,7 @@ impl<S: WorkloadSpec> WorkloadView<S> {
     /// The workload, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(ResourceName { group: APPS, plural: S::RESOURCE })
+        self.meta.reference(S::RESOURCE)
     }
 }
 

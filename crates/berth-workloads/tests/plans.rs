@@ -185,7 +185,7 @@ fn an_unknown_policy_in_the_annotation_is_reported() {
     let mut world = World::new(recreate(1));
     world.edit(&json!({"metadata": {"annotations": {"berth.dev/pod-replacement-policy": "Never"}}}));
     let events = world.plan_deployment().events;
-    assert_eq!(events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["InvalidAnnotation"]);
+    assert_eq!(events.iter().map(|event| &*event.reason).collect::<Vec<_>>(), ["InvalidAnnotation"]);
 }
 
 #[test]

@@ -115,10 +115,10 @@ pub fn wait_event(deployment: &DeploymentView, wait: &Wait) -> Option<EventRecor
 pub(super) fn event(deployment: &DeploymentView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     EventRecord {
         about: deployment.reference(),
-        about_kind: "Deployment",
-        about_api_version: APPS_V1.to_owned(),
+        about_kind: "Deployment".into(),
+        about_api_version: APPS_V1.into(),
         severity,
-        reason,
+        reason: reason.into(),
         message,
         repeat: Repeat::Each,
     }

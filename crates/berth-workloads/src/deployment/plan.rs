@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, Wait},
     view::{APPS_V1, DeploymentStrategy, ReplicaSetView},
 };
 use berth_api::{Gate, annotations::BERTH_POD_REPLACEMENT_POLICY};
@@ -88,7 +88,7 @@ fn selects_all(state: &State<'_>) -> Plan {
     let message = "This deployment is selecting all pods. A non-empty selector is required.".to_owned();
     let observed = (deployment.status.observed_generation < deployment.meta.generation).then(|| Action::Patch {
         target: deployment.reference(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch: json!({"status": {"observedGeneration": deployment.meta.generation}}),
         urgency: Urgency::Now,
         reason: "it has been looked at".to_owned(),

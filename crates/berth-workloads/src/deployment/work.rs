@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
     view::{PodReplacementPolicy, PodView},
 };
 use berth_api::apps::DeploymentStatus;
@@ -186,7 +186,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let collisions = deployment.status.collision_count.unwrap_or(0).saturating_add(1);
         let action = Action::Patch {
             target: deployment.reference(),
-            subresource: Some("status"),
+            subresource: Some(Subresource::Status),
             patch: json!({"status": {"collisionCount": collisions}}),
             urgency: Urgency::Now,
             reason: "the name of its new ReplicaSet is taken".to_owned(),
@@ -237,7 +237,7 @@ impl<'o, 'a> Work<'o, 'a> {
                 success: (new.size > 0).then(|| scaled(deployment, &new.name, 0, new.size)),
                 failure: Some(event(deployment, Severity::Warning, "ReplicaSetCreateError", failed)),
             },
-            object: Box::new(new.object),
+            object: new.object.into(),
         }
     }
 
@@ -328,7 +328,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let reason = "its ReplicaSets have changed".to_owned();
         Some(Action::Patch {
             target: deployment.reference(),
-            subresource: Some("status"),
+            subresource: Some(Subresource::Status),
             patch,
             urgency,
             reason,

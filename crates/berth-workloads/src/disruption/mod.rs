@@ -1,7 +1,7 @@
 //! PodDisruptionBudgets: how many pods may be evicted now (upstream: disruption controller). The eviction itself is the API server's.
 
 use crate::{
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
     view::{BudgetView, PodView},
 };
 use berth_api::int_or_string::{Rounding, resolve};
@@ -47,7 +47,7 @@ pub fn plan(state: &State<'_>) -> Plan {
     let look_again = deadlines.min();
     let write = merge_patch(&state.budget.status, &status).map(|patch| Action::Patch {
         target: state.budget.reference(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch: json!({"status": patch}),
         urgency: Urgency::Now,
         reason: "its pods have changed".to_owned(),
@@ -184,10 +184,10 @@ fn conditions(state: &State<'_>, status: &str, reason: &str, message: String) ->
 fn event(state: &State<'_>, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     EventRecord {
         about: state.budget.reference(),
-        about_kind: "PodDisruptionBudget",
-        about_api_version: "policy/v1".to_owned(),
+        about_kind: "PodDisruptionBudget".into(),
+        about_api_version: "policy/v1".into(),
         severity,
-        reason,
+        reason: reason.into(),
         message,
         repeat: Repeat::Once,
     }
@@ -200,7 +200,7 @@ fn number(count: i64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Meta;
+    use crate::{read_back::read_back, view::Meta};
     use berth_identity::Revision;
 
     const NOW: &str = "2026-01-01T00:10:00Z";
@@ -225,7 +225,7 @@ mod tests {
             root: &Clone::clone,
             now: NOW.parse().expect("a time"),
         };
-        let plan = plan(&state);
+        let plan = read_back(plan(&state));
         let Some(Action::Patch { patch, .. }) = plan.stages.into_iter().flat_map(|stage| stage.actions).next() else { return json!(null) };
         patch["status"].clone()
     }

@@ -68,7 +68,7 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
         };
         let endpoints = Endpoints { metadata, subsets: (!subsets.is_empty()).then_some(subsets) };
         let reason = "the Service has no Endpoints".to_owned();
-        return Some(Action::Create { object: Box::new(endpoints), reason, events: Outcome::default() });
+        return Some(Action::Create { object: endpoints.into(), reason, events: Outcome::default() });
     };
     let mut metadata = before.metadata.clone();
     metadata.labels = Some(labels(service));
@@ -165,6 +165,7 @@ fn delete(endpoints: &EndpointsView) -> Action {
 #[cfg(test)]
 mod tests {
     use super::{super::view::NamedPort, *};
+    use crate::read_back::read_back;
     use berth_identity::Revision;
     use serde_json::{Value, json};
 
@@ -193,7 +194,7 @@ mod tests {
 
     /// The subsets as `ports: addresses | not ready`.
     fn made(service: &ServiceView, pods: &[EndpointPodView]) -> Vec<String> {
-        let plan = plan(&State { service: Some(service), pods: pods.iter().collect(), endpoints: None });
+        let plan = read_back(plan(&State { service: Some(service), pods: pods.iter().collect(), endpoints: None }));
         let Some(Action::Create { object, .. }) = plan.stages.first().and_then(|stage| stage.actions.first()) else { panic!("{plan:?}") };
         let text = |value: &Value, field: &str, of: &str| -> String {
             let all = value[field].as_array().into_iter().flatten();
@@ -202,7 +203,7 @@ mod tests {
         let line = |subset: &Value| {
             format!("{}: {} | {}", text(subset, "ports", "port"), text(subset, "addresses", "ip"), text(subset, "notReadyAddresses", "ip"))
         };
-        object.to_value()["subsets"].as_array().into_iter().flatten().map(line).collect()
+        object.as_object().to_value()["subsets"].as_array().into_iter().flatten().map(line).collect()
     }
 
     #[test]
@@ -235,7 +236,7 @@ mod tests {
         let service = service(json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]}));
         let plan = plan(&State { service: Some(&service), pods: pods.iter().collect(), endpoints: None });
         let Some(Action::Create { object, .. }) = plan.stages.first().and_then(|stage| stage.actions.first()) else { panic!("{plan:?}") };
-        let object = object.to_value();
+        let object = object.as_object().to_value();
         assert_eq!(object["metadata"]["annotations"], json!({"endpoints.kubernetes.io/over-capacity": "truncated"}));
         let count = |field: &str| object["subsets"][0][field].as_array().map_or(0, Vec::len);
         assert_eq!((count("addresses"), count("notReadyAddresses")), (800, 200));
@@ -252,14 +253,14 @@ mod tests {
         let state = |service, endpoints| State { service, pods: Vec::new(), endpoints };
         assert!(plan(&state(Some(&service), Some(&managed))).stages.is_empty());
         let stale = view(json!({"old": "label"}));
-        let plan_of_stale = plan(&state(Some(&service), Some(&stale)));
+        let plan_of_stale = read_back(plan(&state(Some(&service), Some(&stale))));
         let Some(Action::Patch { target, patch, .. }) = plan_of_stale.stages.first().and_then(|stage| stage.actions.first()) else {
             panic!("{plan_of_stale:?}")
         };
         assert_eq!(*patch, json!({"metadata": {"labels": {"old": null, MANAGED_BY: CONTROLLER, "x": "y"}}}));
         assert_eq!(target.resource_version, Some(Revision(9)));
         assert!(plan(&state(None, Some(&stale))).stages.is_empty());
-        assert!(matches!(plan(&state(None, Some(&managed))).stages[0].actions[..], [Action::Delete { .. }]));
+        assert!(matches!(read_back(plan(&state(None, Some(&managed)))).stages[0].actions[..], [Action::Delete { .. }]));
         let external = self::service(json!({"type": "ExternalName"}));
         assert!(plan(&state(Some(&external), None)).stages.is_empty());
     }

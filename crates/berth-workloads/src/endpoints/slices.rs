@@ -296,7 +296,7 @@ impl Names<'_> {
 fn create(slice: EndpointSlice) -> Action {
     let count = slice.endpoints.as_ref().map_or(0, Vec::len);
     let reason = format!("{count} endpoints have no place in the other slices");
-    Action::Create { object: Box::new(slice), reason, events: Outcome::default() }
+    Action::Create { object: slice.into(), reason, events: Outcome::default() }
 }
 
 fn update(before: &SliceView, after: &EndpointSlice) -> Option<Action> {

@@ -4,7 +4,7 @@ use super::{
     taints,
     view::{LeaseView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{NodeCondition, Taint},
@@ -85,7 +85,7 @@ fn mark_lost(state: &State<'_>) -> Option<Action> {
     let was_ready = state.node.readiness() == Readiness::Ready;
     let events = Outcome { success: was_ready.then(|| no_longer_ready(state.node)), failure: None };
     let reason = "its kubelet gives no sign of life".to_owned();
-    (conditions != state.node.conditions).then(|| patched(state.node, Some("status"), patch, reason, events))
+    (conditions != state.node.conditions).then(|| patched(state.node, Some(Subresource::Status), patch, reason, events))
 }
 
 fn make_unknown(conditions: &mut Vec<NodeCondition>, type_: &str, state: &State<'_>) {
@@ -113,10 +113,10 @@ fn make_unknown(conditions: &mut Vec<NodeCondition>, type_: &str, state: &State<
 fn no_longer_ready(node: &NodeView) -> EventRecord {
     EventRecord {
         about: node.reference(),
-        about_kind: "Node",
-        about_api_version: "v1".to_owned(),
+        about_kind: "Node".into(),
+        about_api_version: "v1".into(),
         severity: Severity::Normal,
-        reason: "NodeNotReady",
+        reason: "NodeNotReady".into(),
         message: format!("Node {} status is now: NodeNotReady", node.name),
         repeat: Repeat::Each,
     }
@@ -133,13 +133,14 @@ fn taint(state: &State<'_>) -> Option<Action> {
     })
 }
 
-fn patched(node: &NodeView, subresource: Option<&'static str>, patch: Value, reason: String, events: Outcome) -> Action {
+fn patched(node: &NodeView, subresource: Option<Subresource>, patch: Value, reason: String, events: Outcome) -> Action {
     Action::Patch { target: node.reference(), subresource, patch, urgency: Urgency::Now, reason, events }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read_back::read_back;
     use berth_identity::Revision;
 
     fn at(second: i64) -> Timestamp {
@@ -160,7 +161,7 @@ mod tests {
     fn planned(node: &NodeView, now: i64) -> (Vec<String>, Option<i64>) {
         let seen = Watched::observe(None, node, Some(&lease(0)), at(100));
         let watched = Watched::observe(Some(&seen), node, Some(&lease(0)), at(now));
-        let plan = plan(&State { node, watched: &watched, now: at(now) });
+        let plan = read_back(plan(&State { node, watched: &watched, now: at(now) }));
         let mut written = Vec::new();
         for action in plan.stages.into_iter().flat_map(|stage| stage.actions) {
             let Action::Patch { target, patch, .. } = action else { panic!("{action:?}") };

@@ -4,7 +4,7 @@ use super::{
     taints::tolerates,
     view::{BoundPodView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{PodCondition, Taint},
@@ -87,7 +87,7 @@ fn mark(state: &State<'_>, leaves: bool) -> Option<Action> {
     let warning = is_lost.then(|| event(state.pod, Severity::Warning, "NodeNotReady", "Node is not ready".to_owned()));
     (conditions != state.pod.conditions).then(|| Action::Patch {
         target: state.pod.reference(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch: json!({"status": {"conditions": conditions}}),
         urgency: Urgency::Now,
         reason: format!("of the state of its node {}", state.node.name),
@@ -123,10 +123,10 @@ fn delete(state: &State<'_>) -> Action {
 fn event(pod: &BoundPodView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     EventRecord {
         about: pod.reference(),
-        about_kind: "Pod",
-        about_api_version: "v1".to_owned(),
+        about_kind: "Pod".into(),
+        about_api_version: "v1".into(),
         severity,
-        reason,
+        reason: reason.into(),
         message,
         repeat: Repeat::Each,
     }
@@ -135,6 +135,7 @@ fn event(pod: &BoundPodView, severity: Severity, reason: &'static str, message: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read_back::read_back;
     use berth_identity::Revision;
     use serde_json::Value;
 
@@ -163,9 +164,9 @@ mod tests {
 
     /// What is done, in words, and when it looks again.
     fn check(pod: &BoundPodView, node: &NodeView, now: i64, expected: &[&str], look_again: Option<i64>) {
-        let plan = plan(&State { pod, node, now: at(now) });
+        let plan = read_back(plan(&State { pod, node, now: at(now) }));
         let word = |action: Action| match action {
-            Action::Patch { target, subresource: Some("status"), patch, .. } => {
+            Action::Patch { target, subresource: Some(Subresource::Status), patch, .. } => {
                 assert_eq!(target.resource_version, Some(Revision(7)));
                 let conditions = patch["status"]["conditions"].as_array().cloned().unwrap_or_default();
                 let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();

@@ -76,7 +76,10 @@ fn remove(pod: &PodView, reason: &str) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{Meta, PodPhase};
+    use crate::{
+        read_back::read_back,
+        view::{Meta, PodPhase},
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")
@@ -87,7 +90,7 @@ mod tests {
     }
 
     fn removed(pods: &[PodView], missing_since: &BTreeMap<String, Timestamp>, now: i64) -> (Vec<String>, Option<Timestamp>) {
-        let plan = plan(&State { pods: pods.iter().collect(), nodes: ["here"].into(), missing_since, now: at(now) });
+        let plan = read_back(plan(&State { pods: pods.iter().collect(), nodes: ["here"].into(), missing_since, now: at(now) }));
         let names = plan.stages.into_iter().flat_map(|stage| stage.actions).map(|action| match action {
             Action::Delete { target, grace_period_seconds: Some(0), .. } => target.key.name.into(),
             other => panic!("{other:?}"),

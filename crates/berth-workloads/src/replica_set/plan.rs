@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, Wait, merge_patch},
     view::{APPS_V1, PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
@@ -108,10 +108,10 @@ fn waits_for_deleted(state: &State<'_>) -> bool {
 pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
     Some(EventRecord {
         about: set.reference(),
-        about_kind: "ReplicaSet",
-        about_api_version: APPS_V1.to_owned(),
+        about_kind: "ReplicaSet".into(),
+        about_api_version: APPS_V1.into(),
         severity: Severity::Normal,
-        reason: wait.event_reason()?,
+        reason: wait.event_reason()?.into(),
         message: wait.to_string(),
         repeat: Repeat::Each,
     })
@@ -122,7 +122,7 @@ fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {
     if template.metadata.labels.as_ref().is_none_or(std::collections::BTreeMap::is_empty) {
         return Err(NoLabels);
     }
-    let action = Action::CreatePods { template, count, owner: state.set.reference(), owner_kind: "ReplicaSet" };
+    let action = Action::CreatePods { template, count, owner: state.set.reference() };
     Ok(Managed { action: Some(action), ..Managed::default() })
 }
 
@@ -158,7 +158,7 @@ fn delete(state: &State<'_>, count: usize) -> Managed {
     let deletion_age_ratios = if victims.len() < active.len() { age_ratios(&victims, &active, state.now) } else { Vec::new() };
     // A status update of the pod must not save it: only its identity counts.
     let pods = victims.into_iter().map(|pod| pod.reference().in_any_version()).collect();
-    let action = Action::DeletePods { pods, owner: state.set.reference(), owner_kind: "ReplicaSet" };
+    let action = Action::DeletePods { pods, owner: state.set.reference() };
     Managed { action: Some(action), wait: None, deletion_age_ratios }
 }
 
@@ -184,7 +184,7 @@ fn write_status(state: &State<'_>, error: Option<&str>, action: Option<&Action>)
     let urgency = if is_observed_now || is_counted_on(stored, &status) { Urgency::Now } else { Urgency::Soon };
     Some(Action::Patch {
         target: state.set.reference(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch: json!({"status": patch}),
         urgency,
         reason: "its pods have changed".to_owned(),

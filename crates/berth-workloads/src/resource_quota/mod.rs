@@ -4,7 +4,7 @@
 //! until no charge has been made for a while; raising never waits.
 
 use crate::{
-    plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
+    plan::{Action, Outcome, Plan, Stage, Subresource, Urgency, merge_patch},
     resources::{QUOTAS, reference},
 };
 use berth_api::{
@@ -93,7 +93,7 @@ fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
     let new = ResourceQuotaStatus { hard: Some(hard), used: Some(to_wire(used)) };
     Some(Action::Patch {
         target: view.id.clone(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch: json!({"status": merge_patch(&old, &new)?}),
         urgency: Urgency::Now,
         reason: "what is used has changed".to_owned(),
@@ -128,6 +128,7 @@ mod tests {
     #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
     use super::*;
+    use crate::read_back::read_back;
     use serde_json::Value;
 
     fn at(millisecond: i64) -> Timestamp {
@@ -143,7 +144,7 @@ mod tests {
     #[track_caller]
     fn check(view: &QuotaView, counted: i64, now: i64, wanted: (Option<Value>, Option<i64>)) {
         let counted = Amounts::from([("pods".to_owned(), Quantity::from_integer(counted))]);
-        let plan = plan(&State { quota: view, counted: &counted, charged_at: at(0), now: at(now) });
+        let plan = read_back(plan(&State { quota: view, counted: &counted, charged_at: at(0), now: at(now) }));
         let patch = plan.stages.into_iter().flat_map(|stage| stage.actions).find_map(|action| match action {
             Action::Patch { target, patch, .. } if target.resource_version == Some(Revision(7)) => Some(patch["status"].clone()),
             _ => None,

@@ -43,10 +43,10 @@ impl Verb {
 pub(super) fn event(set: &StatefulSetView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     EventRecord {
         about: set.reference(),
-        about_kind: "StatefulSet",
-        about_api_version: APPS_V1.to_owned(),
+        about_kind: "StatefulSet".into(),
+        about_api_version: APPS_V1.into(),
         severity,
-        reason,
+        reason: reason.into(),
         message,
         repeat: Repeat::Each,
     }

@@ -3,7 +3,7 @@
 use super::{RevisionName, State, controller_revision_name};
 use crate::{
     claim::controller_reference,
-    plan::{Action, Outcome, Urgency},
+    plan::{Action, NewObject, Outcome, Urgency},
     view::{APPS_V1, RevisionView, StatefulSetView},
 };
 use berth_api::{Gate, annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
@@ -86,9 +86,11 @@ impl History {
             return None;
         }
         Some(match self.write.as_ref()? {
-            Write::Create(revision) => {
-                Action::Create { object: revision.clone(), reason: "no revision has its template".to_owned(), events: Outcome::default() }
-            }
+            Write::Create(revision) => Action::Create {
+                object: NewObject::ControllerRevision(revision.clone()),
+                reason: "no revision has its template".to_owned(),
+                events: Outcome::default(),
+            },
             Write::Raise(revision, number) => Action::Patch {
                 target: revision.reference(),
                 subresource: None,

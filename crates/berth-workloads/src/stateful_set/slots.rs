@@ -148,7 +148,7 @@ fn create(observed: &Observed<'_>, ordinal: i64) -> Action {
     let pod = new_pod(observed, ordinal);
     let name = pod_name(&observed.set().meta.name, ordinal);
     let events = pod_outcome(observed.set(), Verb::Create, &name);
-    Action::Create { object: Box::new(pod), reason: format!("{name} is wanted and not there"), events }
+    Action::Create { object: pod.into(), reason: format!("{name} is wanted and not there"), events }
 }
 
 /// Waits for a claim that is on its way out. One that somebody deletes is also told of.

@@ -120,7 +120,7 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
         ..template.metadata.clone()
     };
     let events = claim_outcome(set, &name, &pod_name(&set.meta.name, ordinal));
-    let object = Box::new(PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None });
+    let object = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None }.into();
     Action::Create { object, reason: format!("claim {name} is missing"), events }
 }
 

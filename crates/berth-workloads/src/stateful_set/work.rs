@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, TerminatingPod, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
     view::PodView,
 };
 use berth_identity::ObjectRef;
@@ -187,7 +187,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let is_urgent = self.status == StatusStage::First || is_at_rest || status::is_news(&set.status, &status);
         Some(Action::Patch {
             target: set.reference(),
-            subresource: Some("status"),
+            subresource: Some(Subresource::Status),
             patch: json!({"status": merge_patch(&set.status, &status)?}),
             urgency: if is_urgent { Urgency::Now } else { Urgency::Soon },
             reason: "its pods have changed".to_owned(),

@@ -202,7 +202,7 @@ fn plan_provisioning(state: &State<'_>, class: &ClassView) -> Plan {
     let name = name_for(claim);
     let success = about_claim(claim, Severity::Normal, "ProvisioningSucceeded", format!("Successfully provisioned volume {name}"));
     let create = Action::Create {
-        object: Box::new(volume_for(claim, class)),
+        object: volume_for(claim, class).into(),
         reason: "its claim has no volume".to_owned(),
         events: Outcome { success: Some(success), failure: None },
     };

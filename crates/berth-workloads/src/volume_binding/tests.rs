@@ -5,7 +5,10 @@ use super::{
     view::{ClaimUserView, ClaimView, ClassView, VolumeView},
     volume,
 };
-use crate::plan::{Action, Plan};
+use crate::{
+    plan::{Action, Plan},
+    read_back::read_back,
+};
 use berth_identity::{ObjectRef, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -84,7 +87,7 @@ fn shown(plan: &Plan) -> Vec<String> {
             format!("{} @{}: {patch}", target.key.name, version(target))
         }
         Action::Patch { target, patch, .. } => format!("{} status: {}", target.key.name, patch["status"]),
-        Action::Create { object, .. } => format!("create {}", object.meta().name.as_deref().unwrap_or_default()),
+        Action::Create { object, .. } => format!("create {}", object.key().name),
         Action::Delete { target, .. } => format!("delete {} @{}", target.key.name, version(target)),
         Action::ConfirmGone { target } => format!("confirm {} {} gone", target.key.name, target.uid),
         other => format!("{other:?}"),
@@ -95,11 +98,11 @@ fn shown(plan: &Plan) -> Vec<String> {
 }
 
 fn check_claim(state: &claim::State<'_>, expected: &[&str]) {
-    assert_eq!(shown(&claim::plan(state)), expected);
+    assert_eq!(shown(&read_back(claim::plan(state))), expected);
 }
 
 fn check_volume(volume: VolumeView, claim: Option<ClaimView>, expected: &[&str]) {
-    assert_eq!(shown(&volume::plan(&volume::State { volume: &volume, claim: claim.as_ref() })), expected);
+    assert_eq!(shown(&read_back(volume::plan(&volume::State { volume: &volume, claim: claim.as_ref() }))), expected);
 }
 
 const NAMED: &str = r#"data @7: {"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes"}},"spec":{"volumeName":"v"}}"#;
@@ -189,7 +192,7 @@ fn a_claim_that_names_its_volume_waits_for_it_or_is_told_why_not() {
 fn making_a_volume_takes_its_time() {
     let class = class(json!({}));
     let fresh = claim(json!({}));
-    let lines = shown(&claim::plan(&state(&fresh, Some(&class))));
+    let lines = shown(&read_back(claim::plan(&state(&fresh, Some(&class)))));
     assert!(lines[0].contains(r#""volume.kubernetes.io/storage-provisioner":"berth.dev/simulated""#), "{lines:?}");
     assert!(
         lines[1].starts_with(

@@ -1,7 +1,7 @@
 //! The writes of a binding, each with its guard.
 
 use super::view::{ClaimView, VolumeView};
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency};
 use berth_identity::ObjectRef;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(super) fn patch_status(target: ObjectRef, status: Value, reason: impl Into<S
     let patch = json!({ "status": status });
     Action::Patch {
         target: target.in_any_version(),
-        subresource: Some("status"),
+        subresource: Some(Subresource::Status),
         patch,
         urgency: Urgency::Now,
         reason: reason.into(),
@@ -48,5 +48,6 @@ pub(super) fn about_volume(volume: &VolumeView, severity: Severity, reason: &'st
 }
 
 fn event(about: ObjectRef, about_kind: &'static str, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    EventRecord { about, about_kind, about_api_version: "v1".to_owned(), severity, reason, message, repeat: Repeat::Once }
+    let (about_kind, about_api_version, reason) = (about_kind.into(), "v1".into(), reason.into());
+    EventRecord { about, about_kind, about_api_version, severity, reason, message, repeat: Repeat::Once }
 }

@@ -6,6 +6,8 @@ mod merge;
 #[path = "../world/patience.rs"]
 mod patience;
 mod properties;
+#[path = "../world/read_back.rs"]
+mod read_back;
 mod recreate;
 mod revisions;
 mod rolling;

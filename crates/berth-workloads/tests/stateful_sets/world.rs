@@ -1,12 +1,12 @@
 //! A model world for plans of StatefulSets: objects as JSON, no time but what a test sets. Carries plans out action by action, and checks
 //! at each what must hold at every moment.
 
-use crate::{merge::merge, patience::Patience};
+use crate::{merge::merge, patience::Patience, read_back::read_back};
 use berth_api::{FeatureGates, Gate, Object};
 use berth_identity::{ObjectRef, Revision};
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, Outcome, Repeat, Wait},
+    plan::{EventRecord, NewObject, Outcome, Repeat, Wait},
     selector::Selector,
     stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
@@ -106,7 +106,7 @@ impl World {
         let roster = self.roster();
         let claim_named =
             |name: &str| self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")));
-        stateful_set::plan(&State {
+        let plan = stateful_set::plan(&State {
             set: &set,
             revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
             revision_named: &|name| all.iter().find(|revision| revision.meta.name == name).cloned(),
@@ -118,7 +118,8 @@ impl World {
             last_error: self.last_error.as_deref(),
             gates: &self.gates,
             now: self.now,
-        })
+        });
+        read_back(plan)
     }
 
     /// Plans, and carries out the first `limit` actions: then the controller dies. Gives how many there were to carry out.
@@ -189,7 +190,7 @@ impl World {
     /// As [`World::look`] where the API refuses every pod.
     pub(crate) fn look_without_pods(&mut self) {
         for stage in self.plan().stages {
-            let is_pod = |action: &Action| matches!(action, Action::Create { object, .. } if object.kind() == "Pod");
+            let is_pod = |action: &Action| matches!(action, Action::Create { object: NewObject::Pod(_), .. });
             let (pods, others): (Vec<_>, Vec<_>) = stage.actions.into_iter().partition(is_pod);
             others.into_iter().for_each(|action| self.carry_out(action));
             if !pods.is_empty() {
@@ -205,7 +206,7 @@ impl World {
         match action {
             Action::ConfirmAlive { .. } => (),
             Action::Create { object, events, .. } => {
-                self.create(&*object);
+                self.create(object.as_object());
                 self.tell(events);
             }
             Action::Patch { target, patch, events, .. } => {
@@ -430,7 +431,7 @@ impl World {
 }
 
 fn text(event: &EventRecord) -> (String, String) {
-    (event.reason.to_owned(), event.message.clone())
+    (event.reason.to_string(), event.message.clone())
 }
 
 /// A template whose image is its number.

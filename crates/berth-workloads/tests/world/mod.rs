@@ -2,19 +2,23 @@
 
 mod merge;
 mod patience;
+mod read_back;
 
 use berth_api::{FeatureGates, apps::ReplicaSet};
 use berth_identity::{Revision, Uid};
 use berth_workloads::{
     Action, Plan, cause,
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, role},
-    deployment, replica_set,
+    deployment,
+    plan::NewObject,
+    replica_set,
     resources::PODS,
     view::{DeploymentView, PodPhase, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
 pub(crate) use merge::merge;
 pub(crate) use patience::Patience;
+use read_back::read_back;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -84,7 +88,7 @@ impl World {
     pub(crate) fn plan_deployment(&self) -> Plan {
         let (deployment, views) = (self.deployment_view(), self.set_views());
         let pods = Pods { world: self, views: &views };
-        deployment::plan(&deployment::State {
+        let plan = deployment::plan(&deployment::State {
             deployment: &deployment,
             sets: views.iter().collect(),
             name_taken: &|name| self.sets.contains_key(name),
@@ -92,14 +96,15 @@ impl World {
             last_error: None,
             gates: &self.gates,
             now: self.now,
-        })
+        });
+        read_back(plan)
     }
 
     /// What the ReplicaSet controller would do now for this set.
     pub(crate) fn plan_set(&self, set: &ReplicaSetView) -> Plan {
         let (counts, next_available_at) = PodCounts::recount(set, &self.pods, self.now);
         let pods = SetSource { world: self, set };
-        replica_set::plan(&replica_set::State {
+        let plan = replica_set::plan(&replica_set::State {
             set,
             counts,
             next_available_at,
@@ -107,7 +112,8 @@ impl World {
             last_error: None,
             gates: &self.gates,
             now: self.now,
-        })
+        });
+        read_back(plan)
     }
 
     /// Carries out the first `limit` actions of a plan. Gives how many there were to carry out, what was left for later included.
@@ -124,7 +130,8 @@ impl World {
             Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } => (),
             Action::Patch { target, patch, .. } if target.resource == PODS => self.patch_pod(&target.key.name, &patch),
             Action::Patch { target, patch, .. } => self.patch(target.resource.plural, &target.key.name, target.resource_version, &patch),
-            Action::Create { object, .. } => self.create_set(object.downcast_ref().expect("a ReplicaSet")),
+            Action::Create { object: NewObject::ReplicaSet(set), .. } => self.create_set(&set),
+            Action::Create { object, .. } => panic!("not for Deployments: {object:?}"),
             Action::Delete { target, .. } => {
                 let set = self.sets.remove(&*target.key.name).expect("a set to delete");
                 assert_eq!(target.resource_version, Some(set.revision), "a delete of a version that is not the last");

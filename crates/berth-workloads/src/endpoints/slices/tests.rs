@@ -1,5 +1,5 @@
 use super::*;
-use crate::endpoints::view::NamedPort;
+use crate::{endpoints::view::NamedPort, read_back::read_back};
 use berth_identity::Revision;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -43,12 +43,12 @@ impl World {
     fn look(&mut self, pods: &[EndpointPodView]) -> usize {
         let zone = |node: &str| (node == "n1").then(|| "z1".to_owned());
         let state = State { service: &self.service, pods: pods.iter().collect(), slices: self.slices.values().collect(), zone: &zone };
-        let actions: Vec<Action> = plan(&state).stages.into_iter().flat_map(|stage| stage.actions).collect();
+        let actions: Vec<Action> = read_back(plan(&state)).stages.into_iter().flat_map(|stage| stage.actions).collect();
         let count = actions.len();
         self.writes += count;
         for action in actions {
             match action {
-                Action::Create { object, .. } => self.put(object.to_value()),
+                Action::Create { object, .. } => self.put(object.as_object().to_value()),
                 Action::Patch { target, patch, .. } => {
                     let before = serde_json::to_value(&self.slices[&*target.key.name].slice).expect("JSON");
                     self.put(merged(before, patch));

@@ -1,0 +1,61 @@
+//! How a plan's JSON names objects: by group and plural, as far as plans know the resource.
+
+use crate::resources;
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    group: String,
+    resource: String,
+    namespace: Namespace,
+    name: Name,
+    uid: Uid,
+    resource_version: Option<u64>,
+}
+
+impl From<&ObjectRef> for Written {
+    fn from(object: &ObjectRef) -> Self {
+        let ObjectRef { resource, key, uid, resource_version } = object.clone();
+        Self {
+            group: resource.group.to_owned(),
+            resource: resource.plural.to_owned(),
+            namespace: key.namespace,
+            name: key.name,
+            uid,
+            resource_version: resource_version.map(|revision| revision.0),
+        }
+    }
+}
+
+impl Written {
+    fn read<E: de::Error>(self) -> Result<ObjectRef, E> {
+        let Self { group, resource, namespace, name, uid, resource_version } = self;
+        let unknown = || E::custom(format_args!("plans know no resource {resource:?} of group {group:?}"));
+        let resource = resources::named(&group, &resource).ok_or_else(unknown)?;
+        Ok(ObjectRef { resource, key: ObjectKey { namespace, name }, uid, resource_version: resource_version.map(Revision) })
+    }
+}
+
+pub(super) fn serialize<S: Serializer>(object: &ObjectRef, serializer: S) -> Result<S::Ok, S::Error> {
+    Written::from(object).serialize(serializer)
+}
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectRef, D::Error> {
+    Written::deserialize(deserializer)?.read()
+}
+
+/// The same for several.
+pub(super) mod list {
+    use super::Written;
+    use berth_identity::ObjectRef;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(in crate::plan) fn serialize<S: Serializer>(objects: &[ObjectRef], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(objects.iter().map(Written::from))
+    }
+
+    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ObjectRef>, D::Error> {
+        Vec::<Written>::deserialize(deserializer)?.into_iter().map(Written::read).collect()
+    }
+}

@@ -1,0 +1,75 @@
+//! What plans create.
+
+use crate::resources::{CLAIMS, ENDPOINTS, PODS, REPLICA_SETS, REVISIONS, SLICES, VOLUMES};
+use berth_api::{Object, apps::ReplicaSet};
+use berth_identity::{ObjectKey, ResourceName};
+use k8s_openapi::api::{
+    apps::v1::ControllerRevision,
+    core::v1::{Endpoints, PersistentVolume, PersistentVolumeClaim, Pod},
+    discovery::v1::EndpointSlice,
+};
+use serde::{Deserialize, Serialize};
+
+macro_rules! new_object {
+    ($($kind:ident: $resource:ident),+ $(,)?) => {
+        /// An object to be created: of the kinds that plans create, and no other.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[expect(missing_docs, reason = "each case is the kind that it is named after")]
+        pub enum NewObject {
+            $($kind(Box<$kind>)),+
+        }
+
+        impl NewObject {
+            /// What it is.
+            #[must_use]
+            pub fn resource(&self) -> ResourceName {
+                match self {
+                    $(Self::$kind(_) => $resource),+
+                }
+            }
+
+            /// Whatever its kind.
+            #[must_use]
+            pub fn as_object(&self) -> &dyn Object {
+                match self {
+                    $(Self::$kind(object) => &**object),+
+                }
+            }
+
+            /// Whatever its kind.
+            #[must_use]
+            pub fn into_object(self) -> Box<dyn Object> {
+                match self {
+                    $(Self::$kind(object) => object),+
+                }
+            }
+        }
+
+        $(
+            impl From<$kind> for NewObject {
+                fn from(object: $kind) -> Self {
+                    Self::$kind(Box::new(object))
+                }
+            }
+        )+
+    };
+}
+
+new_object! {
+    ControllerRevision: REVISIONS,
+    EndpointSlice: SLICES,
+    Endpoints: ENDPOINTS,
+    PersistentVolume: VOLUMES,
+    PersistentVolumeClaim: CLAIMS,
+    Pod: PODS,
+    ReplicaSet: REPLICA_SETS,
+}
+
+impl NewObject {
+    /// Where it will be.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        let meta = self.as_object().meta();
+        ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() }
+    }
+}

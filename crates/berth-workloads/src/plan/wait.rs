@@ -1,0 +1,281 @@
+//! Why something is not done yet.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why something is not done yet. Each case carries its figures; [`fmt::Display`] is the one text that people see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Wait {
+    /// `podReplacementPolicy: TerminationComplete`, or Recreate: pods still hold their place.
+    PodsTerminating {
+        /// How many.
+        pods: u32,
+        /// How many more will be created then; 0: none, the rollout is complete then.
+        then_create: u32,
+        /// The one that will be gone last.
+        last: Option<TerminatingPod>,
+    },
+    /// Recreate: pods of older templates have not even been told to go yet.
+    OldPodsRunning {
+        /// How many.
+        pods: u32,
+        /// How many of the new template will be created then.
+        then_create: u32,
+    },
+    /// Pods whose ReplicaSet is gone hold their place until the garbage collector has deleted them.
+    PodsLeftBehind {
+        /// How many.
+        pods: u32,
+        /// How many more will be created then.
+        then_create: u32,
+    },
+    /// Pods of the new revision are not available yet.
+    PodsUnavailable {
+        /// How many.
+        pods: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// A child has not yet seen its own change.
+    ChildNotObserved {
+        /// Its name.
+        name: String,
+    },
+    /// The rollout is paused, and there is something to roll out.
+    Paused,
+    /// StatefulSet: a pod is not ready yet, and others come after it.
+    PodNotReady {
+        /// Its name.
+        pod: String,
+        /// What comes after it.
+        then: Option<Next>,
+    },
+    /// StatefulSet: a pod is ready, but not yet for `minReadySeconds`.
+    PodNotAvailable {
+        /// Its name.
+        pod: String,
+        /// What comes after it.
+        then: Option<Next>,
+    },
+    /// StatefulSet: a pod is on its way out, and others come after it.
+    PodTerminating {
+        /// Its name.
+        pod: String,
+        /// How long it has left.
+        last: Option<TerminatingPod>,
+        /// What comes after it.
+        then: Option<Next>,
+    },
+    /// StatefulSet: an update waits for a pod of an older revision that may never become ready.
+    OutdatedPodNotReady {
+        /// Its name.
+        pod: String,
+    },
+    /// StatefulSet: a pod cannot be created as long as a claim is on its way out.
+    ClaimLeaving {
+        /// The claim's name.
+        claim: String,
+        /// The pod's name.
+        pod: String,
+    },
+    /// StatefulSet: the name of a wanted pod is that of another's pod.
+    NameTaken {
+        /// The name.
+        pod: String,
+    },
+    /// StatefulSet with OnDelete: pods of older revisions are left to others.
+    DeletionByHand {
+        /// How many.
+        pods: u32,
+    },
+    /// StatefulSet: the partition keeps pods of older revisions.
+    Partition {
+        /// How many.
+        pods: u32,
+        /// The lowest number that is updated.
+        from: i64,
+    },
+}
+
+/// What is done when a wait is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Next {
+    /// A pod of this name is created.
+    Create(String),
+    /// The pod of this name is deleted: it is no longer wanted.
+    Delete(String),
+    /// The pod of this name is replaced by one of the update revision.
+    Replace(String),
+}
+
+impl fmt::Display for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(pod) => write!(f, " before {pod} is created"),
+            Self::Delete(pod) => write!(f, " before {pod} is deleted"),
+            Self::Replace(pod) => write!(f, " before {pod} is replaced"),
+        }
+    }
+}
+
+/// A pod on its way out, to show what a wait hangs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminatingPod {
+    /// Its name.
+    pub name: String,
+    /// How much of its grace period is left, in seconds; negative once it is over.
+    pub left_seconds: i64,
+    /// Its grace period.
+    pub grace_period_seconds: i64,
+}
+
+impl Wait {
+    /// Its kind as the value of a metric's label.
+    #[must_use]
+    pub fn metric_label(&self) -> &'static str {
+        match self {
+            Self::PodsTerminating { .. } => "pods_terminating",
+            Self::OldPodsRunning { .. } => "old_pods_running",
+            Self::PodsLeftBehind { .. } => "pods_left_behind",
+            Self::PodsUnavailable { .. } => "pods_unavailable",
+            Self::ChildNotObserved { .. } => "child_not_observed",
+            Self::Paused => "paused",
+            Self::PodNotReady { .. } => "pod_not_ready",
+            Self::PodNotAvailable { .. } => "pod_not_available",
+            Self::PodTerminating { .. } => "pod_terminating",
+            Self::OutdatedPodNotReady { .. } => "outdated_pod_not_ready",
+            Self::ClaimLeaving { .. } => "claim_leaving",
+            Self::NameTaken { .. } => "name_taken",
+            Self::DeletionByHand { .. } => "deletion_by_hand",
+            Self::Partition { .. } => "partition",
+        }
+    }
+
+    /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
+    #[must_use]
+    pub fn event_reason(&self) -> Option<&'static str> {
+        match self {
+            Self::PodsTerminating { .. } => Some("WaitingForTerminatingPods"),
+            Self::OldPodsRunning { .. } => Some("WaitingForOldPods"),
+            Self::PodsLeftBehind { .. } => Some("WaitingForGarbageCollection"),
+            Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
+            Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
+            Self::Paused => Some("WaitingForResume"),
+            Self::OutdatedPodNotReady { .. } => Some("WaitingForOutdatedPod"),
+            Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
+            Self::NameTaken { .. } => Some("WaitingForName"),
+            Self::DeletionByHand { .. } => Some("WaitingForPodDeletion"),
+            Self::Partition { .. } => Some("WaitingForPartition"),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PodsTerminating { pods, then_create, last } => {
+                write!(f, "waiting for {}", Pods(*pods, "terminating "))?;
+                if let Some(last) = last {
+                    write!(f, " ({last})")?;
+                }
+                match then_create {
+                    0 => f.write_str(" before the rollout is complete"),
+                    _ => write!(f, " before creating {then_create} more"),
+                }
+            }
+            Self::OldPodsRunning { pods, then_create } => {
+                write!(f, "waiting for {} of older templates to stop before creating {then_create} of the new one", Pods(*pods, ""))
+            }
+            Self::PodsLeftBehind { pods, then_create } => {
+                write!(f, "waiting for {} whose ReplicaSet is gone to be deleted before creating {then_create} more", Pods(*pods, ""))
+            }
+            Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
+            Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
+            Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
+            Self::PodNotReady { pod, then } => write!(f, "waiting for {pod} to become ready{}", Then(then)),
+            Self::PodNotAvailable { pod, then } => {
+                write!(f, "waiting for {pod} to have been ready for minReadySeconds{}", Then(then))
+            }
+            Self::PodTerminating { pod, last, then } => match last {
+                Some(last) => write!(f, "waiting for {pod} to terminate ({last}){}", Then(then)),
+                None => write!(f, "waiting for {pod} to terminate{}", Then(then)),
+            },
+            Self::OutdatedPodNotReady { pod } => write!(
+                f,
+                "waiting for {pod} to become ready, which has an older template: if it never does, delete it, \
+                 or set the annotation berth.dev/repair: Revision"
+            ),
+            Self::ClaimLeaving { claim, pod } => write!(f, "waiting for claim {claim} to be gone before {pod} gets a new one"),
+            Self::NameTaken { pod } => write!(f, "waiting for another's pod {pod} to be gone before {pod} is created"),
+            Self::DeletionByHand { pods } => {
+                write!(f, "waiting for {} of older templates to be deleted by hand (OnDelete)", Pods(*pods, ""))
+            }
+            Self::Partition { pods, from } => {
+                write!(f, "the partition keeps {} of older templates: only ordinals from {from} are updated", Pods(*pods, ""))
+            }
+        }
+    }
+}
+
+impl fmt::Display for TerminatingPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, left_seconds, grace_period_seconds } = self;
+        match left_seconds {
+            0.. => write!(f, "{name} has {left_seconds}s of its {grace_period_seconds}s grace left"),
+            _ => write!(f, "{name} is {}s over its {grace_period_seconds}s grace", -left_seconds),
+        }
+    }
+}
+
+/// What comes after a wait, if anything.
+struct Then<'a>(&'a Option<Next>);
+
+impl fmt::Display for Then<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|next| next.fmt(f))
+    }
+}
+
+/// A number of pods, in words.
+struct Pods(u32, &'static str);
+
+impl fmt::Display for Pods {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, kind) = self;
+        write!(f, "{count} {kind}pod{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_read_as_sentences() {
+        let last = |left_seconds| Some(TerminatingPod { name: "web-7d4b9-x2x1z".to_owned(), left_seconds, grace_period_seconds: 30 });
+        let check = |wait: Wait, text: &str| assert_eq!(wait.to_string(), text);
+        check(
+            Wait::PodsTerminating { pods: 3, then_create: 3, last: last(25) },
+            "waiting for 3 terminating pods (web-7d4b9-x2x1z has 25s of its 30s grace left) before creating 3 more",
+        );
+        check(
+            Wait::PodsTerminating { pods: 1, then_create: 2, last: last(-5) },
+            "waiting for 1 terminating pod (web-7d4b9-x2x1z is 5s over its 30s grace) before creating 2 more",
+        );
+        check(Wait::PodsTerminating { pods: 1, then_create: 1, last: None }, "waiting for 1 terminating pod before creating 1 more");
+        check(
+            Wait::PodsTerminating { pods: 2, then_create: 0, last: None },
+            "waiting for 2 terminating pods before the rollout is complete",
+        );
+        check(
+            Wait::OldPodsRunning { pods: 2, then_create: 3 },
+            "waiting for 2 pods of older templates to stop before creating 3 of the new one",
+        );
+        check(
+            Wait::PodsLeftBehind { pods: 6, then_create: 2 },
+            "waiting for 6 pods whose ReplicaSet is gone to be deleted before creating 2 more",
+        );
+        check(Wait::PodsUnavailable { pods: 1, of: 3 }, "waiting for 1 of 3 pods to become available");
+    }
+}
