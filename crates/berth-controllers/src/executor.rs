@@ -11,7 +11,7 @@ use berth_identity::{Name, ObjectRef, ResourceName, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, NewObject, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart},
+    plan::{EventRecord, NewObject, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
     resources::kind_of,
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -158,15 +158,15 @@ impl Executor {
 
     async fn act(&self, action: Action) -> Carried {
         match action {
-            Action::ConfirmAlive { target } => self.confirm_alive(&target).await,
-            Action::ConfirmGone { target } => self.confirm_gone(&target).await,
+            Action::ConfirmAlive { target, .. } => self.confirm_alive(&target).await,
+            Action::ConfirmGone { target, .. } => self.confirm_gone(&target).await,
             Action::Create { object, events, .. } => self.noted(events, self.create(object)).await.reported(),
             Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
             }
-            Action::CreatePods { template, count, owner } => self.create_pods(&template, count, &owner).await.reported(),
-            Action::DeletePods { pods, owner } => self.delete_pods(&pods, &owner).await.reported(),
+            Action::CreatePods { template, count, owner, .. } => self.create_pods(&template, count, &owner).await.reported(),
+            Action::DeletePods { victims, owner, .. } => self.delete_pods(&victims, &owner).await.reported(),
         }
     }
 
@@ -279,8 +279,8 @@ impl Executor {
         carried
     }
 
-    async fn delete_pods(&self, pods: &[ObjectRef], owner: &ObjectRef) -> Carried {
-        gather(pods.iter().map(|pod| self.delete_pod(pod, owner).boxed()).collect()).await
+    async fn delete_pods(&self, victims: &[Victims], owner: &ObjectRef) -> Carried {
+        gather(victims.iter().flat_map(|victims| &victims.pods).map(|pod| self.delete_pod(pod, owner).boxed()).collect()).await
     }
 
     async fn delete_pod(&self, pod: &ObjectRef, owner: &ObjectRef) -> Carried {
@@ -392,7 +392,12 @@ mod tests {
         testing::{FakeCluster, World},
     };
     use berth_identity::{ObjectKey, Revision};
-    use berth_workloads::{Stage, plan::Urgency, resources::PODS};
+    use berth_workloads::{
+        Stage,
+        plan::{Reason, Urgency},
+        replica_set::rank::Rule,
+        resources::PODS,
+    };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     fn reference(name: &str) -> ObjectRef {
@@ -417,7 +422,7 @@ mod tests {
             ..ObjectMeta::default()
         };
         let template = Box::new(Pod { metadata, ..Pod::default() });
-        Action::CreatePods { template, count, owner: reference("web") }
+        Action::CreatePods { template, count, owner: reference("web"), reason: Reason::PodMissing }
     }
 
     fn patch(name: &str) -> Action {
@@ -427,7 +432,7 @@ mod tests {
             subresource: Some(Subresource::Status),
             patch: json!({"a": 1}),
             urgency: Urgency::Now,
-            reason: String::new(),
+            reason: Reason::PodsChanged,
             events: Outcome::default(),
         }
     }
@@ -519,7 +524,11 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_already_gone_is_success() {
-        let delete = || Action::DeletePods { pods: vec![reference("a")], owner: reference("web") };
+        let delete = || Action::DeletePods {
+            victims: vec![Victims { rule: Rule::AllGo, pods: vec![reference("a")] }],
+            owner: reference("web"),
+            reason: Reason::Replicas { wanted: 0, active: 1 },
+        };
         let not_found = |_: &str| Err(ClusterError::NotFound("a is not there".into()));
         let (carried, calls) = run(plan(vec![vec![delete()]]), not_found);
         assert_eq!((carried.error.is_none(), carried.writes.gone.len(), calls), (true, 1, vec!["delete pods a uid-of-a".to_owned()]));
@@ -529,7 +538,7 @@ mod tests {
 
     #[test]
     fn nobody_acts_for_an_owner_that_is_going() {
-        let confirm = || plan(vec![vec![Action::ConfirmAlive { target: reference("web") }], vec![patch("a")]]);
+        let confirm = || plan(vec![vec![Action::ConfirmAlive { target: reference("web"), reason: Reason::Adopts }], vec![patch("a")]]);
         for (owner, calls_made) in [
             (json!({"metadata": {"uid": "uid-of-web"}}), 2),
             (json!({"metadata": {"uid": "uid-of-web", "deletionTimestamp": "2026-01-01T00:00:00Z"}}), 1),

@@ -238,7 +238,7 @@ mod tests {
     };
     use berth_workloads::{
         Stage,
-        plan::{Outcome, Subresource, Urgency},
+        plan::{Outcome, Reason, Subresource, Urgency},
     };
     use serde_json::json;
     use std::time::Duration;
@@ -257,7 +257,7 @@ mod tests {
                 subresource,
                 patch: json!({"look": *looks}),
                 urgency,
-                reason: String::new(),
+                reason: Reason::PodsChanged,
                 events: Outcome::default(),
             };
             let mut actions = vec![patch(Some(Subresource::Status), self.0)];

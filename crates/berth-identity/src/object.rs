@@ -1,10 +1,11 @@
 //! Which object.
 
 use crate::{Name, Namespace, Revision, Uid};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An object among those of its resource: what caches and work queues go by. Another object may have it later.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// Empty for cluster-scoped objects.
     pub namespace: Namespace,

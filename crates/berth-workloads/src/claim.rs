@@ -1,10 +1,10 @@
 //! Adopting and releasing: an object belongs to the owner whose selector matches its labels, and to no other.
 
 use crate::{
-    plan::{Action, Outcome, Stage, Urgency},
+    plan::{Action, Outcome, Reason, Stage, Urgency},
     view::Meta,
 };
-use berth_identity::{ObjectRef, Uid};
+use berth_identity::{Name, ObjectRef, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub fn controller_reference(api_version: &str, kind: &str, owner: &Meta) -> Owne
 /// Makes `owner` the controller of an object that has none.
 #[must_use]
 pub fn adopt(target: ObjectRef, meta: &Meta, owner: OwnerReference) -> Action {
-    let reason = format!("{} {} selects it", owner.kind, owner.name);
+    let reason = Reason::Selected { owner: Name::from(&owner.name) };
     // A plain reference to the same owner, if there is one, becomes the controller reference.
     let mut owners: Vec<_> = meta.owners.iter().filter(|other| other.uid != owner.uid).cloned().collect();
     owners.push(owner);
@@ -35,19 +35,19 @@ pub fn adopt(target: ObjectRef, meta: &Meta, owner: OwnerReference) -> Action {
 #[must_use]
 pub fn release(target: ObjectRef, meta: &Meta, owner_uid: &Uid) -> Action {
     let owners: Vec<_> = meta.owners.iter().filter(|owner| owner.uid != *owner_uid).cloned().collect();
-    set_owners(target, &owners, "its labels no longer match the selector".to_owned())
+    set_owners(target, &owners, Reason::NoLongerSelected)
 }
 
 /// The claims of one look. `owner` is read again before anything is adopted in its name; releasing needs no such check.
 #[must_use]
 pub fn stages(owner: ObjectRef, adopt: Vec<Action>, release: Vec<Action>) -> Vec<Stage> {
-    let confirm = if adopt.is_empty() { Vec::new() } else { vec![Action::ConfirmAlive { target: owner }] };
+    let confirm = if adopt.is_empty() { Vec::new() } else { vec![Action::ConfirmAlive { target: owner, reason: Reason::Adopts }] };
     let claims = adopt.into_iter().chain(release).collect();
     [confirm, claims].into_iter().filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect()
 }
 
 /// The list is written as a whole: the resource version that the target carries keeps other writers' changes from being lost.
-fn set_owners(target: ObjectRef, owners: &[OwnerReference], reason: String) -> Action {
+fn set_owners(target: ObjectRef, owners: &[OwnerReference], reason: Reason) -> Action {
     let owners = if owners.is_empty() { json!(null) } else { json!(owners) };
     Action::Patch {
         target,

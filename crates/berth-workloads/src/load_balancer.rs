@@ -6,7 +6,7 @@
 
 use crate::{
     endpoints::view::ServiceView,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
 };
 use berth_api::ip::Cidr;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
@@ -60,7 +60,7 @@ pub fn plan(state: &State<'_>) -> Plan {
         subresource: Some(Subresource::Status),
         patch: json!({"status": {"loadBalancer": patch}}),
         urgency: Urgency::Now,
-        reason: "the Service asks for a load balancer and has none".to_owned(),
+        reason: Reason::BalancerMissing,
         events: Outcome { success: Some(ensured), failure: None },
     };
     Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }

@@ -3,15 +3,18 @@
 
 mod identity;
 mod new_object;
+mod reason;
 mod show;
 mod wait;
 
 pub use new_object::NewObject;
+pub use reason::Reason;
 pub use show::Brief;
 pub use wait::{Next, TerminatingPod, Wait};
 
 pub use berth_api::Subresource;
 
+use crate::replica_set::rank::Rule;
 use berth_identity::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -37,6 +40,14 @@ pub struct Plan {
     pub deletion_age_ratios: Vec<i64>,
 }
 
+impl Plan {
+    /// Whether it has no action: then it only waits, tells, or looks again.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.stages.iter().all(|stage| stage.actions.is_empty())
+    }
+}
+
 /// Actions that may run at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
@@ -55,19 +66,23 @@ pub enum Action {
         /// Whose uid it must still have; the resource version is not compared.
         #[serde(with = "identity")]
         target: ObjectRef,
+        /// Why.
+        reason: Reason,
     },
     /// Reads the object past every cache. Fails if it is still there under this uid: what it left must not be cleared away yet.
     ConfirmGone {
         /// Which must be gone; the resource version is not compared.
         #[serde(with = "identity")]
         target: ObjectRef,
+        /// Why.
+        reason: Reason,
     },
     /// Creates an object under the name it carries. `AlreadyExists` is success if the one there has the same controller uid.
     Create {
         /// Complete, with name and namespace.
         object: NewObject,
-        /// Why, for people.
-        reason: String,
+        /// Why.
+        reason: Reason,
         /// Recorded when it succeeded, on its outcome.
         events: Outcome,
     },
@@ -82,8 +97,8 @@ pub enum Action {
         patch: Value,
         /// Whether it may wait.
         urgency: Urgency,
-        /// Why, for people.
-        reason: String,
+        /// Why.
+        reason: Reason,
         /// Recorded on its outcome.
         events: Outcome,
     },
@@ -96,8 +111,8 @@ pub enum Action {
         propagation: Option<Propagation>,
         /// `None`: the object's own.
         grace_period_seconds: Option<i64>,
-        /// Why, for people.
-        reason: String,
+        /// Why.
+        reason: Reason,
         /// Recorded on its outcome.
         events: Outcome,
     },
@@ -110,20 +125,33 @@ pub enum Action {
         /// Whose events (`SuccessfulCreate`, `FailedCreate`).
         #[serde(with = "identity")]
         owner: ObjectRef,
+        /// Why.
+        reason: Reason,
     },
     /// Deletes pods, all at once up to the stage's limit.
     DeletePods {
-        /// Which.
-        #[serde(with = "identity::list")]
-        pods: Vec<ObjectRef>,
+        /// Which, those that go first first.
+        victims: Vec<Victims>,
         /// Whose events (`SuccessfulDelete`, `FailedDelete`).
         #[serde(with = "identity")]
         owner: ObjectRef,
+        /// Why any go.
+        reason: Reason,
     },
 }
 
 /// Equality is total: no field of what plans create is a floating point number.
 impl Eq for Action {}
+
+/// Pods that were chosen by the same rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Victims {
+    /// Why these and not others.
+    pub rule: Rule,
+    /// Which, those that go first first.
+    #[serde(with = "identity::list")]
+    pub pods: Vec<ObjectRef>,
+}
 
 /// When a write has to be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

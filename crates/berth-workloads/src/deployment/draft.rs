@@ -5,7 +5,7 @@ use super::{
     scale::Scale,
 };
 use crate::{
-    plan::{Action, EventRecord, Outcome, Repeat, Severity, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Reason, Repeat, Severity, Urgency, Wait, merge_patch},
     view::{APPS_V1, DeploymentView, ReplicaSetView},
 };
 use serde::Serialize;
@@ -71,8 +71,7 @@ impl<'a> Draft<'a> {
     pub(super) fn action(&self, deployment: &DeploymentView) -> Option<Action> {
         let patch = self.patch()?;
         let from = self.set.replicas;
-        let reason =
-            if self.is_resized() { format!("{from} to {} pods", self.size) } else { "annotations or minReadySeconds differ".to_owned() };
+        let reason = if self.is_resized() { Reason::Resized { from: from.into(), to: self.size } } else { Reason::FollowsDeployment };
         let success = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
         Some(Action::Patch {
             target: self.set.reference(),

@@ -1,9 +1,8 @@
 //! Old ReplicaSets are kept for rollback, but not for ever.
 
-use super::observe::Observed;
-use super::{annotations, hash};
+use super::{annotations, observe::Observed};
 use crate::{
-    plan::{Action, Outcome},
+    plan::{Action, Outcome, Reason},
     view::{PodReplacementPolicy, ReplicaSetView},
 };
 use std::cmp::Ordering;
@@ -38,12 +37,11 @@ fn by_revision(a: &ReplicaSetView, b: &ReplicaSetView) -> Ordering {
 
 /// The resource version keeps a set from going that has just been given pods again.
 fn delete(set: &ReplicaSetView) -> Action {
-    let hash = set.meta.labels.get(hash::POD_TEMPLATE_HASH).unwrap_or_default();
     Action::Delete {
         target: set.reference(),
         propagation: None,
         grace_period_seconds: None,
-        reason: format!("revision {hash} is beyond revisionHistoryLimit"),
+        reason: Reason::BeyondHistoryLimit { revision: annotations::revision(&set.annotations) },
         events: Outcome::default(),
     }
 }

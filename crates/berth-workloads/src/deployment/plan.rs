@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, Wait},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Wait},
     view::{APPS_V1, DeploymentStrategy, ReplicaSetView},
 };
 use berth_api::{Gate, annotations::BERTH_POD_REPLACEMENT_POLICY};
@@ -91,7 +91,7 @@ fn selects_all(state: &State<'_>) -> Plan {
         subresource: Some(Subresource::Status),
         patch: json!({"status": {"observedGeneration": deployment.meta.generation}}),
         urgency: Urgency::Now,
-        reason: "it has been looked at".to_owned(),
+        reason: Reason::SelectsAll,
         events: Outcome::default(),
     });
     Plan {

@@ -7,7 +7,7 @@ use super::{
     observe::Observed,
 };
 use crate::{
-    plan::{Action, EventRecord, Outcome, Plan, Severity, Stage, Urgency, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Urgency, merge_patch},
     view::{DeploymentView, ReplicaSetView},
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -50,7 +50,7 @@ pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
         subresource: None,
         patch: whole,
         urgency: Urgency::Now,
-        reason: format!("annotation {ROLLBACK_TO} asks for revision {requested}"),
+        reason: Reason::Rollback { revision: requested },
         events: Outcome { success: Some(event), failure: None },
     };
     Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }

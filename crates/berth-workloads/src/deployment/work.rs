@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
     view::{PodReplacementPolicy, PodView},
 };
 use berth_api::apps::DeploymentStatus;
@@ -189,7 +189,7 @@ impl<'o, 'a> Work<'o, 'a> {
             subresource: Some(Subresource::Status),
             patch: json!({"status": {"collisionCount": collisions}}),
             urgency: Urgency::Now,
-            reason: "the name of its new ReplicaSet is taken".to_owned(),
+            reason: Reason::NameTaken,
             events: Outcome::default(),
         };
         Plan { stages: vec![one(action)], ..Plan::default() }
@@ -232,7 +232,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let deployment = self.observed.deployment();
         let failed = format!("Failed to create new replica set \"{}\": ", new.name);
         Action::Create {
-            reason: format!("no ReplicaSet has the template of revision {}", new.revision),
+            reason: Reason::NewTemplate { revision: new.revision },
             events: Outcome {
                 success: (new.size > 0).then(|| scaled(deployment, &new.name, 0, new.size)),
                 failure: Some(event(deployment, Severity::Warning, "ReplicaSetCreateError", failed)),
@@ -325,13 +325,12 @@ impl<'o, 'a> Work<'o, 'a> {
             (None, Some(status)) => json!({"status": status}),
             (None, None) => return None,
         };
-        let reason = "its ReplicaSets have changed".to_owned();
         Some(Action::Patch {
             target: deployment.reference(),
             subresource: Some(Subresource::Status),
             patch,
             urgency,
-            reason,
+            reason: Reason::ReplicaSetsChanged,
             events: Outcome::default(),
         })
     }

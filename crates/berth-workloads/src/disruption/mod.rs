@@ -1,7 +1,7 @@
 //! PodDisruptionBudgets: how many pods may be evicted now (upstream: disruption controller). The eviction itself is the API server's.
 
 use crate::{
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, merge_patch},
     view::{BudgetView, PodView},
 };
 use berth_api::int_or_string::{Rounding, resolve};
@@ -50,7 +50,7 @@ pub fn plan(state: &State<'_>) -> Plan {
         subresource: Some(Subresource::Status),
         patch: json!({"status": patch}),
         urgency: Urgency::Now,
-        reason: "its pods have changed".to_owned(),
+        reason: Reason::PodsChanged,
         events: Outcome::default(),
     });
     Plan { stages: write.into_iter().map(|action| Stage { actions: vec![action] }).collect(), events, look_again, ..Plan::default() }

@@ -6,7 +6,7 @@ use super::{
     HEADLESS, TargetPort, has_pods, hostname, labels_with, reference, set, target_port,
     view::{EndpointPodView, EndpointsView, ServiceView},
 };
-use crate::plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch};
+use crate::plan::{Action, Outcome, Plan, Reason, Stage, Urgency, merge_patch};
 use berth_identity::Uid;
 use k8s_openapi::{
     api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints},
@@ -67,7 +67,7 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
             ..ObjectMeta::default()
         };
         let endpoints = Endpoints { metadata, subsets: (!subsets.is_empty()).then_some(subsets) };
-        let reason = "the Service has no Endpoints".to_owned();
+        let reason = Reason::EndpointsMissing;
         return Some(Action::Create { object: endpoints.into(), reason, events: Outcome::default() });
     };
     let mut metadata = before.metadata.clone();
@@ -84,7 +84,7 @@ fn write(service: &ServiceView, pods: &[&EndpointPodView], before: Option<&Endpo
     let list = |subsets: &Vec<EndpointSubset>| (!subsets.is_empty()).then(|| subsets.clone());
     let old = Endpoints { metadata: before.metadata.clone(), subsets: list(&before.subsets) };
     let patch = merge_patch(&old, &Endpoints { metadata, subsets: list(&subsets) })?;
-    let reason = "the endpoints of the Service have changed".to_owned();
+    let reason = Reason::EndpointsChanged;
     Some(Action::Patch { target: before.reference(), subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() })
 }
 
@@ -157,7 +157,7 @@ fn delete(endpoints: &EndpointsView) -> Action {
         target: endpoints.reference(),
         propagation: None,
         grace_period_seconds: None,
-        reason: "their Service is gone".to_owned(),
+        reason: Reason::ServiceGone,
         events: Outcome::default(),
     }
 }

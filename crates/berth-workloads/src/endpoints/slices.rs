@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     deployment::hash::safe_encode,
-    plan::{Action, Outcome, Plan, Stage, Urgency, merge_patch},
+    plan::{Action, Outcome, Plan, Reason, Stage, Urgency, merge_patch},
 };
 use berth_identity::Uid;
 use k8s_openapi::{
@@ -294,14 +294,13 @@ impl Names<'_> {
 }
 
 fn create(slice: EndpointSlice) -> Action {
-    let count = slice.endpoints.as_ref().map_or(0, Vec::len);
-    let reason = format!("{count} endpoints have no place in the other slices");
-    Action::Create { object: slice.into(), reason, events: Outcome::default() }
+    let endpoints = slice.endpoints.as_ref().map_or(0, Vec::len);
+    Action::Create { object: slice.into(), reason: Reason::NoPlace { endpoints }, events: Outcome::default() }
 }
 
 fn update(before: &SliceView, after: &EndpointSlice) -> Option<Action> {
     let patch = merge_patch(&before.slice, after)?;
-    let reason = "the endpoints of the Service have changed".to_owned();
+    let reason = Reason::EndpointsChanged;
     Some(Action::Patch { target: before.reference(), subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() })
 }
 
@@ -310,7 +309,7 @@ fn delete(slice: &SliceView) -> Action {
         target: slice.reference(),
         propagation: None,
         grace_period_seconds: None,
-        reason: "none of its endpoints is left".to_owned(),
+        reason: Reason::SliceEmpty,
         events: Outcome::default(),
     }
 }

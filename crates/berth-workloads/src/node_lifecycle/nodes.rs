@@ -4,12 +4,9 @@ use super::{
     taints,
     view::{LeaseView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    api::core::v1::{NodeCondition, Taint},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time};
 use serde_json::{Value, json};
 
 /// How long a node may give no sign of life before it counts as lost.
@@ -84,8 +81,7 @@ fn mark_lost(state: &State<'_>) -> Option<Action> {
     let patch = json!({"status": {"conditions": conditions}});
     let was_ready = state.node.readiness() == Readiness::Ready;
     let events = Outcome { success: was_ready.then(|| no_longer_ready(state.node)), failure: None };
-    let reason = "its kubelet gives no sign of life".to_owned();
-    (conditions != state.node.conditions).then(|| patched(state.node, Some(Subresource::Status), patch, reason, events))
+    (conditions != state.node.conditions).then(|| patched(state.node, Some(Subresource::Status), patch, Reason::NodeSilent, events))
 }
 
 fn make_unknown(conditions: &mut Vec<NodeCondition>, type_: &str, state: &State<'_>) {
@@ -125,15 +121,13 @@ fn no_longer_ready(node: &NodeView) -> EventRecord {
 fn taint(state: &State<'_>) -> Option<Action> {
     let taints = taints::wanted(state.node, state.now);
     (taints != state.node.taints).then(|| {
-        let names = |taints: &[Taint]| taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect::<Vec<_>>().join(", ");
-        let reason = format!("its state calls for the taints [{}]", names(&taints));
         // An empty list and none are the same; none is what others write.
         let list = if taints.is_empty() { Value::Null } else { json!(taints) };
-        patched(state.node, None, json!({"spec": {"taints": list}}), reason, Outcome::default())
+        patched(state.node, None, json!({"spec": {"taints": list}}), Reason::NodeTaints, Outcome::default())
     })
 }
 
-fn patched(node: &NodeView, subresource: Option<Subresource>, patch: Value, reason: String, events: Outcome) -> Action {
+fn patched(node: &NodeView, subresource: Option<Subresource>, patch: Value, reason: Reason, events: Outcome) -> Action {
     Action::Patch { target: node.reference(), subresource, patch, urgency: Urgency::Now, reason, events }
 }
 

@@ -4,7 +4,7 @@ use super::{
     taints::tolerates,
     view::{BoundPodView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{PodCondition, Taint},
@@ -90,7 +90,7 @@ fn mark(state: &State<'_>, leaves: bool) -> Option<Action> {
         subresource: Some(Subresource::Status),
         patch: json!({"status": {"conditions": conditions}}),
         urgency: Urgency::Now,
-        reason: format!("of the state of its node {}", state.node.name),
+        reason: Reason::NodeState { node: state.node.name.clone() },
         events: Outcome { success: warning, failure: None },
     })
 }
@@ -115,7 +115,7 @@ fn delete(state: &State<'_>) -> Action {
         target: state.pod.reference().in_any_version(),
         propagation: None,
         grace_period_seconds: None,
-        reason: format!("it does not, or no longer, tolerate a taint of its node {}", state.node.name),
+        reason: Reason::NotTolerated { node: state.node.name.clone() },
         events: Outcome { success: Some(marking), failure: None },
     }
 }

@@ -2,7 +2,7 @@
 //! (upstream: pod garbage collector).
 
 use crate::{
-    plan::{Action, Outcome, Plan, Stage},
+    plan::{Action, Outcome, Plan, Reason, Stage},
     view::PodView,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -44,9 +44,9 @@ pub fn plan(state: &State<'_>) -> Plan {
         rest.into_iter().partition(|pod| pod.meta.deleted.is_some() && pod.node_name.is_empty());
     let removals = lost
         .into_iter()
-        .map(|pod| remove(pod, "its node is gone"))
-        .chain(unbound.into_iter().map(|pod| remove(pod, "it is being deleted and has no node that would confirm it")))
-        .chain(surplus(rest).into_iter().map(|pod| remove(pod, "it has finished, and more are kept than may be")));
+        .map(|pod| remove(pod, Reason::NodeGone))
+        .chain(unbound.into_iter().map(|pod| remove(pod, Reason::NeverPlaced)))
+        .chain(surplus(rest).into_iter().map(|pod| remove(pod, Reason::TooManyFinished)));
     let actions: Vec<_> = removals.collect();
     Plan {
         stages: if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] },
@@ -63,12 +63,12 @@ fn surplus(pods: Vec<&PodView>) -> Vec<&PodView> {
     finished
 }
 
-fn remove(pod: &PodView, reason: &str) -> Action {
+fn remove(pod: &PodView, reason: Reason) -> Action {
     Action::Delete {
         target: pod.reference().in_any_version(),
         propagation: None,
         grace_period_seconds: Some(0),
-        reason: reason.to_owned(),
+        reason,
         events: Outcome::default(),
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{
     State,
-    rank::{Candidate, DeletionCost, Ranking, age_ratios},
+    rank::{Candidate, DeletionCost, Ranking, Rule, age_ratios},
     status::{is_counted_on, status},
 };
 use crate::{
     claim,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Victims, Wait, merge_patch},
     view::{APPS_V1, PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
@@ -122,7 +122,7 @@ fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {
     if template.metadata.labels.as_ref().is_none_or(std::collections::BTreeMap::is_empty) {
         return Err(NoLabels);
     }
-    let action = Action::CreatePods { template, count, owner: state.set.reference() };
+    let action = Action::CreatePods { template, count, owner: state.set.reference(), reason: replicas(state) };
     Ok(Managed { action: Some(action), ..Managed::default() })
 }
 
@@ -153,22 +153,29 @@ fn owner_reference(state: &State<'_>) -> OwnerReference {
 
 fn delete(state: &State<'_>, count: usize) -> Managed {
     let active = state.pods.active();
-    let victims = victims(state, active.clone(), count);
+    let chosen = chosen(state, &active, count);
+    let all: Vec<_> = chosen.iter().map(|(_, pod)| *pod).collect();
     // Pods that all go are not ranked, and say nothing about how the ranking chooses.
-    let deletion_age_ratios = if victims.len() < active.len() { age_ratios(&victims, &active, state.now) } else { Vec::new() };
+    let deletion_age_ratios = if all.len() < active.len() { age_ratios(&all, &active, state.now) } else { Vec::new() };
     // A status update of the pod must not save it: only its identity counts.
-    let pods = victims.into_iter().map(|pod| pod.reference().in_any_version()).collect();
-    let action = Action::DeletePods { pods, owner: state.set.reference() };
+    let reference = |(_, pod): &(Rule, &PodView)| pod.reference().in_any_version();
+    let alike = chosen.chunk_by(|(one, _), (next, _)| one == next);
+    let victims = alike.map(|group| Victims { rule: group[0].0, pods: group.iter().map(reference).collect() }).collect();
+    let action = Action::DeletePods { victims, owner: state.set.reference(), reason: replicas(state) };
     Managed { action: Some(action), wait: None, deletion_age_ratios }
 }
 
+fn replicas(state: &State<'_>) -> Reason {
+    Reason::Replicas { wanted: u32::try_from(state.set.replicas).unwrap_or(0), active: state.counts.active }
+}
+
 /// The `count` active pods that go first. Where all go, none is ranked.
-fn victims<'a>(state: &State<'a>, active: Vec<&'a PodView>, count: usize) -> Vec<&'a PodView> {
+fn chosen<'a>(state: &State<'a>, active: &[&'a PodView], count: usize) -> Vec<(Rule, &'a PodView)> {
     if active.len() <= count {
-        return active;
+        return active.iter().map(|pod| (Rule::AllGo, *pod)).collect();
     }
-    let candidates = active.into_iter().map(|pod| Candidate { pod, related: state.pods.related_on_node(&pod.node_name) }).collect();
-    ranking(state).first(candidates, count).into_iter().map(|candidate| candidate.pod).collect()
+    let candidates = active.iter().map(|pod| Candidate { pod, related: state.pods.related_on_node(&pod.node_name) }).collect();
+    ranking(state).chosen(candidates, count)
 }
 
 fn ranking(state: &State<'_>) -> Ranking {
@@ -187,7 +194,7 @@ fn write_status(state: &State<'_>, error: Option<&str>, action: Option<&Action>)
         subresource: Some(Subresource::Status),
         patch: json!({"status": patch}),
         urgency,
-        reason: "its pods have changed".to_owned(),
+        reason: Reason::PodsChanged,
         events: Outcome::default(),
     })
 }

@@ -2,9 +2,11 @@
 
 use crate::view::{PodPhase, PodView};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Ordering,
     collections::BTreeMap,
+    fmt::{self, Display, Formatter},
 };
 
 /// A pod that may be deleted, with what the comparison needs besides the pod itself.
@@ -36,59 +38,124 @@ pub enum DeletionCost {
     Ignored,
 }
 
+/// Why a pod goes and another stays: the first criterion by which it differs from the one that would go next.
+///
+/// Source: kubernetes `controller_utils.go`, `ActivePodsWithRanks`; KEP-2255 (cost), KEP-2185 (ages).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// No pod stays.
+    AllGo,
+    /// It has no node.
+    NoNode,
+    /// It does not run yet, or nobody knows whether it does.
+    NotRunning,
+    /// It is not ready.
+    NotReady,
+    /// Its deletion cost is lower.
+    DeletionCost {
+        /// Than this.
+        than: i32,
+    },
+    /// It is not available yet. Upstream has no such criterion.
+    NotAvailable,
+    /// Its node has more pods of the same workload.
+    Crowded {
+        /// Than this node has.
+        than: u32,
+    },
+    /// It became ready later.
+    ReadyLater,
+    /// Its containers were restarted more often.
+    Restarts {
+        /// Than this.
+        than: i32,
+    },
+    /// Its sidecars were restarted more often.
+    SidecarRestarts {
+        /// Than this.
+        than: i32,
+    },
+    /// It is newer.
+    Newer,
+    /// Both are about as old: the uid decides, which is as good as a lot.
+    Lot,
+    /// Nothing tells them apart, or each criterion in turn would have another go.
+    Alike,
+}
+
+impl Display for Rule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AllGo => f.write_str("none stays"),
+            Self::NoNode => f.write_str("without a node"),
+            Self::NotRunning => f.write_str("not running"),
+            Self::NotReady => f.write_str("not ready"),
+            Self::DeletionCost { than } => write!(f, "deletion cost below {than}"),
+            Self::NotAvailable => f.write_str("not available yet"),
+            Self::Crowded { than } => write!(f, "node has more than {than} of the workload's pods"),
+            Self::ReadyLater => f.write_str("ready for less long"),
+            Self::Restarts { than } => write!(f, "more than {than} restarts"),
+            Self::SidecarRestarts { than } => write!(f, "more than {than} restarts of sidecars"),
+            Self::Newer => f.write_str("newer"),
+            Self::Lot => f.write_str("by lot"),
+            Self::Alike => f.write_str("as good as any"),
+        }
+    }
+}
+
 impl Ranking {
     /// Orders two candidates: `Less` is deleted sooner.
     ///
     /// As upstream's, this is **not** a total order: equal times let the next criterion decide, times in one bucket let the uid decide, so
-    /// three pods may form a ring. [`Ranking::first`] can cope with that, `slice::sort_by` may panic.
+    /// three pods may form a ring. [`Ranking::chosen`] can cope with that, `slice::sort_by` may panic.
     #[must_use]
     pub fn compare(&self, a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
-        self.by_state(a, b)
-            .then_with(|| match (a.pod.ready, b.pod.ready) {
-                (true, true) => self.by_age(a.pod, b.pod, a.pod.ready_since, b.pod.ready_since),
-                _ => Ordering::Equal,
-            })
-            .then_with(|| b.pod.restarts.cmp(&a.pod.restarts))
-            .then_with(|| b.pod.sidecar_restarts.cmp(&a.pod.sidecar_restarts))
-            .then_with(|| self.by_age(a.pod, b.pod, a.pod.meta.created, b.pod.meta.created))
+        self.decide(a, b).map_or(Ordering::Equal, |(order, _)| order)
     }
 
-    /// The `count` candidates that are deleted first, in that order.
+    /// The `count` candidates that are deleted first, in that order, each with the rule that it was chosen by.
     #[must_use]
-    pub fn first<'a>(&self, candidates: Vec<Candidate<'a>>, count: usize) -> Vec<Candidate<'a>> {
-        let mut sorted = self.sorted(candidates);
-        sorted.truncate(count);
-        sorted
+    pub fn chosen<'a>(&self, candidates: Vec<Candidate<'a>>, count: usize) -> Vec<(Rule, &'a PodView)> {
+        let sorted = self.sorted(candidates);
+        let (chosen, rest) = sorted.split_at(count.min(sorted.len()));
+        let rule = |candidate| match rest.first().map(|next| self.decide(candidate, next)) {
+            None => Rule::AllGo,
+            Some(Some((Ordering::Less, rule))) => rule,
+            Some(_) => Rule::Alike,
+        };
+        chosen.iter().map(|candidate| (rule(candidate), candidate.pod)).collect()
     }
 
-    /// Node, phase, readiness, cost, availability and crowd: the criteria before any age.
+    /// Who goes sooner, and by which criterion; `None` where none tells.
     ///
     /// Upstream has no criterion of availability. Without it a Deployment that lets the pods go that are not available yet
     /// (`minReadySeconds`) loses available ones in their place, and has fewer than it promises.
-    fn by_state(&self, a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
-        let cost = |candidate: &Candidate<'_>| match self.cost {
-            DeletionCost::Counts => candidate.pod.deletion_cost,
-            DeletionCost::Ignored => 0,
-        };
-        let key = |candidate: &Candidate<'_>| {
-            let pod = candidate.pod;
-            let is_available = pod.available_at(self.min_ready_seconds).is_some_and(|since| since <= self.now);
-            (!pod.node_name.is_empty(), phase_order(pod.phase), pod.ready, cost(candidate), is_available, Reverse(candidate.related))
-        };
-        key(a).cmp(&key(b))
+    fn decide(&self, a: &Candidate<'_>, b: &Candidate<'_>) -> Option<(Ordering, Rule)> {
+        let (x, y) = (a.pod, b.pod);
+        let cost = |pod: &PodView| if self.cost == DeletionCost::Counts { pod.deletion_cost } else { 0 };
+        let is_available = |pod: &PodView| pod.available_at(self.min_ready_seconds).is_some_and(|since| since <= self.now);
+        told((!x.node_name.is_empty()).cmp(&!y.node_name.is_empty()), Rule::NoNode)
+            .or_else(|| told(phase_order(x.phase).cmp(&phase_order(y.phase)), Rule::NotRunning))
+            .or_else(|| told(x.ready.cmp(&y.ready), Rule::NotReady))
+            .or_else(|| told(cost(x).cmp(&cost(y)), Rule::DeletionCost { than: cost(y) }))
+            .or_else(|| told(is_available(x).cmp(&is_available(y)), Rule::NotAvailable))
+            .or_else(|| told(b.related.cmp(&a.related), Rule::Crowded { than: b.related }))
+            .or_else(|| if x.ready { self.by_age((x, x.ready_since), (y, y.ready_since), Rule::ReadyLater) } else { None })
+            .or_else(|| told(y.restarts.cmp(&x.restarts), Rule::Restarts { than: y.restarts }))
+            .or_else(|| told(y.sidecar_restarts.cmp(&x.sidecar_restarts), Rule::SidecarRestarts { than: y.sidecar_restarts }))
+            .or_else(|| self.by_age((x, x.meta.created), (y, y.meta.created), Rule::Newer))
     }
 
     /// The younger first; a pod without a time before any that has one. Ages within the same power of two nanoseconds are alike, and the uid
     /// decides: so that not always the youngest pod goes (upstream's `LogarithmicScaleDown`).
-    fn by_age(&self, a: &PodView, b: &PodView, time_a: Option<Timestamp>, time_b: Option<Timestamp>) -> Ordering {
-        match (time_a, time_b) {
-            _ if time_a == time_b => Ordering::Equal,
-            (Some(time_a), Some(time_b)) => {
-                let buckets = self.age_bucket(time_a).cmp(&self.age_bucket(time_b));
-                buckets.then_with(|| a.meta.uid.cmp(&b.meta.uid))
+    fn by_age(&self, a: (&PodView, Option<Timestamp>), b: (&PodView, Option<Timestamp>), rule: Rule) -> Option<(Ordering, Rule)> {
+        match (a.1, b.1) {
+            _ if a.1 == b.1 => None,
+            (Some(of_a), Some(of_b)) => {
+                told(self.age_bucket(of_a).cmp(&self.age_bucket(of_b)), rule).or_else(|| told(a.0.meta.uid.cmp(&b.0.meta.uid), Rule::Lot))
             }
-            (None, _) => Ordering::Less,
-            (_, None) => Ordering::Greater,
+            (None, _) => Some((Ordering::Less, rule)),
+            (_, None) => Some((Ordering::Greater, rule)),
         }
     }
 
@@ -116,6 +183,10 @@ impl Ranking {
         merged.extend(lower.chain(upper));
         merged
     }
+}
+
+fn told(order: Ordering, rule: Rule) -> Option<(Ordering, Rule)> {
+    order.is_ne().then_some((order, rule))
 }
 
 /// Pods that have not started go before those whose node is silent, those before running ones.
@@ -170,7 +241,7 @@ mod tests {
         assert_eq!(ranking.compare(&candidates[0], &candidates[2]), Ordering::Less, "d before a");
         assert_eq!(ranking.compare(&candidates[2], &candidates[1]), Ordering::Less, "a before c");
         assert_eq!(ranking.compare(&candidates[1], &candidates[0]), Ordering::Less, "c before d");
-        assert_eq!(ranking.first(candidates, usize::MAX).len(), pods.len());
+        assert_eq!(ranking.chosen(candidates, usize::MAX).len(), pods.len());
     }
 
     #[test]
@@ -186,6 +257,42 @@ mod tests {
         assert_eq!(first(&new, 5), Ordering::Less);
         assert_eq!(first(&new, 0), Ordering::Greater, "both are available: the crowd decides");
         assert_eq!(first(&dear, 5), Ordering::Greater);
+    }
+
+    #[test]
+    fn each_victim_has_the_rule_by_which_it_goes_before_the_first_that_stays() {
+        let second = 1_000_000_000;
+        let old = |uid: &str| PodView { node_name: "n1".to_owned(), deletion_cost: 5, ..ready(uid, 0, 0) };
+        let on = |node: &str, pod: PodView| PodView { node_name: node.to_owned(), ..pod };
+        let stays = old("z");
+        let check = |victim: PodView, rule: Rule| {
+            let ranking = Ranking { now: at(100 * second), cost: DeletionCost::Counts, min_ready_seconds: 10 };
+            let related = |pod: &PodView| if pod.node_name == "n2" { 3 } else { 1 };
+            // The list ends with the one that goes.
+            let candidates = [&stays, &victim].map(|pod| Candidate { pod, related: related(pod) }).to_vec();
+            let chosen: Vec<_> = ranking.chosen(candidates, 1).into_iter().map(|(rule, pod)| (rule, pod.meta.uid.as_str())).collect();
+            assert_eq!(chosen, [(rule, victim.meta.uid.as_str())]);
+        };
+        check(on("", old("a")), Rule::NoNode);
+        check(PodView { phase: PodPhase::Pending, ready: false, ..old("a") }, Rule::NotRunning);
+        check(PodView { phase: PodPhase::Unknown, ..old("a") }, Rule::NotRunning);
+        check(PodView { ready: false, deletion_cost: 9, ..old("a") }, Rule::NotReady);
+        check(PodView { deletion_cost: -1, ..old("a") }, Rule::DeletionCost { than: 5 });
+        check(PodView { ready_since: Some(at(95 * second)), ..old("a") }, Rule::NotAvailable);
+        check(on("n2", old("a")), Rule::Crowded { than: 1 });
+        check(PodView { ready_since: Some(at(80 * second)), ..old("zz") }, Rule::ReadyLater);
+        check(PodView { ready_since: Some(at(second)), restarts: 9, ..old("a") }, Rule::Lot);
+        check(PodView { restarts: 2, ..old("a") }, Rule::Restarts { than: 0 });
+        check(PodView { sidecar_restarts: 2, ..old("a") }, Rule::SidecarRestarts { than: 0 });
+        let newer = Meta { created: None, ..old("zz").meta };
+        let dated = PodView { meta: Meta { created: Some(at(0)), ..stays.meta.clone() }, ..stays.clone() };
+        let ranking = Ranking { now: at(100 * second), cost: DeletionCost::Ignored, min_ready_seconds: 0 };
+        let undated = PodView { meta: newer, ..old("zz") };
+        let both = [&dated, &undated].map(|pod| Candidate { pod, related: 1 }).to_vec();
+        assert_eq!(ranking.chosen(both.clone(), 1)[0].0, Rule::Newer);
+        assert_eq!(ranking.chosen(both, 2)[0].0, Rule::AllGo);
+        let alike = [&stays, &stays].map(|pod| Candidate { pod, related: 1 }).to_vec();
+        assert_eq!(ranking.chosen(alike, 1)[0].0, Rule::Alike);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! until no charge has been made for a while; raising never waits.
 
 use crate::{
-    plan::{Action, Outcome, Plan, Stage, Subresource, Urgency, merge_patch},
+    plan::{Action, Outcome, Plan, Reason, Stage, Subresource, Urgency, merge_patch},
     resources::{QUOTAS, reference},
 };
 use berth_api::{
@@ -96,7 +96,7 @@ fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
         subresource: Some(Subresource::Status),
         patch: json!({"status": merge_patch(&old, &new)?}),
         urgency: Urgency::Now,
-        reason: "what is used has changed".to_owned(),
+        reason: Reason::UseChanged,
         events: Outcome::default(),
     })
 }

@@ -6,7 +6,10 @@ use super::{
     revision_of,
     work::{Work, delete},
 };
-use crate::{plan::Wait, view::PodView};
+use crate::{
+    plan::{Next, Reason, Wait},
+    view::PodView,
+};
 use std::ops::ControlFlow;
 
 /// One at a time, highest number first; ends the look after it. To be called when every wanted pod is available.
@@ -18,14 +21,14 @@ pub(super) fn ordered(work: &mut Work<'_, '_>) -> ControlFlow<()> {
     let name = pod.meta.name.to_string();
     if pod.meta.deleted.is_some() {
         let last = work.terminating(pod);
-        let then = roster.condemned().nth(1).map(|(_, pod)| crate::plan::Next::Delete(pod.meta.name.to_string()));
+        let then = roster.condemned().nth(1).map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
         work.wait(Wait::PodTerminating { pod: name, last, then });
     } else if roster.is_available(ordinal) || lowest_unavailable() == Some(ordinal) {
         remove(work, &[(ordinal, pod)]);
     } else if is_to_be_repaired(work, pod) {
         work.repair(pod);
     } else {
-        let then = Some(crate::plan::Next::Delete(name.clone()));
+        let then = Some(Next::Delete(name.clone()));
         work.wait(if is_ready(pod) { Wait::PodNotAvailable { pod: name, then } } else { Wait::PodNotReady { pod: name, then } });
     }
     ControlFlow::Break(())
@@ -44,12 +47,8 @@ pub(super) fn parallel(work: &mut Work<'_, '_>) {
     remove(work, &pods);
 }
 
-/// Deletes pods.
-pub(super) fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
+/// Deletes pods that the set no longer wants.
+fn remove(work: &mut Work<'_, '_>, pods: &[(i64, &PodView)]) {
     let observed = work.observed;
-    work.then(pods.iter().map(|(ordinal, pod)| delete(observed, pod, reason(observed.ordinals.contains(*ordinal)))).collect());
-}
-
-fn reason(is_wanted: bool) -> String {
-    if is_wanted { "it is not of the update revision" } else { "the set no longer wants its number" }.to_owned()
+    work.then(pods.iter().map(|(_, pod)| delete(observed, pod, Reason::NumberNotWanted)).collect());
 }

@@ -3,7 +3,7 @@
 use super::{RevisionName, State, controller_revision_name};
 use crate::{
     claim::controller_reference,
-    plan::{Action, NewObject, Outcome, Urgency},
+    plan::{Action, NewObject, Outcome, Reason, Urgency},
     view::{APPS_V1, RevisionView, StatefulSetView},
 };
 use berth_api::{Gate, annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
@@ -88,7 +88,7 @@ impl History {
         Some(match self.write.as_ref()? {
             Write::Create(revision) => Action::Create {
                 object: NewObject::ControllerRevision(revision.clone()),
-                reason: "no revision has its template".to_owned(),
+                reason: Reason::NewTemplate { revision: revision.revision },
                 events: Outcome::default(),
             },
             Write::Raise(revision, number) => Action::Patch {
@@ -96,7 +96,7 @@ impl History {
                 subresource: None,
                 patch: json!({"revision": number}),
                 urgency: Urgency::Now,
-                reason: "the template is that of an older revision again".to_owned(),
+                reason: Reason::TemplateAgain,
                 events: Outcome::default(),
             },
         })
@@ -183,7 +183,7 @@ fn delete(revision: &RevisionView) -> Action {
         target: revision.reference(),
         propagation: None,
         grace_period_seconds: None,
-        reason: format!("revision {} is beyond revisionHistoryLimit", revision.number),
+        reason: Reason::BeyondHistoryLimit { revision: Some(revision.number) },
         events: Outcome::default(),
     }
 }

@@ -1,7 +1,14 @@
 //! Recreate (KEP-3541): all pods of older revisions go at once, and none is created before the last is gone.
 
-use super::{Phase, condemned, status::Recreation, work::Work};
-use crate::{plan::Wait, view::PodView};
+use super::{
+    Phase,
+    status::Recreation,
+    work::{Work, delete},
+};
+use crate::{
+    plan::{Reason, Wait},
+    view::PodView,
+};
 use std::ops::ControlFlow;
 
 /// Deletes old pods, or waits for them; ends the look as long as there are any. The phase follows from the pods alone.
@@ -27,9 +34,10 @@ fn delete_all(work: &mut Work<'_, '_>) {
     let observed = work.observed;
     let roster = observed.roster();
     let old = roster.outdated(&observed.history.update, i64::MIN..i64::MAX);
-    let pods: Vec<_> = old.into_iter().filter_map(|ordinal| Some((ordinal, roster.pod(ordinal)?))).collect();
+    let reason = |ordinal| if observed.ordinals.contains(ordinal) { Reason::Recreated } else { Reason::NumberNotWanted };
+    let pods = old.into_iter().filter_map(|ordinal| Some(delete(observed, roster.pod(ordinal)?, reason(ordinal))));
     work.status_first();
-    condemned::remove(work, &pods);
+    work.then(pods.collect());
 }
 
 fn wait_for_all(work: &mut Work<'_, '_>) {

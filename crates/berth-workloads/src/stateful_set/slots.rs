@@ -10,7 +10,7 @@ use super::{
     work::{Work, delete},
 };
 use crate::{
-    plan::{Action, SlowStart, Urgency, Wait},
+    plan::{Action, Next, Reason, SlowStart, Urgency, Wait},
     view::{PodPhase, PodView},
 };
 use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
@@ -56,7 +56,7 @@ fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
     let observed = work.observed;
     if pod.phase.is_finished() {
         if pod.meta.deleted.is_none() {
-            work.beside(vec![delete(observed, pod, "it has run to its end".to_owned())]);
+            work.beside(vec![delete(observed, pod, Reason::PodFinished)]);
         }
         return true;
     }
@@ -91,8 +91,7 @@ fn wait_for(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
 }
 
 /// What waits for the pod with this number.
-pub(super) fn next(observed: &Observed<'_>, ordinal: i64) -> Option<crate::plan::Next> {
-    use crate::plan::Next;
+pub(super) fn next(observed: &Observed<'_>, ordinal: i64) -> Option<Next> {
     let (set, roster) = (&observed.set().meta.name, observed.roster());
     let missing = roster.missing().find(|missing| *missing != ordinal).map(|missing| Next::Create(pod_name(set, missing)));
     let condemned = || roster.condemned().next().map(|(_, pod)| Next::Delete(pod.meta.name.to_string()));
@@ -148,7 +147,7 @@ fn create(observed: &Observed<'_>, ordinal: i64) -> Action {
     let pod = new_pod(observed, ordinal);
     let name = pod_name(&observed.set().meta.name, ordinal);
     let events = pod_outcome(observed.set(), Verb::Create, &name);
-    Action::Create { object: pod.into(), reason: format!("{name} is wanted and not there"), events }
+    Action::Create { object: pod.into(), reason: Reason::PodMissing, events }
 }
 
 /// Waits for a claim that is on its way out. One that somebody deletes is also told of.
@@ -179,7 +178,7 @@ fn repair(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) {
             subresource: None,
             patch: json!({"metadata": {"labels": labels}}),
             urgency: Urgency::Now,
-            reason: "its labels do not name it".to_owned(),
+            reason: Reason::LabelsDoNotName,
             events: pod_outcome(set, Verb::Update, &pod.meta.name),
         }]);
     }

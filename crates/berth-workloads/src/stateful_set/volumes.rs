@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     claim::controller_reference,
-    plan::{Action, EventRecord, Outcome, Urgency},
+    plan::{Action, EventRecord, Outcome, Reason, Urgency},
     view::{APPS_V1, ClaimView, Meta, PodView, Retention, RetentionPolicy, StatefulSetView},
 };
 use k8s_openapi::{
@@ -121,7 +121,7 @@ fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, o
     };
     let events = claim_outcome(set, &name, &pod_name(&set.meta.name, ordinal));
     let object = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None }.into();
-    Action::Create { object, reason: format!("claim {name} is missing"), events }
+    Action::Create { object, reason: Reason::ClaimMissing, events }
 }
 
 fn set_reference(claims: &Claims<'_>) -> OwnerReference {
@@ -206,7 +206,7 @@ fn write(claim: &ClaimView, owners: &[OwnerReference]) -> Action {
         subresource: None,
         patch: json!({"metadata": {"ownerReferences": owners}}),
         urgency: Urgency::Now,
-        reason: "the retention policy says with whom it goes".to_owned(),
+        reason: Reason::RetentionPolicy,
         events: Outcome::default(),
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
     view::PodView,
 };
 use berth_identity::ObjectRef;
@@ -93,11 +93,10 @@ impl<'o, 'a> Work<'o, 'a> {
             Some(_) if self.status == StatusStage::Beside => self.status = StatusStage::FirstIfNews,
             Some(_) => (),
         }
-        let reason = || "it is not of the update revision".to_owned();
-        let deletes = pods.iter().map(|pod| delete(observed, pod, reason()));
+        let deletes = pods.iter().map(|pod| delete(observed, pod, Reason::Outdated));
         // What else was to be written to those would make them another version; nobody needs it any more.
         self.beside.retain(|action| !broken.iter().any(|pod| is_about(action, pod)));
-        let guarded = broken.iter().map(|pod| delete_version(observed, pod, reason()));
+        let guarded = broken.iter().map(|pod| delete_version(observed, pod, Reason::OutdatedUnavailable));
         self.then(guarded.chain(deletes).collect());
     }
 
@@ -117,7 +116,7 @@ impl<'o, 'a> Work<'o, 'a> {
             target: pod.reference(),
             propagation: None,
             grace_period_seconds: None,
-            reason: "it holds the update up".to_owned(),
+            reason: Reason::HoldsUpUpdate,
             events: Outcome {
                 success: Some(event(observed.set(), Severity::Normal, "RepairedPod", message)),
                 failure: pod_outcome(observed.set(), Verb::Delete, &pod.meta.name).failure,
@@ -190,7 +189,7 @@ impl<'o, 'a> Work<'o, 'a> {
             subresource: Some(Subresource::Status),
             patch: json!({"status": merge_patch(&set.status, &status)?}),
             urgency: if is_urgent { Urgency::Now } else { Urgency::Soon },
-            reason: "its pods have changed".to_owned(),
+            reason: Reason::PodsChanged,
             events: Outcome::default(),
         })
     }
@@ -206,7 +205,7 @@ fn failing_pods(observed: &Observed<'_>) -> Option<EventRecord> {
 }
 
 /// Deletes a pod, whatever version of it there is: a change of its status must not save it.
-pub(super) fn delete(observed: &Observed<'_>, pod: &PodView, reason: String) -> Action {
+pub(super) fn delete(observed: &Observed<'_>, pod: &PodView, reason: Reason) -> Action {
     delete_target(observed, pod.reference().in_any_version(), reason)
 }
 
@@ -216,11 +215,11 @@ fn is_about(action: &Action, pod: &PodView) -> bool {
 }
 
 /// Deletes a pod, if it is still as the plan sees it.
-fn delete_version(observed: &Observed<'_>, pod: &PodView, reason: String) -> Action {
+fn delete_version(observed: &Observed<'_>, pod: &PodView, reason: Reason) -> Action {
     delete_target(observed, pod.reference(), reason)
 }
 
-fn delete_target(observed: &Observed<'_>, target: ObjectRef, reason: String) -> Action {
+fn delete_target(observed: &Observed<'_>, target: ObjectRef, reason: Reason) -> Action {
     let events = pod_outcome(observed.set(), Verb::Delete, &target.key.name);
     Action::Delete { target, propagation: None, grace_period_seconds: None, reason, events }
 }

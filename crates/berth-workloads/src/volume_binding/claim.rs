@@ -6,7 +6,7 @@ use super::{
     view::{BindingMode, ClaimUserView, ClaimView, ClassView, VolumeView},
     write::{about_claim, let_go, patch, patch_status, stage, stages},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Severity, Stage, merge_patch};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, merge_patch};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimStatus, PersistentVolumeSpec};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn plan_deletion(state: &State<'_>) -> Plan {
     if !state.is_all_known {
         return look_again(state);
     }
-    stages([let_go(claim.reference(), &claim.meta.finalizers, CLAIM_PROTECTION, "no pod uses it")])
+    stages([let_go(claim.reference(), &claim.meta.finalizers, CLAIM_PROTECTION, Reason::ClaimUnused)])
 }
 
 fn look_again(state: &State<'_>) -> Plan {
@@ -87,7 +87,7 @@ fn plan_lost(state: &State<'_>, event: EventRecord) -> Plan {
         return Plan::default();
     }
     let status = json!({"phase": "Lost", "accessModes": null, "capacity": null});
-    Plan { events: vec![event], ..stages([patch_status(claim.reference(), status, "its volume is lost")]) }
+    Plan { events: vec![event], ..stages([patch_status(claim.reference(), status, Reason::VolumeLost)]) }
 }
 
 fn plan_unbound(state: &State<'_>) -> Plan {
@@ -189,7 +189,7 @@ fn plan_provisioning(state: &State<'_>, class: &ClassView) -> Plan {
     }
     if claim.meta.annotations.get(STORAGE_PROVISIONER).is_none_or(|set| set != provisioner) {
         let annotations = json!({STORAGE_PROVISIONER: provisioner, BETA_STORAGE_PROVISIONER: provisioner});
-        let write = patch(claim.reference(), json!({"metadata": {"annotations": annotations}}), "its volume is to be made");
+        let write = patch(claim.reference(), json!({"metadata": {"annotations": annotations}}), Reason::ToBeProvisioned);
         return Plan { events: provisioning(claim, provisioner), ..stages([write]) };
     }
     if provisioner != PROVISIONER {
@@ -203,7 +203,7 @@ fn plan_provisioning(state: &State<'_>, class: &ClassView) -> Plan {
     let success = about_claim(claim, Severity::Normal, "ProvisioningSucceeded", format!("Successfully provisioned volume {name}"));
     let create = Action::Create {
         object: volume_for(claim, class).into(),
-        reason: "its claim has no volume".to_owned(),
+        reason: Reason::NoVolume,
         events: Outcome { success: Some(success), failure: None },
     };
     let volume = volume_for(claim, class).spec.unwrap_or_default();
@@ -245,12 +245,12 @@ fn reserve(volume: &VolumeView, claim: &ClaimView) -> Option<Action> {
         Some(_) => json!({"spec": {"claimRef": claim_ref(claim)}}),
         None => json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": claim_ref(claim)}}),
     };
-    Some(patch(volume.reference(), change, format!("it is what {}/{} needs", claim.meta.namespace, claim.meta.name)))
+    Some(patch(volume.reference(), change, Reason::Fits { claim: claim.meta.key() }))
 }
 
 /// The claim names the volume, then its status says what it has.
 fn claim_writes(claim: &ClaimView, volume: &str, spec: &PersistentVolumeSpec) -> impl Iterator<Item = Stage> {
-    let named = name_volume(claim, volume).map(|change| patch(claim.reference(), change, "its volume is found"));
+    let named = name_volume(claim, volume).map(|change| patch(claim.reference(), change, Reason::VolumeFound));
     let old = PersistentVolumeClaimStatus {
         phase: Some(claim.phase.clone()),
         access_modes: Some(claim.status_access_modes.clone()),
@@ -263,7 +263,7 @@ fn claim_writes(claim: &ClaimView, volume: &str, spec: &PersistentVolumeSpec) ->
         capacity: spec.capacity.clone(),
         ..PersistentVolumeClaimStatus::default()
     };
-    let status = merge_patch(&old, &new).map(|status| patch_status(claim.reference(), status, "it has its volume"));
+    let status = merge_patch(&old, &new).map(|status| patch_status(claim.reference(), status, Reason::Bound));
     named.into_iter().chain(status).map(stage)
 }
 

@@ -89,7 +89,7 @@ fn shown(plan: &Plan) -> Vec<String> {
         Action::Patch { target, patch, .. } => format!("{} status: {}", target.key.name, patch["status"]),
         Action::Create { object, .. } => format!("create {}", object.key().name),
         Action::Delete { target, .. } => format!("delete {} @{}", target.key.name, version(target)),
-        Action::ConfirmGone { target } => format!("confirm {} {} gone", target.key.name, target.uid),
+        Action::ConfirmGone { target, .. } => format!("confirm {} {} gone", target.key.name, target.uid),
         other => format!("{other:?}"),
     };
     let events = plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message));

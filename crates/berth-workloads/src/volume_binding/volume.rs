@@ -6,7 +6,7 @@ use super::{
     write::{about_volume, let_go, patch, patch_status, stages},
 };
 use crate::{
-    plan::{Action, Outcome, Plan, Severity},
+    plan::{Action, Outcome, Plan, Reason, Severity},
     resources::CLAIMS,
 };
 use berth_identity::{ObjectKey, ObjectRef};
@@ -40,7 +40,7 @@ fn plan_deletion(volume: &VolumeView) -> Plan {
     if !volume.meta.deleting || !is_protected || volume.phase == "Bound" {
         return Plan::default();
     }
-    stages([let_go(volume.reference(), &volume.meta.finalizers, VOLUME_PROTECTION, "no claim is bound to it")])
+    stages([let_go(volume.reference(), &volume.meta.finalizers, VOLUME_PROTECTION, Reason::VolumeUnused)])
 }
 
 fn become_phase(volume: &VolumeView, phase: &'static str) -> Plan {
@@ -48,7 +48,7 @@ fn become_phase(volume: &VolumeView, phase: &'static str) -> Plan {
         return Plan::default();
     }
     let status = json!({"phase": phase, "message": null, "reason": null});
-    stages([patch_status(volume.reference(), status, format!("it is {}", phase.to_lowercase()))])
+    stages([patch_status(volume.reference(), status, Reason::PhaseChanged)])
 }
 
 fn plan_claimed(volume: &VolumeView, claim: &ClaimView) -> Plan {
@@ -73,13 +73,13 @@ fn unbind(volume: &VolumeView) -> Plan {
     } else {
         json!({"spec": {"claimRef": {"uid": null, "resourceVersion": null}}})
     };
-    stages([patch(volume.reference(), change, "its claim has another volume")])
+    stages([patch(volume.reference(), change, Reason::ClaimElsewhere)])
 }
 
 /// Its claim is gone, which `confirm` makes sure of, or does not want it: what becomes of it, its reclaim policy says.
 fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
     if !matches!(volume.phase.as_str(), "Released" | "Failed") {
-        let released = patch_status(volume.reference(), json!({"phase": "Released"}), "its claim is gone");
+        let released = patch_status(volume.reference(), json!({"phase": "Released"}), Reason::ClaimGone);
         return stages(confirm.into_iter().chain([released]));
     }
     match volume.reclaim_policy.as_str() {
@@ -95,7 +95,8 @@ fn plan_released(volume: &VolumeView, confirm: Option<Action>) -> Plan {
 
 fn confirm_gone(claim_ref: &ClaimRef) -> Action {
     let ClaimRef { namespace, name, uid } = claim_ref.clone();
-    Action::ConfirmGone { target: ObjectRef { resource: CLAIMS, key: ObjectKey { namespace, name }, uid, resource_version: None } }
+    let target = ObjectRef { resource: CLAIMS, key: ObjectKey { namespace, name }, uid, resource_version: None };
+    Action::ConfirmGone { target, reason: Reason::ClearsAway }
 }
 
 fn delete(volume: &VolumeView) -> Action {
@@ -103,7 +104,7 @@ fn delete(volume: &VolumeView) -> Action {
         target: volume.reference(),
         propagation: None,
         grace_period_seconds: None,
-        reason: "its claim is gone and its reclaim policy is Delete".to_owned(),
+        reason: Reason::Reclaimed,
         events: Outcome::default(),
     }
 }
@@ -116,5 +117,5 @@ fn fail(volume: &VolumeView, reason: &'static str, what: &str, why: &str) -> Pla
     let message = format!("{what} for volume \"{}\": {why}", volume.meta.name);
     let status = json!({"phase": "Failed", "message": message});
     let events = vec![about_volume(volume, Severity::Warning, reason, message)];
-    Plan { events, ..stages([patch_status(volume.reference(), status, "it cannot be reclaimed")]) }
+    Plan { events, ..stages([patch_status(volume.reference(), status, Reason::NotReclaimable)]) }
 }

@@ -1,7 +1,7 @@
 //! The writes of a binding, each with its guard.
 
 use super::view::{ClaimView, VolumeView};
-use crate::plan::{Action, EventRecord, Outcome, Plan, Repeat, Severity, Stage, Subresource, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency};
 use berth_identity::ObjectRef;
 use serde_json::{Value, json};
 
@@ -14,25 +14,25 @@ pub(super) fn stages(actions: impl IntoIterator<Item = Action>) -> Plan {
 }
 
 /// A change of the object, in just this version.
-pub(super) fn patch(target: ObjectRef, patch: Value, reason: impl Into<String>) -> Action {
-    Action::Patch { target, subresource: None, patch, urgency: Urgency::Now, reason: reason.into(), events: Outcome::default() }
+pub(super) fn patch(target: ObjectRef, patch: Value, reason: Reason) -> Action {
+    Action::Patch { target, subresource: None, patch, urgency: Urgency::Now, reason, events: Outcome::default() }
 }
 
 /// A change of the status, in whichever version: the object itself may have been changed by the stage before.
-pub(super) fn patch_status(target: ObjectRef, status: Value, reason: impl Into<String>) -> Action {
+pub(super) fn patch_status(target: ObjectRef, status: Value, reason: Reason) -> Action {
     let patch = json!({ "status": status });
     Action::Patch {
         target: target.in_any_version(),
         subresource: Some(Subresource::Status),
         patch,
         urgency: Urgency::Now,
-        reason: reason.into(),
+        reason,
         events: Outcome::default(),
     }
 }
 
 /// Takes one finalizer off.
-pub(super) fn let_go(target: ObjectRef, finalizers: &[String], finalizer: &str, reason: &str) -> Action {
+pub(super) fn let_go(target: ObjectRef, finalizers: &[String], finalizer: &str, reason: Reason) -> Action {
     let rest: Vec<&String> = finalizers.iter().filter(|present| *present != finalizer).collect();
     patch(target, json!({"metadata": {"finalizers": rest}}), reason)
 }

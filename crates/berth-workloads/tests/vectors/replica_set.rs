@@ -132,7 +132,7 @@ fn orders(text: &str) -> Vec<String> {
         let ranking = ranking(case.now, &case.gates);
         let first = |count| {
             let candidates = views.iter().map(|(pod, related)| Candidate { pod, related: *related }).collect();
-            ranking.first(candidates, count).iter().map(|candidate| candidate.pod.meta.name.to_string()).collect::<Vec<_>>()
+            ranking.chosen(candidates, count).iter().map(|(_, pod)| pod.meta.name.to_string()).collect::<Vec<_>>()
         };
         let mut deleted = first(case.delete);
         let mut expected = case.expected_deleted.clone();

@@ -137,7 +137,9 @@ impl World {
                 assert_eq!(target.resource_version, Some(set.revision), "a delete of a version that is not the last");
             }
             Action::CreatePods { template, count, .. } => (0..count).for_each(|_| self.create_pod(&template)),
-            Action::DeletePods { pods, .. } => pods.iter().for_each(|pod| self.delete_pod(&pod.key.name)),
+            Action::DeletePods { victims, .. } => {
+                victims.iter().flat_map(|victims| &victims.pods).for_each(|pod| self.delete_pod(&pod.key.name));
+            }
         }
     }
 

@@ -1,0 +1,230 @@
+//! Why something is done.
+
+use berth_identity::{Name, ObjectKey};
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
+
+/// Why an action is in a plan. What it is done to is in the action; here is what the decision was made by. Making one costs next to nothing, and
+/// [`fmt::Display`] is the one text that people see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Reason {
+    // Who belongs to whom.
+    /// Something is about to be adopted in its name, which it must be there for.
+    Adopts,
+    /// Nobody controls it, and a selector matches its labels.
+    Selected {
+        /// Whose.
+        owner: Name,
+    },
+    /// Its labels no longer match the selector of its controller.
+    NoLongerSelected,
+
+    // Pods of ReplicaSets.
+    /// A set has another number of active pods than it wants.
+    Replicas {
+        /// How many it wants.
+        wanted: u32,
+        /// How many it has.
+        active: u32,
+    },
+
+    // Pods and claims of StatefulSets.
+    /// A pod is wanted and not there.
+    PodMissing,
+    /// A pod has run to its end, and is to be there again.
+    PodFinished,
+    /// The set no longer wants a pod of this number.
+    NumberNotWanted,
+    /// A pod is not of the update revision, and its turn has come.
+    Outdated,
+    /// A pod is not of the update revision and not available, so that replacing it makes nothing worse.
+    OutdatedUnavailable,
+    /// A pod is not of the update revision, not ready and holds the update up: the annotation asks for its deletion.
+    HoldsUpUpdate,
+    /// Recreate: pods of other revisions go before the first new one comes.
+    Recreated,
+    /// A pod's labels do not name it.
+    LabelsDoNotName,
+    /// A pod's claim is missing.
+    ClaimMissing,
+    /// A claim's owners are not those that the set's retention policy says.
+    RetentionPolicy,
+
+    // Revisions.
+    /// No object has the template of this revision yet.
+    NewTemplate {
+        /// Its number.
+        revision: i64,
+    },
+    /// The template is that of an older revision again, which becomes the newest.
+    TemplateAgain,
+    /// It is beyond `revisionHistoryLimit`.
+    BeyondHistoryLimit {
+        /// Its number; `None` if it has none.
+        revision: Option<i64>,
+    },
+
+    // Deployments.
+    /// A ReplicaSet gets another size.
+    Resized {
+        /// In pods.
+        from: i64,
+        /// In pods.
+        to: i64,
+    },
+    /// What a ReplicaSet has from its Deployment besides its size is not as there.
+    FollowsDeployment,
+    /// The name of the new ReplicaSet is another's.
+    NameTaken,
+    /// An annotation asks for a rollback.
+    Rollback {
+        /// To this revision; 0: the one before.
+        revision: i64,
+    },
+
+    // Statuses.
+    /// Its pods are not as its status says.
+    PodsChanged,
+    /// Its ReplicaSets, or their pods, are not as its status says.
+    ReplicaSetsChanged,
+    /// It selects everything: nothing is done for it but to say that it was looked at.
+    SelectsAll,
+    /// A quota's use or bounds are not as its status says.
+    UseChanged,
+
+    // Nodes, and pods on them.
+    /// A node's kubelet gives no sign of life.
+    NodeSilent,
+    /// A node's state calls for other taints than it has.
+    NodeTaints,
+    /// What a pod's conditions say of its node is not so.
+    NodeState {
+        /// The node.
+        node: Name,
+    },
+    /// A pod does not tolerate a taint of its node, or no longer.
+    NotTolerated {
+        /// The node.
+        node: Name,
+    },
+    /// A pod's node is gone.
+    NodeGone,
+    /// A pod is being deleted and has no node that would confirm it.
+    NeverPlaced,
+    /// A pod has finished, and more such pods are kept than may be.
+    TooManyFinished,
+
+    // Services.
+    /// A Service asks for a load balancer and has none.
+    BalancerMissing,
+    /// A Service has no Endpoints.
+    EndpointsMissing,
+    /// Endpoints have no place in the slices that are there.
+    NoPlace {
+        /// How many.
+        endpoints: usize,
+    },
+    /// The endpoints of a Service are not those that are written.
+    EndpointsChanged,
+    /// None of a slice's endpoints is left.
+    SliceEmpty,
+    /// Its Service is gone.
+    ServiceGone,
+
+    // Volumes.
+    /// What a claim has left is about to be cleared away, which must be gone for it.
+    ClearsAway,
+    /// No pod that has a node uses a claim that is being deleted.
+    ClaimUnused,
+    /// No claim is bound to a volume that is being deleted.
+    VolumeUnused,
+    /// A claim's volume is gone or another's.
+    VolumeLost,
+    /// A volume is to be made for a claim.
+    ToBeProvisioned,
+    /// A claim has no volume yet.
+    NoVolume,
+    /// A volume is what a claim needs.
+    Fits {
+        /// The claim.
+        claim: ObjectKey,
+    },
+    /// A claim's volume is found.
+    VolumeFound,
+    /// A claim has its volume.
+    Bound,
+    /// A volume's phase is not as its status says.
+    PhaseChanged,
+    /// A volume's claim has another volume.
+    ClaimElsewhere,
+    /// A volume's claim is gone.
+    ClaimGone,
+    /// A volume's claim is gone, and its reclaim policy is Delete.
+    Reclaimed,
+    /// Nobody here knows how to reclaim a volume.
+    NotReclaimable,
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Adopts => "something is to be adopted in its name",
+            Self::Selected { owner } => return write!(f, "nobody controls it, and the selector of {owner} matches it"),
+            Self::NoLongerSelected => "its labels no longer match the selector",
+            Self::Replicas { wanted, active } => return write!(f, "{wanted} wanted, {active} there"),
+            Self::PodMissing => "it is wanted and not there",
+            Self::PodFinished => "it has run to its end",
+            Self::NumberNotWanted => "the set no longer wants its number",
+            Self::Outdated => "it is not of the update revision",
+            Self::OutdatedUnavailable => "it is not of the update revision, and not available anyway",
+            Self::HoldsUpUpdate => "it is not of the update revision, not ready, and holds the update up",
+            Self::Recreated => "it is not of the update revision, and all such pods go before the first new one comes",
+            Self::LabelsDoNotName => "its labels do not name it",
+            Self::ClaimMissing => "a pod needs it",
+            Self::RetentionPolicy => "the retention policy says with whom it goes",
+            Self::NewTemplate { revision } => return write!(f, "nothing has the template of revision {revision}"),
+            Self::TemplateAgain => "the template is that of an older revision again",
+            Self::BeyondHistoryLimit { revision: Some(revision) } => {
+                return write!(f, "revision {revision} is beyond revisionHistoryLimit");
+            }
+            Self::BeyondHistoryLimit { revision: None } => "it is beyond revisionHistoryLimit",
+            Self::Resized { from, to } => return write!(f, "{from} to {to} pods"),
+            Self::FollowsDeployment => "its annotations or minReadySeconds are not as the Deployment says",
+            Self::NameTaken => "the name of its new ReplicaSet is taken",
+            Self::Rollback { revision } => return write!(f, "an annotation asks for revision {revision}"),
+            Self::PodsChanged => "its pods have changed",
+            Self::ReplicaSetsChanged => "its ReplicaSets have changed",
+            Self::SelectsAll => "it has been looked at, and selects everything",
+            Self::UseChanged => "what is used has changed",
+            Self::NodeSilent => "its kubelet gives no sign of life",
+            Self::NodeTaints => "its state calls for other taints",
+            Self::NodeState { node } => return write!(f, "of the state of node {node}"),
+            Self::NotTolerated { node } => return write!(f, "it does not, or no longer, tolerate a taint of node {node}"),
+            Self::NodeGone => "its node is gone",
+            Self::NeverPlaced => "it is being deleted and has no node that would confirm it",
+            Self::TooManyFinished => "it has finished, and more are kept than may be",
+            Self::BalancerMissing => "it asks for a load balancer and has none",
+            Self::EndpointsMissing => "the Service has no Endpoints",
+            Self::NoPlace { endpoints } => return write!(f, "{endpoints} endpoints have no place in the other slices"),
+            Self::EndpointsChanged => "the endpoints of the Service have changed",
+            Self::SliceEmpty => "none of its endpoints is left",
+            Self::ServiceGone => "its Service is gone",
+            Self::ClearsAway => "what it has left is to be cleared away",
+            Self::ClaimUnused => "no pod uses it",
+            Self::VolumeUnused => "no claim is bound to it",
+            Self::VolumeLost => "its volume is lost",
+            Self::ToBeProvisioned => "its volume is to be made",
+            Self::NoVolume => "a claim has no volume",
+            Self::Fits { claim } => return write!(f, "it is what claim {claim} needs"),
+            Self::VolumeFound => "its volume is found",
+            Self::Bound => "it has its volume",
+            Self::PhaseChanged => "its phase has changed",
+            Self::ClaimElsewhere => "its claim has another volume",
+            Self::ClaimGone => "its claim is gone",
+            Self::Reclaimed => "its claim is gone, and its reclaim policy is Delete",
+            Self::NotReclaimable => "nobody here knows how to reclaim it",
+        };
+        f.write_str(text)
+    }
+}
