@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 /// How many names are tried for one pod where each is taken by another.
 const NAME_TRIES: usize = 8;
@@ -138,8 +138,11 @@ impl Executor {
         Self { cluster, rng, events }
     }
 
-    /// Carries `plan` out up to the first stage in which an action fails; that stage is still finished.
-    pub async fn carry_out(&self, plan: Plan) -> Carried {
+    /// Carries the plan that was made for `key` out up to the first stage in which an action fails; that stage is still finished.
+    pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Carried {
+        if !plan.is_idle() {
+            tracing::debug!(%key, plan = %plan.brief(), "carrying out");
+        }
         plan.events.iter().for_each(|event| self.events.record(event));
         let mut carried = Carried::default();
         for stage in plan.stages {
@@ -388,6 +391,7 @@ fn find_controller(owners: Option<&[OwnerReference]>) -> Option<Uid> {
 mod tests {
     use super::*;
     use crate::{
+        lock,
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
@@ -399,6 +403,10 @@ mod tests {
         resources::PODS,
     };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use std::{
+        io::{self, Write},
+        sync::Mutex,
+    };
 
     fn reference(name: &str) -> ObjectRef {
         let uid = format!("uid-of-{name}").into();
@@ -452,7 +460,7 @@ mod tests {
     fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Carried, Vec<String>) {
         let (world, cluster) = (World::default(), FakeCluster::new(answer));
         let executor = executor(&world, &cluster);
-        let carried = world.block_on(async move { executor.carry_out(plan).await });
+        let carried = world.block_on(async move { executor.carry_out("ns/web", plan).await });
         (carried, cluster.calls())
     }
 
@@ -548,5 +556,34 @@ mod tests {
             let (_, calls) = run(confirm(), move |call| Ok(if call.starts_with("get") { owner.clone() } else { json!({}) }));
             assert_eq!(calls.len(), calls_made, "{calls:?}");
         }
+    }
+
+    /// What a log that takes everything is told.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            lock(&self.0).write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_plan_that_does_something_is_told_of_in_one_line() {
+        let told = |stages| {
+            let log = Log::default();
+            let writer = log.clone();
+            let to_log = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false).without_time();
+            let to_log = to_log.with_writer(move || writer.clone()).finish();
+            tracing::subscriber::with_default(to_log, || run(plan(stages), |_| Ok(json!({}))));
+            String::from_utf8(lock(&log.0).clone()).expect("UTF-8")
+        };
+        assert_eq!(told(vec![vec![]]), "");
+        let text = told(vec![vec![patch("a")], vec![pods(2)]]);
+        let plan = "1. patch status of Pod ns/a: its pods have changed; 2. create 2 pods of Pod ns/web: it is wanted and not there";
+        assert_eq!(text, format!("DEBUG berth_controllers::executor: carrying out key=ns/web plan={plan}\n"));
     }
 }

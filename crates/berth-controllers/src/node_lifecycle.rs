@@ -172,7 +172,7 @@ impl World {
         let lease =
             self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, &key.name)).await?.map(|raw| LeaseView::decode(&raw.json)).transpose()?;
         let plan = self.plan_node(&node, lease.as_ref());
-        Ok(self.carry_out(plan).await)
+        Ok(self.carry_out(key, plan).await)
     }
 
     async fn look_at_pod(&self, key: &ObjectKey) -> Result<Looked, Unread> {
@@ -186,12 +186,12 @@ impl World {
             return Ok(first.look_again.map_or(Looked::Finished, Looked::Again));
         }
         let Some(node) = self.read_node(&node_key).await? else { return Ok(Looked::Finished) };
-        Ok(self.carry_out(plan(&node)).await)
+        Ok(self.carry_out(key, plan(&node)).await)
     }
 
-    async fn carry_out(&self, plan: Plan) -> Looked {
+    async fn carry_out(&self, key: &ObjectKey, plan: Plan) -> Looked {
         let look_again: Option<Timestamp> = plan.look_again;
-        match self.executor.carry_out(plan).await.error {
+        match self.executor.carry_out(key, plan).await.error {
             Some(error) => {
                 tracing::debug!(%error, "looking again later");
                 error.looked()

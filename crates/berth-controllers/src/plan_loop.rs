@@ -144,7 +144,7 @@ impl<P: Planner> PlanLoop<P> {
         plan.events.extend(begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)));
         let later = self.leave_for_later(key, &mut plan, now);
         let look_again = [plan.look_again, later].into_iter().flatten().min();
-        let mut carried = self.executor.carry_out(plan).await;
+        let mut carried = self.executor.carry_out(key, plan).await;
         self.record(key, &mut carried);
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
         // Room that came while the plan was carried out woke nobody: the refusal was not known yet.

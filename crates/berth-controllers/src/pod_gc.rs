@@ -31,7 +31,7 @@ impl PodCollector {
         self.nodes.warm().await;
         let mut missing = BTreeMap::new();
         loop {
-            let carried = self.executor.carry_out(self.plan(&mut missing, self.clock.now())).await;
+            let carried = self.executor.carry_out("all pods", self.plan(&mut missing, self.clock.now())).await;
             if let Some(error) = carried.error {
                 tracing::debug!(%error, "a pod could not be removed; trying again later");
             }
