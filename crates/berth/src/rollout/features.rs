@@ -8,7 +8,6 @@ use super::{
 use berth_api::{FeatureGates, Gate};
 use berth_identity::Revision;
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
-use serde::Serialize;
 
 /// Where the API server's and the controllers' gates are.
 const METRICS: &str = "/metrics";
@@ -65,8 +64,7 @@ impl Feature {
 }
 
 /// Who says whether a feature is on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The metrics of the controllers.
     Controllers,
@@ -81,15 +79,13 @@ pub(super) enum Source {
 }
 
 /// What is known of a feature.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    #[serde(rename = "name")]
-    gate: Gate,
-    enabled: bool,
-    source: Source,
+    pub(super) gate: Gate,
+    pub(super) enabled: bool,
+    pub(super) source: Source,
     /// Why nothing better is known.
-    #[serde(skip)]
-    why: String,
+    pub(super) why: String,
 }
 
 impl Finding {

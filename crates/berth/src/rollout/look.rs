@@ -10,10 +10,10 @@ use berth_workloads::{
     Wait,
     cause::{Cause, Causes},
     deployment::annotations,
+    stateful_set::Phase,
     view::DeploymentView,
 };
 use jiff::Timestamp;
-use serde::Serialize;
 
 /// One look at a workload.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Look {
     pub(super) revision: Option<i64>,
     pub(super) standing: Standing,
     /// Of a StatefulSet's Recreate.
-    pub(super) phase: Option<String>,
+    pub(super) phase: Option<Phase>,
     pub(super) replicas: Replicas,
     /// What stands in the way, most telling first.
     pub(super) causes: Vec<Cause>,
@@ -59,14 +59,14 @@ pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, cau
 }
 
 /// How far it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) state: Stage,
     /// kubectl's sentence, where it has one.
     pub(super) message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Under way.
     Waiting,
@@ -77,7 +77,7 @@ pub(super) enum Stage {
 }
 
 /// Pods, by the workload's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Replicas {
     /// `spec.replicas`.
     pub(super) wanted: i32,
@@ -86,6 +86,5 @@ pub(super) struct Replicas {
     pub(super) updated: i32,
     pub(super) available: i32,
     /// Being deleted and still there; not known of a StatefulSet whose pods cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) terminating: Option<i32>,
 }

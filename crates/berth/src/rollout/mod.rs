@@ -12,6 +12,7 @@ mod revisions;
 pub(crate) mod state;
 pub(crate) mod stateful_set;
 mod status;
+mod status_json;
 mod target;
 mod undo;
 mod waits;

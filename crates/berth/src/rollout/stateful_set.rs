@@ -9,7 +9,6 @@ use berth_workloads::{
     view::{ClaimView, PodView, RevisionView, StatefulSetView, UpdateStrategy},
 };
 use jiff::Timestamp;
-use serde::Serialize;
 use std::sync::Arc;
 
 /// Why containers wait that are about to start: no reason for anybody to look closer.
@@ -24,7 +23,7 @@ pub(super) struct Belongings {
 }
 
 /// A pod that is not ready, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UnreadyPod {
     pub(super) name: String,
     /// `ImagePullBackOff`, `Unschedulable`, …
@@ -57,7 +56,7 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
     }
     let terminating = of.pods.iter().flatten().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid)).count();
     let update = of.revisions.iter().flatten().find(|revision| revision.meta.name == status.update_revision);
-    let phase = |roster: &Roster| format!("{:?}", roster.phase_counts(&status.update_revision).phase(ordinals(set).replicas));
+    let phase = |roster: &Roster| roster.phase_counts(&status.update_revision).phase(ordinals(set).replicas);
     Look {
         revision: update.map(|revision| revision.number),
         standing,
@@ -372,8 +371,8 @@ mod tests {
         let look = look_at(&recreate, vec![going(0), going(1)]);
         let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
         assert_eq!(waits, ["waiting for 2 terminating pods (db-1 has 20s of its 30s grace left) before creating 3 more"]);
-        assert_eq!((look.phase.as_deref(), look.replicas.terminating), (Some("WaitingTermination"), Some(2)));
-        assert_eq!(look_at(&recreate, vec![pod(0, |_| ())]).phase.as_deref(), Some("NeedsDeletion"));
-        assert_eq!(look_at(&recreate, vec![]).phase.as_deref(), Some("ReadyForCreation"));
+        assert_eq!((look.phase, look.replicas.terminating), (Some(Phase::WaitingTermination), Some(2)));
+        assert_eq!(look_at(&recreate, vec![pod(0, |_| ())]).phase, Some(Phase::NeedsDeletion));
+        assert_eq!(look_at(&recreate, vec![]).phase, Some(Phase::ReadyForCreation));
     }
 }

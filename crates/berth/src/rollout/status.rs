@@ -5,10 +5,9 @@ use super::{
     error::Error,
     features::{self, Features},
     history::selector_text,
-    look::{Look, Replicas, Stage, Standing},
+    look::{Look, Stage},
     options::{Status, StatusOutput},
-    report,
-    stateful_set::UnreadyPod,
+    report, status_json,
     target::{Found, Kind},
     waits,
     world::{Of, Seen, World},
@@ -23,7 +22,6 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::runtime::watcher;
-use serde::Serialize;
 use std::time::Duration;
 
 /// How many changes that are there at once are taken in before the next look.
@@ -40,58 +38,6 @@ pub(super) async fn run(options: &Status, connection: &Connection, workload: &Fo
     }
     let over = |_| Err(Error::Rollout(format!("timed out waiting for the condition; {} goes on without being watched", workload.title())));
     tokio::time::timeout(options.timeout, following).await.unwrap_or_else(over)
-}
-
-/// Where a rollout stands. Its JSON is stable: fields are only ever added.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Report<'a> {
-    kind: &'static str,
-    namespace: &'a str,
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<i64>,
-    #[serde(flatten)]
-    standing: Standing,
-    /// Of a StatefulSet's Recreate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    phase: Option<&'a str>,
-    replicas: Replicas,
-    /// What stands in the way, most telling first.
-    causes: Vec<CauseReport>,
-    waits: Vec<Waiting>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    unready_pods: &'a [UnreadyPod],
-    /// Features of the cluster on which it depends what all this means.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    features: &'a [features::Finding],
-}
-
-/// One thing that stands in the way.
-#[derive(Debug, Serialize)]
-struct CauseReport {
-    reason: &'static str,
-    message: String,
-    /// How many pods it is true of.
-    pods: usize,
-    /// One of the pods, or the object that cannot make them.
-    object: Named,
-    /// In the cluster's own words.
-    evidence: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Named {
-    kind: &'static str,
-    name: String,
-}
-
-/// One reason why a rollout does not go on.
-#[derive(Debug, Serialize)]
-struct Waiting {
-    /// As in the metrics' labels.
-    reason: &'static str,
-    message: String,
 }
 
 async fn follow(options: &Status, connection: &Connection, workload: &Found) -> Result<(), Error> {
@@ -188,7 +134,7 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
         let (causes, pods) = before.map_or((&[] as &[_], &[] as &[_]), |before| (&*before.causes, &*before.unready_pods));
         let has_news = has_new_waits || causes != look.causes || pods != look.unready_pods;
         if is_new || has_news || before.is_some_and(|before| before.replicas != look.replicas) {
-            line(&report::json(&report(connection, workload, features, look)));
+            line(&report::json(&status_json::report(connection.namespace(), workload, features.findings(), look)));
         }
         return;
     }
@@ -209,28 +155,4 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
 fn same_causes(before: &[Cause], now: &[Cause]) -> bool {
     let outline = |cause: &Cause| (cause.kind, cause.pods.min(2), cause.about.kind);
     before.iter().map(outline).eq(now.iter().map(outline))
-}
-
-fn report<'a>(connection: &'a Connection, workload: &'a Found, features: &'a Features, look: &'a Look) -> Report<'a> {
-    let causes = look.causes.iter().map(|cause| CauseReport {
-        reason: cause.kind.reason(),
-        message: cause.to_string(),
-        pods: cause.pods,
-        object: Named { kind: cause.about.kind, name: cause.about.name.clone() },
-        evidence: cause.evidence.clone(),
-    });
-    let waits = look.waits.iter().map(|wait| Waiting { reason: wait.metric_label(), message: wait.to_string() });
-    Report {
-        kind: workload.kind.name(),
-        namespace: connection.namespace(),
-        name: &workload.name,
-        revision: look.revision,
-        standing: look.standing.clone(),
-        phase: look.phase.as_deref(),
-        replicas: look.replicas,
-        causes: causes.collect(),
-        waits: waits.collect(),
-        unready_pods: &look.unready_pods,
-        features: features.findings(),
-    }
 }

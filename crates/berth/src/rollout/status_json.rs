@@ -1,0 +1,236 @@
+//! What `berth rollout status -o json` prints: one [`Report`] a line. `docs/rollout.md` tells users of it.
+//!
+//! This is an interface. Fields are only ever added, no field changes its type, and a word that stands for something stands for it for good. So it
+//! has types of its own: plans, waits, causes and looks may change as those who decide need it.
+
+use super::{
+    features::{Finding, Source},
+    look::{Look, Replicas, Stage},
+    target::Found,
+};
+use berth_workloads::{Wait, cause::Cause, stateful_set::Phase};
+use serde::Serialize;
+
+/// Where a rollout stands.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report<'a> {
+    /// `Deployment` or `StatefulSet`.
+    kind: &'static str,
+    namespace: &'a str,
+    name: &'a str,
+    /// Its number; missing until its controller has given it one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<i64>,
+    /// `Waiting`, `Complete` or `Failed`.
+    state: &'static str,
+    /// kubectl's sentence, where it has one.
+    message: &'a str,
+    /// Of a StatefulSet's Recreate: `NeedsDeletion`, `WaitingTermination`, `ReadyForCreation` or `Complete`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
+    replicas: Pods,
+    /// What stands in the way, most telling first.
+    causes: Vec<InTheWay<'a>>,
+    /// What is left undone on purpose.
+    waits: Vec<Waiting>,
+    /// Of StatefulSets: pods that something keeps from being ready. Missing where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unready_pods: Vec<UnreadyPod<'a>>,
+    /// Features of the cluster on which it depends what all this means. Missing where it depends on none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    features: Vec<Feature>,
+}
+
+/// Pods, by the workload's status.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Pods {
+    /// `spec.replicas`.
+    wanted: i32,
+    total: i32,
+    /// Of the newest template.
+    updated: i32,
+    available: i32,
+    /// Being deleted and still there; missing where the pods of a StatefulSet cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminating: Option<i32>,
+}
+
+/// One thing that stands in the way.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InTheWay<'a> {
+    /// What it is, for programs: `image_pull`, `quota`, ….
+    reason: &'static str,
+    /// What it is, for people.
+    message: String,
+    /// How many pods it is true of.
+    pods: usize,
+    /// One of the pods, or the object that cannot make them.
+    object: Named<'a>,
+    /// In the cluster's own words.
+    evidence: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Named<'a> {
+    kind: &'static str,
+    name: &'a str,
+}
+
+/// One reason why a rollout does not go on.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    /// As in the label of the metric `berth_waits`: `pods_terminating`, `partition`, ….
+    reason: &'static str,
+    /// For people.
+    message: String,
+}
+
+/// A pod that is not ready, and why.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UnreadyPod<'a> {
+    name: &'a str,
+    /// `ImagePullBackOff`, `Unschedulable`, ….
+    reasons: &'a [String],
+}
+
+/// What is known of a feature.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Feature {
+    /// Its gate.
+    name: String,
+    enabled: bool,
+    /// Who says so: `controllers`, `status`, `apiServer`, `missing` (the server does not know it) or `supposed` (nobody).
+    source: &'static str,
+}
+
+/// Tells of one look.
+pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Finding], look: &'a Look) -> Report<'a> {
+    Report {
+        kind: workload.kind.name(),
+        namespace,
+        name: &workload.name,
+        revision: look.revision,
+        state: state(look.standing.state),
+        message: &look.standing.message,
+        phase: look.phase.map(phase),
+        replicas: pods(look.replicas),
+        causes: look.causes.iter().map(in_the_way).collect(),
+        waits: look.waits.iter().map(waiting).collect(),
+        unready_pods: look.unready_pods.iter().map(|pod| UnreadyPod { name: &pod.name, reasons: &pod.reasons }).collect(),
+        features: features.iter().map(feature).collect(),
+    }
+}
+
+fn state(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Waiting => "Waiting",
+        Stage::Complete => "Complete",
+        Stage::Failed => "Failed",
+    }
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::NeedsDeletion => "NeedsDeletion",
+        Phase::WaitingTermination => "WaitingTermination",
+        Phase::ReadyForCreation => "ReadyForCreation",
+        Phase::Complete => "Complete",
+    }
+}
+
+fn pods(replicas: Replicas) -> Pods {
+    let Replicas { wanted, total, updated, available, terminating } = replicas;
+    Pods { wanted, total, updated, available, terminating }
+}
+
+fn in_the_way(cause: &Cause) -> InTheWay<'_> {
+    InTheWay {
+        reason: cause.kind.reason(),
+        message: cause.to_string(),
+        pods: cause.pods,
+        object: Named { kind: cause.about.kind, name: &cause.about.name },
+        evidence: &cause.evidence,
+    }
+}
+
+fn waiting(wait: &Wait) -> Waiting {
+    Waiting { reason: wait.metric_label(), message: wait.to_string() }
+}
+
+fn feature(finding: &Finding) -> Feature {
+    let source = match finding.source {
+        Source::Controllers => "controllers",
+        Source::Status => "status",
+        Source::ApiServer => "apiServer",
+        Source::Missing => "missing",
+        Source::Supposed => "supposed",
+    };
+    Feature { name: finding.gate.to_string(), enabled: finding.enabled, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{look::Standing, report::json, stateful_set, target::Kind},
+        *,
+    };
+    use berth_api::Gate;
+    use berth_workloads::cause;
+
+    fn look() -> Look {
+        let replicas = Replicas { wanted: 3, total: 2, updated: 1, available: 0, terminating: None };
+        let standing = Standing { state: Stage::Waiting, message: "wait".to_owned() };
+        let (causes, waits, unready_pods) = (Vec::new(), Vec::new(), Vec::new());
+        Look { revision: None, standing, phase: None, replicas, causes, waits, unready_pods, look_again: None }
+    }
+
+    fn text(features: &[Finding], look: &Look) -> String {
+        let workload = Found { kind: Kind::StatefulSet, name: "db".to_owned(), json: String::new() };
+        json(&report("shop", &workload, features, look))
+    }
+
+    /// Users' programs read this: a change of it is a change of the interface.
+    #[test]
+    fn every_key_and_word_is_as_promised() {
+        let least = r#"{"kind":"StatefulSet","namespace":"shop","name":"db","state":"Waiting","message":"wait","replicas":{"wanted":3,"total":2,"updated":1,"available":0},"causes":[],"waits":[]}"#;
+        assert_eq!(text(&[], &look()), least);
+        let about = cause::About { kind: "Pod", name: "db-1".to_owned() };
+        let cause = Cause { kind: cause::Kind::ImagePull, pods: 2, about, evidence: "no".to_owned() };
+        let message = cause.to_string();
+        let most = Look {
+            revision: Some(4),
+            standing: Standing { state: Stage::Failed, message: "late".to_owned() },
+            phase: Some(Phase::WaitingTermination),
+            replicas: Replicas { terminating: Some(1), ..look().replicas },
+            causes: vec![cause],
+            waits: vec![Wait::Partition { pods: 1, from: 2 }],
+            unready_pods: vec![stateful_set::UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ErrImagePull".to_owned()] }],
+            ..look()
+        };
+        let finding = Finding { gate: Gate::StatefulSetRecreateStrategy, enabled: true, source: Source::ApiServer, why: "secret".to_owned() };
+        let all = [
+            r#"{"kind":"StatefulSet","namespace":"shop","name":"db","revision":4,"state":"Failed","message":"late","phase":"WaitingTermination","#,
+            r#""replicas":{"wanted":3,"total":2,"updated":1,"available":0,"terminating":1},"#,
+            r#""causes":[{"reason":"image_pull","message":"#,
+            &format!("{message:?}"),
+            r#","pods":2,"object":{"kind":"Pod","name":"db-1"},"evidence":"no"}],"#,
+            r#""waits":[{"reason":"partition","message":"the partition keeps 1 pod of older templates: only ordinals from 2 are updated"}],"#,
+            r#""unreadyPods":[{"name":"db-1","reasons":["ErrImagePull"]}],"#,
+            r#""features":[{"name":"StatefulSetRecreateStrategy","enabled":true,"source":"apiServer"}]}"#,
+        ];
+        assert_eq!(text(&[finding], &most), all.concat());
+        let phases = [Phase::NeedsDeletion, Phase::WaitingTermination, Phase::ReadyForCreation, Phase::Complete].map(phase);
+        assert_eq!(phases, ["NeedsDeletion", "WaitingTermination", "ReadyForCreation", "Complete"]);
+        assert_eq!([Stage::Waiting, Stage::Complete, Stage::Failed].map(state), ["Waiting", "Complete", "Failed"]);
+        let sources = [Source::Controllers, Source::Status, Source::ApiServer, Source::Missing, Source::Supposed];
+        let of = |source| feature(&Finding { gate: Gate::PodDeletionCost, enabled: false, source, why: String::new() }).source;
+        assert_eq!(sources.map(of), ["controllers", "status", "apiServer", "missing", "supposed"]);
+    }
+}
