@@ -90,6 +90,12 @@ pub struct Known<V, I = ()> {
     listing: Option<BTreeMap<ObjectKey, Held<V>>>,
 }
 
+impl<V, I: Default> Default for Known<V, I> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), index: I::default(), revision: Revision::default(), synced: false, listing: None }
+    }
+}
+
 struct Held<V> {
     view: Arc<V>,
     revision: Revision,
@@ -124,9 +130,8 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     /// An empty cache of `resource`. It fills after [`Cache::start`].
     #[must_use]
     pub fn new(resource: ResourceName) -> Self {
-        let known = Known { objects: BTreeMap::new(), index: I::default(), revision: Revision::default(), synced: false, listing: None };
         let handlers = Handlers { changes: Vec::new(), revisions: Vec::new() };
-        Self { resource, known: Mutex::new(known), synced: Event::new(), handlers: Mutex::new(handlers) }
+        Self { resource, known: Mutex::default(), synced: Event::new(), handlers: Mutex::new(handlers) }
     }
 
     /// Has `handler` called for each change, after the cache shows it. To be called before [`Cache::start`]; must not call the cache's
@@ -319,6 +324,17 @@ impl<V: View, I: Index<V>> Known<V, I> {
     fn note(&mut self, delta: Delta<V>, deltas: &mut Vec<Delta<V>>) {
         self.index.change(delta.old.as_ref(), delta.new.as_ref());
         deltas.push(delta);
+    }
+}
+
+/// Of objects that somebody has read otherwise than by a cache; of no revision.
+impl<V: View, I: Index<V>> FromIterator<Arc<V>> for Known<V, I> {
+    fn from_iter<T: IntoIterator<Item = Arc<V>>>(views: T) -> Self {
+        let mut known = Self::default();
+        for view in views {
+            known.replace(view.key(), Some(Held { view, revision: Revision::default() }), &mut Vec::new());
+        }
+        known
     }
 }
 

@@ -11,9 +11,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The doubts about all sets.
+/// The doubts about all sets. By default none has been looked at, so that all is doubtful.
 #[derive(Default)]
-pub(crate) struct ClaimDoubts(Mutex<BTreeMap<ObjectKey, Doubts>>);
+pub struct ClaimDoubts(Mutex<BTreeMap<ObjectKey, Doubts>>);
 
 /// The doubts about one set. They hold for this generation of it; after a change of the spec all is doubtful.
 struct Doubts {

@@ -1,9 +1,11 @@
 //! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, View, Warm},
+    cache::{Cache, Delta, Known, View, Warm},
     lock,
-    plan_loop::Planner,
+    owners::OwnerIndex,
+    plan_loop::{Look, Planner},
+    pods::PodIndex,
     replica_set::{PodCache, ReplicaSetCache},
     worker::Queue,
 };
@@ -22,6 +24,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+/// What is known of all ReplicaSets.
+pub type Sets = Known<ReplicaSetView, OwnerIndex<ReplicaSetView>>;
 /// All Deployments of one group.
 pub type DeploymentCache = Cache<DeploymentView>;
 
@@ -82,6 +86,30 @@ impl DeploymentPlanner {
         let (deployments, sets, woken) = (Arc::clone(&self.deployments), Arc::clone(&self.sets), queue.clone());
         self.pods.on_change(move |delta| wake_for_pod(&deployments, &sets, &woken, delta));
     }
+}
+
+/// Makes the state that a Deployment is planned from, and gives what `decide` makes of it. The one place where that is made, for the controller and for
+/// whoever tells people what it would do.
+///
+/// `sets` and `pods` are all of its namespace, at least: what the Deployment neither controls nor selects counts too, as a name that is taken and
+/// as the owner of pods that are not left behind.
+pub fn with_state<T>(
+    deployment: &DeploymentView,
+    sets: &Sets,
+    pods: &mut PodIndex,
+    look: Look<'_>,
+    decide: impl FnOnce(&State<'_>) -> T,
+) -> T {
+    let Look { last_error, gates, now } = look;
+    let namespace = &deployment.meta.namespace;
+    let selector = deployment.selector.as_ref().filter(|selector| !selector.is_empty());
+    let orphans = sets.index().orphans(namespace, selector);
+    let own: Vec<_> = sets.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
+    let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, sets.index().by_uid(uid).map(|set| &**set));
+    let name_taken = |name: &str| sets.get(&ObjectKey::new(namespace, name)).is_some();
+    let pods = pods.of_sets(&own, deployment, &is_left_behind, now);
+    let own = own.iter().map(|set| &**set).collect();
+    decide(&State { deployment, sets: own, name_taken: &name_taken, pods: &pods, last_error, gates, now })
 }
 
 /// Wakes the Deployment that controls the set or did, and for an orphan every one that selects it.
@@ -173,23 +201,9 @@ impl Planner for DeploymentPlanner {
         if self.losses.is_awaited(key, self.pods.revision()) {
             return Some(Plan::default());
         }
-        let known = self.sets.read();
-        let selector = deployment.selector.as_ref().filter(|selector| !selector.is_empty());
-        let orphans = known.index().orphans(&key.namespace, selector);
-        let sets: Vec<_> = known.index().controlled_by(&deployment.meta.uid).chain(orphans).cloned().collect();
-        let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, known.index().by_uid(uid).map(|set| &**set));
-        let name_taken = |name: &str| known.get(&ObjectKey::new(&key.namespace, name)).is_some();
-        let mut pods = self.pods.read();
-        let pods = pods.index_mut().of_sets(&sets, &deployment, &is_left_behind, now);
-        Some(deployment::plan(&State {
-            deployment: &deployment,
-            sets: sets.iter().map(|set| &**set).collect(),
-            name_taken: &name_taken,
-            pods: &pods,
-            last_error,
-            gates: &self.gates,
-            now,
-        }))
+        let (sets, mut pods) = (self.sets.read(), self.pods.read());
+        let look = Look { last_error, gates: &self.gates, now };
+        Some(with_state(&deployment, &sets, pods.index_mut(), look, deployment::plan))
     }
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {

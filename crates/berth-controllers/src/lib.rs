@@ -1,7 +1,7 @@
 //! The shell around the plans: the [`Cluster`] seam, caches, work queues, the executor, events.
 
 pub mod cache;
-mod claim_doubts;
+pub mod claim_doubts;
 pub mod cluster;
 pub mod deployment;
 pub mod disruption;

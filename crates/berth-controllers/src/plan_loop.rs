@@ -9,6 +9,7 @@ use crate::{
     waits::Waits,
     worker::{Looked, Queue, Reconcile},
 };
+use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, ObjectRef, ResourceName, Revision};
 use berth_store::env::Clock;
 use berth_workloads::{
@@ -28,6 +29,17 @@ use std::{
 
 /// How soon a plan may ask to look again: one that asks for a time that has passed must not keep a worker busy for ever.
 const SOONEST: SignedDuration = SignedDuration::from_millis(1);
+
+/// What a state is made from besides objects.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    /// Why pods or objects could not be made or deleted last time.
+    pub last_error: Option<&'a str>,
+    /// The controllers' feature gates.
+    pub gates: &'a FeatureGates,
+    /// The time of this look.
+    pub now: Timestamp,
+}
 
 /// What one controller decides, from its caches.
 pub trait Planner: Send + Sync + 'static {

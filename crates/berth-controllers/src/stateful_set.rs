@@ -5,7 +5,8 @@ use crate::{
     claim_doubts::ClaimDoubts,
     metrics::Metrics,
     owners::OwnerIndex,
-    plan_loop::Planner,
+    plan_loop::{Look, Planner},
+    pods::PodIndex,
     replica_set::PodCache,
     worker::Queue,
 };
@@ -91,6 +92,52 @@ impl StatefulSetPlanner {
             drop(self.metrics.stateful_set_max_unavailable.remove_label_values(&labels));
         }
     }
+}
+
+/// What StatefulSets are planned from besides themselves: all of a set's namespace, at least, whether or not the set controls or selects it.
+pub struct Belongings<'a> {
+    /// The revisions.
+    pub revisions: &'a Known<RevisionView, OwnerIndex<RevisionView>>,
+    /// The pods.
+    pub pods: &'a mut Known<PodView, PodIndex>,
+    /// The claims.
+    pub claims: &'a Known<ClaimView>,
+    /// Which claims need a look.
+    pub doubts: &'a ClaimDoubts,
+}
+
+/// Makes the state that a StatefulSet is planned from, and gives what `decide` makes of it. The one place where that is made, for the controller and
+/// for whoever tells people what it would do.
+pub fn with_state<T>(set: &StatefulSetView, of: Belongings<'_>, look: Look<'_>, decide: impl FnOnce(&State<'_>) -> T) -> T {
+    let (Belongings { revisions, pods, claims, doubts }, Look { last_error, gates, now }) = (of, look);
+    let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
+    let revision_named = |name: &str| revisions.get(&ObjectKey::new(namespace, name));
+    let orphans = revisions.index().orphans(namespace, selector);
+    let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
+    let claim_named = |name: &str| claims.get(&ObjectKey::new(namespace, name));
+    pods.index_mut().call_roll(set, now);
+    let is_pod_there = |name: &str| pods.get(&ObjectKey::new(namespace, name)).is_some();
+    let empty;
+    let roster = match pods.index().roster(&set.meta.uid) {
+        Some(roster) => roster,
+        None => {
+            empty = Roster::new(set, [], now);
+            &empty
+        }
+    };
+    decide(&State {
+        set,
+        revisions: listed,
+        revision_named: &revision_named,
+        roster,
+        orphans: pods.index().orphans(namespace, selector).cloned().collect(),
+        is_pod_there: &is_pod_there,
+        claim_named: &claim_named,
+        claims_in_doubt: &doubts.settle(set, roster, &claim_named),
+        last_error,
+        gates,
+        now,
+    })
 }
 
 type Sets = Known<StatefulSetView, OwnerIndex<StatefulSetView>>;
@@ -191,36 +238,13 @@ impl Planner for StatefulSetPlanner {
             self.forget(key);
             return None;
         };
-        let revisions = self.caches.revisions.read();
-        let revision_named = |name: &str| revisions.get(&ObjectKey::new(&key.namespace, name));
-        let orphans = revisions.index().orphans(&key.namespace, set.selector.as_ref());
-        let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
-        let claims = self.caches.claims.read();
-        let claim_named = |name: &str| claims.get(&ObjectKey::new(&key.namespace, name));
-        let mut pods = self.caches.pods.read();
-        pods.index_mut().call_roll(&set, now);
-        let is_pod_there = |name: &str| pods.get(&ObjectKey::new(&key.namespace, name)).is_some();
-        let empty;
-        let roster = match pods.index().roster(&set.meta.uid) {
-            Some(roster) => roster,
-            None => {
-                empty = Roster::new(&set, [], now);
-                &empty
-            }
-        };
-        self.show(&set, roster);
-        Some(stateful_set::plan(&State {
-            set: &set,
-            revisions: listed,
-            revision_named: &revision_named,
-            roster,
-            orphans: pods.index().orphans(&key.namespace, set.selector.as_ref()).cloned().collect(),
-            is_pod_there: &is_pod_there,
-            claim_named: &claim_named,
-            claims_in_doubt: &self.doubts.settle(&set, roster, &claim_named),
-            last_error,
-            gates: &self.gates,
-            now,
+        let StatefulSetCaches { revisions, pods, claims, .. } = &self.caches;
+        let (revisions, claims, mut pods) = (revisions.read(), claims.read(), pods.read());
+        let belongings = Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &self.doubts };
+        let look = Look { last_error, gates: &self.gates, now };
+        Some(with_state(&set, belongings, look, |state| {
+            self.show(&set, state.roster);
+            stateful_set::plan(state)
         }))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Ordinals, Roster, State, history::History, max_unavailable, roster::ordinals, volumes::Claims};
 use crate::view::{PodManagement, StatefulSetView, UpdateStrategy};
-use berth_api::{Gate, apps::stateful_set::RollingUpdateStatefulSet};
+use berth_api::{FeatureGates, Gate, apps::stateful_set::RollingUpdateStatefulSet};
 
 /// How pods of an older template are replaced, where the gates are as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +47,13 @@ pub(super) struct Observed<'a> {
 
 pub(super) fn observe<'a>(state: &'a State<'a>) -> Observed<'a> {
     let set = state.set;
-    let strategy = strategy(state);
+    let strategy = strategy(set, state.gates);
     Observed {
         state,
         strategy,
         management: set.choices.management,
         ordinals: ordinals(set),
-        partition: block(set).map(|block| block.partition.unwrap_or(0).into()),
+        partition: partition(set).map(i64::from),
         budget: if state.gates.enabled(Gate::MaxUnavailableStatefulSet) { Budget::Pods(max(set)) } else { Budget::OneByOne },
         repair: repair(set, strategy),
         claims: Claims::new(set, state.claim_named),
@@ -66,9 +66,17 @@ fn block(set: &StatefulSetView) -> Option<&RollingUpdateStatefulSet> {
     set.spec.update_strategy.rolling_update.as_ref().filter(|_| set.choices.strategy == UpdateStrategy::RollingUpdate)
 }
 
-/// Without its gate Recreate is a rolling update without a block. The annotation counts only where the server's own controller stays passive.
-fn strategy(state: &State<'_>) -> Strategy {
-    match (state.set.choices.strategy, state.gates.enabled(Gate::StatefulSetRecreateStrategy)) {
+/// `partition`, where there is a `rollingUpdate` block that counts.
+#[must_use]
+pub fn partition(set: &StatefulSetView) -> Option<i32> {
+    block(set).map(|block| block.partition.unwrap_or(0))
+}
+
+/// How pods of an older template are replaced, with these gates of the controllers. Without its gate Recreate is a rolling update without a block
+/// (KEP-3541, version skew). The annotation counts only where the server's own controller stays passive.
+#[must_use]
+pub fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> Strategy {
+    match (set.choices.strategy, gates.enabled(Gate::StatefulSetRecreateStrategy)) {
         (UpdateStrategy::Recreate | UpdateStrategy::RecreateByAnnotation, true) => Strategy::Recreate,
         (UpdateStrategy::Recreate, false) | (UpdateStrategy::RollingUpdate, _) => Strategy::RollingUpdate,
         (UpdateStrategy::OnDelete, _) | (UpdateStrategy::RecreateByAnnotation, false) => Strategy::OnDelete,
@@ -124,7 +132,7 @@ pub struct Figures {
 
 /// The figures of a set; `None` where both of the gates that they belong to are off.
 #[must_use]
-pub fn figures(set: &StatefulSetView, roster: &Roster, gates: &berth_api::FeatureGates) -> Option<Figures> {
+pub fn figures(set: &StatefulSetView, roster: &Roster, gates: &FeatureGates) -> Option<Figures> {
     let shown = gates.enabled(Gate::MaxUnavailableStatefulSet) || gates.enabled(Gate::StatefulSetRecreateStrategy);
     shown.then(|| Figures { unavailable: roster.unavailable_slots(), max_unavailable: max(set) })
 }

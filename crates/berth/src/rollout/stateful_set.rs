@@ -1,12 +1,13 @@
 //! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
 
 use super::look::{Look, Replicas, Stage, Standing};
-use berth_api::{FeatureGates, Gate, apps::StatefulSetStatus};
+use berth_api::{FeatureGates, apps::StatefulSetStatus};
+use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanLook, pods::PodIndex, stateful_set as controller};
 use berth_workloads::{
     Wait,
     cause::Causes,
-    stateful_set::{self, Roster, State, member_ordinal, ordinals},
-    view::{ClaimView, PodView, RevisionView, StatefulSetView, UpdateStrategy},
+    stateful_set::{self, Phase, Strategy, member_ordinal, ordinals},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -30,25 +31,12 @@ pub(super) struct UnreadyPod {
     pub(super) reasons: Vec<String>,
 }
 
-/// How pods of an older template are replaced, as far as a rollout's end depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Strategy {
-    /// With the partition of a `rollingUpdate` block, if there is one.
-    RollingUpdate(Option<i32>),
-    OnDelete,
-    Recreate,
-}
-
 /// One look at a set. `causes` is what stands in its way, `gates` are those of the cluster's controllers.
 pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
     let status = &set.status;
-    let strategy = strategy(set, gates);
+    let strategy = stateful_set::strategy(set, gates);
     let standing = standing(set, strategy);
-    let roster = of.pods.as_ref().map(|pods| Roster::new(set, pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)), now));
-    let mut waits = match (&of.revisions, &of.pods, &roster) {
-        (Some(revisions), Some(pods), Some(roster)) => waits(set, revisions, pods, roster, &of.claims, gates, now),
-        _ => Vec::new(),
-    };
+    let (mut waits, phase) = planned(set, of, gates, now).map_or_else(Default::default, |(waits, phase)| (waits, Some(phase)));
     let mut causes = causes;
     if standing.state == Stage::Complete {
         waits.retain(|wait| matches!(wait, Wait::Partition { .. }));
@@ -56,11 +44,10 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
     }
     let terminating = of.pods.iter().flatten().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid)).count();
     let update = of.revisions.iter().flatten().find(|revision| revision.meta.name == status.update_revision);
-    let phase = |roster: &Roster| roster.phase_counts(&status.update_revision).phase(ordinals(set).replicas);
     Look {
         revision: update.map(|revision| revision.number),
         standing,
-        phase: roster.as_ref().filter(|_| strategy == Strategy::Recreate).map(phase),
+        phase: phase.filter(|_| strategy == Strategy::Recreate),
         replicas: Replicas {
             wanted: wanted(set),
             total: status.replicas,
@@ -77,7 +64,7 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
 
 /// What is left to do, in kubectl's words where it has any; `None` if nothing is.
 pub(crate) fn pending(set: &StatefulSetView) -> Option<String> {
-    let standing = standing(set, strategy(set, &FeatureGates::default()));
+    let standing = standing(set, stateful_set::strategy(set, &FeatureGates::default()));
     (standing.state != Stage::Complete).then_some(standing.message)
 }
 
@@ -85,50 +72,19 @@ fn wanted(set: &StatefulSetView) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-/// Without the feature, a set that is Recreate is as one that is RollingUpdate without a block (KEP-3541, version skew).
-fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> Strategy {
-    let choice = set.choices.strategy;
-    if choice.asks_for_recreate() && gates.enabled(Gate::StatefulSetRecreateStrategy) {
-        return Strategy::Recreate;
-    }
-    match choice {
-        UpdateStrategy::OnDelete | UpdateStrategy::RecreateByAnnotation => Strategy::OnDelete,
-        UpdateStrategy::RollingUpdate | UpdateStrategy::Recreate => {
-            let block = set.spec.update_strategy.rolling_update.as_ref();
-            Strategy::RollingUpdate(block.map(|block| block.partition.unwrap_or(0)))
-        }
-    }
-}
-
-/// Plans for the set with the gates of the cluster's controllers, and takes the waits alone.
-fn waits(
-    set: &StatefulSetView,
-    revisions: &[Arc<RevisionView>],
-    pods: &[Arc<PodView>],
-    roster: &Roster,
-    claims: &[Arc<ClaimView>],
-    gates: &FeatureGates,
-    now: Timestamp,
-) -> Vec<Wait> {
-    let claim_named = |name: &str| claims.iter().find(|claim| claim.meta.name == name).cloned();
-    let slots = roster.slots().map(|(ordinal, _)| ordinal);
-    let is_own = |revision: &&Arc<RevisionView>| revision.meta.controller().is_none_or(|owner| owner.uid == set.meta.uid);
-    let plan = stateful_set::plan(&State {
-        set,
-        revisions: revisions.iter().filter(is_own).cloned().collect(),
-        revision_named: &|name| revisions.iter().find(|revision| revision.meta.name == name).cloned(),
-        roster,
-        orphans: Vec::new(),
-        is_pod_there: &|name| pods.iter().any(|pod| pod.meta.name == name),
-        claim_named: &claim_named,
-        claims_in_doubt: &stateful_set::claims_in_doubt(set, roster, &claim_named, slots),
-        last_error: None,
-        gates,
-        now,
-    });
-    // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
-    let is_there = |name: &String| pods.iter().any(|pod| pod.meta.name == *name);
-    plan.waits.into_iter().filter(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !is_there(pod))).collect()
+/// What the set's controller waits for, with the gates of the cluster's controllers, and how far a Recreate is; `None` where its pods cannot be read.
+/// Without its revisions nothing is known to be waited for.
+fn planned(set: &StatefulSetView, of: &Belongings, gates: &FeatureGates, now: Timestamp) -> Option<(Vec<Wait>, Phase)> {
+    let mut pods: Known<PodView, PodIndex> = of.pods.as_ref()?.iter().cloned().collect();
+    let (revisions, claims) = (of.revisions.iter().flatten().cloned().collect(), of.claims.iter().cloned().collect());
+    let all = controller::Belongings { revisions: &revisions, pods: &mut pods, claims: &claims, doubts: &ClaimDoubts::default() };
+    Some(controller::with_state(set, all, PlanLook { last_error: None, gates, now }, |state| {
+        let phase = state.roster.phase_counts(&set.status.update_revision).phase(ordinals(set).replicas);
+        let mut waits = if of.revisions.is_some() { stateful_set::plan(state).waits } else { Vec::new() };
+        // The plan waits for what it creates first: as long as that cannot be made, there is nothing to wait for.
+        waits.retain(|wait| !matches!(wait, Wait::PodNotReady { pod, .. } if !(state.is_pod_there)(pod)));
+        (waits, phase)
+    }))
 }
 
 /// The pods of the set that something keeps from being ready, lowest number first.
@@ -156,7 +112,7 @@ fn standing(set: &StatefulSetView, strategy: Strategy) -> Standing {
         return waiting("Waiting for statefulset spec update to be observed...".to_owned());
     }
     match strategy {
-        Strategy::RollingUpdate(partition) => rolling_update(status, wanted(set), partition),
+        Strategy::RollingUpdate => rolling_update(status, wanted(set), stateful_set::partition(set)),
         Strategy::OnDelete => on_delete(status, wanted(set)),
         Strategy::Recreate => recreate(status, wanted(set)),
     }
@@ -221,6 +177,7 @@ mod tests {
     use super::*;
     use berth_identity::Revision;
     use berth_workloads::view::{ContainerSymptom, Said, Symptoms};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use serde_json::{Value, json};
     use stateful_set::revision_data;
 
@@ -252,7 +209,7 @@ mod tests {
 
     fn check(strategy: Value, status: Value, state: Stage, message: &str) {
         let set = set(&strategy, &status);
-        assert_eq!(standing(&set, super::strategy(&set, &FeatureGates::default())), Standing { state, message: message.to_owned() });
+        assert_eq!(standing(&set, stateful_set::strategy(&set, &FeatureGates::default())), Standing { state, message: message.to_owned() });
     }
 
     #[test]
@@ -357,6 +314,17 @@ mod tests {
     fn a_pod_that_is_not_there_is_not_waited_for() {
         let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ())]);
         assert_eq!(look.waits, [], "db-1 is still to be created");
+    }
+
+    #[test]
+    fn a_pod_that_is_about_to_be_adopted_is_nobody_elses() {
+        let owned_by = |owners: Vec<OwnerReference>| pod(1, |pod| pod.meta.owners = owners.into());
+        let orphan = owned_by(Vec::new());
+        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), orphan]);
+        assert_eq!(look.waits, []);
+        let strange = owned_by(vec![OwnerReference { uid: "another".to_owned(), ..pod(1, |_| ()).meta.owners[0].clone() }]);
+        let look = look_at(&json!({"type": "RollingUpdate"}), vec![pod(0, |_| ()), strange]);
+        assert_eq!(look.waits, [Wait::NameTaken { pod: "db-1".to_owned() }]);
     }
 
     #[test]

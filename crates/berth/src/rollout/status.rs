@@ -89,22 +89,33 @@ async fn until(time: Option<Timestamp>) {
 
 /// Watches the workload and what it selects of all that a report is made from.
 fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStream<'static, Seen>, Error> {
-    let named = watcher::Config::default().fields(&format!("metadata.name={}", workload.name));
-    let warnings = watcher::Config::default().fields("type=Warning");
-    let selected = watcher::Config::default().labels(&selector_text(workload, selector(workload)?.as_ref())?);
+    let selected = selector_text(workload, selector(workload)?.as_ref())?;
     let watch = |of: &Of| {
         let of = *of;
-        let (api_version, kind, plural, config) = match of {
-            Of::Workload => (APPS_V1, workload.kind.name(), workload.kind.plural(), named.clone()),
-            Of::Sets => (APPS_V1, "ReplicaSet", "replicasets", selected.clone()),
-            Of::Revisions => (APPS_V1, "ControllerRevision", "controllerrevisions", selected.clone()),
-            Of::Claims => ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", selected.clone()),
-            Of::Pods => ("v1", "Pod", "pods", selected.clone()),
-            Of::Events => ("v1", "Event", "events", warnings.clone()),
+        let (api_version, kind, plural) = match of {
+            Of::Workload => (APPS_V1, workload.kind.name(), workload.kind.plural()),
+            Of::Sets => (APPS_V1, "ReplicaSet", "replicasets"),
+            Of::Revisions => (APPS_V1, "ControllerRevision", "controllerrevisions"),
+            Of::Claims => ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+            Of::Pods => ("v1", "Pod", "pods"),
+            Of::Events => ("v1", "Event", "events"),
         };
-        connection.watch(&gvk(api_version, kind), plural, config).map(move |event| (of, event)).boxed()
+        connection.watch(&gvk(api_version, kind), plural, which(of, &workload.name, &selected)).map(move |event| (of, event)).boxed()
     };
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
+}
+
+/// Which objects of the namespace are watched. Sets, revisions and claims count by name and owner, whatever their labels: those of others tell that a
+/// name is taken, or that a pod's set is not gone, and claims that were made by hand need not have the labels of the workload. Pods are too many
+/// for that.
+fn which(of: Of, name: &str, selected: &str) -> watcher::Config {
+    let all = watcher::Config::default();
+    match of {
+        Of::Workload => all.fields(&format!("metadata.name={name}")),
+        Of::Sets | Of::Revisions | Of::Claims => all,
+        Of::Pods => all.labels(selected),
+        Of::Events => all.fields("type=Warning"),
+    }
 }
 
 fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
@@ -155,4 +166,17 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
 fn same_causes(before: &[Cause], now: &[Cause]) -> bool {
     let outline = |cause: &Cause| (cause.kind, cause.pods.min(2), cause.about.kind);
     before.iter().map(outline).eq(now.iter().map(outline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_controllers_know_by_name_or_owner_is_seen_whatever_its_labels() {
+        let labels = |of| which(of, "web", "app=web").label_selector;
+        assert_eq!([Of::Sets, Of::Revisions, Of::Claims].map(labels), [None, None, None]);
+        assert_eq!(labels(Of::Pods).as_deref(), Some("app=web"));
+        assert_eq!(which(Of::Workload, "web", "app=web").field_selector.as_deref(), Some("metadata.name=web"));
+    }
 }

@@ -214,7 +214,8 @@ mod tests {
             unready_pods: vec![stateful_set::UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ErrImagePull".to_owned()] }],
             ..look()
         };
-        let finding = Finding { gate: Gate::StatefulSetRecreateStrategy, enabled: true, source: Source::ApiServer, why: "secret".to_owned() };
+        let finding =
+            Finding { gate: Gate::StatefulSetRecreateStrategy, enabled: true, source: Source::ApiServer, why: "secret".to_owned() };
         let all = [
             r#"{"kind":"StatefulSet","namespace":"shop","name":"db","revision":4,"state":"Failed","message":"late","phase":"WaitingTermination","#,
             r#""replicas":{"wanted":3,"total":2,"updated":1,"available":0,"terminating":1},"#,

@@ -1,15 +1,18 @@
 //! What a Deployment's rollout waits for: the waits of the very plan that its controller makes from the same objects.
 
 use berth_api::FeatureGates;
-use berth_controllers::{cache::Index, pods::PodIndex};
+use berth_controllers::{
+    cache::Known,
+    deployment::{Sets, with_state},
+    plan_loop::Look,
+    pods::PodIndex,
+};
 use berth_workloads::{
-    Wait,
-    counts::{SetPods, is_left_behind},
-    deployment::{self, State},
+    Wait, deployment,
     view::{DeploymentView, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// What pods and ReplicaSets say that the Deployment alone does not.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,7 +23,8 @@ pub(super) struct Observed {
     pub(super) terminating: i32,
 }
 
-/// Plans for the Deployment with the gates of the cluster's controllers, and takes the waits alone. `sets` and `pods` are those that it selects.
+/// Plans for the Deployment with the gates of the cluster's controllers, and takes the waits alone. `sets` are all of its namespace, `pods` those
+/// that it selects.
 pub(super) fn observe(
     deployment: &DeploymentView,
     sets: &[Arc<ReplicaSetView>],
@@ -28,24 +32,14 @@ pub(super) fn observe(
     gates: &FeatureGates,
     now: Timestamp,
 ) -> Observed {
-    let mut index = PodIndex::default();
-    pods.iter().for_each(|pod| index.change(None, Some(pod)));
-    let by_uid: BTreeMap<&str, &ReplicaSetView> = sets.iter().map(|set| (set.meta.uid.as_str(), &**set)).collect();
-    let is_left_behind = |uid: &str| is_left_behind(&deployment.meta, by_uid.get(uid).copied());
-    let name_taken = |name: &str| sets.iter().any(|set| set.meta.name == name);
-    let of_sets = index.of_sets(sets, deployment, &is_left_behind, now);
-    let plan = deployment::plan(&State {
-        deployment,
-        sets: sets.iter().map(|set| &**set).collect(),
-        name_taken: &name_taken,
-        pods: &of_sets,
-        last_error: None,
-        gates,
-        now,
-    });
-    let ours = sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
-    let terminating = ours.map(|set| of_sets.counts(&set.meta.uid).all_terminating()).sum::<u32>() + of_sets.left_behind().terminating;
-    Observed { waits: plan.waits, terminating: i32::try_from(terminating).unwrap_or(i32::MAX) }
+    let sets: Sets = sets.iter().cloned().collect();
+    let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
+    with_state(deployment, &sets, pods.index_mut(), Look { last_error: None, gates, now }, |state| {
+        let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
+        let terminating = own.map(|set| state.pods.counts(&set.meta.uid).all_terminating()).sum::<u32>();
+        let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);
+        Observed { waits: deployment::plan(state).waits, terminating }
+    })
 }
 
 /// Whether two lists of waits are the same but for the time that has passed.
