@@ -6,7 +6,7 @@ use crate::{
     own_writes::{Unsettled, Writes},
     worker::Looked,
 };
-use berth_api::{Subresource, names};
+use berth_api::{Subresource, decode::from_json, names};
 use berth_identity::{Name, ObjectRef, ResourceName, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
@@ -372,7 +372,7 @@ fn params(target: &ObjectRef) -> DeleteParams {
 
 /// What is read of an object that is there. Nothing, where its JSON is no object's: then it is nobody's.
 fn known(object: &RawObject) -> KnownMeta {
-    serde_json::from_slice::<Known>(&object.json).unwrap_or_default().metadata
+    from_json::<Known>(&object.json).unwrap_or_default().metadata
 }
 
 fn controller_of(known: &KnownMeta) -> Option<Uid> {

@@ -8,7 +8,7 @@ use crate::{
     metadata::{MetaCache, MetaCaches, MetaView, name_of},
     worker::{Looked, Queue, Reconcile},
 };
-use berth_api::{Scope, Subresource};
+use berth_api::{Scope, Subresource, decode::from_json};
 use berth_identity::{Name, ObjectKey, ResourceName, Uid};
 use berth_registry::Resource;
 use berth_store::env::Clock;
@@ -122,7 +122,7 @@ impl NamespaceController {
     /// Source: upstream `namespaced_resources_deleter.go`, `OrderedNamespaceDeletion`.
     async fn empty(&self, key: &ObjectKey) -> Result<(), Unfinished> {
         let Some(raw) = self.cluster.get(NAMESPACES, key).await? else { return Ok(()) };
-        let namespace: Namespace = serde_json::from_slice(&raw.json)?;
+        let namespace: Namespace = from_json(&raw.json)?;
         let holds =
             namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref()).is_some_and(|all| all.iter().any(|one| one == FINALIZER));
         if namespace.metadata.deletion_timestamp.is_none() || !holds {

@@ -13,6 +13,7 @@ use crate::{
 };
 use berth_api::{
     Kind,
+    decode::from_json,
     quantity::Quantity,
     quota::{Amounts, Taken, counted_resource, is_in_scope, taken},
 };
@@ -62,7 +63,7 @@ struct TakenView<K> {
 
 impl<K: Kind> View for TakenView<K> {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let object: K = serde_json::from_slice(&raw.json)?;
+        let object: K = from_json(&raw.json)?;
         let taken = taken(K::GROUP, K::URL_PATH_SEGMENT, &object);
         let meta = object.metadata();
         Ok(Self {

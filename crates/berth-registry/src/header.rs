@@ -33,7 +33,8 @@ pub fn header_of(table: &Arc<ResourceTable>) -> HeaderOf {
 pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
     let wanted: Vec<Wanted<'_>> = selectable.iter().map(|field| (&field.name, field.pointer.as_str())).collect();
     let mut found = Found { metadata: None, fields: Vec::new() };
-    let mut json = serde_json::Deserializer::from_slice(value);
+    let Ok(text) = std::str::from_utf8(value) else { return Header::default() };
+    let mut json = serde_json::Deserializer::from_str(text);
     if (Top { wanted: &wanted, found: &mut found }).deserialize(&mut json).is_err() {
         return Header::default();
     }

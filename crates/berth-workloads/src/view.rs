@@ -10,6 +10,7 @@ use crate::{
 use berth_api::{
     annotations::BERTH_DELETED_POD_REPLACEMENT_POLICY,
     apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus},
+    decode::from_json,
 };
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use jiff::Timestamp;
@@ -164,7 +165,7 @@ impl PodView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let mut wire: wire::Object<wire::PodSpec, wire::PodStatus> = serde_json::from_slice(json)?;
+        let mut wire: wire::Object<wire::PodSpec, wire::PodStatus> = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let finalizers = wire.metadata.finalizers.take();
         let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -259,7 +260,7 @@ impl ReplicaSetView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a ReplicaSet's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<wire::ReplicaSetSpec, ReplicaSetStatus> = serde_json::from_slice(json)?;
+        let wire: wire::Object<wire::ReplicaSetSpec, ReplicaSetStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
         let annotations = metadata.annotations.take().unwrap_or_default();
@@ -354,7 +355,7 @@ impl<S: WorkloadSpec> WorkloadView<S> {
     /// # Errors
     /// The text is no JSON, or a field has another type than the workload's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<S, S::Status> = serde_json::from_slice(json)?;
+        let wire: wire::Object<S, S::Status> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
         let annotations = metadata.annotations.take().unwrap_or_default();
@@ -394,7 +395,7 @@ impl BudgetView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a budget's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus> = serde_json::from_slice(json)?;
+        let wire: wire::Object<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
             meta: wire.metadata.into_meta(revision),
@@ -426,7 +427,7 @@ impl ScaleView {
     /// # Errors
     /// The text is no JSON, or `metadata` or `spec.replicas` has another type than a workload's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: wire::Object<wire::ScaleSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
+        let wire: wire::Object<wire::ScaleSpec, serde::de::IgnoredAny> = from_json(json)?;
         let replicas = wire.spec.and_then(|spec| spec.replicas).unwrap_or(1);
         Ok(Self { meta: wire.metadata.into_meta(revision), replicas })
     }

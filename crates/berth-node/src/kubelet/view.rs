@@ -2,6 +2,7 @@
 
 use berth_api::{
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
+    decode::from_json,
     k8s_openapi::api::core::v1::{ContainerStatus, PodCondition},
     simulation::{self, Failure},
 };
@@ -227,7 +228,7 @@ impl From<WireStatus> for StatusView {
 
 impl View for PodView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: Wire = serde_json::from_slice(&raw.json)?;
+        let wire: Wire = from_json(&raw.json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.into(),

@@ -4,6 +4,7 @@ use super::spread::SpreadConstraint;
 use crate::resources::{Amounts, WireAmounts};
 use berth_api::{
     Selector,
+    decode::from_json,
     k8s_openapi::{
         api::core::v1::{NodeSelectorTerm, PodAffinityTerm, PodCondition, Taint, Toleration, TopologySpreadConstraint},
         apimachinery::pkg::apis::meta::v1::Time,
@@ -130,7 +131,7 @@ pub struct NodeView {
 
 impl View for PodView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: WirePod = serde_json::from_slice(&raw.json)?;
+        let wire: WirePod = from_json(&raw.json)?;
         Ok(wire.into_view())
     }
 
@@ -149,7 +150,7 @@ impl View for PodView {
 
 impl View for NodeView {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: WireNode = serde_json::from_slice(&raw.json)?;
+        let wire: WireNode = from_json(&raw.json)?;
         Ok(Self {
             name: wire.metadata.name.into(),
             uid: wire.metadata.uid.into(),

@@ -5,6 +5,7 @@ use crate::{
     selector::{Labels, Selector},
     view::{WireMetadata, read_metadata},
 };
+use berth_api::decode::from_json;
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use k8s_openapi::{
     api::{
@@ -60,7 +61,7 @@ impl ServiceView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a Service's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let Service { metadata, spec, status } = serde_json::from_slice(json)?;
+        let Service { metadata, spec, status } = from_json(json)?;
         let spec = spec.unwrap_or_default();
         let match_labels = spec.selector.filter(|selector| !selector.is_empty());
         let selector =
@@ -200,7 +201,7 @@ impl EndpointPodView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let Pod { metadata, spec, status } = serde_json::from_slice(json)?;
+        let Pod { metadata, spec, status } = from_json(json)?;
         let named = |port: &ContainerPort| {
             let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
             Some(NamedPort { name: port.name.clone()?, protocol, number: port.container_port })
@@ -271,7 +272,7 @@ impl SliceView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a slice's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let mut slice: EndpointSlice = serde_json::from_slice(json)?;
+        let mut slice: EndpointSlice = from_json(json)?;
         slice.metadata.managed_fields = None;
         Ok(Self { id: reference(SLICES, &slice.metadata, revision), slice })
     }
@@ -298,7 +299,7 @@ impl EndpointsView {
     /// # Errors
     /// The text is no JSON, or a field has another type than an Endpoints'.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let Endpoints { mut metadata, subsets } = serde_json::from_slice(json)?;
+        let Endpoints { mut metadata, subsets } = from_json(json)?;
         metadata.managed_fields = None;
         Ok(Self { id: reference(ENDPOINTS, &metadata, revision), metadata, subsets: subsets.unwrap_or_default() })
     }

@@ -4,6 +4,7 @@ use crate::{
     resources::{NODES, PODS},
     view::{PodPhase, WireMetadata},
 };
+use berth_api::decode::from_json;
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -120,7 +121,7 @@ impl NodeView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a node's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: Wire<NodeSpec, NodeStatus> = serde_json::from_slice(json)?;
+        let wire: Wire<NodeSpec, NodeStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
             name: wire.metadata.name.into(),
@@ -178,7 +179,7 @@ impl LeaseView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a lease's.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let wire: Wire<LeaseSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
+        let wire: Wire<LeaseSpec, serde::de::IgnoredAny> = from_json(json)?;
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
             name: wire.metadata.name.into(),
@@ -194,7 +195,7 @@ impl BoundPodView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: Wire<PodSpec, PodStatus> = serde_json::from_slice(json)?;
+        let wire: Wire<PodSpec, PodStatus> = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         Ok(Self {
             namespace: wire.metadata.namespace.into(),

@@ -8,6 +8,7 @@ use crate::{
     resources::{QUOTAS, reference},
 };
 use berth_api::{
+    decode::from_json,
     quantity::Quantity,
     quota::{Amounts, from_wire, to_wire},
 };
@@ -46,7 +47,7 @@ impl QuotaView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a quota's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let quota: ResourceQuota = serde_json::from_slice(json)?;
+        let quota: ResourceQuota = from_json(json)?;
         Ok(Self { id: reference(QUOTAS, &quota.metadata, revision), quota })
     }
 

@@ -1,6 +1,7 @@
 //! What is read of an event.
 
 use super::wire;
+use berth_api::decode::from_json;
 use berth_identity::{Revision, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -48,7 +49,7 @@ impl EventView {
     /// # Errors
     /// The text is no JSON, or a field has another type than an event's.
     pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let wire: EventWire = serde_json::from_slice(json)?;
+        let wire: EventWire = from_json(json)?;
         let observed = wire.series.and_then(|series| series.last_observed_time);
         Ok(Self {
             last: observed.or(wire.last_timestamp).or(wire.event_time).or(wire.metadata.into_meta(Revision::default()).created),

@@ -6,7 +6,7 @@ use crate::{
     selector::{Labels, Selector},
     view::WireMetadata,
 };
-use berth_api::quantity::Quantity;
+use berth_api::{decode::from_json, quantity::Quantity};
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -96,7 +96,7 @@ impl ClaimView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a claim's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: Wire<ClaimSpec, ClaimStatus> = serde_json::from_slice(json)?;
+        let wire: Wire<ClaimSpec, ClaimStatus> = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let meta = Meta::new(wire.metadata, revision);
         Ok(Self {
@@ -189,7 +189,7 @@ impl VolumeView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a volume's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: Wire<VolumeSpec, VolumeStatus> = serde_json::from_slice(json)?;
+        let wire: Wire<VolumeSpec, VolumeStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         let meta = Meta::new(wire.metadata, revision);
         Ok(Self {
@@ -269,7 +269,7 @@ impl ClassView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a storage class'.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: WireClass = serde_json::from_slice(json)?;
+        let wire: WireClass = from_json(json)?;
         let waits = wire.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
         Ok(Self {
             meta: Meta::new(wire.metadata, revision),
@@ -298,7 +298,7 @@ impl ClaimUserView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a pod's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: Wire<PodSpec, serde::de::IgnoredAny> = serde_json::from_slice(json)?;
+        let wire: Wire<PodSpec, serde::de::IgnoredAny> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
             meta: Meta::new(wire.metadata, revision),
