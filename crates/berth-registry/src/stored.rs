@@ -1,7 +1,7 @@
 //! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
 
 use crate::{ApiError, BoxObject, Registry, Resource, events};
-use berth_api::Object;
+use berth_api::{Object, decode::from_json};
 use berth_store::{Entry, Event, Expected, Key, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -55,18 +55,31 @@ pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiE
 /// The object's JSON as a tree, with its resource version: what patches apply to.
 pub(crate) fn document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
     let entry = shown(resource, Arc::clone(entry));
-    serde_json::from_slice(&crate::splice::encode_entry(&entry))
+    from_json(&crate::splice::encode_entry(&entry))
         .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }
 
 /// Type, metadata and status of the object's JSON as a tree, with its resource version.
 pub(crate) fn status_document(entry: &Entry) -> Result<Value, ApiError> {
-    let mut part: StatusPart = serde_json::from_slice(&entry.value)
-        .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
+    let mut part: StatusPart =
+        from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
     // A status says nothing about owners, and theirs is the largest part of many objects' metadata.
     part.metadata.as_object_mut().map(|metadata| metadata.remove("managedFields"));
     Ok(json!({"apiVersion": part.api_version, "kind": part.kind, "metadata": part.metadata, "status": part.status}))
+}
+
+/// The status in the object's JSON, as a tree.
+pub(crate) fn status(entry: &Entry) -> Result<Value, ApiError> {
+    let part: OnlyStatus =
+        from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
+    Ok(part.status)
+}
+
+#[derive(Deserialize)]
+struct OnlyStatus {
+    #[serde(default)]
+    status: Value,
 }
 
 #[derive(Deserialize)]

@@ -161,6 +161,50 @@ fn a_status_patch_loses_nothing_of_any_kind() {
     }
 }
 
+/// Of a patch that names nothing but the status, or that says of the metadata what they are, the same comes.
+#[test]
+fn a_patch_of_a_status_alone_leaves_all_else_as_it_is() {
+    let metadata = json!({
+        "name": "x", "labels": {"a": "b"}, "annotations": {"k": "v"}, "finalizers": ["example.com/f"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}],
+    });
+    let condition = json!({"type": "T", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({"status": {"conditions": [condition]}});
+    for (what, mut object) in [("deployments.apps", deployment("x")), ("pods", pod("x"))] {
+        object["metadata"] = metadata.clone();
+        let patched = |metadata: Option<&Value>| {
+            let world = World::new();
+            let made = world.made(what, object.clone());
+            let mut patch = status.clone();
+            if let Some(metadata) = metadata {
+                patch["metadata"] = metadata.clone();
+            }
+            (world.merge(&format!("{what}/status"), "x", patch).expect("patched"), made)
+        };
+        let (alone, made) = patched(None);
+        assert_eq!(alone, patched(Some(&metadata)).0, "{what}");
+        for member in ["labels", "annotations", "finalizers", "ownerReferences", "uid", "creationTimestamp"] {
+            assert_eq!(alone["metadata"][member], made["metadata"][member], "{what}: {member}");
+        }
+        assert_eq!(alone["status"]["conditions"], status["status"]["conditions"]);
+    }
+}
+
+#[test]
+fn uid_and_version_in_a_patch_of_a_status_are_preconditions() {
+    let world = World::new();
+    let made = world.made("deployments.apps", deployment("d"));
+    let patch =
+        |metadata: Value| world.merge("deployments.apps/status", "d", json!({"metadata": metadata, "status": {"observedGeneration": 7}}));
+    let refused = |metadata: Value| matches!(patch(metadata), Err(ApiError::Conflict { .. }));
+    assert!(refused(json!({"uid": "x"})) && refused(json!({"resourceVersion": "1"})));
+    let right = json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
+    assert_eq!(patch(right.clone()).expect("as expected")["status"]["observedGeneration"], 7);
+    assert!(refused(right), "it has changed since");
+    let nameless = patch(Value::Null).expect_err("no metadata, no name").to_string();
+    assert!(nameless.starts_with("the name of the object (d based on URL) was undeterminable"), "{nameless}");
+}
+
 #[test]
 fn uid_and_version_in_a_patch_are_preconditions() {
     let world = World::new();
