@@ -164,7 +164,7 @@ pub enum Urgency {
     Soon,
 }
 
-/// How long a write of [`Urgency::Soon`] waits for what comes besides. Too short for people to see.
+/// How long a write of [`Urgency::Soon`] waits for what comes besides. Too short for people to see; longer where many objects wait to be looked at.
 pub const SOON: SignedDuration = SignedDuration::from_millis(50);
 
 impl Action {
@@ -177,7 +177,11 @@ impl Action {
 
 /// The merge patch that turns `old` into `new`; `None` if they are equal. What is in `old` only becomes null, lists that differ are given
 /// whole.
-pub(crate) fn merge_patch<T: Serialize>(old: &T, new: &T) -> Option<Value> {
+pub(crate) fn merge_patch<T: Serialize + PartialEq>(old: &T, new: &T) -> Option<Value> {
+    // Most looks find nothing to write: two trees for each would cost more than the rest of them.
+    if old == new {
+        return None;
+    }
     let tree = |value: &T| serde_json::to_value(value).expect("API structs have string keys only");
     difference(tree(old), tree(new))
 }

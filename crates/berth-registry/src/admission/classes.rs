@@ -14,7 +14,7 @@ impl Registry {
 }
 
 fn holds(value: &[u8], mark: &str) -> bool {
-    value.windows(mark.len()).any(|window| window == mark.as_bytes())
+    std::str::from_utf8(value).is_ok_and(|text| text.contains(mark))
 }
 
 /// The object of an entry, without defaults.

@@ -21,7 +21,7 @@ pub(super) struct Draft<'a> {
     annotations: Option<Annotations>,
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
     replicas: i64,

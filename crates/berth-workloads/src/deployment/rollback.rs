@@ -56,7 +56,7 @@ pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
     Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Serialize)]
 struct Written<'a> {
     template: &'a PodTemplateSpec,
     annotations: &'a Annotations,
