@@ -1,7 +1,7 @@
 //! Pods by owner and node, with running counts for each ReplicaSet, so that a look costs what has changed and not what there is.
 
 use crate::{
-    cache::{Index, View},
+    cache::{Delta, Index, View},
     labelled::Labelled,
     owners::{Orphans, remove_from},
 };
@@ -21,6 +21,15 @@ use std::{
 };
 
 type Pods = BTreeMap<ObjectKey, Arc<PodView>>;
+
+/// Whether a pod's change can make a difference to the set that counts it; being bound to a node makes none.
+pub(crate) fn counts_change(delta: &Delta<PodView>) -> bool {
+    let counted = |pod: &PodView| (pod.phase, pod.ready, pod.ready_since, pod.meta.deleted);
+    match (&delta.old, &delta.new) {
+        (Some(old), Some(new)) => counted(old) != counted(new) || old.meta.labels != new.meta.labels || old.meta.owners != new.meta.owners,
+        _ => true,
+    }
+}
 
 /// The index of a cache of pods.
 #[derive(Default)]
@@ -436,7 +445,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn being_bound_changes_no_counts_and_being_ready_does() {
+        let pod = Arc::new(PodView::default());
+        let changes = |new: PodView| counts_change(&Delta { old: Some(Arc::clone(&pod)), new: Some(Arc::new(new)) });
+        assert!(!changes(PodView { node_name: "n1".into(), deletion_cost: 1, ..PodView::default() }));
+        assert!(changes(PodView { ready: true, ..PodView::default() }));
+        assert!(counts_change(&Delta { old: Some(Arc::clone(&pod)), new: None }) && counts_change(&Delta { old: None, new: Some(pod) }));
+    }
+
     proptest! {
+        /// What is said to change no counts leaves what any set counts as it is, now and later.
+        #[test]
+        fn a_change_that_changes_no_counts_leaves_a_recount_as_it_is(
+            old in any_pod(), new in any_pod(), min_ready in prop_oneof![Just(0), Just(7), Just(30)], now in 0i64..90,
+        ) {
+            let counted = |pod: &PodView| PodCounts::recount(&set(1, min_ready), [pod], at(now));
+            let changed = counted(&old) != counted(&new);
+            let says = counts_change(&Delta { old: Some(old), new: Some(new) });
+            prop_assert!(says || !changed);
+        }
+
         /// After any changes, at any time, running counts are what counting from scratch gives.
         #[test]
         fn running_counts_equal_a_recount(

@@ -5,7 +5,7 @@ use crate::{
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::Planner,
-    pods::PodIndex,
+    pods::{PodIndex, counts_change},
     worker::Queue,
 };
 use berth_api::FeatureGates;
@@ -56,6 +56,9 @@ fn is_first_of_owner(sets: &ReplicaSetCache, set: &ReplicaSetView) -> bool {
 
 /// Wakes the set that controls the pod or did, and for an orphan every set that selects it.
 fn wake_for_pod(sets: &ReplicaSetCache, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
+    if !counts_change(delta) {
+        return;
+    }
     let known = sets.read();
     for pod in delta.sides() {
         let set = pod.meta.controller().and_then(|owner| known.index().by_uid(&owner.uid));

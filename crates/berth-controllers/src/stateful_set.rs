@@ -6,7 +6,7 @@ use crate::{
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::{Look, Planner},
-    pods::PodIndex,
+    pods::{PodIndex, counts_change},
     replica_set::PodCache,
     worker::Queue,
 };
@@ -173,19 +173,10 @@ fn wake_for_pod(sets: &Sets, queue: &Queue<ObjectKey>, delta: &Delta<PodView>) {
     }
 }
 
-/// Whether a pod's change can make a difference to a set; being bound to a node makes none.
+/// Whether a pod's change can make a difference to a set: also how it fails, which is told of.
 fn matters(delta: &Delta<PodView>) -> bool {
-    let seen = |pod: &PodView| (pod.phase, pod.ready, pod.ready_since, pod.meta.deleted);
     let failing = |pod: &PodView| cause::of_pod(pod).map(|cause| cause.kind);
-    match (&delta.old, &delta.new) {
-        (Some(old), Some(new)) => {
-            seen(old) != seen(new)
-                || failing(old) != failing(new)
-                || old.meta.labels != new.meta.labels
-                || old.meta.owners != new.meta.owners
-        }
-        _ => true,
-    }
+    counts_change(delta) || delta.old.as_deref().map(failing) != delta.new.as_deref().map(failing)
 }
 
 /// Wakes the set that controls the revision or did, every set that selects an orphan, and the one whose name a revision frees.
