@@ -1,4 +1,6 @@
 //! The disruption controller: which changes wake which budget, and what its plan is made from.
+//!
+//! What workloads want is only read where there is a budget: until the first one is made, no cache of them is filled.
 
 use crate::{
     cache::{Cache, Delta, View, Warm},
@@ -17,6 +19,7 @@ use berth_workloads::{
     resources::BUDGETS,
     view::{APPS, BudgetView, PodView, ScaleView},
 };
+use event_listener::Event;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::sync::Arc;
@@ -30,8 +33,11 @@ pub type BudgetCache = Cache<BudgetView>;
 pub type ScaleCache = Cache<ScaleView, OwnerIndex<ScaleView>>;
 
 /// Plans PodDisruptionBudgets.
+#[derive(Clone)]
 pub struct DisruptionPlanner {
     budgets: Arc<BudgetCache>,
+    /// Rings when budgets change.
+    made: Arc<Event>,
     pods: Arc<PodCache>,
     scales: [Arc<ScaleCache>; WORKLOADS.len()],
 }
@@ -41,13 +47,16 @@ impl DisruptionPlanner {
     #[must_use]
     pub fn new(pods: Arc<PodCache>) -> Self {
         let scales = WORKLOADS.map(|plural| Arc::new(ScaleCache::new(ResourceName { group: APPS, plural })));
-        Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), pods, scales }
+        Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), made: Arc::default(), pods, scales }
     }
 
     /// Has changes of budgets, pods and workloads put the keys of budgets into `queue`. To be called before the caches start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
-        let added = queue.clone();
-        self.budgets.on_change(move |delta| delta.sides().take(1).for_each(|budget| added.add(budget.key())));
+        let (made, added) = (Arc::clone(&self.made), queue.clone());
+        self.budgets.on_change(move |delta| {
+            delta.sides().take(1).for_each(|budget| added.add(budget.key()));
+            made.notify(usize::MAX);
+        });
         let (budgets, woken) = (Arc::clone(&self.budgets), queue.clone());
         self.pods.on_change(move |delta| wake_for_pod(&budgets, &woken, delta));
         for scales in &self.scales {
@@ -65,12 +74,20 @@ impl DisruptionPlanner {
         [budgets, pods].into_iter().chain(own).collect()
     }
 
-    /// What starts its own caches; the pods are everybody's. To be called once the caches' handlers are in place.
-    pub fn start_caches(&self) -> impl Fn(&dyn Cluster, &dyn Spawner, &Arc<Metrics>) + use<> {
-        let (budgets, scales) = (Arc::clone(&self.budgets), self.scales.clone());
-        move |cluster, spawner, metrics| {
-            budgets.start(cluster, spawner, metrics);
-            scales.iter().for_each(|scales| scales.start(cluster, spawner, metrics));
+    /// Starts the cache of budgets; resolves when there is one and all that its plan is made from is known.
+    pub async fn warm(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.budgets.start(cluster, spawner, metrics);
+        self.budgets.warm().await;
+        loop {
+            let made = self.made.listen();
+            if !self.budgets.read().is_empty() {
+                break;
+            }
+            made.await;
+        }
+        self.scales.iter().for_each(|scales| scales.start(cluster, spawner, metrics));
+        for cache in self.caches() {
+            cache.warm().await;
         }
     }
 

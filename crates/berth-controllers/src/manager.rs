@@ -138,7 +138,7 @@ impl ControllerManager {
             self.start_pod_gc(pods.get(), metadata.get(), events.of("pod-garbage-collector"));
         }
         if self.enabled.contains("disruption") {
-            self.start_disruption(pods.get(), &quotas, events.of("controllermanager"));
+            self.start_disruption(pods.get(), events.of("controllermanager"));
         }
         if self.enabled.contains("nodelifecycle") {
             self.start_node_lifecycle(pods.get(), events.of("node-controller"));
@@ -240,13 +240,19 @@ impl ControllerManager {
         self.env.spawner.spawn("podgc", Box::pin(collector.run()));
     }
 
-    fn start_disruption(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
+    fn start_disruption(&self, pods: &Arc<PodCache>, events: Recorder) {
         let planner = DisruptionPlanner::new(Arc::clone(pods));
         let queue = self.queue("disruption");
         planner.wake(&queue);
-        let (caches, start_caches) = (planner.caches(), planner.start_caches());
-        self.run("disruption", planner, queue, events, quotas, caches);
-        start_caches(&*self.cluster, &*self.env.spawner, &self.metrics);
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let waits = Waits::new("disruption", self.metrics.waits.clone());
+        let looks = PlanLoop::new(planner.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), planner.caches(), waits);
+        let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
+        let begin = async move {
+            planner.warm(&*cluster, &*env.spawner, &metrics).await;
+            queue.start(&env, "disruption", WORKERS, &looks);
+        };
+        self.env.spawner.spawn("disruption", Box::pin(begin));
     }
 
     fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
