@@ -30,6 +30,11 @@ use std::{
 /// How soon a plan may ask to look again: one that asks for a time that has passed must not keep a worker busy for ever.
 const SOONEST: SignedDuration = SignedDuration::from_millis(1);
 
+/// For each so many keys that wait, what may wait does so once more as long: whoever has too much to do makes fewer writes that nobody waits for.
+const CROWD: usize = 32;
+/// But no longer than so many times.
+const PATIENCE: i32 = 10;
+
 /// What a state is made from besides objects.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
@@ -67,7 +72,7 @@ pub struct PlanLoop<P> {
     /// How often a quota has gained room.
     room: AtomicU64,
     waits: Mutex<Waits>,
-    /// Since when keys have writes that may wait.
+    /// Until when the writes of keys wait that may.
     later: Mutex<BTreeMap<ObjectKey, Timestamp>>,
 }
 
@@ -171,7 +176,7 @@ impl<P: Planner> PlanLoop<P> {
             later.remove(key);
             return None;
         }
-        let until = *later.entry(key.clone()).or_insert(now) + SOON;
+        let until = *later.entry(key.clone()).or_insert_with(|| now + SOON * patience(self.queue.waiting()));
         if until <= now {
             later.remove(key);
             return None;
@@ -208,6 +213,11 @@ impl<P: Planner> Reconcile<ObjectKey> for PlanLoop<P> {
     fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {
         Box::pin(self.look_at(key))
     }
+}
+
+/// How many times [`SOON`] what may wait does, where so many keys wait.
+fn patience(waiting: usize) -> i32 {
+    i32::try_from(1 + waiting / CROWD).map_or(PATIENCE, |times| times.min(PATIENCE))
 }
 
 /// Whether a create failed because of a quota: it is full, it demands amounts that the object does not name, or its status is not known yet.
@@ -311,6 +321,11 @@ mod tests {
         let mut queue = WorkQueue::new(None);
         queue.add_rate_limited_after("a", Duration::from_secs(7), Timestamp::UNIX_EPOCH);
         assert_eq!(queue.next_wakeup(), Some(Timestamp::UNIX_EPOCH + Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn what_may_wait_waits_longer_where_many_keys_wait() {
+        assert_eq!([0, 31, 32, 100, 500, usize::MAX].map(patience), [1, 1, 2, 4, 10, 10]);
     }
 
     #[test]

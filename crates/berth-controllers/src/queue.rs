@@ -189,6 +189,18 @@ impl<K: Ord + Clone> WorkQueue<K> {
         !self.ready.is_empty()
     }
 
+    /// How many keys wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether no key waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Ages of what is being processed.
     #[must_use]
     pub fn running(&self, now: Timestamp) -> RunningAges {

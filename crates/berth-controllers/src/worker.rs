@@ -95,6 +95,12 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         self.change(|queue| queue.add_rate_limited(key, now));
     }
 
+    /// How many keys wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        lock(&self.shared.queue).len()
+    }
+
     /// The next key; it is this caller's until [`Queue::finish`].
     pub async fn next(&self) -> K {
         loop {

@@ -43,7 +43,7 @@ pub fn plan(state: &State<'_>) -> Plan {
     };
     let mut managed = managed;
     let action = managed.action.take();
-    let status = write_status(state, error.as_deref(), action.as_ref());
+    let status = write_status(state, error.as_deref());
     let actions: Vec<_> = action.into_iter().chain(status).collect();
     let stages = if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] };
     let Managed { wait, deletion_age_ratios, .. } = managed;
@@ -183,12 +183,10 @@ fn ranking(state: &State<'_>) -> Ranking {
     Ranking { now: state.now, cost, min_ready_seconds: state.set.min_ready_seconds }
 }
 
-/// After an action of this look another look follows, which sees the pods that are created or deleted now.
-fn write_status(state: &State<'_>, error: Option<&str>, action: Option<&Action>) -> Option<Action> {
+fn write_status(state: &State<'_>, error: Option<&str>) -> Option<Action> {
     let (stored, status) = (&state.set.status, status(state, error));
     let patch = merge_patch(stored, &status)?;
-    let is_observed_now = stored.observed_generation != status.observed_generation && action.is_none();
-    let urgency = if is_observed_now || is_counted_on(stored, &status) { Urgency::Now } else { Urgency::Soon };
+    let urgency = if is_counted_on(stored, &status) { Urgency::Now } else { Urgency::Soon };
     Some(Action::Patch {
         target: state.set.reference(),
         subresource: Some(Subresource::Status),

@@ -27,12 +27,14 @@ pub fn status(state: &State<'_>, error: Option<&str>) -> ReplicaSetStatus {
     }
 }
 
-/// Whether somebody decides by what has changed. A Deployment does by pods that are available, fewer, or on their way out; that there are more than
-/// before does not matter to it, since it counts on the size of the set.
+/// Whether somebody waits for what has changed. A Deployment does for pods that are available, or fewer, and must know of all that are on their way
+/// out. That there are more than before does not matter to it, since it counts on the size of the set; that the size is seen, or that pods are gone
+/// for good, lets it do more and never less, and may come a moment later with the next of the others.
 pub(super) fn is_counted_on(stored: &ReplicaSetStatus, new: &ReplicaSetStatus) -> bool {
+    let terminating = |status: &ReplicaSetStatus| status.terminating_replicas.unwrap_or(0);
     new.replicas < stored.replicas
         || new.available_replicas != stored.available_replicas
-        || new.terminating_replicas != stored.terminating_replicas
+        || terminating(new) > terminating(stored)
         || new.conditions != stored.conditions
 }
 
@@ -80,4 +82,25 @@ impl Failure<'_> {
 /// A count as the wire has it. Counts of pods in one namespace stay far below 2³¹.
 fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lets_others_do_more_may_come_later_and_what_binds_them_comes_at_once() {
+        let status = |replicas, available_replicas, terminating| ReplicaSetStatus {
+            replicas,
+            available_replicas,
+            terminating_replicas: Some(terminating),
+            observed_generation: replicas.into(),
+            ..ReplicaSetStatus::default()
+        };
+        let stored = status(3, 2, 1);
+        let now = [status(2, 2, 1), status(3, 1, 1), status(3, 3, 1), status(3, 2, 2)];
+        assert!(now.iter().all(|new| is_counted_on(&stored, new)), "fewer pods, other available ones, more that terminate");
+        let soon = [status(4, 2, 1), status(3, 2, 0), ReplicaSetStatus { terminating_replicas: None, ..stored.clone() }];
+        assert!(!soon.iter().any(|new| is_counted_on(&stored, new)), "more pods and another size that is seen, fewer that terminate");
+    }
 }
