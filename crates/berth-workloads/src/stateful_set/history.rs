@@ -25,7 +25,7 @@ pub(super) struct History {
     /// The name of the revision that it started from.
     pub(super) current: String,
     /// The template of `current`; `None` if it is the set's own.
-    pub(super) current_template: Option<PodTemplateSpec>,
+    pub(super) current_template: Option<Arc<PodTemplateSpec>>,
     pub(super) collision_count: i32,
     write: Option<Write>,
 }
@@ -44,16 +44,9 @@ pub fn revision_data(template: &PodTemplateSpec) -> Value {
     json!({"spec": {"template": template}})
 }
 
-/// The template that a revision keeps; `None` if it keeps none.
-fn template_of(data: &Value) -> Option<PodTemplateSpec> {
-    let mut template = data.pointer("/spec/template")?.clone();
-    template.as_object_mut()?.remove("$patch");
-    serde_json::from_value(template).ok()
-}
-
 /// Whether a revision comes to this data once what it leaves out is filled in: an older server may have stored less.
 fn means_the_same(revision: &RevisionView, data: &Value) -> bool {
-    let Some(mut template) = template_of(&revision.data) else { return false };
+    let Some(mut template) = revision.template.as_deref().cloned() else { return false };
     set_template_defaults(&mut template);
     revision_data(&template) == *data
 }
@@ -75,7 +68,7 @@ impl History {
             None => create(state, data, number),
         };
         let current = listed.iter().find(|revision| revision.meta.name == set.status.current_revision && revision.meta.name != update);
-        let current = current.and_then(|revision| Some((revision.meta.name.to_string(), template_of(&revision.data)?)));
+        let current = current.and_then(|revision| Some((revision.meta.name.to_string(), revision.template.clone()?)));
         let (current, current_template) = current.map_or_else(|| (update.clone(), None), |(name, template)| (name, Some(template)));
         Self { listed, update, number, current, current_template, collision_count, write }
     }

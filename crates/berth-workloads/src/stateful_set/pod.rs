@@ -30,7 +30,7 @@ pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> Revision
 /// The pod with this number, to be created.
 pub(super) fn new_pod(observed: &Observed<'_>, ordinal: i64) -> Pod {
     let (set, history) = (observed.set(), &observed.history);
-    let current = history.current_template.as_ref().filter(|_| revision_choice(observed, ordinal) == RevisionChoice::Current);
+    let current = history.current_template.as_deref().filter(|_| revision_choice(observed, ordinal) == RevisionChoice::Current);
     let (template, revision) = current.map_or((&set.spec.template, &history.update), |template| (template, &history.current));
     let name = pod_name(&set.meta.name, ordinal);
     let metadata = template.metadata.as_ref();

@@ -2,7 +2,9 @@
 
 use super::{Meta, wire};
 use crate::resources::{CLAIMS, REVISIONS};
+use berth_api::decode::from_json;
 use berth_identity::{ObjectRef, Revision};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ pub struct RevisionView {
     pub number: i64,
     /// The state it keeps. Equal values have equal bytes: objects are sorted by key.
     pub data: Arc<Value>,
+    /// The template in that state; `None` if it keeps none.
+    pub template: Option<Arc<PodTemplateSpec>>,
 }
 
 #[derive(Deserialize)]
@@ -31,11 +35,13 @@ impl RevisionView {
     /// # Errors
     /// The text is no JSON, or a field has another type than a ControllerRevision's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: RevisionWire = serde_json::from_slice(json)?;
+        let wire: RevisionWire = from_json(json)?;
+        let data = wire.data.unwrap_or_default();
         Ok(Self {
             meta: wire.metadata.into_meta(revision),
             number: wire.revision.unwrap_or(0),
-            data: Arc::new(wire.data.unwrap_or_default()),
+            template: template_of(&data).map(Arc::new),
+            data: Arc::new(data),
         })
     }
 
@@ -44,6 +50,12 @@ impl RevisionView {
     pub fn reference(&self) -> ObjectRef {
         self.meta.reference(REVISIONS)
     }
+}
+
+fn template_of(data: &Value) -> Option<PodTemplateSpec> {
+    let mut template = data.pointer("/spec/template")?.clone();
+    template.as_object_mut()?.remove("$patch");
+    serde_json::from_value(template).ok()
 }
 
 /// What StatefulSets read of a PersistentVolumeClaim: that it is there, and with whom it goes.
@@ -64,7 +76,7 @@ impl ClaimView {
     /// # Errors
     /// The text is no JSON, or a field of its metadata has another type than metadata's.
     pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: ClaimWire = serde_json::from_slice(json)?;
+        let wire: ClaimWire = from_json(json)?;
         Ok(Self { meta: wire.metadata.into_meta(revision) })
     }
 
@@ -93,7 +105,10 @@ mod tests {
         assert_eq!((set.reference().resource.plural, set.reference().resource_version), ("statefulsets", Some(Revision(9))));
         let revision = json!({"metadata": {"name": "web-1"}, "revision": 4, "data": {"spec": {}}});
         let revision = RevisionView::decode(revision.to_string().as_bytes(), Revision(1)).expect("a revision");
-        assert_eq!((revision.number, &*revision.data), (4, &json!({"spec": {}})));
+        assert_eq!((revision.number, &*revision.data, revision.template), (4, &json!({"spec": {}}), None));
+        let kept = json!({"metadata": {"name": "web-2"}, "data": {"spec": {"template": {"$patch": "replace", "metadata": {"name": "t"}}}}});
+        let kept = RevisionView::decode(kept.to_string().as_bytes(), Revision(1)).expect("a revision").template.expect("a template");
+        assert_eq!(kept.metadata.as_ref().and_then(|metadata| metadata.name.as_deref()), Some("t"));
         let claim = ClaimView::decode(br#"{"metadata": {"name": "data-web-0"}, "spec": {}}"#, Revision(1)).expect("a claim");
         assert_eq!(claim.reference().key.name, "data-web-0");
     }
