@@ -43,6 +43,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "idle-10000", berth_only: true, run: |target| idle_with_pods(target, 10_000).boxed_local() },
     Scenario { name: "sets-ordered", berth_only: true, run: |target| stateful_sets::one(target, 100, "OrderedReady", 5).boxed_local() },
     Scenario { name: "sets-parallel", berth_only: true, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
+    Scenario { name: "sets-quarters", berth_only: true, run: |target| stateful_sets::by_quarters(target, 500, 5).boxed_local() },
     Scenario { name: "sets-many", berth_only: true, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
 ];
 

@@ -13,13 +13,24 @@ const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
 /// One set from nothing to `replicas` available pods, then to a new image, one pod after the other.
 pub(crate) async fn one(target: &Target, replicas: u32, policy: &str, repeat: usize) -> Vec<Figure> {
+    measured(target, replicas, &format!("StatefulSet of {replicas} pods, {policy}"), &stateful_set("bench", replicas, policy), repeat).await
+}
+
+/// The same, a quarter of its pods at a time.
+pub(crate) async fn by_quarters(target: &Target, replicas: u32, repeat: usize) -> Vec<Figure> {
+    let mut set = stateful_set("bench", replicas, "Parallel");
+    set["spec"]["updateStrategy"] = json!({"rollingUpdate": {"maxUnavailable": "25%"}});
+    measured(target, replicas, &format!("StatefulSet of {replicas} pods, Parallel, maxUnavailable 25 %"), &set, repeat).await
+}
+
+async fn measured(target: &Target, replicas: u32, what: &str, set: &Value, repeat: usize) -> Vec<Figure> {
     let path = format!("{STATEFUL_SETS}/bench");
     let mut runs = Runs::default();
     for _ in 0..repeat {
         let (server, mut connection) = with_nodes(target, &[]).await;
         let before = server.spent(&mut connection).await;
         let started = Instant::now();
-        connection.create(STATEFUL_SETS, &stateful_set("bench", replicas, policy)).await;
+        connection.create(STATEFUL_SETS, set).await;
         wait_until_done(&mut connection, &path, replicas).await;
         let created = f64::from(replicas) / seconds(started.elapsed());
         let after_create = server.spent(&mut connection).await;
@@ -28,10 +39,10 @@ pub(crate) async fn one(target: &Target, replicas: u32, policy: &str, repeat: us
         wait_until_done(&mut connection, &path, replicas).await;
         let updated = f64::from(replicas) / seconds(started.elapsed());
         let after_update = server.spent(&mut connection).await;
-        runs.add(&format!("StatefulSet of {replicas} pods, {policy}, created"), "pods/s", Place::Readme, created);
-        runs.add(&format!("StatefulSet of {replicas} pods, {policy}, rolling update"), "pods/s", Place::Readme, updated);
-        after_create.add_to(&mut runs, &before, &format!("{policy} set created"), replicas.into());
-        after_update.add_to(&mut runs, &after_create, &format!("{policy} set updated"), replicas.into());
+        runs.add(&format!("{what}, created"), "pods/s", Place::Readme, created);
+        runs.add(&format!("{what}, rolling update"), "pods/s", Place::Readme, updated);
+        after_create.add_to(&mut runs, &before, &format!("{what}, created"), replicas.into());
+        after_update.add_to(&mut runs, &after_create, &format!("{what}, updated"), replicas.into());
     }
     runs.figures()
 }
