@@ -186,6 +186,20 @@ pub(crate) fn merge_patch<T: Serialize + PartialEq>(old: &T, new: &T) -> Option<
     difference(tree(old), tree(new))
 }
 
+/// The merge patch that turns one status into the other, of which `conditions` gives the conditions. Those that are the same are left out of the trees:
+/// their times would be most of the cost.
+pub(crate) fn status_patch<S: Clone + Serialize + PartialEq, C: PartialEq>(
+    old: &S,
+    new: &S,
+    conditions: fn(&mut S) -> &mut Option<C>,
+) -> Option<Value> {
+    let (mut old, mut new) = (old.clone(), new.clone());
+    if conditions(&mut old) == conditions(&mut new) {
+        (*conditions(&mut old), *conditions(&mut new)) = (None, None);
+    }
+    merge_patch(&old, &new)
+}
+
 fn difference(old: Value, new: Value) -> Option<Value> {
     let (mut old, new) = match (old, new) {
         (Value::Object(old), Value::Object(new)) => (old, new),
@@ -297,6 +311,8 @@ pub enum Severity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_api::apps::StatefulSetStatus;
+    use k8s_openapi::api::apps::v1::StatefulSetCondition;
     use serde_json::json;
 
     #[test]
@@ -306,5 +322,24 @@ mod tests {
         check(json!({"a": 1, "b": 2}), json!({"b": 3, "c": 4}), Some(json!({"a": null, "b": 3, "c": 4})));
         check(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": 1}}), Some(json!({"a": {"c": null}})));
         check(json!({"a": [1, 2]}), json!({"a": [1]}), Some(json!({"a": [1]})));
+    }
+
+    #[test]
+    fn a_patch_of_a_status_names_conditions_only_where_they_differ() {
+        let status = |replicas, reason: Option<&str>| StatefulSetStatus {
+            replicas,
+            conditions: reason
+                .map(|reason| vec![StatefulSetCondition { reason: Some(reason.to_owned()), ..StatefulSetCondition::default() }]),
+            ..StatefulSetStatus::default()
+        };
+        for (old, new) in [
+            (status(1, Some("a")), status(2, Some("a"))),
+            (status(1, Some("a")), status(1, Some("b"))),
+            (status(1, Some("a")), status(1, None)),
+            (status(1, None), status(1, Some("a"))),
+            (status(1, Some("a")), status(1, Some("a"))),
+        ] {
+            assert_eq!(status_patch(&old, &new, |status| &mut status.conditions), merge_patch(&old, &new), "{old:?} {new:?}");
+        }
     }
 }

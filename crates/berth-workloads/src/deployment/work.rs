@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, status_patch},
     view::{PodReplacementPolicy, PodView},
 };
 use berth_api::apps::DeploymentStatus;
@@ -318,7 +318,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let annotation = revision.map(|revision| json!({"annotations": BTreeMap::from([(REVISION, revision)])}));
         let is_news = annotation.is_some() || status::is_news(&deployment.status, status) || progress::is_complete(self.goal(), status);
         let urgency = if is_news { Urgency::Now } else { Urgency::Soon };
-        let status = merge_patch(&deployment.status, status);
+        let status = status_patch(&deployment.status, status, |status| &mut status.conditions);
         let patch = match (annotation, status) {
             (Some(metadata), Some(status)) => json!({"metadata": metadata, "status": status}),
             (Some(metadata), None) => json!({"metadata": metadata}),

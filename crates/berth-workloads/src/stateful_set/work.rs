@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cause,
-    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, status_patch},
     view::PodView,
 };
 use berth_identity::ObjectRef;
@@ -187,7 +187,7 @@ impl<'o, 'a> Work<'o, 'a> {
         Some(Action::Patch {
             target: set.reference(),
             subresource: Some(Subresource::Status),
-            patch: json!({"status": merge_patch(&set.status, &status)?}),
+            patch: json!({"status": status_patch(&set.status, &status, |status| &mut status.conditions)?}),
             urgency: if is_urgent { Urgency::Now } else { Urgency::Soon },
             reason: Reason::PodsChanged,
             events: Outcome::default(),
