@@ -1,8 +1,8 @@
 //! What comes from the disk: records, the state, the note, journals, and the values in them. Bad bytes are refused, never believed.
 #![no_main]
 
-use berth_registry::{key_parts, splice};
-use berth_store::{Entry, Key, Revision, fuzzing};
+use berth_registry::splice;
+use berth_store::{Entry, Key, Layout, Revision, fuzzing};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -24,9 +24,8 @@ fn records(bytes: &[u8]) {
 /// The value of an object, as the store's index and the answers see it.
 fn value(choice: u8, bytes: &[u8]) {
     let resource = berth_fuzz::resource_of(choice);
-    let group = if resource.group.is_empty() { "core" } else { &resource.group };
-    let key = Key::new(&format!("/registry/{group}/{}/a/b", resource.plural));
-    let header = berth_fuzz::header_of()(&key, bytes);
+    let key = Key::new(&format!("{}a/b", resource.prefix()));
+    let header = berth_fuzz::layout().header(&key, bytes);
     assert!(header.labels.is_sorted());
     let (create_revision, mod_revision) = (Revision(3), Revision(7));
     let entry = Entry { key, value: bytes.to_vec().into(), header, create_revision, mod_revision };
@@ -48,6 +47,6 @@ fuzz_target!(|data: &[u8]| {
     }
     value(choice, bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = key_parts(&Key::new(text));
+        assert!(berth_fuzz::layout().resource_prefix(text).is_none_or(|prefix| text.starts_with(prefix)));
     }
 });

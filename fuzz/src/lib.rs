@@ -3,8 +3,8 @@
 //! Bytes that spell whole objects would take a fuzzer ages; a choice of fields and values reaches deep at once.
 
 use arbitrary::{Result, Unstructured};
-use berth_registry::{Resource, resource};
-use berth_store::HeaderOf;
+use berth_registry::{Resource, ResourceTable, resource};
+use berth_store::Layout;
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
@@ -119,12 +119,12 @@ const INTEGERS: &[i64] = &[0, 1, -1, 2, 3, 10, 80, 127, 128, 443, 65535, 65536, 
 /// Makes what is made once, so that it does not count as slowness of the first input.
 pub fn warm_up() {
     let _ = schemas("v1");
-    let _ = header_of();
+    let _ = resource::built_in();
 }
 
-/// What a store does to know a value.
-pub fn header_of() -> HeaderOf {
-    berth_registry::header_of(&Arc::default())
+/// What a store is told of its keys and values.
+pub fn layout() -> impl Layout {
+    ResourceTable::default()
 }
 
 /// A resource of the table.

@@ -3,7 +3,7 @@
 mod common;
 
 use berth_api::FeatureGates;
-use berth_registry::{Registry, ResourceTable, header_of};
+use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
 };
@@ -139,7 +139,7 @@ impl Store for Brittle {
 #[tokio::test]
 async fn a_panic_is_one_answer_500_and_the_server_goes_on() {
     let table = Arc::new(ResourceTable::default());
-    let store = Arc::new(Brittle(MemoryStore::new(header_of(&table), DEFAULT_HISTORY_BYTES)));
+    let store = Arc::new(Brittle(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES)));
     let registry = Registry::new(store, table, Arc::new(MachineClock), Arc::new(MachineRng), Arc::new(FeatureGates::default()));
     registry.bootstrap().await.expect("an empty store takes the first objects");
     let server = TestServer::start_changed(|config| config.registry = registry).await;

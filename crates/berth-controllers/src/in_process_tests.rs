@@ -15,7 +15,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions, header_of, resource};
+use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions, resource};
 use berth_store::{MemoryStore, env::Env};
 use berth_workloads::{
     plan::Propagation,
@@ -52,7 +52,7 @@ impl Running {
         world.run_for(SignedDuration::from_secs(1_800_000_000));
         let env: Env = world.env();
         let table = Arc::new(ResourceTable::default());
-        let store = Arc::new(MemoryStore::new(header_of(&table), 1 << 26));
+        let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 26));
         let registry = Registry::new(store, table, Arc::clone(&env.clock), Arc::clone(&env.rng), gates(api_gates));
         let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
         let bootstrap = registry.clone();

@@ -29,7 +29,7 @@ impl Registry {
     /// Namespaces of a store that an older berth wrote have no accounts yet, and the server's authority may have been renewed.
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
         let (namespaces, accounts) = (resource::of::<Namespace>(), resource::of::<ServiceAccount>());
-        let request = RangeRequest::all(key::resource_prefix(namespaces));
+        let request = RangeRequest::all(namespaces.prefix());
         for entry in self.store.range(request).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
             if self.store.get(&key::key_of(accounts, Some(&namespace), DEFAULT_ACCOUNT)).await?.is_none() {

@@ -98,7 +98,7 @@ impl Registry {
     /// The `/status` of each budget that selects the pod.
     async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
         let budgets = resource::of::<PodDisruptionBudget>();
-        let prefix = key::prefix(&crate::Collection { resource: Arc::clone(budgets), namespace: target.namespace.clone() });
+        let prefix = key::prefix_of(&crate::Collection { resource: Arc::clone(budgets), namespace: target.namespace.clone() });
         let range = self.store.range(RangeRequest::all(prefix)).await?;
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         let mut found = Vec::new();

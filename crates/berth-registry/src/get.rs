@@ -39,7 +39,7 @@ impl Registry {
     /// # Errors
     /// [`ApiError::TooLargeResourceVersion`] after 3 s.
     pub(crate) async fn wait_for(&self, at: &Collection, revision: Revision) -> Result<(), ApiError> {
-        let prefix = key::prefix(at);
+        let prefix = key::prefix_of(at);
         let current = self.store.revision(&prefix).await?;
         if revision <= current {
             return Ok(());

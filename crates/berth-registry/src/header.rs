@@ -1,10 +1,7 @@
 //! Reads the [`Header`] of a stored value: what selectors, owners and encoders need, in one pass and without a tree.
 
-use crate::{
-    key,
-    resource::{ResourceTable, SelectableField},
-};
-use berth_store::{Header, HeaderOf, Key};
+use crate::resource::{ResourceTable, SelectableField};
+use berth_store::{Header, Key, Layout};
 use serde::{
     Deserialize,
     de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -15,18 +12,16 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 /// Boolean fields whose absence means `false` to a selector.
 const FALSE_IF_ABSENT: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
 
-/// The function that a store needs to index values: it reads what the kinds want that `table` has at that moment.
-#[must_use]
-pub fn header_of(table: &Arc<ResourceTable>) -> HeaderOf {
-    let table = Arc::clone(table);
-    Arc::new(move |key: &Key, value: &[u8]| {
-        let resources = table.resources();
-        let of_key = |parts: key::KeyParts<'_>| {
-            let group = if parts.group == "core" { "" } else { parts.group };
-            resources.by_name(group, parts.plural).map(|resource| resource.selectable_fields.as_slice())
-        };
-        read(key::parts(key).and_then(of_key).unwrap_or_default(), value)
-    })
+/// As far as there are kinds at that moment.
+impl Layout for ResourceTable {
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        self.resources().by_key(text).map(|resource| &text[..resource.prefix().len()])
+    }
+
+    fn header(&self, key: &Key, value: &[u8]) -> Header {
+        let resources = self.resources();
+        read(resources.by_key(key.as_str()).map_or(&[], |resource| &resource.selectable_fields), value)
+    }
 }
 
 /// The header of one value. A value that is no object of ours (a damaged one, a stranger's in a shared etcd) has the empty header.

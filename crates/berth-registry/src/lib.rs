@@ -50,8 +50,6 @@ pub use admission::{
 pub use continuing::round_trips as continue_token_round_trips;
 pub use document::Document;
 pub use error::ApiError;
-pub use header::header_of;
-pub use key::{KeyParts, parts as key_parts};
 pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
 pub use resource::{Resource, ResourceTable, Resources, Subresource};
@@ -82,7 +80,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The API over `store`, whose headers are read by [`header_of`] the same table.
+    /// The API over `store`, whose layout is the same table.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,

@@ -34,7 +34,7 @@ impl Registry {
     pub async fn list(&self, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
         checks::list_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
-        let prefix = key::prefix(at);
+        let prefix = key::prefix_of(at);
         let limit = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit);
         if !options.continue_token.is_empty() {
             return self.continue_list(at, options, &filter, Page { prefix, start_after: None, at: None, limit, behind: None }).await;
@@ -47,7 +47,7 @@ impl Registry {
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
     pub async fn count(&self, resource: &Resource) -> usize {
-        let request = RangeRequest { prefix: key::resource_prefix(resource), start_after: None, at: None, limit: Some(0), behind: None };
+        let request = RangeRequest { limit: Some(0), ..RangeRequest::all(resource.prefix()) };
         self.store.range(request).await.map_or(0, |range| range.remaining)
     }
 

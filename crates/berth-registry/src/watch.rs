@@ -36,7 +36,7 @@ impl Registry {
     pub async fn watch(&self, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
-        let prefix = key::prefix(at);
+        let prefix = key::prefix_of(at);
         let (first, after) = match self.start_of(&prefix, options).await? {
             Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,
             Start::Behind(revision) => (Vec::new(), revision),

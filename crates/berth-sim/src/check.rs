@@ -56,8 +56,8 @@ pub struct Checker {
 /// One change of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Changed<'a> {
-    /// The plural of the resource, and its group: `apps/deployments`, `core/pods`.
-    pub resource: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
     /// The new object, or the last one.
     pub json: &'a [u8],
     /// Whether it is there now.
@@ -85,12 +85,12 @@ impl Checker {
     /// # Errors
     /// The first limit that the change has passed.
     pub fn take_in(&mut self, changed: &Changed<'_>, now: Timestamp) -> Result<String, Violation> {
-        match changed.resource {
-            "core/pods" => self.take_in_pod(decode(changed), changed.presence, now),
-            "apps/replicasets" => self.take_in_set(decode(changed), changed.presence, now),
-            "apps/deployments" => self.take_in_deployment(decode(changed), changed.presence, now),
-            "apps/statefulsets" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
-            "core/persistentvolumeclaims" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
+        match changed.kind {
+            "Pod" => self.take_in_pod(decode(changed), changed.presence, now),
+            "ReplicaSet" => self.take_in_set(decode(changed), changed.presence, now),
+            "Deployment" => self.take_in_deployment(decode(changed), changed.presence, now),
+            "StatefulSet" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
+            "PersistentVolumeClaim" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
             _ => Ok(format!("{} bytes", changed.json.len())),
         }
     }

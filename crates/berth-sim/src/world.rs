@@ -19,7 +19,7 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
-use berth_registry::{Registry, ResourceTable, header_of, key_parts};
+use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
@@ -124,7 +124,7 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::new(time.clone());
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
-        let store = Arc::new(SimStore(MemoryStore::new_quiet(header_of(&table), HISTORY_BYTES)));
+        let store = Arc::new(SimStore(MemoryStore::new_quiet(Arc::clone(&table), HISTORY_BYTES)));
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
@@ -359,22 +359,24 @@ impl World {
 
     fn take_in(&mut self, event: &Event) {
         self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
-        let parts = key_parts(&event.entry.key).expect("the registry writes no other keys");
-        let resource = format!("{}/{}", parts.group, parts.plural);
+        // What is no object is the claim of a node port.
+        let resources = self.registry.resources();
+        let Some(resource) = resources.by_key(event.entry.key.as_str()) else { return };
+        let (plural, name) = (resource.plural.as_str(), event.entry.name());
         let (presence, verb) = match (event.kind, &event.previous) {
             (EventKind::Deleted, _) => (Presence::Gone, "-"),
             (EventKind::Put, None) => (Presence::There, "+"),
             (EventKind::Put, Some(_)) => (Presence::There, " "),
         };
-        let key = (parts.plural.to_owned(), parts.name.to_owned());
+        let key = (plural.to_owned(), name.to_owned());
         match presence {
             Presence::There => drop(self.objects.insert(key, event.entry.value.clone())),
             Presence::Gone => drop(self.objects.remove(&key)),
         }
-        let changed = Changed { resource: &resource, json: &event.entry.value, presence };
+        let changed = Changed { kind: &resource.kind, json: &event.entry.value, presence };
         let checked = self.checker.take_in(&changed, self.time.now());
         let text = checked.as_ref().map_or("", |text| text);
-        self.note(&format!("{} {verb} {} {} {text}", event.entry.mod_revision, parts.plural, parts.name));
+        self.note(&format!("{} {verb} {plural} {name} {text}", event.entry.mod_revision));
         if let Err(violation) = checked {
             self.fail(&violation.0);
         }

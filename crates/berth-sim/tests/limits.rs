@@ -3,13 +3,13 @@
 use berth_sim::check::{Changed, Checker, Presence, Violation};
 use serde_json::{Value, json};
 
-/// Takes objects in one after another, each named by its resource; gives what the last one passed.
+/// Takes objects in one after another, each named by its kind; gives what the last one passed.
 fn check(changes: &[(&str, Value)]) -> Option<String> {
     let mut checker = Checker::default();
     let (last, before) = changes.split_last().expect("some change");
-    let mut take_in = |(resource, object): &(&str, Value)| {
+    let mut take_in = |(kind, object): &(&str, Value)| {
         let json = object.to_string();
-        checker.take_in(&Changed { resource, json: json.as_bytes(), presence: Presence::There }, jiff::Timestamp::UNIX_EPOCH)
+        checker.take_in(&Changed { kind, json: json.as_bytes(), presence: Presence::There }, jiff::Timestamp::UNIX_EPOCH)
     };
     for change in before {
         take_in(change).expect("only the last change passes a limit");
@@ -21,24 +21,24 @@ fn deployment(replicas: i64, policy: &str) -> (&'static str, Value) {
     let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
     let spec = json!({"replicas": replicas, "strategy": strategy, "podReplacementPolicy": policy});
     let status = json!({"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas});
-    ("apps/deployments", json!({"metadata": {"name": "web", "uid": "web", "generation": 1}, "spec": spec, "status": status}))
+    ("Deployment", json!({"metadata": {"name": "web", "uid": "web", "generation": 1}, "spec": spec, "status": status}))
 }
 
 fn set(uid: &str, replicas: i64) -> (&'static str, Value) {
     let metadata = json!({"name": uid, "uid": uid, "generation": 1, "ownerReferences": [{"uid": "web", "controller": true}]});
-    ("apps/replicasets", json!({"metadata": metadata, "spec": {"replicas": replicas}, "status": {"observedGeneration": 1}}))
+    ("ReplicaSet", json!({"metadata": metadata, "spec": {"replicas": replicas}, "status": {"observedGeneration": 1}}))
 }
 
 fn pod(uid: &str, set: &str) -> (&'static str, Value) {
     let metadata = json!({"name": uid, "uid": uid, "ownerReferences": [{"uid": set, "controller": true}]});
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"});
     let status = json!({"phase": "Running", "podIP": format!("ip of {uid}"), "conditions": [ready]});
-    ("core/pods", json!({"metadata": metadata, "spec": {"nodeName": "node-0"}, "status": status}))
+    ("Pod", json!({"metadata": metadata, "spec": {"nodeName": "node-0"}, "status": status}))
 }
 
-fn with((resource, mut object): (&'static str, Value), pointer: &str, field: &str, value: Value) -> (&'static str, Value) {
+fn with((kind, mut object): (&'static str, Value), pointer: &str, field: &str, value: Value) -> (&'static str, Value) {
     object.pointer_mut(pointer).expect("there")[field] = value;
-    (resource, object)
+    (kind, object)
 }
 
 fn terminating(pod: (&'static str, Value)) -> (&'static str, Value) {

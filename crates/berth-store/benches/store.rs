@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures and may stop at the first error")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time and real files")]
 
-use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, HeaderOf, Key, MemoryStore, RangeRequest, Store};
+use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, Key, Layout, MemoryStore, RangeRequest, Store};
 use bytes::Bytes;
 use futures::{
     FutureExt, StreamExt,
@@ -38,7 +38,7 @@ fn main() {
     println!("embedded: {WRITERS} writers: {}", creates(&store));
     drop(store);
     fs::remove_dir_all(&folder).unwrap();
-    println!("memory: {WRITERS} writers: {}", creates(&MemoryStore::new(header_of(), DEFAULT_HISTORY_BYTES)));
+    println!("memory: {WRITERS} writers: {}", creates(&MemoryStore::new(layout(), DEFAULT_HISTORY_BYTES)));
 
     let store = open(&folder);
     fill(&store, objects);
@@ -59,11 +59,23 @@ fn main() {
 }
 
 fn open(folder: &std::path::Path) -> EmbeddedStore {
-    EmbeddedStore::open(folder, header_of(), DEFAULT_HISTORY_BYTES).unwrap()
+    EmbeddedStore::open(folder, layout(), DEFAULT_HISTORY_BYTES).unwrap()
 }
 
-fn header_of() -> HeaderOf {
-    Arc::new(|_, value| Header { uid: String::from_utf8_lossy(&value[..36.min(value.len())]).into(), ..Header::default() })
+struct Pods;
+
+impl Layout for Pods {
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        text.starts_with(PODS).then_some(&text[..PODS.len()])
+    }
+
+    fn header(&self, _: &Key, value: &[u8]) -> Header {
+        Header { uid: String::from_utf8_lossy(&value[..36.min(value.len())]).into(), ..Header::default() }
+    }
+}
+
+fn layout() -> Arc<Pods> {
+    Arc::new(Pods)
 }
 
 /// One thread drives all writers, as the few threads of a server do.

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// The name of the bell of watchers whose prefix spans resources.
+/// The name of the bell of watchers whose prefix spans resources, whatever mark they are after.
 pub(crate) const WIDE: &str = "";
 
 type Names = BTreeMap<Box<str>, Weak<Bell>>;

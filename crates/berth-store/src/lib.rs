@@ -1,7 +1,7 @@
 //! Revisioned keys, and a watch on what changes: bytes in, bytes out.
 //!
-//! Start with [`Store`]. The crate knows bytes and [`Header`]s, no kinds: whoever opens a store hands it a function that reads the
-//! header of a value. Time, randomness and tasks come in through [`env`]; nothing here asks the machine for them.
+//! Start with [`Store`]. The crate knows bytes and [`Header`]s, no kinds and no places for them: whoever opens a store hands it a [`Layout`].
+//! Time, randomness and tasks come in through [`env`]; nothing here asks the machine for them.
 
 mod backend;
 mod bells;
@@ -35,7 +35,7 @@ pub const MAX_VALUE_BYTES: usize = 3 << 19;
 /// How much history a store keeps unless told otherwise, in bytes.
 pub const DEFAULT_HISTORY_BYTES: usize = 64 << 20;
 
-/// `/registry/<group, or core>/<resource>/[<namespace>/]<name>`. Cheap to copy.
+/// Where a value stands: parts divided by `/`, of which the last is its name. Cheap to copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
@@ -98,8 +98,28 @@ impl Header {
     }
 }
 
-/// Reads the header of a value; given by the registry, called once per write and once per value at recovery.
-pub type HeaderOf = Arc<dyn Fn(&Key, &[u8]) -> Header + Send + Sync>;
+/// What whoever opens a store knows of its keys and values. May come to know more of them while the store is open.
+pub trait Layout: Send + Sync + 'static {
+    /// The part of `text`, a key or the beginning of keys, that all keys of its resource begin with, up to and with a `/`; `None` if it is of no
+    /// resource, or of several. Where keys are in memory, readers of one resource do not pay for the others. No resource's keys begin as
+    /// those of another do.
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str>;
+
+    /// Reads the header of a value: once per write, and once per value at recovery.
+    fn header(&self, key: &Key, value: &[u8]) -> Header;
+}
+
+/// Of no resources, and without headers.
+#[cfg(test)]
+impl Layout for () {
+    fn resource_prefix<'t>(&self, _: &'t str) -> Option<&'t str> {
+        None
+    }
+
+    fn header(&self, _: &Key, _: &[u8]) -> Header {
+        Header::default()
+    }
+}
 
 /// One version of one key.
 #[derive(Debug)]

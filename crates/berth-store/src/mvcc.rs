@@ -79,14 +79,6 @@ fn evaluate_one<'a>(write: Prepared, next: Revision, current: impl Fn(&Key) -> O
     Ok(Event { kind, entry, previous: current.cloned(), encoded: OnceLock::new() })
 }
 
-/// `/registry/<group>/<resource>/`: the part of a key or prefix that names the resource. `None` if the text ends before it does.
-pub(crate) fn resource_of(text: &str) -> Option<&str> {
-    // Asked at each write and by each watcher that looks: quicker than a search that knows all of Unicode.
-    let mut slashes = text.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
-    let (end, _) = slashes.nth(3)?;
-    Some(&text[..=end])
-}
-
 /// All of a key up to its last part.
 fn folder_of(key: &Key) -> &str {
     let text = key.as_str();
@@ -102,9 +94,15 @@ struct Versions {
     since: Revision,
     /// What came before and can still be read, oldest first, each with the revision of its write.
     older: VecDeque<(Revision, Option<Arc<Entry>>)>,
+    /// When `newest` is to go, if some time.
+    expires_at: Option<Timestamp>,
 }
 
 impl Versions {
+    fn new(newest: Option<Arc<Entry>>, since: Revision) -> Self {
+        Self { newest, since, older: VecDeque::new(), expires_at: None }
+    }
+
     fn at(&self, revision: Revision) -> Option<&Arc<Entry>> {
         if self.since <= revision {
             return self.newest.as_ref();
@@ -148,10 +146,6 @@ struct Resource {
     live: BTreeMap<Box<str>, usize>,
     /// All of them.
     live_total: usize,
-    /// When the values go that are to go some time.
-    expires_at: BTreeMap<Key, Timestamp>,
-    /// The same, by time.
-    due: BTreeSet<(Timestamp, Key)>,
 }
 
 /// Whether a key came to be or went.
@@ -162,18 +156,6 @@ enum Change {
 }
 
 impl Resource {
-    /// Forgets when the key's value was to go.
-    fn stay(&mut self, key: &Key) {
-        if let Some(at) = self.expires_at.remove(key) {
-            self.due.remove(&(at, key.clone()));
-        }
-    }
-
-    fn expire(&mut self, key: &Key, at: Timestamp) {
-        self.expires_at.insert(key.clone(), at);
-        self.due.insert((at, key.clone()));
-    }
-
     fn count(&mut self, key: &Key, change: Change) {
         let folder = folder_of(key);
         let live = self.live.get_mut(folder);
@@ -215,8 +197,10 @@ pub(crate) struct Mvcc {
     oldest: Revision,
     keys: BTreeMap<Key, Versions>,
     log: VecDeque<Arc<Event>>,
-    /// By [`resource_of`] their keys. One per kind that was ever written, so few.
+    /// By what their keys begin with, none as those of another. One per kind that was ever asked for, so few.
     resources: BTreeMap<Box<str>, Resource>,
+    /// What is to go some time, by when.
+    due: BTreeSet<(Timestamp, Key)>,
     history_bytes: usize,
     history_bytes_max: usize,
 }
@@ -230,16 +214,41 @@ impl Mvcc {
     /// The newest versions as of `revision`, in any order, without what was before.
     pub(crate) fn recovered(revision: Revision, recovered: Recovered, history_bytes_max: usize) -> Self {
         let Recovered { entries, expiries } = recovered;
-        let mut resources: BTreeMap<Box<str>, Resource> = BTreeMap::new();
-        for entry in &entries {
-            resource_mut(&mut resources, &entry.key).count(&entry.key, Change::Came);
+        let versions = |entry: Arc<Entry>| (entry.key.clone(), Versions::new(Some(Arc::clone(&entry)), entry.mod_revision));
+        let mut mvcc = Self {
+            revision,
+            oldest: revision,
+            keys: entries.into_iter().map(versions).collect(),
+            log: VecDeque::new(),
+            resources: BTreeMap::new(),
+            due: BTreeSet::new(),
+            history_bytes: 0,
+            history_bytes_max,
+        };
+        expiries.into_iter().for_each(|(key, at)| mvcc.expire(key, at));
+        mvcc
+    }
+
+    /// Whether readers of the keys that begin with `prefix` pay for all others, and need not. They go on to where other keys that are kept apart
+    /// begin with it, or it with theirs.
+    pub(crate) fn can_keep_apart(&self, prefix: &str) -> bool {
+        let next = self.resources.range::<str, _>((Bound::Included(prefix), Bound::Unbounded)).next();
+        resource_of(&self.resources, prefix).is_none() && !next.is_some_and(|(next, _)| next.starts_with(prefix))
+    }
+
+    /// From now on readers of the keys that begin with `prefix` do not pay for the others, if that [can be](Self::can_keep_apart). Costs a look at all
+    /// changes that are kept, and at all of these keys.
+    pub(crate) fn keep_apart(&mut self, prefix: &str) {
+        if !self.can_keep_apart(prefix) {
+            return;
         }
-        for (key, at) in &expiries {
-            resource_mut(&mut resources, key).expire(key, *at);
-        }
-        let versions = |entry: Arc<Entry>| Versions { since: entry.mod_revision, newest: Some(entry), older: VecDeque::new() };
-        let keys = entries.into_iter().map(|entry| (entry.key.clone(), versions(entry))).collect();
-        Self { revision, oldest: revision, keys, log: VecDeque::new(), resources, history_bytes: 0, history_bytes_max }
+        let is_of_it = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix);
+        let log = self.log.iter().filter(is_of_it).cloned().collect();
+        let mut resource = Resource { log, dropped: self.oldest, ..Resource::default() };
+        let request = RangeRequest::all(prefix);
+        let live = self.under(&request).filter_map(|versions| versions.newest.as_ref());
+        live.for_each(|entry| resource.count(&entry.key, Change::Came));
+        self.resources.insert(prefix.into(), resource);
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -280,13 +289,9 @@ impl Mvcc {
         if request.start_after.is_some() || revision != self.revision || !request.prefix.ends_with('/') {
             return None;
         }
-        let resource = resource_of(&request.prefix)?;
-        let Some(found) = self.resources.get(resource) else { return Some(0) };
-        if resource == request.prefix {
-            return Some(found.live_total);
-        }
+        let (prefix, found) = resource_of(&self.resources, &request.prefix)?;
         // A folder that holds folders has no count of its own.
-        found.live.get(request.prefix.as_str()).copied()
+        if prefix == request.prefix { Some(found.live_total) } else { found.live.get(request.prefix.as_str()).copied() }
     }
 
     fn check_readable(&self, revision: Revision) -> Result<(), ReadError> {
@@ -305,6 +310,11 @@ impl Mvcc {
         self.check_kept(after, self.oldest)
     }
 
+    /// What the keys of the resource begin with that `text` belongs to, if they are kept apart.
+    pub(crate) fn resource_prefix(&self, text: &str) -> Option<&str> {
+        resource_of(&self.resources, text).map(|(prefix, _)| prefix)
+    }
+
     /// How many changes of a resource are kept.
     pub(crate) fn kept(&self, resource: &str) -> usize {
         self.resources.get(resource).map_or(0, |found| found.log.len())
@@ -316,13 +326,8 @@ impl Mvcc {
         if self.revision < after {
             return Ok(Next::Future);
         }
-        let (log, dropped) = match resource_of(prefix) {
-            None => (&self.log, self.oldest),
-            Some(resource) => match self.resources.get(resource) {
-                Some(found) => (&found.log, found.dropped),
-                None => return Ok(Next::CaughtUp(self.revision)),
-            },
-        };
+        let found = resource_of(&self.resources, prefix);
+        let (log, dropped) = found.map_or((&self.log, self.oldest), |(_, found)| (&found.log, found.dropped));
         self.check_kept(after, dropped)?;
         let from = log.partition_point(|event| event.entry.mod_revision <= after);
         let has_mark = |event: &Event| mark.is_none_or(|mark| event.versions().any(|entry| mark.is_on(entry)));
@@ -345,9 +350,7 @@ impl Mvcc {
             assert_eq!(event.entry.mod_revision, revision, "a commit is one revision");
             self.apply_one(event);
         }
-        for (key, at) in &commit.expiries {
-            resource_mut(&mut self.resources, key).expire(key, *at);
-        }
+        commit.expiries.iter().for_each(|(key, at)| self.expire(key.clone(), *at));
         while self.history_bytes_max < self.history_bytes {
             self.drop_oldest();
         }
@@ -356,27 +359,39 @@ impl Mvcc {
     fn apply_one(&mut self, event: &Arc<Event>) {
         let revision = event.entry.mod_revision;
         let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
-        let resource = resource_mut(&mut self.resources, &event.entry.key);
-        resource.stay(&event.entry.key);
-        match (&event.previous, &newest) {
-            (None, Some(_)) => resource.count(&event.entry.key, Change::Came),
-            (Some(_), None) => resource.count(&event.entry.key, Change::Went),
-            (None, None) | (Some(_), Some(_)) => (),
+        if let Some(resource) = resource_of_mut(&mut self.resources, &event.entry.key) {
+            match (&event.previous, &newest) {
+                (None, Some(_)) => resource.count(&event.entry.key, Change::Came),
+                (Some(_), None) => resource.count(&event.entry.key, Change::Went),
+                (None, None) | (Some(_), Some(_)) => (),
+            }
+            resource.log.push_back(Arc::clone(event));
         }
         match self.keys.entry(event.entry.key.clone()) {
-            btree_map::Entry::Occupied(versions) => versions.into_mut().replace(newest, revision),
-            btree_map::Entry::Vacant(place) => {
-                place.insert(Versions { newest, since: revision, older: VecDeque::new() });
+            btree_map::Entry::Occupied(versions) => {
+                let versions = versions.into_mut();
+                if let Some(at) = versions.expires_at.take() {
+                    self.due.remove(&(at, event.entry.key.clone()));
+                }
+                versions.replace(newest, revision);
             }
+            btree_map::Entry::Vacant(place) => drop(place.insert(Versions::new(newest, revision))),
         }
         self.history_bytes += cost_bytes(event);
-        resource.log.push_back(Arc::clone(event));
         self.log.push_back(Arc::clone(event));
+    }
+
+    /// Notes when the newest value of a key is to go.
+    fn expire(&mut self, key: Key, at: Timestamp) {
+        if let Some(versions) = self.keys.get_mut(&key) {
+            versions.expires_at = Some(at);
+            self.due.insert((at, key));
+        }
     }
 
     /// Up to [`EXPIRED_AT_ONCE`] keys whose time is over by `now`, each at its revision.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<(Key, Revision)> {
-        let due = self.resources.values().flat_map(|resource| resource.due.iter().take_while(|(at, _)| *at <= now));
+        let due = self.due.iter().take_while(|(at, _)| *at <= now);
         due.filter_map(|(_, key)| Some((key.clone(), self.get(key)?.mod_revision))).take(EXPIRED_AT_ONCE).collect()
     }
 
@@ -405,9 +420,10 @@ impl Mvcc {
         let event = self.log.pop_front().expect("the caller has looked");
         let revision = event.entry.mod_revision;
         self.history_bytes -= cost_bytes(&event);
-        let resource = resource_mut(&mut self.resources, &event.entry.key);
-        resource.log.pop_front();
-        resource.dropped = revision;
+        if let Some(resource) = resource_of_mut(&mut self.resources, &event.entry.key) {
+            resource.log.pop_front();
+            resource.dropped = revision;
+        }
         if let Some(versions) = self.keys.get_mut(&event.entry.key) {
             versions.compact(revision);
             if versions.is_gone(revision) {
@@ -422,13 +438,16 @@ fn cost_bytes(event: &Event) -> usize {
     EVENT_OVERHEAD_BYTES + event.entry.value.len() + event.previous.as_ref().map_or(0, |previous| previous.value.len())
 }
 
-fn resource_mut<'a>(resources: &'a mut BTreeMap<Box<str>, Resource>, key: &Key) -> &'a mut Resource {
-    let name = resource_of(key.as_str()).unwrap_or_default();
-    // Looked up twice, since `entry` would allocate the name for each write.
-    if !resources.contains_key(name) {
-        resources.insert(name.into(), Resource::default());
-    }
-    resources.get_mut(name).expect("inserted above if it was missing")
+/// The resource whose keys begin as `text` does, and what they begin with.
+fn resource_of<'a>(resources: &'a BTreeMap<Box<str>, Resource>, text: &str) -> Option<(&'a str, &'a Resource)> {
+    // Since none begins as another, only the last one before `text` can be it.
+    let (prefix, resource) = resources.range::<str, _>((Bound::Unbounded, Bound::Included(text))).next_back()?;
+    text.starts_with(&**prefix).then_some((prefix, resource))
+}
+
+fn resource_of_mut<'a>(resources: &'a mut BTreeMap<Box<str>, Resource>, key: &Key) -> Option<&'a mut Resource> {
+    let (prefix, resource) = resources.range_mut::<str, _>((Bound::Unbounded, Bound::Included(key.as_str()))).next_back()?;
+    key.as_str().starts_with(&**prefix).then_some(resource)
 }
 
 #[cfg(test)]

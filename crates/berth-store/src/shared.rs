@@ -1,9 +1,9 @@
 //! The visible state, shared by readers, watchers and the one that writes.
 
 use crate::{
-    Entry, Key, Mark, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
+    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
     bells::{Bells, WIDE},
-    mvcc::{Commit, Mvcc, Next, resource_of},
+    mvcc::{Commit, Mvcc, Next},
 };
 use event_listener::{Event as Bell, EventListener};
 use futures::{FutureExt, Stream};
@@ -14,15 +14,19 @@ use std::{
 };
 
 /// What is visible, and the bells that wake its watchers. Locks are held for a look or a batch of changes, never over IO.
-#[derive(Debug)]
 pub(crate) struct Shared {
     mvcc: RwLock<Mvcc>,
     bells: Mutex<Bells>,
+    layout: Arc<dyn Layout>,
 }
 
 impl Shared {
-    pub(crate) fn new(mvcc: Mvcc) -> Arc<Self> {
-        Arc::new(Self { mvcc: RwLock::new(mvcc), bells: Mutex::default() })
+    pub(crate) fn new(mvcc: Mvcc, layout: Arc<dyn Layout>) -> Arc<Self> {
+        Arc::new(Self { mvcc: RwLock::new(mvcc), bells: Mutex::default(), layout })
+    }
+
+    pub(crate) fn layout(&self) -> &dyn Layout {
+        &*self.layout
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Mvcc> {
@@ -42,7 +46,19 @@ impl Shared {
     }
 
     pub(crate) fn range(&self, request: &RangeRequest) -> Result<Range, ReadError> {
+        // Without a limit nothing stands behind the page that would have to be counted.
+        if request.limit.is_some() {
+            self.keep_apart(&request.prefix);
+        }
         self.read().range(request)
+    }
+
+    /// Sees to it that whoever reads keys that begin with `prefix` does not pay for those of other resources.
+    fn keep_apart(&self, prefix: &str) {
+        let Some(resource) = self.layout.resource_prefix(prefix) else { return };
+        if self.read().can_keep_apart(resource) {
+            self.write().keep_apart(resource);
+        }
     }
 
     /// Makes commits visible, all at once, and wakes the watchers that they concern.
@@ -51,15 +67,16 @@ impl Shared {
         commits.iter().for_each(|commit| mvcc.apply(commit));
         drop(mvcc);
         let mut bells = self.bells();
+        let mvcc = self.read();
         bells.ring(WIDE);
         let mut rung = WIDE;
         for event in commits.iter().flat_map(|commit| &commit.events) {
-            let resource = resource_of(event.entry.key.as_str()).unwrap_or(WIDE);
+            let resource = mvcc.resource_prefix(event.entry.key.as_str()).unwrap_or(WIDE);
             if resource != rung {
                 bells.ring(resource);
                 rung = resource;
             }
-            bells.ring_marked(resource, event.versions(), || self.read().kept(resource));
+            bells.ring_marked(resource, event.versions(), || mvcc.kept(resource));
         }
     }
 
@@ -70,10 +87,19 @@ impl Shared {
 
     pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
         self.read().check_watchable(after)?;
-        let bell = self.bells().bell(resource_of(prefix).unwrap_or(WIDE), mark.as_ref());
+        self.keep_apart(prefix);
+        let bell = self.bell(prefix, mark.as_ref());
         let prefix = prefix.into();
         let watcher = Watcher { shared: Arc::clone(self), bell, prefix, mark, after, reported: None, woken: None, ended: false };
         Ok(Box::pin(watcher))
+    }
+
+    fn bell(&self, prefix: &str, mark: Option<&Mark>) -> Arc<Bell> {
+        let mut bells = self.bells();
+        match self.read().resource_prefix(prefix) {
+            Some(resource) => bells.bell(resource, mark),
+            None => bells.bell(WIDE, None),
+        }
     }
 
     fn bells(&self) -> MutexGuard<'_, Bells> {

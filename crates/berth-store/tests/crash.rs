@@ -18,10 +18,10 @@ use std::{
     thread,
 };
 use tempfile::TempDir;
-use util::{all, block_on, create, delete, get, header_of, newest, pod, range, show_entry, update};
+use util::{all, block_on, create, delete, get, layout, newest, pod, range, show_entry, update};
 
 fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
-    EmbeddedStore::open(dir, header_of(), DEFAULT_HISTORY_BYTES)
+    EmbeddedStore::open(dir, layout(), DEFAULT_HISTORY_BYTES)
 }
 
 fn reopen(dir: &Path) -> EmbeddedStore {

@@ -20,10 +20,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
     thread,
 };
-use util::{all, block_on, get, header_of, pod, put, range, show_entry};
-
-const PODS: &str = "/registry/core/pods/";
-const DEPLOYMENTS: &str = "/registry/apps/deployments/";
+use util::{DEPLOYMENTS, ENDPOINTS, NODES, PODS, SERVICES, all, block_on, get, layout, pod, put, range, show_entry};
 
 /// A store, how it is told the time, and its folder if it has one.
 struct Opened {
@@ -45,18 +42,18 @@ impl Opened {
 }
 
 fn memory(history_bytes: usize) -> Opened {
-    Opened::told_the_time(MemoryStore::new(header_of(), history_bytes), None)
+    Opened::told_the_time(MemoryStore::new(layout(), history_bytes), None)
 }
 
 /// As one that is shared with others, whose revisions lie between ours.
 fn memory_with_gaps(history_bytes: usize) -> Opened {
-    Opened::told_the_time(MemoryStore::new(header_of(), history_bytes).with_revision_step(7), None)
+    Opened::told_the_time(MemoryStore::new(layout(), history_bytes).with_revision_step(7), None)
 }
 
 #[cfg(feature = "embedded")]
 fn embedded(history_bytes: usize) -> Opened {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let store = berth_store::EmbeddedStore::open(dir.path(), header_of(), history_bytes).expect("an empty folder opens");
+    let store = berth_store::EmbeddedStore::open(dir.path(), layout(), history_bytes).expect("an empty folder opens");
     Opened::told_the_time(store, Some(dir))
 }
 
@@ -94,6 +91,7 @@ for_each_store! {
     a_reader_that_fell_behind_is_told
     a_quiet_reader_survives_compaction_of_others
     a_quiet_reader_is_woken_by_progress
+    resources_are_kept_apart_wherever_they_stand
     events_carry_the_version_before
     a_deletion_shows_the_last_value_that_was_stored
     concurrent_writers_lose_nothing_and_readers_see_all_in_order
@@ -507,7 +505,7 @@ fn a_mark_is_on_what_has_it_or_may_have_it() {
 
 #[test]
 fn a_marked_watch_is_woken_for_its_mark() {
-    let store = MemoryStore::new_quiet(header_of(), DEFAULT_HISTORY_BYTES);
+    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
     let (mut a, mut b) = (Sleeper::of(&store, Mark::Name("a".into())), Sleeper::of(&store, Mark::Name("b".into())));
     // The first changes wake everybody now and then, as long as there are few.
     (0..100).for_each(|number| _ = util::create(&store, &pod(&format!("other-{number}")), ""));
@@ -523,7 +521,7 @@ fn a_marked_watch_is_woken_for_its_mark() {
 
 #[test]
 fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
-    let store = MemoryStore::new_quiet(header_of(), 20_000);
+    let store = MemoryStore::new_quiet(layout(), 20_000);
     let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
     util::create(&store, &pod("busy"), "");
     let mut looks = 0;
@@ -591,6 +589,28 @@ fn a_quiet_reader_is_woken_by_progress(open: Open) {
     world.create(&pod("a"), "");
     let item = waiting.join().expect("the watch does not panic");
     assert!(matches!(item, Some(Ok(WatchItem::Progress(revision))) if world.at(1) <= revision), "{item:?}");
+}
+
+fn resources_are_kept_apart_wherever_they_stand(open: Open) {
+    let world = World::new(open);
+    let places = [(SERVICES, "a/x"), (SERVICES, "a/y"), (SERVICES, "b/z"), (ENDPOINTS, "a/x"), (NODES, "x")];
+    let keys = places.map(|(prefix, rest)| Key::new(&format!("{prefix}{rest}")));
+    keys.iter().for_each(|key| _ = world.create(key, ""));
+    let page = |prefix: &str| world.read(RangeRequest { limit: Some(1), ..all(prefix) }).expect("readable");
+    let pages = [SERVICES, "/registry/services/specs/a/", ENDPOINTS, NODES, "/registry/services/"].map(page);
+    assert_eq!(
+        pages.map(|(shown, _, behind)| (shown, behind)),
+        [("x=@1", 2), ("x=@1", 1), ("x=@4", 0), ("x=@5", 0), ("x=@4", 3)].map(|(shown, behind)| (shown.to_owned(), behind))
+    );
+
+    let mut watches = [SERVICES, ENDPOINTS, NODES].map(|prefix| world.watch(prefix, 5));
+    world.update(&keys[0], "2");
+    world.delete(&keys[1]);
+    assert_eq!(world.drain(&mut watches[0]), "+x=2@6 -y=@7 !7");
+    world.compact(7).expect("there");
+    world.update(&keys[4], "2");
+    assert_eq!(watches.each_mut().map(|watch| world.drain(watch)), ["!8", "!8", "+x=2@8 !8"]);
+    assert_eq!(page(SERVICES), ("x=2@6".to_owned(), 8, 1));
 }
 
 /// All events that a watch has ready.
@@ -725,7 +745,7 @@ fn another_write_moves_the_time_or_takes_it_away(open: Open) {
 
 #[test]
 fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
-    let store = MemoryStore::new(header_of(), 1 << 24);
+    let store = MemoryStore::new(layout(), 1 << 24);
     let at = Timestamp::UNIX_EPOCH;
     let due = |number| Write { expires_at: Some(at), ..Write::put(pod(&format!("p{number:04}")), "1".into(), Expected::Absent) };
     (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));

@@ -26,7 +26,7 @@ use berth_controllers::{
     service_allocation,
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
-use berth_registry::{Registry, ResourceTable, ServerAddress, header_of};
+use berth_registry::{Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env, expiry};
 use futures::FutureExt;
 use std::{
@@ -246,15 +246,14 @@ struct Opened {
 }
 
 fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>, env: &Env) -> Outcome<Opened> {
-    let header_of = header_of(table);
     match options.store {
         StoreKind::Memory => {
-            let store = Arc::new(MemoryStore::new(header_of, options.history_bytes));
+            let store = Arc::new(MemoryStore::new(Arc::clone(table), options.history_bytes));
             expiry::start(Arc::<MemoryStore>::clone(&store), env);
             Ok(Opened { store, close: Box::new(|| ()) })
         }
         StoreKind::Embedded => {
-            let store = Arc::new(EmbeddedStore::open(&data_dir.join("store"), header_of, options.history_bytes)?);
+            let store = Arc::new(EmbeddedStore::open(&data_dir.join("store"), Arc::clone(table), options.history_bytes)?);
             expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
             Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), close: Box::new(move || store.close()) })
         }

@@ -165,7 +165,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use berth_api::FeatureGates;
-    use berth_registry::{ResourceTable, header_of};
+    use berth_registry::ResourceTable;
     use berth_store::{
         MemoryStore,
         env::{Clock, Rng},
@@ -197,7 +197,7 @@ mod tests {
     #[track_caller]
     fn check(anonymous: Anonymous, peer: &Peer, authorization: Option<&str>, expected: Result<&str, Unauthorized>) {
         let table = Arc::new(ResourceTable::default());
-        let store = Arc::new(MemoryStore::new(header_of(&table), 1 << 20));
+        let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 20));
         let registry = Registry::new(store, table, Arc::new(Still), Arc::new(Still), Arc::new(FeatureGates::default()));
         let key = rcgen::KeyPair::generate().expect("a key").serialize_pem();
         let account_tokens = AccountTokens::new(&key, "issuer").expect("a key on P-256");

@@ -6,7 +6,7 @@ pub(crate) mod widget;
 
 use berth_api::FeatureGates;
 use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, pki::Pair};
-use berth_registry::{Registry, ResourceTable, header_of};
+use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
     env::{Clock, Rng, Timestamp},
@@ -58,7 +58,7 @@ pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
     let pki = Pki::load_or_create(&options, &*rng).expect("certificates");
     let table = Arc::new(ResourceTable::default());
-    let store = Arc::new(MemoryStore::new(header_of(&table), DEFAULT_HISTORY_BYTES));
+    let store = Arc::new(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES));
     let gates = Arc::new(FeatureGates::default());
     let registry = Registry::new(store, table, Arc::new(MachineClock), rng.clone(), gates.clone());
     registry.bootstrap().await.expect("an empty store takes the first objects");

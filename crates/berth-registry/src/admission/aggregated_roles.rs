@@ -1,7 +1,7 @@
 //! Aggregated cluster roles have the rules of all roles that they select.
 
 use super::{Happened, chain::PlugIn};
-use crate::{ApiError, Patch, Registry, Target, WriteOptions, key, resource, stored};
+use crate::{ApiError, Patch, Registry, Target, WriteOptions, resource, stored};
 use berth_api::k8s_openapi::api::rbac::v1::ClusterRole;
 use berth_rbac::stale_aggregates;
 use berth_store::RangeRequest;
@@ -30,7 +30,7 @@ impl Registry {
 
     async fn fill_aggregates(&self) -> Result<(), ApiError> {
         let roles = resource::of::<ClusterRole>();
-        let request = RangeRequest::all(key::resource_prefix(roles));
+        let request = RangeRequest::all(roles.prefix());
         let mut all = Vec::new();
         for entry in self.store.range(request).await?.entries {
             all.extend(stored::load(roles, &entry)?.downcast_ref::<ClusterRole>().cloned());

@@ -1,13 +1,13 @@
 //! Looking for the class that is the default one.
 
-use crate::{ApiError, Registry, Resource, key};
+use crate::{ApiError, Registry, Resource};
 use berth_api::Kind;
 use berth_store::{Entry, RangeRequest};
 
 impl Registry {
     /// Classes whose JSON holds `mark`: this runs for every new pod, and hardly any class is a default.
     pub(super) async fn classes<K: Kind>(&self, classes: &Resource, mark: &str) -> Result<Vec<K>, ApiError> {
-        let request = RangeRequest::all(key::resource_prefix(classes));
+        let request = RangeRequest::all(classes.prefix());
         let range = self.store.range(request).await?;
         range.entries.iter().filter(|entry| holds(&entry.value, mark)).map(|entry| decoded(entry)).collect()
     }

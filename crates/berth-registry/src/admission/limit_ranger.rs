@@ -41,7 +41,7 @@ impl Registry {
     async fn limit_ranges(&self, namespace: Option<&str>) -> Result<Vec<LimitRange>, ApiError> {
         let ranges = resource::of::<LimitRange>();
         let at = Collection { resource: Arc::clone(ranges), namespace: namespace.map(str::to_owned) };
-        let request = RangeRequest::all(key::prefix(&at));
+        let request = RangeRequest::all(key::prefix_of(&at));
         self.store.range(request).await?.entries.iter().map(|entry| decoded(entry)).collect()
     }
 }

@@ -116,7 +116,7 @@ impl Registry {
         let name = new.metadata.name.as_deref().unwrap_or_default();
         let pods = resource::of::<Pod>();
         let at = Collection { resource: Arc::clone(pods), namespace: Some(name.to_owned()) };
-        let request = RangeRequest::all(key::prefix(&at));
+        let request = RangeRequest::all(key::prefix_of(&at));
         let pods = self.store.range(request).await?.entries;
         Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
     }

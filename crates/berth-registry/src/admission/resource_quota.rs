@@ -112,7 +112,7 @@ impl Registry {
 
     async fn quotas(&self, namespace: &str) -> Result<Vec<Arc<Entry>>, ApiError> {
         let at = Collection { resource: Arc::clone(quota_resource()), namespace: Some(namespace.to_owned()) };
-        let request = RangeRequest::all(key::prefix(&at));
+        let request = RangeRequest::all(key::prefix_of(&at));
         Ok(self.store.range(request).await?.entries)
     }
 

@@ -1,7 +1,7 @@
 //! Which cluster address a Service gets.
 
 use super::{Drawer, Good, claim::addresses_prefix, reserved};
-use crate::{ApiError, Registry, Target, key, resource, stored};
+use crate::{ApiError, Registry, Target, resource, stored};
 use berth_api::{
     FieldError, FieldErrorReason, Path,
     ip::{Cidr, family},
@@ -86,7 +86,7 @@ impl Drawer<'_> {
         for range in self.registry.service_cidrs().await? {
             let count = range.host_count();
             let kept = reserved(count, RESERVED_MAX);
-            drawn = self.draw(count, kept, &addresses_prefix(), |number| Good::Address(range.host(number))).await?;
+            drawn = self.draw(count, kept, addresses_prefix(), |number| Good::Address(range.host(number))).await?;
             if drawn.is_some() {
                 break;
             }
@@ -112,7 +112,7 @@ impl Registry {
         let resource = resource::of::<ServiceCIDR>();
         let own = self.ranges.cluster_ips;
         let (mut ranges, mut is_made) = (Vec::new(), false);
-        for entry in self.store.range(RangeRequest::all(key::resource_prefix(resource))).await?.entries {
+        for entry in self.store.range(RangeRequest::all(resource.prefix())).await?.entries {
             let object = stored::load(resource, &entry)?;
             let Some(found) = object.downcast_ref::<ServiceCIDR>() else { continue };
             is_made |= found.metadata.name.as_deref() == Some(DEFAULT_CIDR);

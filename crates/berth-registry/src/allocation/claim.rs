@@ -82,8 +82,8 @@ pub(super) fn holder_of(entry: &Entry) -> Option<Holder> {
 }
 
 /// What the keys of IPAddresses start with.
-pub(super) fn addresses_prefix() -> String {
-    key::resource_prefix(resource::of::<IPAddress>())
+pub(super) fn addresses_prefix() -> &'static str {
+    resource::of::<IPAddress>().prefix()
 }
 
 fn key_of(good: Good) -> Key {

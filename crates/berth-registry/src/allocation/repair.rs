@@ -95,9 +95,9 @@ impl Registry {
     pub async fn repair_allocations(&self) -> Result<Vec<Step>, ApiError> {
         let mut entries = BTreeMap::new();
         let mut claims = Vec::new();
-        for (prefix, read) in [(addresses_prefix(), read_address as fn(&str) -> Option<Good>), (NODE_PORTS.to_owned(), read_port)] {
-            for entry in self.store.range(RangeRequest::all(prefix.clone())).await?.entries {
-                let Some(good) = entry.key.as_str().strip_prefix(&prefix).and_then(read) else { continue };
+        for (prefix, read) in [(addresses_prefix(), read_address as fn(&str) -> Option<Good>), (NODE_PORTS, read_port)] {
+            for entry in self.store.range(RangeRequest::all(prefix)).await?.entries {
+                let Some(good) = entry.key.as_str().strip_prefix(prefix).and_then(read) else { continue };
                 claims.push(claimed(good, &entry));
                 entries.insert(good, entry);
             }
@@ -114,7 +114,7 @@ impl Registry {
     async fn let_unused_ranges_go(&self, claims: &[Claimed]) -> Result<(), ApiError> {
         let resource = resource::of::<ServiceCIDR>();
         let mut ranges = Vec::new();
-        for entry in self.store.range(RangeRequest::all(key::resource_prefix(resource))).await?.entries {
+        for entry in self.store.range(RangeRequest::all(resource.prefix())).await?.entries {
             let object = stored::load(resource, &entry)?;
             ranges.extend(object.downcast_ref::<ServiceCIDR>().cloned().map(|range| (entry, range)));
         }
@@ -166,7 +166,7 @@ impl Registry {
     async fn goods_of_services(&self) -> Result<BTreeMap<Holder, BTreeSet<Good>>, ApiError> {
         let services = resource::of::<Service>();
         let mut goods = BTreeMap::new();
-        for entry in self.store.range(RangeRequest::all(key::resource_prefix(services))).await?.entries {
+        for entry in self.store.range(RangeRequest::all(services.prefix())).await?.entries {
             let Some(target) = key::target_of(services, &entry.key) else { continue };
             let object = stored::load(services, &entry)?;
             goods.extend(object.downcast_ref::<Service>().map(|service| (Holder::of(&target), Good::all_of(service))));

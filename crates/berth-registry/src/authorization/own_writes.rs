@@ -1,6 +1,6 @@
 //! How far this server's own writes of roles and bindings have come.
 
-use super::policy::{self, PLURALS};
+use super::policy::{RESOURCES, resources};
 use berth_store::{Entry, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::{
@@ -11,17 +11,17 @@ use std::sync::{
 /// A store that remembers the newest revision of roles and bindings that was written through it and answered.
 pub(crate) struct OwnWrites {
     store: Arc<dyn Store>,
-    /// With what the keys start, for each of [`PLURALS`].
-    newest: [(String, AtomicU64); PLURALS.len()],
+    /// With what the keys begin, for each of [`resources`].
+    newest: [(&'static str, AtomicU64); RESOURCES],
 }
 
 impl OwnWrites {
     pub(crate) fn of(store: Arc<dyn Store>) -> Self {
-        Self { store, newest: PLURALS.map(|plural| (policy::prefix(plural), AtomicU64::new(0))) }
+        Self { store, newest: resources().map(|resource| (resource.prefix(), AtomicU64::new(0))) }
     }
 
-    /// For each of [`PLURALS`]; 0 where nothing was written.
-    pub(super) fn newest(&self) -> [Revision; PLURALS.len()] {
+    /// For each of [`resources`]; 0 where nothing was written.
+    pub(super) fn newest(&self) -> [Revision; RESOURCES] {
         self.newest.each_ref().map(|(_, newest)| Revision(newest.load(Ordering::Acquire)))
     }
 

@@ -21,8 +21,8 @@ pub const LAG_MAX: Duration = Duration::from_secs(1);
 /// How long before the store is asked whether there is more: half of it, so that the answer has time to come.
 const ASK_AFTER: Duration = Duration::from_millis(500);
 
-/// The resources that a policy is made of. What there is one of for each stands in this order.
-pub(super) const PLURALS: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
+/// How many resources a policy is made of.
+pub(super) const RESOURCES: usize = 4;
 
 /// The policy as it was last asked for.
 pub(crate) struct PolicyCache {
@@ -47,7 +47,6 @@ struct Kept {
 /// One resource, and how much of it the policy shows.
 struct Followed {
     resource: &'static Arc<Resource>,
-    prefix: String,
     changes: Watch,
     seen: Revision,
 }
@@ -103,7 +102,7 @@ impl Registry {
     async fn bring_up_to_date(&self, kept: &mut Option<Kept>) -> Result<(), ApiError> {
         let asked_at = self.clock.now();
         if let Some(kept) = kept {
-            let newest = try_join_all(kept.followed.iter().map(|followed| self.store.revision(&followed.prefix))).await?;
+            let newest = try_join_all(kept.followed.iter().map(|followed| self.store.revision(followed.resource.prefix()))).await?;
             if kept.take_in_up_to(&newest).await.is_ok() {
                 kept.fresh_at = asked_at;
                 return Ok(());
@@ -116,23 +115,18 @@ impl Registry {
     async fn load_policy(&self, asked_at: Timestamp) -> Result<Kept, ApiError> {
         let (mut policy, mut followed) = (Policy::default(), Vec::new());
         for resource in resources() {
-            let prefix = key::resource_prefix(resource);
-            let found = self.store.range(RangeRequest::all(prefix.clone())).await?;
+            let found = self.store.range(RangeRequest::all(resource.prefix())).await?;
             found.entries.iter().for_each(|entry| put(&mut policy, resource, entry));
-            let changes = self.store.watch(&prefix, found.revision)?;
-            followed.push(Followed { resource, prefix, changes, seen: found.revision });
+            let changes = self.store.watch(resource.prefix(), found.revision)?;
+            followed.push(Followed { resource, changes, seen: found.revision });
         }
         Ok(Kept { policy: Arc::new(policy), followed, fresh_at: asked_at })
     }
 }
 
-fn resources() -> impl Iterator<Item = &'static Arc<Resource>> {
-    PLURALS.iter().map(|plural| resource::built_in().by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
-}
-
-/// What the keys of one of [`PLURALS`] start with.
-pub(super) fn prefix(plural: &str) -> String {
-    key::resource_prefix(resource::built_in().by_name(berth_rbac::GROUP, plural).expect("roles and bindings are served"))
+/// The resources that a policy is made of. What there is one of for each stands in this order.
+pub(super) fn resources() -> [&'static Arc<Resource>; RESOURCES] {
+    [resource::of::<ClusterRole>(), resource::of::<Role>(), resource::of::<ClusterRoleBinding>(), resource::of::<RoleBinding>()]
 }
 
 fn later(at: Timestamp, by: Duration) -> Timestamp {
@@ -145,7 +139,7 @@ fn too_old() -> ApiError {
 }
 
 impl Kept {
-    /// Whether these revisions are in the policy, one for each of [`PLURALS`].
+    /// Whether these revisions are in the policy, one for each of [`resources`].
     fn shows(&self, revisions: &[Revision]) -> bool {
         self.followed.iter().zip(revisions).all(|(followed, revision)| *revision <= followed.seen)
     }
@@ -160,7 +154,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Waits until these revisions are in the policy, one for each of [`PLURALS`].
+    /// Waits until these revisions are in the policy, one for each of [`resources`].
     async fn take_in_up_to(&mut self, newest: &[Revision]) -> Result<(), Lost> {
         for (followed, newest) in self.followed.iter_mut().zip(newest) {
             while followed.seen < *newest {

@@ -71,7 +71,7 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<ReplicaSet>().short(&["rs"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<StatefulSet>().short(&["sts"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<ControllerRevision>(),
-        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates(),
+        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates().stored_at("core/events"),
         Resource::namespaced::<HorizontalPodAutoscaler>().short(&["hpa"]).all().sub(&[Status]),
         Resource::cluster::<IngressClass>(),
         Resource::namespaced::<Ingress>().short(&["ing"]).sub(&[Status]),

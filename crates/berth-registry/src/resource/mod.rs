@@ -88,6 +88,8 @@ pub struct Resource {
     pub selectable_fields: Vec<SelectableField>,
     /// How its objects are read, printed and described.
     pub rules: Box<dyn Rules>,
+    /// What their keys begin with.
+    prefix: String,
     api_version: String,
     is_review: bool,
     /// Of a kind that came while the server runs.
@@ -103,11 +105,13 @@ impl fmt::Debug for Resource {
 }
 
 impl Resource {
-    /// A kind without short names, subresources and selectable fields.
+    /// A kind without short names, subresources and selectable fields, stored at `GROUP/PLURAL`.
     #[must_use]
     pub fn new(names: Names, scope: Scope, rules: impl Rules) -> Self {
         let Names { group, version, kind, plural, singular } = names;
+        let folder = if group.is_empty() { "core" } else { &group };
         Self {
+            prefix: prefix(&format!("{folder}/{plural}")),
             api_version: if group.is_empty() { version.clone() } else { format!("{group}/{version}") },
             group,
             version,
@@ -138,6 +142,19 @@ impl Resource {
     #[must_use]
     pub fn api_version(&self) -> &str {
         &self.api_version
+    }
+
+    /// Has its objects stored elsewhere: `services/specs`. Not to be changed for a kind of which objects are stored already.
+    #[must_use]
+    pub fn stored_at(mut self, path: &str) -> Self {
+        self.prefix = prefix(path);
+        self
+    }
+
+    /// What the keys of its objects begin with: `/registry/core/pods/`.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     fn namespaced<K: Printed>() -> Self {
@@ -191,6 +208,11 @@ impl Resource {
     }
 }
 
+/// What the keys of a resource begin with that is stored at `path`.
+fn prefix(path: &str) -> String {
+    format!("/registry/{path}/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +239,20 @@ mod tests {
             assert!(resource.subresources.iter().map(|s| s.as_str()).is_sorted(), "{resource:?}");
             assert!(resource.selectable_fields.is_sorted(), "{resource:?}");
             assert_eq!(resource.rules.columns().iter().filter(|c| c.format == "name").count(), 1, "{resource:?}");
+        }
+    }
+
+    /// Where berth has always stored them: a folder of an older one shows its objects.
+    #[test]
+    fn objects_are_stored_by_group_and_plural() {
+        let check = |resource: &Resource, wanted: &str| assert_eq!(resource.prefix(), wanted);
+        check(of::<ConfigMap>(), "/registry/core/configmaps/");
+        for resource in built_in().all() {
+            match (resource.group.as_str(), resource.plural.as_str()) {
+                ("events.k8s.io", "events") => check(resource, "/registry/core/events/"),
+                ("", plural) => check(resource, &format!("/registry/core/{plural}/")),
+                (group, plural) => check(resource, &format!("/registry/{group}/{plural}/")),
+            }
         }
     }
 

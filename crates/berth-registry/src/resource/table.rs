@@ -18,6 +18,8 @@ pub struct Resources {
     all: Vec<Arc<Resource>>,
     /// The same by plural and group; versions of one are in order of preference.
     by_name: Vec<Arc<Resource>>,
+    /// The first of each place in the store, by that.
+    by_prefix: Vec<Arc<Resource>>,
     discovery: OnceLock<discovery::Documents>,
     openapi: OnceLock<openapi::Documents>,
     openapi_v2: OnceLock<Document>,
@@ -33,7 +35,10 @@ impl Resources {
     pub(super) fn new(all: Vec<Arc<Resource>>) -> Self {
         let mut by_name = all.clone();
         by_name.sort_by(|a, b| order(a, &b.group, &b.plural));
-        Self { all, by_name, discovery: OnceLock::new(), openapi: OnceLock::new(), openapi_v2: OnceLock::new() }
+        let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
+        by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()));
+        by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
+        Self { all, by_name, by_prefix, discovery: OnceLock::new(), openapi: OnceLock::new(), openapi_v2: OnceLock::new() }
     }
 
     /// All of them, in the order in which groups are preferred and kinds are shown.
@@ -63,6 +68,14 @@ impl Resources {
     #[must_use]
     pub fn by_name(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.versions(group, plural).find(|resource| !resource.is_review())
+    }
+
+    /// The resource of a stored object by its key, or what keys of several begin with; of several resources at one place the first.
+    #[must_use]
+    pub fn by_key(&self, text: &str) -> Option<&Arc<Resource>> {
+        // Since none is stored within another, only the last one before the key can be it.
+        let behind = self.by_prefix.partition_point(|resource| resource.prefix() <= text);
+        self.by_prefix[..behind].last().filter(|resource| text.starts_with(resource.prefix()))
     }
 
     fn versions(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Resource>> {
@@ -110,11 +123,23 @@ impl Default for ResourceTable {
 
 /// Why a kind cannot be added.
 #[derive(Debug, thiserror::Error)]
-#[error("{api_version} has another resource {plural} or kind {kind} already")]
-pub struct Taken {
-    api_version: String,
-    plural: String,
-    kind: String,
+pub enum Taken {
+    /// Its name, or its kind's, is another's.
+    #[error("{api_version} has another resource {plural} or kind {kind} already")]
+    Name {
+        /// `apps/v1`.
+        api_version: String,
+        /// `deployments`.
+        plural: String,
+        /// `Deployment`.
+        kind: String,
+    },
+    /// Objects of another resource are stored where its objects would be, above or below.
+    #[error("{prefix} is where another resource is stored")]
+    Place {
+        /// What its keys would begin with.
+        prefix: String,
+    },
 }
 
 impl ResourceTable {
@@ -128,7 +153,7 @@ impl ResourceTable {
     /// Serves one more kind; in place of the one of the same group, version and plural if that was added before.
     ///
     /// # Errors
-    /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version. Nothing changes then.
+    /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version, or its place in the store. Nothing changes then.
     pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
         let added = Arc::new(Resource { added: Some(Added::new()), ..resource });
         let is_same = |other: &Resource| other.plural == added.plural && other.api_version() == added.api_version();
@@ -138,7 +163,10 @@ impl ResourceTable {
         self.change(|all| {
             if all.iter().any(is_in_the_way) {
                 let (api_version, plural, kind) = (added.api_version().to_owned(), added.plural.clone(), added.kind.clone());
-                return Err(Taken { api_version, plural, kind });
+                return Err(Taken::Name { api_version, plural, kind });
+            }
+            if all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
+                return Err(Taken::Place { prefix: added.prefix().to_owned() });
             }
             match all.iter().position(|other| is_same(other)) {
                 Some(at) => std::mem::replace(&mut all[at], Arc::clone(&added)).end(),
@@ -166,6 +194,15 @@ impl ResourceTable {
         *current = Arc::new(Resources::new(all));
         outcome
     }
+}
+
+fn is_version_of(one: &Resource, other: &Resource) -> bool {
+    (&one.plural, &one.group, one.scope, one.prefix()) == (&other.plural, &other.group, other.scope, other.prefix())
+}
+
+/// Whether a key could be one of either.
+fn share_keys(one: &Resource, other: &Resource) -> bool {
+    !other.is_review() && (one.prefix().starts_with(other.prefix()) || other.prefix().starts_with(one.prefix()))
 }
 
 /// Behind its version, else behind its group, else at the end.
@@ -256,6 +293,30 @@ mod tests {
         table.add(resource("example.com/v1", "widgets", "Widget")).expect("free");
         assert!(table.add(resource("example.com/v1", "gadgets", "Widget")).is_err());
         assert!(Arc::ptr_eq(table.resources().by_name("", "configmaps").expect("built in"), of::<ConfigMap>()));
+    }
+
+    #[test]
+    fn a_kind_is_stored_where_no_other_is() {
+        let table = ResourceTable::default();
+        let add = |api_version: &str, plural: &str, kind: &str, path: &str| {
+            table.add(resource(api_version, plural, kind).stored_at(path)).map(drop)
+        };
+        add("example.com/v1", "widgets", "Widget", "things/widgets").expect("free");
+        add("example.com/v2", "widgets", "Widget", "things/widgets").expect("another version of it");
+        add("example.com/v1", "gadgets", "Gadget", "things/widgetsandmore").expect("beside it");
+        for path in ["things/widgets", "things", "things/widgets/red", "core/configmaps", "core"] {
+            let taken = add("example.com/v1", "others", "Other", path).expect_err(path).to_string();
+            assert_eq!(taken, format!("/registry/{path}/ is where another resource is stored"));
+        }
+        let all = table.resources();
+        let of_key = |text: &str| all.by_key(text).map(|resource| format!("{resource:?}"));
+        assert_eq!(of_key("/registry/things/widgets/a/b").as_deref(), Some("example.com/v1/widgets"));
+        assert_eq!(of_key("/registry/things/widgets/").as_deref(), Some("example.com/v1/widgets"));
+        assert_eq!(of_key("/registry/things/widgetsandmore/a/b").as_deref(), Some("example.com/v1/gadgets"));
+        assert_eq!(of_key("/registry/core/events/a/b").as_deref(), Some("v1/events"));
+        for other in ["/registry/things/", "/registry/things/widgets", "/registry/things/others/a", "/registry/zebras/a", ""] {
+            assert_eq!(of_key(other), None, "{other}");
+        }
     }
 
     #[test]

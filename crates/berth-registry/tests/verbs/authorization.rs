@@ -2,7 +2,7 @@
 
 use crate::world::{World, now, pod, target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
-use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, WriteOptions, header_of};
+use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ impl Store for Late {
 fn late_world() -> (World, Arc<AtomicBool>) {
     let is_late = Arc::new(AtomicBool::new(false));
     let world = World::over(|| {
-        let inner = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
+        let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         (Arc::clone(&inner), Arc::new(Late { inner, is_late: Arc::clone(&is_late) }))
     });
     world.made(ROLES, role("r", "", &["pods"], &["get"]));

@@ -1,8 +1,8 @@
 //! KEP-5882, "Feature enablement": what each position of the gates does to fields in use and not in use.
 
 use crate::world::{World, deployment, now, pod};
-use berth_api::FeatureGates;
-use berth_registry::{ApiError, Patch, WriteOptions};
+use berth_api::{FeatureGates, k8s_openapi::api::core::v1::Pod};
+use berth_registry::{ApiError, Patch, WriteOptions, resource};
 use berth_store::{Expected, Key, Store};
 use serde_json::{Value, json};
 
@@ -314,7 +314,7 @@ fn annotations_of_a_binding_are_those_of_a_pod() {
 fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
     let world = World::new();
     world.made("pods", costly("1"));
-    let key = Key::new("/registry/core/pods/default/p");
+    let key = Key::new(&format!("{}default/p", resource::of::<Pod>().prefix()));
     let entry = now(world.store.get(&key)).expect("read").expect("there");
     let bad = String::from_utf8_lossy(&entry.value).replace(&format!("{COST}\":\"1\""), &format!("{COST}\":\"old\""));
     now(world.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision))).expect("nobody else writes");

@@ -10,6 +10,7 @@ mod events;
 mod gates;
 mod list;
 mod outcomes;
+mod places;
 mod pods;
 mod quota;
 mod races;

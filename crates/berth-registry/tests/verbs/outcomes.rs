@@ -1,7 +1,7 @@
 //! Writes whose answer does not come, and a store that is full.
 
 use crate::world::{World, config_map, pod};
-use berth_registry::{ApiError, DeleteOptions, ListOptions, header_of};
+use berth_registry::{ApiError, DeleteOptions, ListOptions, ResourceTable};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, future::BoxFuture, future::ready};
 use serde_json::json;
@@ -77,7 +77,7 @@ impl Store for Faulty {
 fn world() -> (World, Arc<Faulty>) {
     let mut faulty = None;
     let world = World::over(|| {
-        let inner = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
+        let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         let store = Arc::new(Faulty { inner: Arc::clone(&inner), next: Mutex::default() });
         faulty = Some(Arc::clone(&store));
         (inner, store)

@@ -1,7 +1,7 @@
 //! Other writers between a read and the write that follows it.
 
 use crate::world::{World, config_map, json_of, now, target};
-use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, WriteOptions, header_of};
+use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, ResourceTable, WriteOptions};
 use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -114,7 +114,7 @@ impl Store for Contended {
 fn world_with(other: fn(&MemoryStore, &Write) -> bool) -> (World, Arc<Contended>) {
     let mut seen = None;
     let world = World::over(|| {
-        let inner = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
+        let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         let store = Arc::new(Contended { inner: Arc::clone(&inner), left: AtomicU32::new(0), other });
         seen = Some(Arc::clone(&store));
         (inner, store)

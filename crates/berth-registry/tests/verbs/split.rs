@@ -2,7 +2,7 @@
 
 use crate::world::{World, config_map, now};
 use berth_rbac::{Attributes, ResourceAttributes, User};
-use berth_registry::{ApiError, DeleteOptions, ListOptions, WatchEvent, WatchOptions, header_of};
+use berth_registry::{ApiError, DeleteOptions, ListOptions, ResourceTable, WatchEvent, WatchOptions};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use serde_json::{Value, json};
@@ -51,8 +51,8 @@ impl Store for Split {
 
 fn world(prefix: &'static str) -> World {
     World::over(|| {
-        let rest = Arc::new(MemoryStore::new(header_of(&Arc::default()), 1 << 24));
-        let apart = MemoryStore::new(header_of(&Arc::default()), 1 << 24).with_revision_step(1000);
+        let rest = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
+        let apart = MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24).with_revision_step(1000);
         (Arc::clone(&rest), Arc::new(Split { rest, prefix, apart }))
     })
 }

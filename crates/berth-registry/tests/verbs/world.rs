@@ -4,7 +4,7 @@
 use berth_api::FeatureGates;
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, List, ListOptions, Patch, Registry, ResourceTable,
-    Subresource, Target, WatchOptions, WriteOptions, Written, header_of, resource, splice,
+    Subresource, Target, WatchOptions, WriteOptions, Written, resource, splice,
 };
 use berth_store::{
     MemoryStore, Store,
@@ -91,7 +91,7 @@ impl World {
 
     pub(crate) fn with(rng: Arc<dyn Rng>) -> Self {
         let table = Arc::new(ResourceTable::default());
-        let store = Arc::new(MemoryStore::new(header_of(&table), 1 << 24));
+        let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 24));
         Self::of(Arc::clone(&store), store, table, rng)
     }
 
@@ -185,6 +185,12 @@ impl World {
     }
 }
 
+/// A registry of these kinds over any store.
+pub(crate) fn registry_over(store: &Arc<dyn Store>, table: Arc<ResourceTable>) -> Registry {
+    let clock = Arc::new(Shown(Arc::new(TestClock(AtomicI64::new(START)))));
+    Registry::new(Arc::clone(store), table, clock, Arc::new(Counting(AtomicU64::new(1))), Arc::default())
+}
+
 pub(crate) fn names(list: &List) -> Vec<String> {
     list.items.iter().map(|entry| entry.key.as_str().rsplit('/').next().unwrap_or_default().to_owned()).collect()
 }
@@ -211,9 +217,14 @@ pub(crate) fn target(what: &str, name: &str) -> Target {
 
 pub(crate) fn json_of(current: &Current) -> Value {
     match current {
-        Current::Stored(entry) => serde_json::from_slice(&splice::encode_entry(entry)).expect("JSON"),
+        Current::Stored(entry) => showing(entry),
         Current::Made(value) => value.clone(),
     }
+}
+
+/// What clients see of an entry.
+pub(crate) fn showing(entry: &berth_store::Entry) -> Value {
+    serde_json::from_slice(&splice::encode_entry(entry)).expect("JSON")
 }
 
 pub(crate) fn config_map(name: &str) -> Value {

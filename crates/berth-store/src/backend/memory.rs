@@ -1,7 +1,7 @@
 //! Keeps everything in memory, for tests, the simulation and throw-away use.
 
 use crate::{
-    Entry, HeaderOf, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
     env::Timestamp,
     expiry::{self, Expire},
@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// at once, so the order of calls decides everything.
 pub struct MemoryStore {
     shared: Arc<Shared>,
-    header_of: HeaderOf,
     /// Held from evaluation to publication: one writer at a time.
     writing: Mutex<()>,
     progress: Progress,
@@ -33,16 +32,16 @@ enum Progress {
 impl MemoryStore {
     /// An empty store at revision 0, which keeps up to `history_bytes` of replaced versions and changes.
     #[must_use]
-    pub fn new(header_of: HeaderOf, history_bytes: usize) -> Self {
-        let shared = Shared::new(Mvcc::new(history_bytes));
-        Self { shared, header_of, writing: Mutex::new(()), progress: Progress::EachWrite, revision_step: 1 }
+    pub fn new(layout: Arc<impl Layout>, history_bytes: usize) -> Self {
+        let shared = Shared::new(Mvcc::new(history_bytes), layout);
+        Self { shared, writing: Mutex::new(()), progress: Progress::EachWrite, revision_step: 1 }
     }
 
     /// As [`MemoryStore::new`], but a write wakes no watcher of other resources: those hear of it at the next [`MemoryStore::tell_progress`], as
     /// they do some time later of the embedded store's commits.
     #[must_use]
-    pub fn new_quiet(header_of: HeaderOf, history_bytes: usize) -> Self {
-        Self { progress: Progress::WhenTold, ..Self::new(header_of, history_bytes) }
+    pub fn new_quiet(layout: Arc<impl Layout>, history_bytes: usize) -> Self {
+        Self { progress: Progress::WhenTold, ..Self::new(layout, history_bytes) }
     }
 
     /// The same store, whose revisions go up by `step` with each write: as those of a store do that others write to as well.
@@ -57,7 +56,7 @@ impl MemoryStore {
     }
 
     fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
-        let writes = prepare(&self.header_of, writes)?;
+        let writes = prepare(self.shared.layout(), writes)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let commit = {
             let visible = self.shared.read();

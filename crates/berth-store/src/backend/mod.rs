@@ -9,23 +9,23 @@
 pub(crate) mod embedded;
 pub(crate) mod memory;
 
-use crate::{COMMIT_WRITES_MAX, Header, HeaderOf, MAX_VALUE_BYTES, Write, WriteError, mvcc::Prepared};
+use crate::{COMMIT_WRITES_MAX, Header, Layout, MAX_VALUE_BYTES, Write, WriteError, mvcc::Prepared};
 use bytes::Bytes;
 
 /// A commit as the caller asks for it, checked and with the headers of its values read.
-fn prepare(header_of: &HeaderOf, writes: Vec<Write>) -> Result<Vec<Prepared>, WriteError> {
+fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, WriteError> {
     assert!(writes.len() <= COMMIT_WRITES_MAX, "a commit has its limit");
     let is_named_before = |(index, write): (usize, &Write)| writes[..index].iter().any(|before| before.key == write.key);
     assert!(!writes.iter().enumerate().any(is_named_before), "a commit names each key once");
-    writes.into_iter().map(|write| prepare_one(header_of, write)).collect()
+    writes.into_iter().map(|write| prepare_one(layout, write)).collect()
 }
 
-fn prepare_one(header_of: &HeaderOf, write: Write) -> Result<Prepared, WriteError> {
+fn prepare_one(layout: &dyn Layout, write: Write) -> Result<Prepared, WriteError> {
     let Write { key, expected, value, expires_at } = write;
     if let Some(value) = value.as_ref().filter(|value| MAX_VALUE_BYTES < value.len()) {
         return Err(WriteError::TooLarge { key, size: value.len(), max: MAX_VALUE_BYTES });
     }
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
-    let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), header_of(&key, &value)));
+    let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), layout.header(&key, &value)));
     Ok(Prepared { key, expected, value, expires_at })
 }

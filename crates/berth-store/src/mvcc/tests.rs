@@ -8,12 +8,17 @@ const KEYS: [&str; 6] =
     ["/r/core/pods/a/x", "/r/core/pods/a/y", "/r/core/pods/b/x", "/r/core/podtemplates/a/x", "/r/apps/pods/a/x", "/odd"];
 const PREFIXES: [&str; 8] = ["", "/r/core/pods/", "/r/core/pods/a/", "/r/core/pods", "/r/core/", "/r/apps/pods/", "/o", "/r/none/here/"];
 
+/// What may be kept apart: as far as none begins as another does.
+const APART: [&str; 6] = ["/r/core/", "/r/core/pods/", "/r/core/pods/a/", "/r/apps/pods/", "/r/none/here/", "/o"];
+
 #[derive(Clone, Debug)]
 enum Op {
     /// So many revisions behind the newest, to the keys of these numbers, as they should be or not: the size of the new value, or a deletion.
     Commit(u64, BTreeMap<usize, (Option<usize>, Guess)>),
     /// To so many revisions before the newest.
     Compact(u64),
+    /// From now on, what is of that number in [`APART`].
+    KeepApart(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +36,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         9 => (1..4u64, writes).prop_map(|(gap, writes)| Op::Commit(gap, writes)),
         1 => (0..20u64).prop_map(Op::Compact),
+        1 => (0..APART.len()).prop_map(Op::KeepApart),
     ];
     prop::collection::vec(op, 0..40)
 }
@@ -116,6 +122,7 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
             model.oldest = model.oldest.max(revision);
             return;
         }
+        Op::KeepApart(number) => return mvcc.keep_apart(APART[*number]),
         Op::Commit(gap, writes) => (gap, writes),
     };
     let expected = |(key, (size, guess)): (&usize, &(Option<usize>, Guess))| (KEYS[*key], *size, model.expected(KEYS[*key], *guess));
@@ -248,9 +255,16 @@ proptest! {
 }
 
 #[test]
-fn a_resource_is_named_by_the_first_three_parts() {
-    assert_eq!(resource_of("/registry/core/pods/default/a"), Some("/registry/core/pods/"));
-    assert_eq!(resource_of("/registry/core/pods/"), Some("/registry/core/pods/"));
-    assert_eq!(resource_of("/registry/core/pods"), None);
-    assert_eq!(resource_of(""), None);
+fn a_resource_is_kept_apart_unless_it_is_another_s_part() {
+    let mut mvcc = Mvcc::new(0);
+    ["/r/services/specs/", "/r/services/", "/r/services/specs/a/", "/r/services/endpoints/", "/r/"]
+        .iter()
+        .for_each(|prefix| mvcc.keep_apart(prefix));
+    let check = |text: &str, wanted: Option<&str>| assert_eq!(mvcc.resource_prefix(text), wanted, "{text}");
+    check("/r/services/specs/a/b", Some("/r/services/specs/"));
+    check("/r/services/specs/", Some("/r/services/specs/"));
+    check("/r/services/endpoints/a/b", Some("/r/services/endpoints/"));
+    check("/r/services/specs", None);
+    check("/r/services/others/a", None);
+    check("", None);
 }

@@ -1,7 +1,7 @@
 //! What every test of a store needs.
 
 use berth_store::{
-    Entry, Event, EventKind, Expected, Header, HeaderOf, Key, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError,
+    Entry, Event, EventKind, Expected, Header, Key, Layout, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError,
 };
 use futures::{FutureExt, StreamExt};
 use std::{
@@ -29,13 +29,33 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The whole value stands in `uid`, to show that headers belong to values.
-pub(crate) fn header_of() -> HeaderOf {
-    Arc::new(|_, value| Header { uid: String::from_utf8_lossy(value).into(), ..Header::default() })
+pub(crate) const PODS: &str = "/registry/core/pods/";
+pub(crate) const DEPLOYMENTS: &str = "/registry/apps/deployments/";
+pub(crate) const SERVICES: &str = "/registry/services/specs/";
+pub(crate) const ENDPOINTS: &str = "/registry/services/endpoints/";
+pub(crate) const NODES: &str = "/registry/minions/";
+
+/// Some resources at places of their own; what else is stored is of none.
+pub(crate) struct TestLayout;
+
+impl Layout for TestLayout {
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let known = [PODS, DEPLOYMENTS, SERVICES, ENDPOINTS, NODES];
+        known.iter().find(|prefix| text.starts_with(**prefix)).map(|prefix| &text[..prefix.len()])
+    }
+
+    /// The whole value stands in `uid`, to show that headers belong to values.
+    fn header(&self, _: &Key, value: &[u8]) -> Header {
+        Header { uid: String::from_utf8_lossy(value).into(), ..Header::default() }
+    }
+}
+
+pub(crate) fn layout() -> Arc<TestLayout> {
+    Arc::new(TestLayout)
 }
 
 pub(crate) fn pod(name: &str) -> Key {
-    Key::new(&format!("/registry/core/pods/default/{name}"))
+    Key::new(&format!("{PODS}default/{name}"))
 }
 
 pub(crate) fn put(store: &dyn Store, key: &Key, value: &str, expected: Expected) -> Result<Arc<Entry>, WriteError> {

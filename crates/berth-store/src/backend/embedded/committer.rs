@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn committer(fails_from: usize) -> (Sender<Request>, Committer<Disk>) {
-        let shared = Shared::new(Mvcc::new(1 << 20));
+        let shared = Shared::new(Mvcc::new(1 << 20), Arc::new(()));
         let (requests, waiting) = channel();
         let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_from, is_full: false };
         (requests, Committer::new(disk, shared, waiting))

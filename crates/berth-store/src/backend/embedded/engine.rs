@@ -8,7 +8,7 @@ use super::{
     record::{FORMAT, OBJECT_PREFIX, OLDEST_FORMAT, Object, STATE_KEY, State, decode_object, encode_object, object_key},
 };
 use crate::{
-    Entry, Event, EventKind, HeaderOf, Key, Revision,
+    Entry, Event, EventKind, Key, Layout, Revision,
     env::Timestamp,
     mvcc::{Commit, Recovered},
 };
@@ -43,20 +43,20 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Opens or makes the database in `dir` and reads the newest version of every key.
-    pub(super) fn open(dir: &Path, header_of: &HeaderOf) -> Result<(Self, Recovered), OpenError> {
+    pub(super) fn open(dir: &Path, layout: &dyn Layout) -> Result<(Self, Recovered), OpenError> {
         make_dir(dir).map_err(|source| OpenError::io("make", dir, source))?;
         let lock = lock(dir)?;
         // The engine asserts some of what it reads: what it finds wrong so is an answer to the opener too, not the end of the process.
-        let read = catch_unwind(AssertUnwindSafe(|| Self::read(dir, lock, header_of)));
+        let read = catch_unwind(AssertUnwindSafe(|| Self::read(dir, lock, layout)));
         read.unwrap_or_else(|_| Err(OpenError::Damaged { what: dir.display().to_string(), why: "reading it panicked".into() }))
     }
 
-    fn read(dir: &Path, lock: File, header_of: &HeaderOf) -> Result<(Self, Recovered), OpenError> {
+    fn read(dir: &Path, lock: File, layout: &dyn Layout) -> Result<(Self, Recovered), OpenError> {
         let acknowledged = Acknowledged::open(dir)?;
         let (database, objects) = open_or_create(dir, acknowledged.mark)?;
         let state = read_state(&objects)?;
         let mut engine = Self { database, objects, state, acknowledged, lock };
-        let recovered = engine.entries(header_of)?;
+        let recovered = engine.entries(layout)?;
         engine.check_nothing_is_lost(&recovered.entries)?;
         engine.note_start().map_err(|source| OpenError::io("write", dir, source))?;
         Ok((engine, recovered))
@@ -66,10 +66,10 @@ impl Engine {
         self.state.revision
     }
 
-    fn entries(&self, header_of: &HeaderOf) -> Result<Recovered, OpenError> {
+    fn entries(&self, layout: &dyn Layout) -> Result<Recovered, OpenError> {
         let mut recovered = Recovered::default();
         for record in self.objects.prefix(OBJECT_PREFIX) {
-            let (entry, expires_at) = read_entry(record, header_of).map_err(|error| error.behind(recovered.entries.last()))?;
+            let (entry, expires_at) = read_entry(record, layout).map_err(|error| error.behind(recovered.entries.last()))?;
             recovered.expiries.extend(expires_at.map(|at| (entry.key.clone(), at)));
             recovered.entries.push(Arc::new(entry));
         }
@@ -225,14 +225,14 @@ impl BadRecord {
     }
 }
 
-fn read_entry(record: Guard, header_of: &HeaderOf) -> Result<(Entry, Option<Timestamp>), BadRecord> {
+fn read_entry(record: Guard, layout: &dyn Layout) -> Result<(Entry, Option<Timestamp>), BadRecord> {
     let (key, bytes) = record.into_inner().map_err(|error| BadRecord { key: None, why: error.to_string() })?;
     let text = String::from_utf8_lossy(&key[OBJECT_PREFIX.len()..]);
     let Some(object) = decode_object(&text, &bytes) else {
         return Err(BadRecord { key: Some(text.into()), why: "its checksum is wrong".into() });
     };
     let key = Key::new(&text);
-    let header = header_of(&key, &object.value);
+    let header = layout.header(&key, &object.value);
     let Object { value, create_revision, mod_revision, expires_at } = object;
     Ok((Entry { key, value, header, create_revision, mod_revision }, expires_at))
 }
@@ -245,8 +245,7 @@ mod tests {
     /// A folder whose state says that it has this format.
     fn of_format(format: u64) -> Result<Recovered, OpenError> {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let header_of: HeaderOf = Arc::new(|_, _| Header::default());
-        Engine::open(dir.path(), &header_of).expect("an empty folder opens");
+        Engine::open(dir.path(), &()).expect("an empty folder opens");
         let (database, objects) = open(&dir.path().join("engine")).expect("just made");
         let entry = Entry {
             key: Key::new("/a"),
@@ -261,7 +260,7 @@ mod tests {
         objects.insert(STATE_KEY, state.encode_as(format)).expect("writable");
         database.persist(PersistMode::SyncAll).expect("writable");
         drop((database, objects));
-        Engine::open(dir.path(), &header_of).map(|(_, recovered)| recovered)
+        Engine::open(dir.path(), &()).map(|(_, recovered)| recovered)
     }
 
     #[test]

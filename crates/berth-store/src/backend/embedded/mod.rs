@@ -16,7 +16,7 @@ mod journal;
 mod record;
 
 use crate::{
-    Entry, HeaderOf, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
     backend::prepare,
     env::Timestamp,
     expiry::{self, Expire},
@@ -93,26 +93,25 @@ impl OpenError {
 /// ([`WriteError::Unavailable`]): what a failed sync has left is known when the folder is opened again. Reads go on.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
-    header_of: HeaderOf,
     /// Not bounded here: each waiting write has a caller that waits, and servers bound those.
     requests: mpsc::Sender<Request>,
     committer: Mutex<Option<JoinHandle<io::Result<()>>>>,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `dir`, or makes an empty one. Reads every object, about a microsecond and what `header_of` takes for each.
+    /// Opens the store in `dir`, or makes an empty one. Reads every object, about a microsecond and what `layout` takes for each.
     /// Keeps up to `history_bytes` of replaced versions and changes. Starts the committer's thread and one of the engine.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(dir: &Path, header_of: HeaderOf, history_bytes: usize) -> Result<Self, OpenError> {
-        let (engine, recovered) = Engine::open(dir, &header_of)?;
-        let shared = Shared::new(Mvcc::recovered(engine.revision(), recovered, history_bytes));
+    pub fn open(dir: &Path, layout: Arc<impl Layout>, history_bytes: usize) -> Result<Self, OpenError> {
+        let (engine, recovered) = Engine::open(dir, &*layout)?;
+        let shared = Shared::new(Mvcc::recovered(engine.revision(), recovered, history_bytes), layout);
         let (requests, waiting) = mpsc::channel();
         let committer = Committer::new(engine, Arc::clone(&shared), waiting);
         let thread = thread::Builder::new().name("store-commit".into()).spawn(|| committer.run().close());
         let thread = thread.map_err(|source| OpenError::io("start the committer of", dir, source))?;
-        Ok(Self { shared, header_of, requests, committer: Mutex::new(Some(thread)) })
+        Ok(Self { shared, requests, committer: Mutex::new(Some(thread)) })
     }
 
     /// Waits until the writes that were given are durable and answered, then lets go of the folder. Reads go on from memory, writes
@@ -149,7 +148,7 @@ impl Store for EmbeddedStore {
 
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
         let Some(key) = writes.first().map(|write| write.key.clone()) else { return ready(Ok(Vec::new())).boxed() };
-        let writes = match prepare(&self.header_of, writes) {
+        let writes = match prepare(self.shared.layout(), writes) {
             Ok(writes) => writes,
             Err(error) => return ready(Err(error)).boxed(),
         };
