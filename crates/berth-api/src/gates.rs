@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 /// How far a feature has come; decides rules that the proposals tie to a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum Maturity {
     /// Off by default, may change.
     Alpha,
     /// On by default as a rule.
@@ -15,7 +15,7 @@ pub enum Stage {
 /// One gate's line in the table.
 struct Facts {
     name: &'static str,
-    stage: Stage,
+    stage: Maturity,
     default: bool,
     needs: Option<Gate>,
 }
@@ -38,7 +38,7 @@ macro_rules! gates {
                 match self {
                     $(Self::$name => Facts {
                         name: stringify!($name),
-                        stage: Stage::$stage,
+                        stage: Maturity::$stage,
                         default: $default,
                         needs: [$(Self::$needed)?].first().copied(),
                     },)*
@@ -78,7 +78,7 @@ impl Gate {
 
     /// Its stage in berth.
     #[must_use]
-    pub fn stage(self) -> Stage {
+    pub fn maturity(self) -> Maturity {
         self.facts().stage
     }
 }

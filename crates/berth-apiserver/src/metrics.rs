@@ -4,7 +4,7 @@ use crate::{
     flow::FlowCollectors,
     path::{ResourcePath, Route},
 };
-use berth_api::gates::{FeatureGates, Gate, Stage};
+use berth_api::gates::{FeatureGates, Gate, Maturity};
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::{Collector, Desc},
@@ -158,9 +158,9 @@ impl GatePositions {
         let same = IntGaugeVec::new(options(), &["name", "stage"])?;
         let apart = IntGaugeVec::new(options(), &["component", "name", "stage"])?;
         for gate in Gate::ALL.iter().copied() {
-            let stage = match gate.stage() {
-                Stage::Alpha => "ALPHA",
-                Stage::Beta => "BETA",
+            let stage = match gate.maturity() {
+                Maturity::Alpha => "ALPHA",
+                Maturity::Beta => "BETA",
             };
             let position = |gates: &FeatureGates| i64::from(gates.enabled(gate));
             if position(server) == position(controllers) {

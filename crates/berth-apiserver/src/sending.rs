@@ -79,7 +79,8 @@ enum Source {
     Watch(Box<WatchBody>),
 }
 
-struct State {
+/// What is left to be sent.
+struct Rest {
     /// Absent once all is sent, or the client took nothing for too long.
     source: Option<Source>,
     /// Since when a piece is with the connection and nobody has come for the next.
@@ -88,14 +89,14 @@ struct State {
 
 /// An answer in pieces.
 struct Pieces {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Rest>>,
     ended: bool,
     guard: AbortHandle,
 }
 
 impl Pieces {
     fn begin(source: Source, stall: Duration) -> Self {
-        let state = Arc::new(Mutex::new(State { source: Some(source), handed_over: None }));
+        let state = Arc::new(Mutex::new(Rest { source: Some(source), handed_over: None }));
         let guard = tokio::spawn(guard(state.clone(), stall)).abort_handle();
         Self { state, ended: false, guard }
     }
@@ -130,12 +131,12 @@ impl Drop for Pieces {
 }
 
 /// Nothing panics while it is locked but what is sent: then that is broken off.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Drops what is sent once a piece has been with the connection for `stall`.
-async fn guard(state: Arc<Mutex<State>>, stall: Duration) {
+async fn guard(state: Arc<Mutex<Rest>>, stall: Duration) {
     let mut look_at = Instant::now() + stall;
     loop {
         tokio::time::sleep_until(look_at).await;

@@ -65,14 +65,14 @@ struct Seen {
 struct Spec {
     replicas: Option<i32>,
     paused: bool,
-    strategy: Strategy,
+    strategy: DeploymentStrategy,
     ordinals: Option<StatefulSetOrdinals>,
     persistent_volume_claim_retention_policy: Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Strategy {
+struct DeploymentStrategy {
     rolling_update: Option<RollingUpdateDeployment>,
 }
 

@@ -56,8 +56,8 @@ fn costs<V: View>() -> u64 {
 fn a_view_of_a_pod_is_small() {
     let found = [
         ("workload controllers", costs::<PodView>(), 400),
-        ("scheduler", costs::<scheduler::PodView>(), 600),
-        ("nodes", costs::<kubelet::PodView>(), 450),
+        ("scheduler", costs::<scheduler::PodInfo>(), 600),
+        ("nodes", costs::<kubelet::KubeletPod>(), 450),
         ("metadata", costs::<MetaView>(), 250),
         ("endpoints", costs::<EndpointPodView>(), 400),
     ];

@@ -169,7 +169,7 @@ pub(crate) struct DeploymentSpec {
     pub(crate) replicas: i64,
     pub(crate) min_ready_seconds: i64,
     pub(crate) pod_replacement_policy: String,
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: DeploymentStrategy,
 }
 
 /// When the first new pods come.
@@ -181,7 +181,7 @@ pub(crate) enum Recreation {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Strategy {
+pub(crate) struct DeploymentStrategy {
     #[serde(rename = "type")]
     pub(crate) type_: String,
     rolling_update: Option<RollingUpdate>,

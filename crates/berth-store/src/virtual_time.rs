@@ -20,9 +20,9 @@ pub enum Order {
 
 /// Runs tasks one poll at a time. Time stands still while any task can run, then jumps to the next timer. Cheap to clone.
 #[derive(Clone)]
-pub struct VirtualTime(Arc<State>);
+pub struct VirtualTime(Arc<Inner>);
 
-struct State {
+struct Inner {
     order: Order,
     rng: Arc<dyn Rng>,
     now: Mutex<Timestamp>,
@@ -75,7 +75,7 @@ impl VirtualTime {
     /// No tasks, at `now`. `rng` is for [`Order::Random`].
     #[must_use]
     pub fn new(order: Order, rng: Arc<dyn Rng>, now: Timestamp) -> Self {
-        Self(Arc::new(State { order, rng, now: Mutex::new(now), timers: Mutex::default(), tasks: Mutex::default(), ready: Arc::default() }))
+        Self(Arc::new(Inner { order, rng, now: Mutex::new(now), timers: Mutex::default(), tasks: Mutex::default(), ready: Arc::default() }))
     }
 
     /// A new process: tasks that can be stopped together.

@@ -6,9 +6,9 @@ use super::{
     heartbeat,
     images::{MissingImages, pull_error},
     node::{self, NodeShape},
-    stage::{Stage, begin, due, images_changed, mounted, step, terminating},
+    stage::{PodStage, begin, due, images_changed, mounted, step, terminating},
     status::{Place, backing_off, ended, status},
-    view::{PodView, WrittenStatus},
+    view::{KubeletPod, WrittenStatus},
     volumes::{Contents, Volumes},
 };
 use crate::about::about_pod;
@@ -64,12 +64,12 @@ struct Held {
 
 /// A pod on a node.
 struct HeldPod {
-    view: Arc<PodView>,
+    view: Arc<KubeletPod>,
     node: u32,
     behaviour: Behaviour,
-    stage: Stage,
+    stage: PodStage,
     /// The stage that the pod's status shows; `None`: unknown, so it is written.
-    reported: Option<Stage>,
+    reported: Option<PodStage>,
     address: Option<Box<str>>,
     /// What it found in its volumes.
     contents: Contents,
@@ -78,8 +78,8 @@ struct HeldPod {
 /// What is to be done for one pod now.
 enum Due {
     Nothing,
-    Report { pod: Arc<PodView>, stage: Stage, node: u32, address: Option<Box<str>>, contents: Contents },
-    LetGo { pod: Arc<PodView> },
+    Report { pod: Arc<KubeletPod>, stage: PodStage, node: u32, address: Option<Box<str>>, contents: Contents },
+    LetGo { pod: Arc<KubeletPod> },
 }
 
 impl Nodes {
@@ -102,7 +102,7 @@ impl Nodes {
             volumes: Volumes::default(),
             held: Mutex::default(),
         });
-        let pods = Arc::new(Cache::<PodView>::new(PODS));
+        let pods = Arc::new(Cache::<KubeletPod>::new(PODS));
         let own = Arc::clone(&nodes);
         pods.on_change(move |delta| own.take_in(delta));
         let own = Arc::clone(&nodes);
@@ -143,7 +143,7 @@ impl Nodes {
         (index < self.count && node::name(index) == node_name).then_some(index)
     }
 
-    fn take_in(&self, delta: &Delta<PodView>) {
+    fn take_in(&self, delta: &Delta<KubeletPod>) {
         let now = self.env.clock.now();
         match delta {
             Delta { new: Some(pod), .. } => {
@@ -199,8 +199,8 @@ impl Nodes {
     async fn report(
         &self,
         uid: &Uid,
-        pod: &PodView,
-        (stage, contents): (Stage, &Contents),
+        pod: &KubeletPod,
+        (stage, contents): (PodStage, &Contents),
         node: u32,
         address: Option<&str>,
     ) -> Result<(), ClusterError> {
@@ -219,7 +219,7 @@ impl Nodes {
         Ok(())
     }
 
-    async fn let_go(&self, pod: &PodView) -> Result<(), ClusterError> {
+    async fn let_go(&self, pod: &KubeletPod) -> Result<(), ClusterError> {
         if pod.has_finalizers && !pod.status.finished {
             let patch = json!({"metadata": {"uid": pod.uid}, "status": ended(&written(pod)?, self.env.clock.now())});
             self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
@@ -228,19 +228,19 @@ impl Nodes {
         self.cluster.delete(PODS, &pod.key(), params).await.map(drop)
     }
 
-    fn tell(&self, pod: &PodView, stage: &Stage) {
+    fn tell(&self, pod: &KubeletPod, stage: &PodStage) {
         let names = pod.containers.iter().map(|container| container.name.as_str()).collect::<Vec<_>>().join(", ");
-        if let Stage::PullFailing { backs_off, .. } = stage {
+        if let PodStage::PullFailing { backs_off, .. } = stage {
             return self.tell_pull_failing(pod, *backs_off);
         }
         let (severity, reason, message) = match stage {
-            Stage::Running { restarts: 0, ready, ready_at, .. } if *ready || ready_at.is_some() => {
+            PodStage::Running { restarts: 0, ready, ready_at, .. } if *ready || ready_at.is_some() => {
                 (Severity::Normal, "Started", format!("Started container {names}"))
             }
-            Stage::CrashLoop { .. } => {
+            PodStage::CrashLoop { .. } => {
                 (Severity::Warning, "BackOff", format!("Back-off restarting failed container {names} in pod {}", pod.name))
             }
-            Stage::Running { ready: false, ready_at: None, crashes_at: None, .. } => {
+            PodStage::Running { ready: false, ready_at: None, crashes_at: None, .. } => {
                 (Severity::Warning, "Unhealthy", "Readiness probe failed".to_owned())
             }
             _ => return,
@@ -249,7 +249,7 @@ impl Nodes {
     }
 
     /// As a kubelet: of the first init container whose image is missing, or else of each container whose is.
-    fn tell_pull_failing(&self, pod: &PodView, backs_off: bool) {
+    fn tell_pull_failing(&self, pod: &KubeletPod, backs_off: bool) {
         let missing = &self.shape.missing_images;
         let first = pod.init_containers.iter().find(|container| missing.fails(pod, container));
         let failing = pod.containers.iter().filter(|container| first.is_none() && missing.fails(pod, container));
@@ -265,7 +265,7 @@ impl Nodes {
         }
     }
 
-    fn record(&self, pod: &PodView, severity: Severity, reason: &'static str, message: String) {
+    fn record(&self, pod: &KubeletPod, severity: Severity, reason: &'static str, message: String) {
         self.recorder.record(&about_pod(pod.key(), &pod.uid, severity, reason, message));
     }
 }
@@ -278,7 +278,7 @@ impl Reconcile<Uid> for Nodes {
 
 impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
-    fn take_in(&mut self, pod: &Arc<PodView>, node: u32, (latencies, missing): (Latencies, &MissingImages), now: Timestamp) -> bool {
+    fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, (latencies, missing): (Latencies, &MissingImages), now: Timestamp) -> bool {
         if pod.status.finished && pod.deletion_deadline.is_none() {
             // Also if somebody else has ended it: no phase follows the last.
             self.forget(&pod.uid);
@@ -298,8 +298,8 @@ impl Held {
         let behaviour = Behaviour::of(pod, latencies, missing);
         let stage = begin(pod, &behaviour, now);
         // What a status shows already need not be written again.
-        let reported = matches!(stage, Stage::Running { .. }).then(|| stage.clone());
-        if stage == Stage::Mounting {
+        let reported = matches!(stage, PodStage::Running { .. }).then(|| stage.clone());
+        if stage == PodStage::Mounting {
             for claim in claims(pod) {
                 self.mounting.entry(claim).or_default().insert(pod.uid.clone());
             }
@@ -318,7 +318,7 @@ impl Held {
         }
     }
 
-    fn forget_mounting(&mut self, uid: &str, pod: &PodView) {
+    fn forget_mounting(&mut self, uid: &str, pod: &KubeletPod) {
         for claim in claims(pod) {
             if let Some(users) = self.mounting.get_mut(&claim) {
                 users.remove(uid);
@@ -330,14 +330,14 @@ impl Held {
     }
 
     /// The pod, if it waits for its volumes.
-    fn mounting_pod(&self, uid: &str) -> Option<Arc<PodView>> {
-        let held = self.pods.get(uid).filter(|held| held.stage == Stage::Mounting)?;
+    fn mounting_pod(&self, uid: &str) -> Option<Arc<KubeletPod>> {
+        let held = self.pods.get(uid).filter(|held| held.stage == PodStage::Mounting)?;
         Some(Arc::clone(&held.view))
     }
 
     fn mounted(&mut self, uid: &str, contents: Contents, now: Timestamp) {
         // It may have been told to go meanwhile.
-        let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == Stage::Mounting) else { return };
+        let Some(held) = self.pods.get_mut(uid).filter(|held| held.stage == PodStage::Mounting) else { return };
         held.stage = mounted(&held.behaviour, now);
         held.contents = contents;
         let pod = Arc::clone(&held.view);
@@ -353,13 +353,13 @@ impl Held {
         }
         let again = due(&held.stage);
         let pod = Arc::clone(&held.view);
-        if held.stage == Stage::Gone {
+        if held.stage == PodStage::Gone {
             return (Due::LetGo { pod }, None);
         }
-        if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now) || matches!(held.stage, Stage::Terminating { .. }) {
+        if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now) || matches!(held.stage, PodStage::Terminating { .. }) {
             return (Due::Nothing, again);
         }
-        if held.address.is_none() && matches!(held.stage, Stage::Running { .. } | Stage::CrashLoop { .. } | Stage::PullFailing { .. }) {
+        if held.address.is_none() && matches!(held.stage, PodStage::Running { .. } | PodStage::CrashLoop { .. } | PodStage::PullFailing { .. }) {
             held.address = Some(self.addresses.take().into());
         }
         let (stage, node, address, contents) = (held.stage.clone(), held.node, held.address.clone(), held.contents.clone());
@@ -369,11 +369,11 @@ impl Held {
 
 impl HeldPod {
     /// Whether something is to be done for the pod because of its new version.
-    fn update(&mut self, pod: &Arc<PodView>, behaviour: &Behaviour, now: Timestamp) -> bool {
+    fn update(&mut self, pod: &Arc<KubeletPod>, behaviour: &Behaviour, now: Timestamp) -> bool {
         let shortened = pod.deletion_deadline != self.view.deletion_deadline;
         let old = std::mem::replace(&mut self.view, Arc::clone(pod));
         if !shortened || pod.deletion_deadline.is_none() {
-            let images = |pod: &PodView| -> Vec<String> {
+            let images = |pod: &KubeletPod| -> Vec<String> {
                 pod.init_containers.iter().chain(pod.containers.iter()).map(|container| container.image.clone()).collect()
             };
             // What a pod does is settled when it comes, but for an image that could not be pulled and is another one now.
@@ -385,25 +385,25 @@ impl HeldPod {
         }
         let stage = terminating(pod, &self.behaviour, now);
         // A later delete may shorten what is left, never lengthen it.
-        if due(&self.stage).is_none_or(|at| !matches!(self.stage, Stage::Terminating { .. }) || due(&stage) < Some(at)) {
+        if due(&self.stage).is_none_or(|at| !matches!(self.stage, PodStage::Terminating { .. }) || due(&stage) < Some(at)) {
             self.stage = stage;
         }
         true
     }
 
     fn is_contradicted(&self) -> bool {
-        matches!(self.stage, Stage::Running { ready: true, .. }) && self.reported.as_ref() == Some(&self.stage) && !self.view.status.ready
+        matches!(self.stage, PodStage::Running { ready: true, .. }) && self.reported.as_ref() == Some(&self.stage) && !self.view.status.ready
     }
 
     fn passes_soon(&self, now: Timestamp) -> bool {
-        matches!(self.stage, Stage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
+        matches!(self.stage, PodStage::Creating { runs_at, .. } if runs_at < now + SHORTEST_REPORTED)
     }
 }
 
-fn written(pod: &PodView) -> Result<WrittenStatus, ClusterError> {
+fn written(pod: &KubeletPod) -> Result<WrittenStatus, ClusterError> {
     pod.written_status().map_err(|error| ClusterError::Refused(error.to_string()))
 }
 
-fn claims(pod: &PodView) -> impl Iterator<Item = ObjectKey> + '_ {
+fn claims(pod: &KubeletPod) -> impl Iterator<Item = ObjectKey> + '_ {
     pod.claims.values().map(|claim| ObjectKey::new(&pod.namespace, claim))
 }

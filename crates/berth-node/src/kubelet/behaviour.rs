@@ -1,6 +1,6 @@
 //! What a simulated pod does, as data: the node's defaults, and what the pod's annotations say instead.
 
-use super::{images::MissingImages, view::PodView};
+use super::{images::MissingImages, view::KubeletPod};
 use berth_api::simulation::Failure;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Behaviour {
     /// What `pod` does. Without a readiness probe it is ready as soon as it runs, so that `ready-after` then delays the start of its
     /// containers; with one it runs after the node's latency and passes the probe later.
     #[must_use]
-    pub fn of(pod: &PodView, latencies: Latencies, missing: &MissingImages) -> Self {
+    pub fn of(pod: &KubeletPod, latencies: Latencies, missing: &MissingImages) -> Self {
         let ready_after = pod.ready_after.unwrap_or(latencies.start);
         let runs_after = if pod.has_readiness_probe() { latencies.start.min(ready_after) } else { ready_after };
         Self {

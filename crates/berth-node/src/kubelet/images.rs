@@ -1,6 +1,6 @@
 //! Images that cannot be pulled.
 
-use super::view::{ContainerView, PodView};
+use super::view::{ContainerView, KubeletPod};
 use berth_api::simulation::Failure;
 
 /// Which images no registry has, by patterns: `*` is any text, also with slashes in it, `?` any one character, everything else is itself. An image is
@@ -16,13 +16,13 @@ impl MissingImages {
     }
 
     /// Whether the pull of the container's image fails: because of its image, or because the pod says that its containers' do.
-    pub(super) fn fails(&self, pod: &PodView, container: &ContainerView) -> bool {
+    pub(super) fn fails(&self, pod: &KubeletPod, container: &ContainerView) -> bool {
         let is_told = pod.fails == Some(Failure::ImagePullBackOff) && pod.containers.iter().any(|own| own.name == container.name);
         is_told || self.0.iter().any(|pattern| matches(pattern, &container.image))
     }
 
     /// Whether the pull of some image of the pod fails.
-    pub(super) fn fail_some(&self, pod: &PodView) -> bool {
+    pub(super) fn fail_some(&self, pod: &KubeletPod) -> bool {
         pod.init_containers.iter().chain(pod.containers.iter()).any(|container| self.fails(pod, container))
     }
 }

@@ -1,4 +1,4 @@
-//! Simulated nodes: each pod bound to one runs through [`Stage`]s, and its status looks as a kubelet would report it.
+//! Simulated nodes: each pod bound to one runs through [`PodStage`]s, and its status looks as a kubelet would report it.
 
 mod addresses;
 mod agent;
@@ -15,5 +15,5 @@ pub use agent::Nodes;
 pub use behaviour::{Behaviour, Latencies};
 pub use images::MissingImages;
 pub use node::{NodeShape, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
-pub use stage::{Stage, begin, due, step};
-pub use view::PodView;
+pub use stage::{PodStage, begin, due, step};
+pub use view::KubeletPod;

@@ -2,14 +2,14 @@
 
 use super::{
     behaviour::{Behaviour, CRASHES_AFTER, PULL_ERROR_SHOWN, back_off},
-    view::PodView,
+    view::KubeletPod,
 };
 use berth_api::simulation::Failure;
 use jiff::Timestamp;
 
 /// Where a pod is on its node. Moves on only in [`step`]; never backwards, but for containers that crash and are started again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum PodStage {
     /// Taken on, its volumes not mounted: some claim has none, or is being deleted. Does not end by time.
     Mounting,
     /// Taken on, its containers not started.
@@ -70,7 +70,7 @@ pub enum Stage {
 
 /// The stage of a pod that the node sees for the first time: from its status where that says how far it is, else from the start.
 #[must_use]
-pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
+pub fn begin(pod: &KubeletPod, behaviour: &Behaviour, now: Timestamp) -> PodStage {
     if pod.deletion_deadline.is_some() {
         return terminating(pod, behaviour, now);
     }
@@ -82,35 +82,35 @@ pub fn begin(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
         Some(running) => running_on(pod, behaviour, running.started_at.unwrap_or(now), now),
         // What it waited for is not written down; a fresh back-off is what a restarted kubelet gives it too.
         _ if pod.status.restarts > 0 => crash_loop(now, now, pod.status.restarts),
-        _ if !pod.claims.is_empty() => Stage::Mounting,
+        _ if !pod.claims.is_empty() => PodStage::Mounting,
         _ => taken_on(behaviour, start.unwrap_or(now)),
     }
 }
 
 /// The stage of a pod whose images have been changed while one could not be pulled; `None`: it goes on as before.
 #[must_use]
-pub(super) fn images_changed(stage: &Stage, behaviour: &Behaviour, now: Timestamp) -> Option<Stage> {
-    matches!(stage, Stage::PullFailing { .. }).then(|| Stage::Creating { runs_at: now, ready_at: now + behaviour.ready_after })
+pub(super) fn images_changed(stage: &PodStage, behaviour: &Behaviour, now: Timestamp) -> Option<PodStage> {
+    matches!(stage, PodStage::PullFailing { .. }).then(|| PodStage::Creating { runs_at: now, ready_at: now + behaviour.ready_after })
 }
 
-/// The stage that follows [`Stage::Mounting`].
+/// The stage that follows [`PodStage::Mounting`].
 #[must_use]
-pub(super) fn mounted(behaviour: &Behaviour, now: Timestamp) -> Stage {
+pub(super) fn mounted(behaviour: &Behaviour, now: Timestamp) -> PodStage {
     taken_on(behaviour, now)
 }
 
-fn taken_on(behaviour: &Behaviour, at: Timestamp) -> Stage {
+fn taken_on(behaviour: &Behaviour, at: Timestamp) -> PodStage {
     match behaviour.fails {
-        Some(failure @ Failure::Pending) => Stage::Stuck { failure },
-        _ => Stage::Creating { runs_at: at + behaviour.runs_after, ready_at: at + behaviour.ready_after },
+        Some(failure @ Failure::Pending) => PodStage::Stuck { failure },
+        _ => PodStage::Creating { runs_at: at + behaviour.runs_after, ready_at: at + behaviour.ready_after },
     }
 }
 
-fn running_on(pod: &PodView, behaviour: &Behaviour, since: Timestamp, now: Timestamp) -> Stage {
+fn running_on(pod: &KubeletPod, behaviour: &Behaviour, since: Timestamp, now: Timestamp) -> PodStage {
     let ready = pod.status.ready;
     let start = pod.status.start_time.unwrap_or(now);
     let never = ready || behaviour.fails == Some(Failure::NeverReady);
-    Stage::Running {
+    PodStage::Running {
         since,
         ready,
         ready_at: (!never).then(|| (start + behaviour.ready_after).max(since)),
@@ -121,49 +121,49 @@ fn running_on(pod: &PodView, behaviour: &Behaviour, since: Timestamp, now: Times
 
 /// The pod is being deleted: it goes when it has finished its work, and never later than its grace period ends.
 #[must_use]
-pub(super) fn terminating(pod: &PodView, behaviour: &Behaviour, now: Timestamp) -> Stage {
+pub(super) fn terminating(pod: &KubeletPod, behaviour: &Behaviour, now: Timestamp) -> PodStage {
     let wanted = now + behaviour.terminates_after;
-    Stage::Terminating { gone_at: pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline)) }
+    PodStage::Terminating { gone_at: pod.deletion_deadline.map_or(wanted, |deadline| wanted.min(deadline)) }
 }
 
 /// When the stage ends by itself.
 #[must_use]
-pub fn due(stage: &Stage) -> Option<Timestamp> {
+pub fn due(stage: &PodStage) -> Option<Timestamp> {
     match stage {
-        Stage::Creating { runs_at, .. } => Some(*runs_at),
-        Stage::PullFailing { failed, backs_off: false, .. } => Some(*failed + PULL_ERROR_SHOWN),
-        Stage::PullFailing { failed, tries, backs_off: true, .. } => Some(*failed + back_off(*tries)),
-        Stage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
-        Stage::CrashLoop { again_at, .. } => Some(*again_at),
-        Stage::Terminating { gone_at } => Some(*gone_at),
-        Stage::Mounting | Stage::Stuck { .. } | Stage::Gone => None,
+        PodStage::Creating { runs_at, .. } => Some(*runs_at),
+        PodStage::PullFailing { failed, backs_off: false, .. } => Some(*failed + PULL_ERROR_SHOWN),
+        PodStage::PullFailing { failed, tries, backs_off: true, .. } => Some(*failed + back_off(*tries)),
+        PodStage::Running { ready_at, crashes_at, .. } => [*ready_at, *crashes_at].into_iter().flatten().min(),
+        PodStage::CrashLoop { again_at, .. } => Some(*again_at),
+        PodStage::Terminating { gone_at } => Some(*gone_at),
+        PodStage::Mounting | PodStage::Stuck { .. } | PodStage::Gone => None,
     }
 }
 
 /// The next stage, if one is due by `now`. Called until it gives `None`, a late caller ends where timely ones would.
 #[must_use]
-pub fn step(stage: &Stage, behaviour: &Behaviour, probed: bool, now: Timestamp) -> Option<Stage> {
+pub fn step(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestamp) -> Option<PodStage> {
     let at = due(stage).filter(|at| *at <= now)?;
     Some(match *stage {
-        Stage::Creating { ready_at, .. } => start(at, ready_at, 0, behaviour, probed),
-        Stage::PullFailing { since, failed, tries, backs_off: false } => Stage::PullFailing { since, failed, tries, backs_off: true },
-        Stage::PullFailing { since, tries, .. } => Stage::PullFailing { since, failed: at, tries: tries + 1, backs_off: false },
-        Stage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
-        Stage::Running { since, crashes_at, restarts, .. } => Stage::Running { since, ready_at: None, ready: true, crashes_at, restarts },
-        Stage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
-        Stage::Terminating { .. } => Stage::Gone,
-        Stage::Mounting | Stage::Stuck { .. } | Stage::Gone => return None,
+        PodStage::Creating { ready_at, .. } => start(at, ready_at, 0, behaviour, probed),
+        PodStage::PullFailing { since, failed, tries, backs_off: false } => PodStage::PullFailing { since, failed, tries, backs_off: true },
+        PodStage::PullFailing { since, tries, .. } => PodStage::PullFailing { since, failed: at, tries: tries + 1, backs_off: false },
+        PodStage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
+        PodStage::Running { since, crashes_at, restarts, .. } => PodStage::Running { since, ready_at: None, ready: true, crashes_at, restarts },
+        PodStage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
+        PodStage::Terminating { .. } => PodStage::Gone,
+        PodStage::Mounting | PodStage::Stuck { .. } | PodStage::Gone => return None,
     })
 }
 
 /// Containers start: ready at once if nobody probes them, or if the probe passes by then.
-fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviour, probed: bool) -> Stage {
+fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviour, probed: bool) -> PodStage {
     if behaviour.pull_fails {
-        return Stage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
+        return PodStage::PullFailing { since: at, failed: at, tries: 1, backs_off: false };
     }
     let never_ready = behaviour.fails == Some(Failure::NeverReady) || (probed && crashes(behaviour));
     let ready = !never_ready && (!probed || ready_at <= at);
-    Stage::Running {
+    PodStage::Running {
         since: at,
         ready,
         ready_at: (!never_ready && !ready).then_some(ready_at),
@@ -172,8 +172,8 @@ fn start(at: Timestamp, ready_at: Timestamp, restarts: u32, behaviour: &Behaviou
     }
 }
 
-fn crash_loop(started: Timestamp, crashed: Timestamp, restarts: u32) -> Stage {
-    Stage::CrashLoop { started, crashed, again_at: crashed + back_off(restarts), restarts }
+fn crash_loop(started: Timestamp, crashed: Timestamp, restarts: u32) -> PodStage {
+    PodStage::CrashLoop { started, crashed, again_at: crashed + back_off(restarts), restarts }
 }
 
 fn crashes(behaviour: &Behaviour) -> bool {
@@ -201,22 +201,22 @@ mod tests {
         }
     }
 
-    fn shown(stage: &Stage) -> String {
+    fn shown(stage: &PodStage) -> String {
         match stage {
-            Stage::Mounting => "mounting".to_owned(),
-            Stage::Creating { .. } => "creating".to_owned(),
-            Stage::Stuck { failure } => format!("stuck {failure:?}"),
-            Stage::PullFailing { tries, backs_off, .. } => format!("pull failed {tries} backs_off={backs_off}"),
-            Stage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),
-            Stage::CrashLoop { restarts, .. } => format!("crashed restarts={restarts}"),
-            Stage::Terminating { .. } => "terminating".to_owned(),
-            Stage::Gone => "gone".to_owned(),
+            PodStage::Mounting => "mounting".to_owned(),
+            PodStage::Creating { .. } => "creating".to_owned(),
+            PodStage::Stuck { failure } => format!("stuck {failure:?}"),
+            PodStage::PullFailing { tries, backs_off, .. } => format!("pull failed {tries} backs_off={backs_off}"),
+            PodStage::Running { ready, restarts, .. } => format!("running ready={ready} restarts={restarts}"),
+            PodStage::CrashLoop { restarts, .. } => format!("crashed restarts={restarts}"),
+            PodStage::Terminating { .. } => "terminating".to_owned(),
+            PodStage::Gone => "gone".to_owned(),
         }
     }
 
     /// Follows a pod that is bound at 0; gives `second: stage` at each change until `until`.
     fn life(behaviour: &Behaviour, probed: bool, until: i64) -> Vec<String> {
-        let mut stage = begin(&PodView::default(), behaviour, at(0));
+        let mut stage = begin(&KubeletPod::default(), behaviour, at(0));
         let mut seen = vec![format!("0: {}", shown(&stage))];
         while let Some(next_at) = due(&stage).filter(|next| *next <= at(until)) {
             stage = step(&stage, behaviour, probed, next_at).expect("it is due");
@@ -258,7 +258,7 @@ mod tests {
         ];
         assert_eq!(life(&missing, false, 60), expected);
         // A node that starts anew counts from when it took the pod on: it is late, and ends where a timely one would.
-        let mut pod = PodView::default();
+        let mut pod = KubeletPod::default();
         pod.status.start_time = Some(at(0));
         (pod.status.running, pod.status.waits_for_image) = (Some(RunningView::default()), true);
         let mut stage = begin(&pod, &missing, at(40));
@@ -292,23 +292,23 @@ mod tests {
     #[test]
     fn a_late_caller_ends_where_timely_ones_would() {
         let crashing = behaviour(Some(Failure::CrashLoopBackOff), 2);
-        let mut stage = begin(&PodView::default(), &crashing, at(0));
+        let mut stage = begin(&KubeletPod::default(), &crashing, at(0));
         while let Some(next) = step(&stage, &crashing, false, at(20)) {
             stage = next;
         }
-        assert_eq!(stage, Stage::CrashLoop { started: at(13), crashed: at(14), again_at: at(34), restarts: 2 });
+        assert_eq!(stage, PodStage::CrashLoop { started: at(13), crashed: at(14), again_at: at(34), restarts: 2 });
     }
 
     #[test]
     fn termination_never_outlasts_the_grace_period() {
-        let pod = |deadline| PodView { deletion_deadline: Some(at(deadline)), ..PodView::default() };
-        assert_eq!(terminating(&pod(30), &behaviour(None, 2), at(0)), Stage::Terminating { gone_at: at(5) });
-        assert_eq!(terminating(&pod(3), &behaviour(None, 2), at(0)), Stage::Terminating { gone_at: at(3) });
+        let pod = |deadline| KubeletPod { deletion_deadline: Some(at(deadline)), ..KubeletPod::default() };
+        assert_eq!(terminating(&pod(30), &behaviour(None, 2), at(0)), PodStage::Terminating { gone_at: at(5) });
+        assert_eq!(terminating(&pod(3), &behaviour(None, 2), at(0)), PodStage::Terminating { gone_at: at(3) });
     }
 
     #[test]
     fn a_restarted_node_goes_on_where_the_status_says() {
-        let mut pod = PodView::default();
+        let mut pod = KubeletPod::default();
         pod.status.start_time = Some(at(0));
         assert_eq!(shown(&begin(&pod, &behaviour(None, 2), at(100))), "creating");
         (pod.status.running, pod.status.restarts) = (Some(RunningView { started_at: Some(at(2)) }), 3);

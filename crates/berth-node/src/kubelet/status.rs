@@ -3,8 +3,8 @@
 use super::{
     behaviour::back_off,
     images::{MissingImages, pull_error},
-    stage::Stage,
-    view::{ContainerView, PodView, WrittenStatus},
+    stage::PodStage,
+    view::{ContainerView, KubeletPod, WrittenStatus},
 };
 use berth_api::{
     k8s_openapi::{
@@ -29,19 +29,19 @@ pub(super) struct Place<'a> {
 
 /// The pod's whole status, for a merge patch, in the place of the one that is `written`; `None` where the stage has nothing to report.
 pub(super) fn status(
-    pod: &PodView,
+    pod: &KubeletPod,
     written: &WrittenStatus,
-    stage: &Stage,
+    stage: &PodStage,
     place: &Place<'_>,
     missing: &MissingImages,
     now: Timestamp,
 ) -> Option<Value> {
-    if matches!(stage, Stage::Terminating { .. } | Stage::Gone) {
+    if matches!(stage, PodStage::Terminating { .. } | PodStage::Gone) {
         return None;
     }
     let containers = Containers { pod, written, stage, missing };
     let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
-    let started = matches!(stage, Stage::Running { .. } | Stage::CrashLoop { .. });
+    let started = matches!(stage, PodStage::Running { .. } | PodStage::CrashLoop { .. });
     let ips: Vec<PodIP> = place.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
     let mut status = json!({
         "phase": if started { "Running" } else { "Pending" },
@@ -88,12 +88,12 @@ fn conditions(containers: &Containers<'_>, statuses: &[ContainerStatus], now: Ti
     let unready = joined(statuses.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect());
     let unready = format!("containers with unready status: [{unready}]");
     let (ready, since) = match stage {
-        Stage::Running { ready, .. } => (*ready, now),
+        PodStage::Running { ready, .. } => (*ready, now),
         // Ready went at the crash, whenever that is written down.
-        Stage::CrashLoop { crashed, .. } => (false, *crashed),
+        PodStage::CrashLoop { crashed, .. } => (false, *crashed),
         _ => (false, now),
     };
-    let created = !matches!(stage, Stage::Mounting | Stage::Creating { .. } | Stage::Stuck { failure: Failure::Pending });
+    let created = !matches!(stage, PodStage::Mounting | PodStage::Creating { .. } | PodStage::Stuck { failure: Failure::Pending });
     set(&mut conditions, "PodReadyToStartContainers", created, None, "", now);
     let incomplete = joined(pod.init_containers.iter().skip(containers.done()).map(|container| container.name.as_str()).collect());
     if incomplete.is_empty() {
@@ -132,9 +132,9 @@ fn set(conditions: &mut Vec<PodCondition>, type_: &str, holds: bool, reason: Opt
 
 /// The containers of a pod, in the stage that it is in.
 struct Containers<'a> {
-    pod: &'a PodView,
+    pod: &'a KubeletPod,
     written: &'a WrittenStatus,
-    stage: &'a Stage,
+    stage: &'a PodStage,
     missing: &'a MissingImages,
 }
 
@@ -143,8 +143,8 @@ impl Containers<'_> {
     fn done(&self) -> usize {
         let all = self.pod.init_containers.len();
         match self.stage {
-            Stage::Running { .. } | Stage::CrashLoop { .. } => all,
-            Stage::PullFailing { .. } => {
+            PodStage::Running { .. } | PodStage::CrashLoop { .. } => all,
+            PodStage::PullFailing { .. } => {
                 self.pod.init_containers.iter().position(|container| self.missing.fails(self.pod, container)).unwrap_or(all)
             }
             _ => 0,
@@ -176,19 +176,19 @@ impl Containers<'_> {
         let is_next = self.done() == pod.init_containers.len();
         let mut status = waiting_status(container, self.waiting(container, is_next));
         match self.stage {
-            Stage::Running { since, ready, restarts, .. } => {
+            PodStage::Running { since, ready, restarts, .. } => {
                 status.state = Some(running(*since));
                 status.ready = *ready;
                 status.started = Some(true);
                 status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
                 status.last_state = last_end(self.written, &container.name);
             }
-            Stage::PullFailing { since, .. } if is_next && !self.missing.fails(pod, container) => {
+            PodStage::PullFailing { since, .. } if is_next && !self.missing.fails(pod, container) => {
                 status.state = Some(running(*since));
                 status.ready = container.readiness_probe.is_none();
                 status.started = Some(true);
             }
-            Stage::CrashLoop { started, crashed, restarts, .. } => {
+            PodStage::CrashLoop { started, crashed, restarts, .. } => {
                 status.restart_count = i32::try_from(*restarts).unwrap_or(i32::MAX);
                 status.last_state = Some(self.crash(container, *started, *crashed));
             }
@@ -202,14 +202,14 @@ impl Containers<'_> {
     /// What a container waits for that does not run; `is_next`: nothing has to run before it.
     fn waiting(&self, container: &ContainerView, is_next: bool) -> ContainerState {
         let (reason, message) = match self.stage {
-            Stage::PullFailing { backs_off, .. } if is_next && self.missing.fails(self.pod, container) => {
+            PodStage::PullFailing { backs_off, .. } if is_next && self.missing.fails(self.pod, container) => {
                 let error = pull_error(&container.image);
                 match backs_off {
                     false => ("ErrImagePull", Some(error)),
                     true => ("ImagePullBackOff", Some(format!("{}: ErrImagePull: {error}", backing_off(&container.image)))),
                 }
             }
-            Stage::CrashLoop { restarts, .. } => {
+            PodStage::CrashLoop { restarts, .. } => {
                 let (back_off, name) = (back_off_text(*restarts), &container.name);
                 let message = format!(
                     "back-off {back_off} restarting failed container={name} pod={}_{}({})",
@@ -287,7 +287,7 @@ fn last_restarts(written: &WrittenStatus, name: &str) -> i32 {
 }
 
 /// Unique per start of a container, the same for whoever computes it.
-fn container_id(pod: &PodView, container: &ContainerView, restarts: i32) -> String {
+fn container_id(pod: &KubeletPod, container: &ContainerView, restarts: i32) -> String {
     format!("simulated://{}/{}/{restarts}", pod.uid, container.name)
 }
 

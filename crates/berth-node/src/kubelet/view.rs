@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 /// What a node reads of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodView {
+pub struct KubeletPod {
     /// Its namespace.
     pub namespace: Namespace,
     /// Its name.
@@ -133,7 +133,7 @@ pub struct WrittenStatus {
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
-impl PodView {
+impl KubeletPod {
     /// Whether any container says itself when it is ready.
     #[must_use]
     pub fn has_readiness_probe(&self) -> bool {
@@ -226,7 +226,7 @@ impl From<WireStatus> for StatusView {
     }
 }
 
-impl View for PodView {
+impl View for KubeletPod {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let wire: Wire = from_json(&raw.json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
@@ -267,9 +267,9 @@ mod tests {
     use berth_identity::Revision;
     use serde_json::{Value, json};
 
-    fn read(status: &Value) -> PodView {
+    fn read(status: &Value) -> KubeletPod {
         let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": status});
-        PodView::decode(&RawObject { json: pod.to_string().into(), revision: Revision(1) }).expect("a pod")
+        KubeletPod::decode(&RawObject { json: pod.to_string().into(), revision: Revision(1) }).expect("a pod")
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Node selectors, node affinity, and pods that do not want each other.
 
-use super::view::{AntiAffinityTerm, NodeView, PodView};
+use super::view::{AntiAffinityTerm, NodeView, PodInfo};
 use berth_api::k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 
 /// Whether the pod's node selector and required node affinity allow the node.
-pub(super) fn selects(pod: &PodView, node: &NodeView) -> bool {
+pub(super) fn selects(pod: &PodInfo, node: &NodeView) -> bool {
     let labelled = pod.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value.as_str()));
     labelled && (pod.node_terms.is_empty() || pod.node_terms.iter().any(|term| matches_term(term, node)))
 }
@@ -35,6 +35,6 @@ fn holds(requirement: &NodeSelectorRequirement, found: Option<&str>) -> bool {
 }
 
 /// Whether `term`, said by one pod, means `other`.
-pub(super) fn shuns(term: &AntiAffinityTerm, other: &PodView) -> bool {
+pub(super) fn shuns(term: &AntiAffinityTerm, other: &PodInfo) -> bool {
     term.namespaces.contains(&other.namespace) && term.selector.matches(|key| other.labels.get(key))
 }

@@ -6,7 +6,7 @@ use super::{
     fit::{Misfit, NodeState},
     preempt::{self, Budgets, Nominations, Room},
     spread::{Spread, Tallies},
-    view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodView},
+    view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodInfo},
 };
 use berth_identity::{Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
@@ -29,9 +29,9 @@ pub struct Board {
     nodes: BTreeMap<String, NodeState>,
     /// Where each pod is, or is about to be: uid to node.
     places: BTreeMap<Uid, Place>,
-    waiting: BTreeMap<Order, Arc<PodView>>,
+    waiting: BTreeMap<Order, Arc<PodInfo>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
-    parked: BTreeMap<Uid, Arc<PodView>>,
+    parked: BTreeMap<Uid, Arc<PodInfo>>,
     /// Pods that one of their claims holds up; they wait again when something happens to any of these.
     held: ByClaim,
     /// Pods that have a place and are bound to it as soon as their claims have volumes. They wait as well when a claim has changed.
@@ -49,7 +49,7 @@ pub struct Board {
 #[derive(Debug)]
 struct Place {
     node: String,
-    pod: Arc<PodView>,
+    pod: Arc<PodInfo>,
     /// Whether the pod itself says so; else it is this scheduler's decision, not yet seen to be carried out.
     bound: bool,
 }
@@ -61,11 +61,11 @@ type Order = (Reverse<i32>, Option<Timestamp>, Namespace, Name, Uid);
 #[derive(Clone, Debug)]
 pub enum Placement {
     /// It fits there; it counts as being there from now on.
-    Node(Arc<PodView>, String),
+    Node(Arc<PodInfo>, String),
     /// As `Node`, but these claims must be told of the node first: it is bound when they have volumes.
-    Volumes(Arc<PodView>, String, Vec<Arc<ClaimView>>),
+    Volumes(Arc<PodInfo>, String, Vec<Arc<ClaimView>>),
     /// It fits nowhere: a sentence for people.
-    Nowhere(Arc<PodView>, String),
+    Nowhere(Arc<PodInfo>, String),
     /// It fits nowhere, but room can be made for it.
     Room(MakeRoom),
 }
@@ -74,20 +74,20 @@ pub enum Placement {
 #[derive(Clone, Debug)]
 pub struct MakeRoom {
     /// Whose room it is.
-    pub pod: Arc<PodView>,
+    pub pod: Arc<PodInfo>,
     /// Where.
     pub node: String,
     /// The pods that have to go and have not been told yet.
-    pub victims: Vec<Arc<PodView>>,
+    pub victims: Vec<Arc<PodInfo>>,
     /// Pods that lose the room that was being made for them there.
-    pub outbid: Vec<Arc<PodView>>,
+    pub outbid: Vec<Arc<PodInfo>>,
     /// Why the pod fits nowhere: a sentence for people.
     pub why: String,
 }
 
 impl Board {
     /// Takes in a pod's new version.
-    pub fn set_pod(&mut self, pod: Arc<PodView>) {
+    pub fn set_pod(&mut self, pod: Arc<PodInfo>) {
         if pod.finished {
             return self.remove_pod(&pod);
         }
@@ -124,7 +124,7 @@ impl Board {
     }
 
     /// Takes in that a pod is gone, or holds nothing any more.
-    pub fn remove_pod(&mut self, pod: &PodView) {
+    pub fn remove_pod(&mut self, pod: &PodInfo) {
         self.unqueue(pod);
         self.tallies.remove_user(&pod.uid);
         self.going.remove(&pod.uid);
@@ -156,8 +156,8 @@ impl Board {
     /// Takes in that a node is gone.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
-        let is_there = |pod: &PodView| self.places.get(&pod.uid).is_some_and(|place| place.node == name);
-        let stranded: Vec<Arc<PodView>> = self.mounting.iter().filter(|pod| is_there(pod)).cloned().collect();
+        let is_there = |pod: &PodInfo| self.places.get(&pod.uid).is_some_and(|place| place.node == name);
+        let stranded: Vec<Arc<PodInfo>> = self.mounting.iter().filter(|pod| is_there(pod)).cloned().collect();
         stranded.iter().for_each(|pod| self.give_back(pod));
     }
 
@@ -208,7 +208,7 @@ impl Board {
     }
 
     /// Takes back a decision that could not be carried out; the pod waits again, unless it is bound or gone by now.
-    pub fn give_back(&mut self, pod: &Arc<PodView>) {
+    pub fn give_back(&mut self, pod: &Arc<PodInfo>) {
         if self.places.get(&pod.uid).is_some_and(|place| !place.bound) && self.vacate(&pod.uid) {
             self.mounting.remove(&pod.uid);
             self.waiting.insert(order(pod), Arc::clone(pod));
@@ -216,13 +216,13 @@ impl Board {
     }
 
     /// Takes back that room is made for the pod, after that could not be written. The pod waits again, unless it is gone by now.
-    pub fn give_room_back(&mut self, pod: &Arc<PodView>, victims: &[Arc<PodView>]) {
+    pub fn give_room_back(&mut self, pod: &Arc<PodInfo>, victims: &[Arc<PodInfo>]) {
         victims.iter().for_each(|victim| _ = self.going.remove(&victim.uid));
         self.forgo(&pod.uid);
     }
 
     /// Takes in that some of the pods that were to go for this one could not be told. It waits again; the others may make room enough.
-    pub fn try_room_again(&mut self, pod: &Arc<PodView>, spared: &[Arc<PodView>]) {
+    pub fn try_room_again(&mut self, pod: &Arc<PodInfo>, spared: &[Arc<PodInfo>]) {
         spared.iter().for_each(|victim| _ = self.going.remove(&victim.uid));
         if let Some(pod) = self.parked.remove(&pod.uid) {
             self.waiting.insert(order(&pod), pod);
@@ -282,7 +282,7 @@ impl Board {
     }
 
     /// A claim of the pod cannot be used: the pod gives up its place, if it had one.
-    fn hold(&mut self, pod: Arc<PodView>, why: &str) -> Placement {
+    fn hold(&mut self, pod: Arc<PodInfo>, why: &str) -> Placement {
         if self.mounting.remove(&pod.uid).is_some() && self.vacate(&pod.uid) {
             self.unpark();
         }
@@ -297,7 +297,7 @@ impl Board {
     }
 
     /// The pod has a place, and all its claims have volumes now, or not yet.
-    fn bind_mounted(&mut self, pod: &Arc<PodView>, delayed: &[Arc<ClaimView>]) -> Option<Placement> {
+    fn bind_mounted(&mut self, pod: &Arc<PodInfo>, delayed: &[Arc<ClaimView>]) -> Option<Placement> {
         if !delayed.is_empty() {
             return None;
         }
@@ -308,7 +308,7 @@ impl Board {
 
     /// The node for the pod: the one where room was made, if it can take it; else the emptiest one that can, as far as the pod's wishes about being spread
     /// leave that open; the one with fewer pods, then the first by name, if several are alike. If there is none, why not, for each node.
-    fn find(&self, pod: &PodView) -> Result<String, Nowhere> {
+    fn find(&self, pod: &PodInfo) -> Result<String, Nowhere> {
         let spread = Spread::of(pod, &self.nodes, &self.tallies);
         let nominated = self.nominations.node_of(&pod.uid).and_then(|name| self.nodes.get_key_value(name));
         if let Some((name, _)) = nominated.filter(|(_, node)| self.misfits(pod, node, &spread).is_empty()) {
@@ -327,7 +327,7 @@ impl Board {
     }
 
     /// Why the node cannot take the pod, pods that have been promised room there taken as being there.
-    fn misfits(&self, pod: &PodView, node: &NodeState, spread: &Spread<'_>) -> Vec<Misfit> {
+    fn misfits(&self, pod: &PodInfo, node: &NodeState, spread: &Spread<'_>) -> Vec<Misfit> {
         let promised = self.nominations.before(pod, &node.view.name);
         if !promised.is_empty() {
             let mut trial = Trial::of(node);
@@ -341,7 +341,7 @@ impl Board {
     }
 
     /// Why a node as it is, or as it would be with `changes`, cannot take the pod.
-    fn misfits_as(&self, pod: &PodView, node: &NodeState, spread: &Spread<'_>, changes: &[(Arc<PodView>, i64)]) -> Vec<Misfit> {
+    fn misfits_as(&self, pod: &PodInfo, node: &NodeState, spread: &Spread<'_>, changes: &[(Arc<PodInfo>, i64)]) -> Vec<Misfit> {
         let own = node.misfits(pod);
         if !own.is_empty() {
             return own;
@@ -350,7 +350,7 @@ impl Board {
     }
 
     /// Why the pod fits nowhere, and how room can be made for it.
-    fn nowhere(&self, pod: &PodView, misfits: &[(&NodeState, Vec<Misfit>)], spread: &Spread<'_>) -> Nowhere {
+    fn nowhere(&self, pod: &PodInfo, misfits: &[(&NodeState, Vec<Misfit>)], spread: &Spread<'_>) -> Nowhere {
         if self.nodes.is_empty() {
             return Nowhere { why: "no nodes available to schedule pods".to_owned(), next: Next::Wait };
         }
@@ -384,9 +384,9 @@ impl Board {
     }
 
     /// Whether pods that make room for this one on its node are not gone yet.
-    fn awaits_victims(&self, pod: &PodView, misfits: &[(&NodeState, Vec<Misfit>)]) -> bool {
+    fn awaits_victims(&self, pod: &PodInfo, misfits: &[(&NodeState, Vec<Misfit>)]) -> bool {
         let Some(nominated) = self.nominations.node_of(&pod.uid) else { return false };
-        let is_going = |other: &PodView| self.going.contains(&other.uid) || (other.deleting && other.preempted);
+        let is_going = |other: &PodInfo| self.going.contains(&other.uid) || (other.deleting && other.preempted);
         let found = misfits.iter().find(|(node, _)| node.view.name == nominated);
         found.is_some_and(|(node, misfits)| {
             let mut victims = node.pods.values().filter(|other| other.priority < pod.priority && is_going(other));
@@ -395,12 +395,12 @@ impl Board {
     }
 
     /// Which pods have to go from the node for this one: none that it could be spared. Else why it cannot take the pod even without them.
-    fn room_on(&self, pod: &PodView, node: &NodeState, spread: &Spread<'_>) -> Result<Room, Vec<String>> {
+    fn room_on(&self, pod: &PodInfo, node: &NodeState, spread: &Spread<'_>) -> Result<Room, Vec<String>> {
         if !node.has_below(pod.priority) {
             return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
         }
         let mut trial = Trial::of(node);
-        let mut lower: Vec<Arc<PodView>> = node.pods.values().filter(|other| other.priority < pod.priority).cloned().collect();
+        let mut lower: Vec<Arc<PodInfo>> = node.pods.values().filter(|other| other.priority < pod.priority).cloned().collect();
         lower.iter().for_each(|other| trial.remove(other));
         self.nominations.before(pod, &node.view.name).into_iter().for_each(|other| trial.add(other));
         let misfits = self.misfits_as(pod, &trial.node, spread, &trial.changes);
@@ -409,7 +409,7 @@ impl Board {
         }
         preempt::by_importance(&mut lower);
         let violated = self.budgets.violated_by(&lower);
-        let is_violated = |other: &Arc<PodView>| violated.contains(&other.uid);
+        let is_violated = |other: &Arc<PodInfo>| violated.contains(&other.uid);
         let mut room = Room { node: node.view.name.to_string(), victims: Vec::new(), violations: 0 };
         // Those that a budget protects are kept first, then the more important ones.
         lower.sort_by_key(|other| !is_violated(other));
@@ -434,7 +434,7 @@ impl Board {
     }
 
     /// Puts a pod aside for which no node was found.
-    fn park(&mut self, pod: Arc<PodView>, Nowhere { why, next }: Nowhere) -> Placement {
+    fn park(&mut self, pod: Arc<PodInfo>, Nowhere { why, next }: Nowhere) -> Placement {
         if let Next::Forgo = next {
             self.forgo(&pod.uid);
         }
@@ -448,14 +448,14 @@ impl Board {
             }
         }
         self.nominations.decide(&pod, &room.node);
-        let is_told = |victim: &PodView| victim.deleting || self.going.contains(&victim.uid);
-        let victims: Vec<Arc<PodView>> = room.victims.into_iter().filter(|victim| !is_told(victim)).collect();
+        let is_told = |victim: &PodInfo| victim.deleting || self.going.contains(&victim.uid);
+        let victims: Vec<Arc<PodInfo>> = room.victims.into_iter().filter(|victim| !is_told(victim)).collect();
         self.going.extend(victims.iter().map(|victim| victim.uid.clone()));
         Placement::Room(MakeRoom { pod, node: room.node, victims, outbid, why })
     }
 
     /// Whether the pod and a pod in the same part of the cluster do not want each other.
-    fn unwanted(&self, node: &NodeState, pod: &PodView) -> Option<Misfit> {
+    fn unwanted(&self, node: &NodeState, pod: &PodInfo) -> Option<Misfit> {
         let shuns_here = |term: &AntiAffinityTerm| self.neighbours(node, &term.topology_key).any(|other| shuns(term, other));
         if pod.anti_affinity.iter().any(shuns_here) {
             return Some(Misfit::AntiAffinity);
@@ -464,7 +464,7 @@ impl Board {
         (on_node || (self.wide_terms > 0 && self.shunned_from_afar(node, pod))).then_some(Misfit::ExistingAntiAffinity)
     }
 
-    fn shunned_from_afar(&self, node: &NodeState, pod: &PodView) -> bool {
+    fn shunned_from_afar(&self, node: &NodeState, pod: &PodInfo) -> bool {
         self.nodes.values().any(|elsewhere| {
             let mut terms = elsewhere.shy.values().flat_map(|other| &other.anti_affinity);
             // Those on the node itself have been looked at.
@@ -474,7 +474,7 @@ impl Board {
     }
 
     /// The pods of all nodes that share the label's value with `node`.
-    fn neighbours<'a>(&'a self, node: &'a NodeState, topology_key: &'a str) -> Box<dyn Iterator<Item = &'a Arc<PodView>> + 'a> {
+    fn neighbours<'a>(&'a self, node: &'a NodeState, topology_key: &'a str) -> Box<dyn Iterator<Item = &'a Arc<PodInfo>> + 'a> {
         if topology_key == HOSTNAME {
             return Box::new(node.pods.values());
         }
@@ -484,10 +484,10 @@ impl Board {
         Box::new(there.filter(move |other| same_part(node, other, topology_key)).flat_map(|other| other.pods.values()))
     }
 
-    fn place(&mut self, pod: &Arc<PodView>, node: &str, bound: bool) {
+    fn place(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) {
         let before = self.take_off(&pod.uid);
         // A pod that is where it was is not counted anew: most changes are of its status.
-        let alike = |old: &PodView| old.labels == pod.labels && old.deleting == pod.deleting;
+        let alike = |old: &PodInfo| old.labels == pod.labels && old.deleting == pod.deleting;
         if before.as_ref().is_none_or(|place| place.node != node || !alike(&place.pod)) {
             before.iter().for_each(|place| self.tallies.remove(&place.pod, &place.node));
             self.tallies.add(pod, node);
@@ -514,7 +514,7 @@ impl Board {
         Some(place)
     }
 
-    fn unqueue(&mut self, pod: &PodView) {
+    fn unqueue(&mut self, pod: &PodInfo) {
         self.waiting.remove(&order(pod));
         self.parked.remove(&pod.uid);
         self.mounting.remove(&pod.uid);
@@ -575,7 +575,7 @@ enum Next {
 struct Trial {
     node: NodeState,
     /// What is otherwise than on the real one: pods there (1) or gone (-1), one after the other.
-    changes: Vec<(Arc<PodView>, i64)>,
+    changes: Vec<(Arc<PodInfo>, i64)>,
 }
 
 impl Trial {
@@ -583,18 +583,18 @@ impl Trial {
         Self { node: node.clone(), changes: Vec::new() }
     }
 
-    fn add(&mut self, pod: &Arc<PodView>) {
+    fn add(&mut self, pod: &Arc<PodInfo>) {
         self.node.insert(pod);
         self.changes.push((Arc::clone(pod), 1));
     }
 
-    fn remove(&mut self, pod: &Arc<PodView>) {
+    fn remove(&mut self, pod: &Arc<PodInfo>) {
         self.node.remove(&pod.uid);
         self.changes.push((Arc::clone(pod), -1));
     }
 }
 
-fn wide_terms(pod: &PodView) -> usize {
+fn wide_terms(pod: &PodInfo) -> usize {
     pod.anti_affinity.iter().filter(|term| term.topology_key != HOSTNAME).count()
 }
 
@@ -603,7 +603,7 @@ fn same_part(node: &NodeState, other: &NodeState, topology_key: &str) -> bool {
     value.is_some() && value == other.view.labels.get(topology_key)
 }
 
-fn order(pod: &PodView) -> Order {
+fn order(pod: &PodInfo) -> Order {
     (Reverse(pod.priority), pod.created, pod.namespace.clone(), pod.name.clone(), pod.uid.clone())
 }
 

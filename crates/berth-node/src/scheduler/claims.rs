@@ -1,6 +1,6 @@
 //! What the claims of a pod say about placing it.
 
-use super::view::PodView;
+use super::view::PodInfo;
 use berth_controllers::cache::View;
 use berth_identity::{Name, ObjectKey, Uid};
 use berth_workloads::volume_binding::{BindingMode, ClaimView, ClassView};
@@ -28,19 +28,19 @@ pub(super) enum Verdict {
 /// Pods that something is to be done for when one of their claims changes.
 #[derive(Debug, Default)]
 pub(super) struct ByClaim {
-    pods: BTreeMap<Uid, Arc<PodView>>,
+    pods: BTreeMap<Uid, Arc<PodInfo>>,
     users: BTreeMap<ObjectKey, BTreeSet<Uid>>,
 }
 
 impl ByClaim {
-    pub(super) fn insert(&mut self, pod: Arc<PodView>) {
+    pub(super) fn insert(&mut self, pod: Arc<PodInfo>) {
         for claim in keys(&pod) {
             self.users.entry(claim).or_default().insert(pod.uid.clone());
         }
         self.pods.insert(pod.uid.clone(), pod);
     }
 
-    pub(super) fn remove(&mut self, uid: &str) -> Option<Arc<PodView>> {
+    pub(super) fn remove(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
         let pod = self.pods.remove(uid)?;
         for claim in keys(&pod) {
             if let Some(users) = self.users.get_mut(&claim) {
@@ -57,18 +57,18 @@ impl ByClaim {
         self.pods.contains_key(uid)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<PodView>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
         self.pods.values()
     }
 
     /// The pods that use the claim.
-    pub(super) fn users(&self, claim: &ObjectKey) -> Vec<Arc<PodView>> {
+    pub(super) fn users(&self, claim: &ObjectKey) -> Vec<Arc<PodInfo>> {
         let users = self.users.get(claim).into_iter().flatten();
         users.filter_map(|uid| self.pods.get(uid).cloned()).collect()
     }
 }
 
-fn keys(pod: &PodView) -> impl Iterator<Item = ObjectKey> + '_ {
+fn keys(pod: &PodInfo) -> impl Iterator<Item = ObjectKey> + '_ {
     pod.claims.iter().map(|claim| ObjectKey::new(&pod.namespace, claim))
 }
 
@@ -90,7 +90,7 @@ impl Claims {
         self.modes.remove(name);
     }
 
-    pub(super) fn verdict(&self, pod: &PodView) -> Verdict {
+    pub(super) fn verdict(&self, pod: &PodInfo) -> Verdict {
         let mut delayed = Vec::new();
         for name in &pod.claims {
             match self.claims.get(&ObjectKey::new(&pod.namespace, name)) {

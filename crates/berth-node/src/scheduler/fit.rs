@@ -2,7 +2,7 @@
 
 use super::{
     affinity,
-    view::{NodeView, PodView},
+    view::{NodeView, PodInfo},
 };
 use crate::resources::Amounts;
 use berth_api::k8s_openapi::api::core::v1::{Taint, Toleration};
@@ -16,9 +16,9 @@ pub(super) struct NodeState {
     /// What its pods ask for.
     pub(super) used: Amounts,
     /// Its pods, by uid.
-    pub(super) pods: BTreeMap<Uid, Arc<PodView>>,
+    pub(super) pods: BTreeMap<Uid, Arc<PodInfo>>,
     /// Those of them that shun others.
-    pub(super) shy: BTreeMap<Uid, Arc<PodView>>,
+    pub(super) shy: BTreeMap<Uid, Arc<PodInfo>>,
     /// How many of them there are of each priority.
     pub(super) priorities: BTreeMap<i32, usize>,
 }
@@ -74,7 +74,7 @@ impl fmt::Display for Misfit {
 }
 
 impl NodeState {
-    pub(super) fn insert(&mut self, pod: &Arc<PodView>) {
+    pub(super) fn insert(&mut self, pod: &Arc<PodInfo>) {
         self.used.add(&pod.requests);
         self.pods.insert(pod.uid.clone(), Arc::clone(pod));
         *self.priorities.entry(pod.priority).or_default() += 1;
@@ -104,7 +104,7 @@ impl NodeState {
     /// Why the pod cannot run here, looking at this node alone: all that the first rule which it breaks has to say. Empty: it can.
     ///
     /// Source: the order of the filter plugins of kube-scheduler.
-    pub(super) fn misfits(&self, pod: &PodView) -> Vec<Misfit> {
+    pub(super) fn misfits(&self, pod: &PodInfo) -> Vec<Misfit> {
         let node = &*self.view;
         if node.unschedulable && !tolerates(&pod.tolerations, &unschedulable_taint()) {
             return vec![Misfit::Unschedulable];
@@ -121,7 +121,7 @@ impl NodeState {
         self.shortages(pod).collect()
     }
 
-    fn shortages(&self, pod: &PodView) -> impl Iterator<Item = Misfit> {
+    fn shortages(&self, pod: &PodInfo) -> impl Iterator<Item = Misfit> {
         let (has, used) = (&self.view.allocatable, &self.used);
         pod.requests.beyond(has, used).map(|(name, wanted)| match name {
             "pods" => Misfit::TooManyPods,
@@ -130,7 +130,7 @@ impl NodeState {
     }
 
     /// How empty the node would be with the pod, 0 to 200: the mean of cpu and memory, so that pods spread.
-    pub(super) fn score(&self, pod: &PodView) -> i64 {
+    pub(super) fn score(&self, pod: &PodInfo) -> i64 {
         let left = |amount: fn(&Amounts) -> i64, at_least: i64| {
             let has = amount(&self.view.allocatable);
             if has == 0 {
@@ -153,7 +153,7 @@ fn unschedulable_taint() -> Taint {
 }
 
 /// Whether the pod minds none of the node's taints that keep pods away.
-pub(super) fn tolerates_all(pod: &PodView, node: &NodeView) -> bool {
+pub(super) fn tolerates_all(pod: &PodInfo, node: &NodeView) -> bool {
     node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(&pod.tolerations, taint))
 }
 

@@ -13,4 +13,4 @@ mod view;
 pub use board::{Board, MakeRoom, Placement};
 pub use run::Scheduler;
 pub use spread::SpreadConstraint;
-pub use view::{NodeView, PodView};
+pub use view::{NodeView, PodInfo};

@@ -2,7 +2,7 @@
 //!
 //! Source: kube-scheduler, plugin `DefaultPreemption`.
 
-use super::view::PodView;
+use super::view::PodInfo;
 use berth_identity::{ObjectKey, Uid};
 use berth_workloads::view::BudgetView;
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ const CANDIDATES_PART: usize = 10;
 pub(super) struct Room {
     pub(super) node: String,
     /// More important ones first.
-    pub(super) victims: Vec<Arc<PodView>>,
+    pub(super) victims: Vec<Arc<PodInfo>>,
     /// How many of them their disruption budget does not want to lose.
     pub(super) violations: usize,
 }
@@ -45,12 +45,12 @@ pub(super) fn least_harm(rooms: Vec<Room>) -> Option<Room> {
 }
 
 /// In the order in which they are kept if there is room for some: higher priorities first, then those that run for longer.
-pub(super) fn by_importance(pods: &mut [Arc<PodView>]) {
+pub(super) fn by_importance(pods: &mut [Arc<PodInfo>]) {
     pods.sort_by_key(|pod| (Reverse(pod.priority), started(pod), pod.namespace.clone(), pod.name.clone()));
 }
 
 /// A pod that has not started yet counts as one that starts now.
-fn started(pod: &PodView) -> Timestamp {
+fn started(pod: &PodInfo) -> Timestamp {
     pod.started.unwrap_or(Timestamp::MAX)
 }
 
@@ -68,7 +68,7 @@ impl Budgets {
     }
 
     /// Those of `pods`, by uid, that would go against the will of a budget if all went, in this order.
-    pub(super) fn violated_by(&self, pods: &[Arc<PodView>]) -> BTreeSet<Uid> {
+    pub(super) fn violated_by(&self, pods: &[Arc<PodInfo>]) -> BTreeSet<Uid> {
         let mut allowed: BTreeMap<&ObjectKey, i32> = BTreeMap::new();
         let mut violating = BTreeSet::new();
         for pod in pods.iter().filter(|_| !self.0.is_empty()) {
@@ -85,7 +85,7 @@ impl Budgets {
 }
 
 /// Whether the budget still has to be asked about the pod: one that it has let go already is none of its business.
-fn protects(budget: &BudgetView, pod: &PodView) -> bool {
+fn protects(budget: &BudgetView, pod: &PodInfo) -> bool {
     let selector = budget.selector.as_ref().filter(|selector| !selector.is_empty() && selector.matches(&pod.labels));
     budget.meta.namespace == pod.namespace
         && selector.is_some()
@@ -95,14 +95,14 @@ fn protects(budget: &BudgetView, pod: &PodView) -> bool {
 /// Where room is being made, and for whom. A nomination counts from when it is decided, before the pod says so itself.
 #[derive(Debug, Default)]
 pub(super) struct Nominations {
-    nodes: BTreeMap<String, BTreeMap<Uid, Arc<PodView>>>,
+    nodes: BTreeMap<String, BTreeMap<Uid, Arc<PodInfo>>>,
     /// By uid: the node, and whether the pod says so itself.
     pods: BTreeMap<Uid, (String, bool)>,
 }
 
 impl Nominations {
     /// Takes in what a pod says. A decision that the pod cannot have heard of yet stays.
-    pub(super) fn hear(&mut self, pod: &Arc<PodView>) {
+    pub(super) fn hear(&mut self, pod: &Arc<PodInfo>) {
         match (self.pods.get(&pod.uid), &pod.nominated_node) {
             (Some((decided, false)), said) if said.as_ref() != Some(decided) => {
                 let node = decided.clone();
@@ -114,11 +114,11 @@ impl Nominations {
     }
 
     /// Decides that room is made there.
-    pub(super) fn decide(&mut self, pod: &Arc<PodView>, node: &str) {
+    pub(super) fn decide(&mut self, pod: &Arc<PodInfo>, node: &str) {
         self.put(pod, node, pod.nominated_node.as_deref() == Some(node));
     }
 
-    fn put(&mut self, pod: &Arc<PodView>, node: &str, said: bool) {
+    fn put(&mut self, pod: &Arc<PodInfo>, node: &str, said: bool) {
         self.remove(&pod.uid);
         self.nodes.entry(node.to_owned()).or_default().insert(pod.uid.clone(), Arc::clone(pod));
         self.pods.insert(pod.uid.clone(), (node.to_owned(), said));
@@ -141,13 +141,13 @@ impl Nominations {
     }
 
     /// The pods for which room is being made on the node, and which `pod` may not stand in the way of.
-    pub(super) fn before(&self, pod: &PodView, node: &str) -> Vec<&Arc<PodView>> {
+    pub(super) fn before(&self, pod: &PodInfo, node: &str) -> Vec<&Arc<PodInfo>> {
         let there = self.nodes.get(node).into_iter().flat_map(BTreeMap::values);
         there.filter(|other| other.uid != pod.uid && other.priority >= pod.priority).collect()
     }
 
     /// The pods that lose the room that is being made for them there, because `pod` needs it.
-    pub(super) fn outbid(&self, pod: &PodView, node: &str) -> Vec<Arc<PodView>> {
+    pub(super) fn outbid(&self, pod: &PodInfo, node: &str) -> Vec<Arc<PodInfo>> {
         let there = self.nodes.get(node).into_iter().flat_map(BTreeMap::values);
         there.filter(|other| other.priority < pod.priority).cloned().collect()
     }

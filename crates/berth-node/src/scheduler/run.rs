@@ -2,7 +2,7 @@
 
 use super::{
     board::{Board, MakeRoom, Placement},
-    view::{NodeView, PREEMPTED, PodView},
+    view::{NodeView, PREEMPTED, PodInfo},
 };
 use crate::about::about_pod;
 use berth_api::{
@@ -64,7 +64,7 @@ impl Scheduler {
             board: Mutex::default(),
             changed: Event::new(),
         });
-        let pods = Arc::new(Cache::<PodView>::new(PODS));
+        let pods = Arc::new(Cache::<PodInfo>::new(PODS));
         let nodes = Arc::new(Cache::<NodeView>::new(NODES));
         let own = Arc::clone(&scheduler);
         pods.on_change(move |delta| own.take_in(delta, Board::set_pod, Board::remove_pod));
@@ -126,7 +126,7 @@ impl Scheduler {
         }
     }
 
-    async fn bind(&self, pod: &Arc<PodView>, node: &str) {
+    async fn bind(&self, pod: &Arc<PodInfo>, node: &str) {
         match self.cluster.bind(&pod.key(), &pod.uid, node).await {
             Ok(_) => {
                 let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
@@ -137,7 +137,7 @@ impl Scheduler {
     }
 
     /// Tells the claims that they get their volumes for pods of that node. The pod is bound when they have them.
-    async fn select_node(&self, pod: &Arc<PodView>, node: &str, claims: &[Arc<ClaimView>]) {
+    async fn select_node(&self, pod: &Arc<PodInfo>, node: &str, claims: &[Arc<ClaimView>]) {
         for claim in claims.iter().filter(|claim| claim.selected_node() != Some(node)) {
             let patch = json!({"metadata": {
                 "uid": claim.meta.uid, "resourceVersion": claim.meta.revision.to_string(), "annotations": {SELECTED_NODE: node},
@@ -148,7 +148,7 @@ impl Scheduler {
         }
     }
 
-    async fn give_back(&self, pod: &Arc<PodView>, error: &ClusterError) {
+    async fn give_back(&self, pod: &Arc<PodInfo>, error: &ClusterError) {
         if !matches!(error, ClusterError::NotFound(_) | ClusterError::Conflict(_)) {
             tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "a binding failed");
         }
@@ -158,7 +158,7 @@ impl Scheduler {
     }
 
     /// Says why the pod has no node.
-    async fn report(&self, pod: &PodView, message: &str) {
+    async fn report(&self, pod: &PodInfo, message: &str) {
         let keeps_room = pod.nominated_node.is_none() || self.board().has_room(&pod.uid);
         if keeps_room && pod.unschedulable().is_some_and(|condition| condition.message.as_deref() == Some(message)) {
             return;
@@ -175,7 +175,7 @@ impl Scheduler {
     }
 
     /// The pod's conditions, with one that says why it has no node. When that began stays.
-    fn unschedulable(&self, pod: &PodView, message: &str) -> Vec<PodCondition> {
+    fn unschedulable(&self, pod: &PodInfo, message: &str) -> Vec<PodCondition> {
         let since = pod.unschedulable().and_then(|condition| condition.last_transition_time.clone());
         let condition = PodCondition {
             type_: "PodScheduled".to_owned(),
@@ -203,18 +203,18 @@ impl Scheduler {
                 tracing::debug!(namespace = %other.namespace, pod = %other.name, %error, "a pod could not be told that its room is another's");
             }
         }
-        let told = |victim: Arc<PodView>| async move { self.preempt(&victim, pod, node).await.err().map(|error| (victim, error)) };
+        let told = |victim: Arc<PodInfo>| async move { self.preempt(&victim, pod, node).await.err().map(|error| (victim, error)) };
         let failed = stream::iter(victims.clone()).map(told).buffer_unordered(BINDINGS).filter_map(futures::future::ready);
-        let failed: Vec<(Arc<PodView>, ClusterError)> = failed.collect().await;
+        let failed: Vec<(Arc<PodInfo>, ClusterError)> = failed.collect().await;
         if let Some((_, error)) = failed.first() {
             self.told(pod, error).await;
-            let spared: Vec<Arc<PodView>> = failed.into_iter().map(|(victim, _)| victim).collect();
+            let spared: Vec<Arc<PodInfo>> = failed.into_iter().map(|(victim, _)| victim).collect();
             self.board().try_room_again(pod, &spared);
         }
     }
 
     /// Says that room could not be made, and waits a moment: by then the caches tell what has become of the pods.
-    async fn told(&self, pod: &PodView, error: &ClusterError) {
+    async fn told(&self, pod: &PodInfo, error: &ClusterError) {
         if !matches!(error, ClusterError::NotFound(_) | ClusterError::Conflict(_)) {
             tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "room could not be made for a pod");
         }
@@ -228,7 +228,7 @@ impl Scheduler {
     }
 
     /// Tells a pod to go, as gently as it wants, and says why. One that is gone need not be told.
-    async fn preempt(&self, victim: &PodView, pod: &PodView, node: &str) -> Result<(), ClusterError> {
+    async fn preempt(&self, victim: &PodInfo, pod: &PodInfo, node: &str) -> Result<(), ClusterError> {
         match self.mark_preempted(victim).await {
             Ok(()) => (),
             Err(ClusterError::NotFound(_)) => return Ok(()),
@@ -243,7 +243,7 @@ impl Scheduler {
     }
 
     /// Gives a pod the condition that says why it goes; its other conditions are others' and stay.
-    async fn mark_preempted(&self, victim: &PodView) -> Result<(), ClusterError> {
+    async fn mark_preempted(&self, victim: &PodInfo) -> Result<(), ClusterError> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -270,12 +270,12 @@ impl Scheduler {
         }
     }
 
-    async fn patch_status(&self, pod: &PodView, status: Value) -> Result<(), ClusterError> {
+    async fn patch_status(&self, pod: &PodInfo, status: Value) -> Result<(), ClusterError> {
         let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
         self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await.map(drop)
     }
 
-    fn record(&self, pod: &PodView, severity: Severity, reason: &'static str, message: String) {
+    fn record(&self, pod: &PodInfo, severity: Severity, reason: &'static str, message: String) {
         self.recorder.record(&about_pod(pod.key(), &pod.uid, severity, reason, message));
     }
 }

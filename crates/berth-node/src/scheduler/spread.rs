@@ -6,7 +6,7 @@
 use super::{
     affinity,
     fit::{Misfit, NodeState, tolerates_all},
-    view::{NodeView, PodView},
+    view::{NodeView, PodInfo},
 };
 use berth_api::{Selector, k8s_openapi::api::core::v1::TopologySpreadConstraint};
 use berth_identity::{Namespace, Uid};
@@ -68,12 +68,12 @@ impl SpreadConstraint {
     }
 
     /// Whether the node, and so its pods, counts for the pod.
-    fn counts(&self, pod: &PodView, node: &NodeView) -> bool {
+    fn counts(&self, pod: &PodInfo, node: &NodeView) -> bool {
         (!self.honors_affinity || affinity::selects(pod, node)) && (!self.honors_taints || tolerates_all(pod, node))
     }
 
     /// Whether `other` is one of the pods that this constraint of `pod` counts.
-    fn selects(&self, pod: &PodView, other: &PodView) -> bool {
+    fn selects(&self, pod: &PodInfo, other: &PodInfo) -> bool {
         !other.deleting && other.namespace == pod.namespace && self.selector.matches(|key| other.labels.get(key))
     }
 }
@@ -100,7 +100,7 @@ struct Tally {
 
 impl Tallies {
     /// Takes in that a pod has its constraints. `placed` are all pods that have a place, with its node; looked at only if a selector is new.
-    pub(super) fn add_user<'a>(&mut self, pod: &PodView, placed: impl Iterator<Item = (&'a PodView, &'a str)> + Clone) {
+    pub(super) fn add_user<'a>(&mut self, pod: &PodInfo, placed: impl Iterator<Item = (&'a PodInfo, &'a str)> + Clone) {
         let wanted: BTreeSet<Counted> = keys(pod).collect();
         if self.users.get(&pod.uid).map_or(wanted.is_empty(), |present| *present == wanted) {
             return;
@@ -138,16 +138,16 @@ impl Tallies {
     }
 
     /// Counts a pod that has got a place.
-    pub(super) fn add(&mut self, pod: &PodView, node: &str) {
+    pub(super) fn add(&mut self, pod: &PodInfo, node: &str) {
         self.change(pod, node, 1);
     }
 
     /// Counts a pod no more that has lost its place.
-    pub(super) fn remove(&mut self, pod: &PodView, node: &str) {
+    pub(super) fn remove(&mut self, pod: &PodInfo, node: &str) {
         self.change(pod, node, -1);
     }
 
-    fn change(&mut self, pod: &PodView, node: &str, by: i64) {
+    fn change(&mut self, pod: &PodInfo, node: &str, by: i64) {
         if pod.deleting {
             return;
         }
@@ -167,7 +167,7 @@ impl Tallies {
         Changed(std::mem::take(&mut self.changed))
     }
 
-    fn count(&self, pod: &PodView, constraint: &SpreadConstraint, node: &str) -> i64 {
+    fn count(&self, pod: &PodInfo, constraint: &SpreadConstraint, node: &str) -> i64 {
         let tally = constraint.text.as_ref().and_then(|text| self.namespaces.get(&pod.namespace)?.get(text));
         tally.and_then(|tally| tally.nodes.get(node)).copied().unwrap_or(0)
     }
@@ -179,7 +179,7 @@ impl Tallies {
     }
 
     /// Checks the counts against `placed`, for tests and the simulation.
-    pub(super) fn check<'a>(&self, placed: impl Iterator<Item = (&'a PodView, &'a str)> + Clone) -> Result<(), String> {
+    pub(super) fn check<'a>(&self, placed: impl Iterator<Item = (&'a PodInfo, &'a str)> + Clone) -> Result<(), String> {
         for (namespace, text, tally) in
             self.namespaces.iter().flat_map(|(name, tallies)| tallies.iter().map(move |(text, t)| (name, text, t)))
         {
@@ -197,7 +197,7 @@ impl Tallies {
     }
 }
 
-fn keys(pod: &PodView) -> impl Iterator<Item = Counted> + '_ {
+fn keys(pod: &PodInfo) -> impl Iterator<Item = Counted> + '_ {
     pod.spread.iter().filter_map(|constraint| Some((pod.namespace.clone(), constraint.text.clone()?)))
 }
 
@@ -211,14 +211,14 @@ impl Changed {
     }
 
     /// Whether a pod that found no node may find one now.
-    pub(super) fn may_help(&self, pod: &PodView) -> bool {
+    pub(super) fn may_help(&self, pod: &PodInfo) -> bool {
         pod.spread.iter().any(|constraint| constraint.required) && keys(pod).any(|key| self.0.contains(&key))
     }
 }
 
 /// The constraints of one pod, with the counts of now.
 pub(super) struct Spread<'a> {
-    pod: &'a PodView,
+    pod: &'a PodInfo,
     required: Vec<Counts<'a>>,
     preferred: Vec<Counts<'a>>,
 }
@@ -234,7 +234,7 @@ struct Counts<'a> {
 }
 
 impl<'a> Spread<'a> {
-    pub(super) fn of(pod: &'a PodView, nodes: &'a BTreeMap<String, NodeState>, tallies: &Tallies) -> Self {
+    pub(super) fn of(pod: &'a PodInfo, nodes: &'a BTreeMap<String, NodeState>, tallies: &Tallies) -> Self {
         let counts = |required: bool| {
             let constraints: Vec<&SpreadConstraint> = pod.spread.iter().filter(|constraint| constraint.required == required).collect();
             let has_all = |node: &NodeView| constraints.iter().all(|constraint| node.labels.get(&constraint.topology_key).is_some());
@@ -251,7 +251,7 @@ impl<'a> Spread<'a> {
     }
 
     /// Why the pod may not go there. `changes`: pods that are taken as being on the node, or as not being there, with `1` or `-1`.
-    pub(super) fn misfit(&self, node: &NodeView, changes: &[(Arc<PodView>, i64)]) -> Option<Misfit> {
+    pub(super) fn misfit(&self, node: &NodeView, changes: &[(Arc<PodInfo>, i64)]) -> Option<Misfit> {
         for counts in &self.required {
             let constraint = counts.constraint;
             let Some(domain) = node.labels.get(&constraint.topology_key) else { return Some(Misfit::SpreadLabel) };
@@ -294,12 +294,12 @@ impl<'a> Spread<'a> {
 const WEIGHT_UNIT: i64 = 1000;
 
 impl<'a> Counts<'a> {
-    fn new(constraint: &'a SpreadConstraint, pod: &PodView) -> Self {
+    fn new(constraint: &'a SpreadConstraint, pod: &PodInfo) -> Self {
         let own = i64::from(constraint.selector.matches(|key| pod.labels.get(key)));
         Self { constraint, own, domains: BTreeMap::new(), fewest: [None, None] }
     }
 
-    fn add(&mut self, pod: &PodView, node: &'a NodeView, count: impl FnOnce() -> i64) {
+    fn add(&mut self, pod: &PodInfo, node: &'a NodeView, count: impl FnOnce() -> i64) {
         if let Some(domain) = node.labels.get(&self.constraint.topology_key).filter(|_| self.constraint.counts(pod, node)) {
             *self.domains.entry(domain).or_default() += count();
         }

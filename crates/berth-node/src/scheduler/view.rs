@@ -29,7 +29,7 @@ pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
 
 /// What the scheduler reads of a pod.
 #[derive(Clone, Debug, Default)]
-pub struct PodView {
+pub struct PodInfo {
     /// Its namespace.
     pub namespace: Namespace,
     /// Its name.
@@ -80,7 +80,7 @@ pub struct PodView {
     pub conditions: Vec<PodCondition>,
 }
 
-impl PodView {
+impl PodInfo {
     /// Whether placing it comes to the same as placing `other`: nothing that the scheduler looks at differs.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
@@ -129,7 +129,7 @@ pub struct NodeView {
     pub ready: bool,
 }
 
-impl View for PodView {
+impl View for PodInfo {
     fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
         let wire: WirePod = from_json(&raw.json)?;
         Ok(wire.into_view())
@@ -284,7 +284,7 @@ struct WireCondition {
 }
 
 impl WirePod {
-    fn into_view(self) -> PodView {
+    fn into_view(self) -> PodInfo {
         let (metadata, mut spec) = (self.metadata, self.spec);
         let namespace = Namespace::from(metadata.namespace);
         let is_bound = !spec.node_name.is_empty();
@@ -297,7 +297,7 @@ impl WirePod {
         };
         let labels = metadata.labels.unwrap_or_default();
         let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
-        PodView {
+        PodInfo {
             requests: spec.requests(),
             host_ports: spec.host_ports(),
             claims: claims_of(spec.volumes.as_deref().unwrap_or_default()).into_values().collect(),

@@ -1,7 +1,7 @@
 //! Schemas of the types, as upstream writes them.
 
 use crate::{
-    patch::merge_keys::{self, KEY_DEFAULTS, Ssa, Strategy},
+    patch::merge_keys::{self, KEY_DEFAULTS, PatchStrategy, Ssa},
     resource::Resource,
 };
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -263,14 +263,14 @@ fn mark_fields(name: &str, schema: &mut Value) {
     }
 }
 
-fn mark_strategy(property: &mut Map<String, Value>, strategy: Strategy) {
+fn mark_strategy(property: &mut Map<String, Value>, strategy: PatchStrategy) {
     let (strategy, key) = match strategy {
-        Strategy::Plain => return,
-        Strategy::Key(key) => ("merge", Some(key)),
-        Strategy::KeyRetainKeys(key) => ("merge,retainKeys", Some(key)),
-        Strategy::Primitive => ("merge", None),
-        Strategy::RetainKeys => ("retainKeys", None),
-        Strategy::Replace => ("replace", None),
+        PatchStrategy::Plain => return,
+        PatchStrategy::Key(key) => ("merge", Some(key)),
+        PatchStrategy::KeyRetainKeys(key) => ("merge,retainKeys", Some(key)),
+        PatchStrategy::Primitive => ("merge", None),
+        PatchStrategy::RetainKeys => ("retainKeys", None),
+        PatchStrategy::Replace => ("replace", None),
     };
     property.insert("x-kubernetes-patch-strategy".to_owned(), json!(strategy));
     if let Some(key) = key {

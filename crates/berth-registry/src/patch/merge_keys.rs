@@ -4,12 +4,12 @@
 //! lists as a whole.
 
 use crate::resource;
+use PatchStrategy::{Key, KeyRetainKeys, Primitive, Replace, RetainKeys};
 use Ssa::{Atomic, AtomicMap, MapOf, Set};
-use Strategy::{Key, KeyRetainKeys, Primitive, Replace, RetainKeys};
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum PatchStrategy {
     /// By its JSON type.
     Plain,
     /// A list of objects, told apart by this member.
@@ -47,7 +47,7 @@ pub struct Field {
     /// Its name in JSON.
     pub name: &'static str,
     /// For strategic merge patch.
-    pub strategy: Strategy,
+    pub strategy: PatchStrategy,
     /// For server-side apply.
     pub ssa: Ssa,
     /// The type of its value, or of its elements; empty if nothing of it is in the table.
@@ -71,19 +71,19 @@ pub fn all() -> &'static [Field] {
 }
 
 const fn to(of: &'static str, name: &'static str, to: &'static str) -> Field {
-    Field { of, name, strategy: Strategy::Plain, ssa: Ssa::Granular, to }
+    Field { of, name, strategy: PatchStrategy::Plain, ssa: Ssa::Granular, to }
 }
 
-const fn list(of: &'static str, name: &'static str, strategy: Strategy, ssa: Ssa) -> Field {
+const fn list(of: &'static str, name: &'static str, strategy: PatchStrategy, ssa: Ssa) -> Field {
     Field { of, name, strategy, ssa, to: "" }
 }
 
-const fn list_of(of: &'static str, name: &'static str, strategy: Strategy, ssa: Ssa, to: &'static str) -> Field {
+const fn list_of(of: &'static str, name: &'static str, strategy: PatchStrategy, ssa: Ssa, to: &'static str) -> Field {
     Field { of, name, strategy, ssa, to }
 }
 
 const fn atomic(of: &'static str, name: &'static str) -> Field {
-    Field { of, name, strategy: Strategy::Plain, ssa: Atomic, to: "" }
+    Field { of, name, strategy: PatchStrategy::Plain, ssa: Atomic, to: "" }
 }
 
 const fn conditions(of: &'static str) -> Field {
@@ -135,7 +135,7 @@ static FIELDS: &[Field] = &[
     list("PodSpec", "topologySpreadConstraints", Key("topologyKey"), MapOf(&["topologyKey", "whenUnsatisfiable"])),
     atomic("PodSpec", "tolerations"),
     atomic("PodSpec", "readinessGates"),
-    Field { of: "PodSpec", name: "nodeSelector", strategy: Strategy::Plain, ssa: AtomicMap, to: "" },
+    Field { of: "PodSpec", name: "nodeSelector", strategy: PatchStrategy::Plain, ssa: AtomicMap, to: "" },
     to("Volume", "ephemeral", "EphemeralVolumeSource"),
     to("EphemeralVolumeSource", "volumeClaimTemplate", "PersistentVolumeClaimTemplate"),
     to("PersistentVolumeClaimTemplate", "metadata", "ObjectMeta"),
@@ -159,7 +159,7 @@ static FIELDS: &[Field] = &[
     atomic("EphemeralContainer", "args"),
     atomic("EphemeralContainer", "envFrom"),
     atomic("EphemeralContainer", "resizePolicy"),
-    list("ResourceRequirements", "claims", Strategy::Plain, MapOf(NAME)),
+    list("ResourceRequirements", "claims", PatchStrategy::Plain, MapOf(NAME)),
     conditions("PodStatus"),
     list("PodStatus", "podIPs", Key("ip"), MapOf(&["ip"])),
     list("PodStatus", "hostIPs", Key("ip"), Atomic),
@@ -186,7 +186,7 @@ static FIELDS: &[Field] = &[
     atomic("ServiceSpec", "externalIPs"),
     atomic("ServiceSpec", "ipFamilies"),
     atomic("ServiceSpec", "loadBalancerSourceRanges"),
-    Field { of: "ServiceSpec", name: "selector", strategy: Strategy::Plain, ssa: AtomicMap, to: "" },
+    Field { of: "ServiceSpec", name: "selector", strategy: PatchStrategy::Plain, ssa: AtomicMap, to: "" },
     conditions("ServiceStatus"),
     to("PersistentVolumeClaim", "status", "PersistentVolumeClaimStatus"),
     conditions("PersistentVolumeClaimStatus"),

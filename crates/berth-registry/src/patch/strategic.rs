@@ -1,6 +1,6 @@
 //! Kubernetes' strategic merge patch: a merge patch that knows lists by key and takes directives.
 
-use super::merge_keys::{self, Field, Strategy};
+use super::merge_keys::{self, Field, PatchStrategy};
 use crate::{ApiError, Resource};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,10 +71,10 @@ fn merge_objects(mut doc: Object, mut patch: Object, of: &str) -> Result<Object,
 }
 
 fn merge_member(old: Option<Value>, value: Value, field: Option<&Field>) -> Result<Value, ApiError> {
-    let strategy = field.map_or(Strategy::Plain, |field| field.strategy);
+    let strategy = field.map_or(PatchStrategy::Plain, |field| field.strategy);
     let to = field.map_or("", |field| field.to);
     match (old, value) {
-        (Some(Value::Object(_)), value @ Value::Object(_)) if strategy == Strategy::Replace => Ok(value),
+        (Some(Value::Object(_)), value @ Value::Object(_)) if strategy == PatchStrategy::Replace => Ok(value),
         (Some(Value::Object(old)), Value::Object(patch)) => merge_objects(old, patch, to).map(Value::Object),
         (Some(Value::Array(old)), Value::Array(patch)) => merge_lists(old, patch, strategy, to).map(Value::Array),
         (_, value) => Ok(without_directives(value)),
@@ -150,10 +150,10 @@ fn delete_from_primitive_list(doc: &mut Object, name: &str, deleted: &Value) -> 
 }
 
 /// The member that tells elements of a list apart, if they are objects.
-fn merge_key(strategy: Strategy) -> Option<&'static str> {
+fn merge_key(strategy: PatchStrategy) -> Option<&'static str> {
     match strategy {
-        Strategy::Key(key) | Strategy::KeyRetainKeys(key) => Some(key),
-        Strategy::Plain | Strategy::Primitive | Strategy::RetainKeys | Strategy::Replace => None,
+        PatchStrategy::Key(key) | PatchStrategy::KeyRetainKeys(key) => Some(key),
+        PatchStrategy::Plain | PatchStrategy::Primitive | PatchStrategy::RetainKeys | PatchStrategy::Replace => None,
     }
 }
 
@@ -174,10 +174,10 @@ fn positions(list: &[Value], key: Option<&str>) -> BTreeMap<String, usize> {
     positions
 }
 
-fn merge_lists(old: Vec<Value>, patch: Vec<Value>, strategy: Strategy, to: &str) -> Result<Vec<Value>, ApiError> {
+fn merge_lists(old: Vec<Value>, patch: Vec<Value>, strategy: PatchStrategy, to: &str) -> Result<Vec<Value>, ApiError> {
     match (strategy, merge_key(strategy)) {
         (_, Some(key)) => merge_by_key(old, patch, key, to),
-        (Strategy::Primitive, None) => {
+        (PatchStrategy::Primitive, None) => {
             let mut seen = BTreeSet::new();
             let all = old.iter().chain(&patch).filter(|item| seen.insert(identity(item, None))).cloned().collect();
             Ok(sort_elements(all, &patch, &old, None))

@@ -10,7 +10,7 @@ use crate::{
         NO_STATUS_REPLICAS, NotGreater, TemplateRules, collision_count_kept, not_greater, not_negative, template_path,
         validate_selector_and_template, without_old_deletion_cost,
     },
-    gates::{Gate, Stage},
+    gates::{Gate, Maturity},
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
     metadata::check_dns_label,
     passive::validate_claim_spec,
@@ -34,7 +34,7 @@ pub(super) fn create(set: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError>
 pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
     let mut faults = without_old_deletion_cost(validate_spec(&new.spec, Some(&old.spec), gates), &old.spec.template);
     if gates.enabled(Gate::StatefulSetRecreateStrategy) {
-        let stage = Gate::StatefulSetRecreateStrategy.stage();
+        let stage = Gate::StatefulSetRecreateStrategy.maturity();
         faults.extend(leaving_recreate(&new.spec.update_strategy, &old.spec.update_strategy, stage));
     }
     if differs_beyond_allowed(&new.spec, &old.spec) {
@@ -44,10 +44,10 @@ pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates)
 }
 
 /// The alpha of KEP-3541 lets nobody switch away from Recreate; from beta on everybody may.
-fn leaving_recreate(new: &StatefulSetUpdateStrategy, old: &StatefulSetUpdateStrategy, stage: Stage) -> Option<FieldError> {
+fn leaving_recreate(new: &StatefulSetUpdateStrategy, old: &StatefulSetUpdateStrategy, stage: Maturity) -> Option<FieldError> {
     let leaves = old.type_ == RECREATE && new.type_ != RECREATE;
     let path = Path::new("spec").child("updateStrategy").child("type");
-    (leaves && stage == Stage::Alpha).then(|| FieldError::forbidden(&path, "switching away from 'Recreate' is not allowed in alpha"))
+    (leaves && stage == Maturity::Alpha).then(|| FieldError::forbidden(&path, "switching away from 'Recreate' is not allowed in alpha"))
 }
 
 /// Whether anything but the fields that an update may change differs.
@@ -266,10 +266,10 @@ mod tests {
     fn only_an_alpha_keeps_sets_on_recreate() {
         let strategy = |type_: &str| StatefulSetUpdateStrategy { type_: type_.to_owned(), rolling_update: None };
         let faults = |old, new, stage| leaving_recreate(&strategy(new), &strategy(old), stage).into_iter().collect::<Vec<_>>();
-        check(&faults(RECREATE, ON_DELETE, Stage::Alpha), &["spec.updateStrategy.type: Forbidden: "]);
-        check(&faults(RECREATE, RECREATE, Stage::Alpha), &[]);
-        check(&faults(ON_DELETE, RECREATE, Stage::Alpha), &[]);
-        check(&faults(RECREATE, ON_DELETE, Stage::Beta), &[]);
+        check(&faults(RECREATE, ON_DELETE, Maturity::Alpha), &["spec.updateStrategy.type: Forbidden: "]);
+        check(&faults(RECREATE, RECREATE, Maturity::Alpha), &[]);
+        check(&faults(ON_DELETE, RECREATE, Maturity::Alpha), &[]);
+        check(&faults(RECREATE, ON_DELETE, Maturity::Beta), &[]);
     }
 
     #[test]

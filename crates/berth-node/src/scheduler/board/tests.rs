@@ -19,25 +19,25 @@ fn node(name: &str, cpu: i64) -> NodeView {
     }
 }
 
-fn pod(name: &str, cpu: i64) -> PodView {
-    PodView {
+fn pod(name: &str, cpu: i64) -> PodInfo {
+    PodInfo {
         name: name.into(),
         uid: name.into(),
         labels: [("app", name.split('-').next().unwrap_or_default())].into(),
         requests: Amounts::from([("cpu", cpu), ("pods", 1)]),
         preempts: true,
-        ..PodView::default()
+        ..PodInfo::default()
     }
 }
 
-fn shunning(mut pod: PodView, app: &str, topology_key: &str) -> PodView {
+fn shunning(mut pod: PodInfo, app: &str, topology_key: &str) -> PodInfo {
     let selector = Selector::parse(&format!("app={app}")).expect("a selector");
     pod.anti_affinity.push(AntiAffinityTerm { topology_key: topology_key.to_owned(), selector, namespaces: vec![Namespace::default()] });
     pod
 }
 
 /// Places `pods` in order on `nodes`; gives `pod@node` or `pod: why not`.
-fn check(nodes: Vec<NodeView>, pods: Vec<PodView>, expected: &[&str]) -> Board {
+fn check(nodes: Vec<NodeView>, pods: Vec<PodInfo>, expected: &[&str]) -> Board {
     let mut board = Board::default();
     nodes.into_iter().for_each(|node| board.set_node(Arc::new(node)));
     pods.into_iter().for_each(|pod| board.set_pod(Arc::new(pod)));
@@ -61,7 +61,7 @@ fn decided_in_full(board: &mut Board) -> Vec<String> {
             Placement::Volumes(pod, node, claims) => format!("{}@{node} with {} claims", pod.name, claims.len()),
             Placement::Nowhere(pod, why) => format!("{}: {why}", pod.name),
             Placement::Room(room) => {
-                let names = |pods: &[Arc<PodView>]| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join("+");
+                let names = |pods: &[Arc<PodInfo>]| pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>().join("+");
                 let outbid = if room.outbid.is_empty() { String::new() } else { format!(", not of {}", names(&room.outbid)) };
                 format!("{}: {} room on {} of {}{outbid}", room.pod.name, room.why, room.node, names(&room.victims))
             }
@@ -96,12 +96,12 @@ fn a_node_takes_no_more_pods_than_it_has_room_for() {
 fn taints_and_selectors_are_obeyed() {
     let taint = Taint { key: "gpu".to_owned(), value: Some("yes".to_owned()), effect: "NoSchedule".to_owned(), ..Taint::default() };
     let tainted = NodeView { taints: vec![taint], ..node("a", 1000) };
-    let tolerant = PodView {
+    let tolerant = PodInfo {
         tolerations: vec![Toleration { key: Some("gpu".to_owned()), operator: Some("Exists".to_owned()), ..Toleration::default() }],
         ..pod("p-2", 1)
     };
     check(vec![tainted], vec![pod("p-1", 1), tolerant], &["p-1: 0/1 nodes are available: 1 node(s) had untolerated taint(s).", "p-2@a"]);
-    let choosy = PodView { node_selector: BTreeMap::from([(HOSTNAME.to_owned(), "b".to_owned())]), ..pod("p-1", 1) };
+    let choosy = PodInfo { node_selector: BTreeMap::from([(HOSTNAME.to_owned(), "b".to_owned())]), ..pod("p-1", 1) };
     check(vec![node("a", 9000), node("b", 1000)], vec![choosy], &["p-1@b"]);
 }
 
@@ -140,7 +140,7 @@ fn a_failed_binding_gives_the_room_back() {
 #[test]
 fn a_node_seen_after_its_pods_counts_them() {
     let mut board = Board::default();
-    board.set_pod(Arc::new(PodView { node_name: "a".to_owned(), ..pod("p-1", 100) }));
+    board.set_pod(Arc::new(PodInfo { node_name: "a".to_owned(), ..pod("p-1", 100) }));
     board.set_node(Arc::new(node("a", 100)));
     board.set_pod(Arc::new(pod("p-2", 100)));
     assert_eq!(decided(&mut board), ["p-2: 0/1 nodes are available: 1 Insufficient cpu."]);
@@ -148,7 +148,7 @@ fn a_node_seen_after_its_pods_counts_them() {
 
 #[test]
 fn higher_priority_is_placed_first() {
-    let urgent = PodView { priority: 10, ..pod("p-2", 100) };
+    let urgent = PodInfo { priority: 10, ..pod("p-2", 100) };
     check(vec![node("a", 100)], vec![pod("p-1", 100), urgent], &["p-2@a", "p-1: 0/1 nodes are available: 1 Insufficient cpu."]);
 }
 
@@ -167,7 +167,7 @@ fn bound(name: &str) -> Arc<ClaimView> {
     )
 }
 
-fn using(mut pod: PodView, claims: &[&str]) -> Arc<PodView> {
+fn using(mut pod: PodInfo, claims: &[&str]) -> Arc<PodInfo> {
     pod.claims = claims.iter().map(|claim| (*claim).to_owned()).collect();
     Arc::new(pod)
 }
@@ -233,7 +233,7 @@ fn a_pod_that_is_deleted_while_its_volume_is_made_gives_its_place_up() {
     board.set_pod(using(pod("p-1", 900), &["data"]));
     board.set_pod(Arc::new(pod("p-2", 900)));
     assert_eq!(decided(&mut board), ["p-1@a with 1 claims", "p-2: 0/1 nodes are available: 1 Insufficient cpu."]);
-    board.set_pod(using(PodView { deleting: true, ..pod("p-1", 900) }, &["data"]));
+    board.set_pod(using(PodInfo { deleting: true, ..pod("p-1", 900) }, &["data"]));
     assert_eq!(decided(&mut board), ["p-2@a"]);
     board.set_claim(bound("data"));
     assert_eq!(decided(&mut board), Vec::<String>::new());
@@ -247,7 +247,7 @@ fn spread(app: &str, key: &str, more: serde_json::Value) -> serde_json::Value {
     constraint
 }
 
-fn with_spread(mut pod: PodView, constraints: &[serde_json::Value]) -> PodView {
+fn with_spread(mut pod: PodInfo, constraints: &[serde_json::Value]) -> PodInfo {
     let of = |constraint: &serde_json::Value| serde_json::from_value(constraint.clone()).expect("a constraint");
     pod.spread = constraints.iter().map(|constraint| SpreadConstraint::of(&of(constraint), &pod.labels).expect("valid")).collect();
     pod
@@ -260,8 +260,8 @@ fn in_zone(name: &str, cpu: i64, zone: &str) -> NodeView {
     node
 }
 
-fn placed(pod: PodView, node: &str) -> PodView {
-    PodView { node_name: node.to_owned(), ..pod }
+fn placed(pod: PodInfo, node: &str) -> PodInfo {
+    PodInfo { node_name: node.to_owned(), ..pod }
 }
 
 const SKEWED: &str = "node(s) didn't match pod topology spread constraints";
@@ -281,14 +281,14 @@ fn each_field_of_a_constraint_counts() {
     let full = |name: &str, cpu: i64, zone: &str| NodeView { allocatable: Amounts::from([("cpu", cpu)]), ..in_zone(name, cpu, zone) };
     let nodes = || vec![in_zone("a", 9000, "x"), in_zone("b", 9000, "y"), full("c", 9000, "z")];
     let there = || vec![placed(pod("s-1", 1), "a"), placed(pod("s-2", 1), "b")];
-    let try_one = |more: serde_json::Value, change: fn(&mut PodView), expected: &str| {
+    let try_one = |more: serde_json::Value, change: fn(&mut PodInfo), expected: &str| {
         let mut new = pod("s-9", 1);
         change(&mut new);
         let new = with_spread(new, &[spread("s", "zone", more)]);
         let pods = there().into_iter().chain([new]).collect();
         check(nodes(), pods, &[&format!("s-9{expected}")]);
     };
-    let nobody = |_: &mut PodView| ();
+    let nobody = |_: &mut PodInfo| ();
     let why = format!(": 0/3 nodes are available: 1 Too many pods, 2 {SKEWED}.");
     try_one(json!({}), nobody, &why);
     try_one(json!({"maxSkew": 2}), nobody, "@a");
@@ -300,7 +300,7 @@ fn each_field_of_a_constraint_counts() {
     try_one(json!({"matchLabelKeys": ["hash"]}), |pod| pod.labels = pod.labels.with("hash", "2"), "@a");
     try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);
     // Nodes that the pod's node selector excludes do not count, unless they shall.
-    let choosy = |pod: &mut PodView| pod.node_terms = vec![term("zone", "NotIn", "z")];
+    let choosy = |pod: &mut PodInfo| pod.node_terms = vec![term("zone", "NotIn", "z")];
     try_one(json!({}), choosy, "@a");
     let why_not = format!(": 0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 {SKEWED}.");
     try_one(json!({"nodeAffinityPolicy": "Ignore"}), choosy, &why_not);
@@ -330,7 +330,7 @@ fn taints_exclude_nodes_from_the_count_only_where_they_shall() {
 
 #[test]
 fn wishes_are_followed_where_they_can_be() {
-    let wish = |pod: PodView| with_spread(pod, &[spread("s", "zone", json!({"whenUnsatisfiable": "ScheduleAnyway"}))]);
+    let wish = |pod: PodInfo| with_spread(pod, &[spread("s", "zone", json!({"whenUnsatisfiable": "ScheduleAnyway"}))]);
     let nodes = || vec![in_zone("a", 90_000, "x"), in_zone("b", 1000, "y")];
     let pods = (0..4).map(|n| wish(pod(&format!("s-{n}"), 10))).collect();
     check(nodes(), pods, &["s-0@a", "s-1@b", "s-2@a", "s-3@b"]);
@@ -345,25 +345,25 @@ fn a_pod_that_could_not_be_spread_waits_for_others_to_come_or_go() {
     let why = format!("s-2: 0/2 nodes are available: 1 {SKEWED}, 1 node(s) were unschedulable.");
     let mut board = check(nodes, vec![spread_pod("s-1"), spread_pod("s-2")], &["s-1@a", &why]);
     assert_eq!(decided(&mut board), [&*why], "what was placed in the same round might have helped");
-    let told = PodView { labels: [("app", "other")].into(), ..spread_pod("s-3") };
+    let told = PodInfo { labels: [("app", "other")].into(), ..spread_pod("s-3") };
     board.set_pod(Arc::new(placed(told, "b")));
     assert_eq!(decided(&mut board), [""; 0], "a pod that does not count");
     board.set_pod(Arc::new(placed(spread_pod("s-4"), "b")));
     assert_eq!(decided(&mut board), ["s-2@a"], "a pod in the other zone");
     board.set_pod(Arc::new(spread_pod("s-5")));
     assert_eq!(decided(&mut board).len(), 1, "skewed again");
-    board.set_pod(Arc::new(PodView { deleting: true, ..placed(spread_pod("s-1"), "a") }));
+    board.set_pod(Arc::new(PodInfo { deleting: true, ..placed(spread_pod("s-1"), "a") }));
     assert_eq!(decided(&mut board), ["s-5@a"], "a pod that goes counts no more");
     ["s-1", "s-2", "s-3", "s-4", "s-5"].iter().for_each(|name| board.remove_pod(&spread_pod(name)));
     assert_eq!(board.tallies.namespaces().count(), 0, "nothing is counted that nobody asks for");
 }
 
-fn ranked(name: &str, priority: i32, cpu: i64) -> PodView {
-    PodView { priority, started: Timestamp::from_second(100).ok(), ..pod(name, cpu) }
+fn ranked(name: &str, priority: i32, cpu: i64) -> PodInfo {
+    PodInfo { priority, started: Timestamp::from_second(100).ok(), ..pod(name, cpu) }
 }
 
 /// The `victims`, all placed, and what is decided for a pod of 1000 and priority 100.
-fn preempted(nodes: &[(&str, i64)], there: Vec<(PodView, &str)>, budgets: &[serde_json::Value], expected: &str) -> Board {
+fn preempted(nodes: &[(&str, i64)], there: Vec<(PodInfo, &str)>, budgets: &[serde_json::Value], expected: &str) -> Board {
     let mut board = Board::default();
     nodes.iter().for_each(|(name, cpu)| {
         board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", *cpu), ("pods", 9)]), ..node(name, *cpu) }));
@@ -384,9 +384,9 @@ fn as_few_pods_go_as_possible_and_the_least_important() {
     preempted(&[("a", 1400)], there(), &[], &room("v-2+v-1"));
     preempted(&[("a", 1600)], there(), &[], &room("v-1"));
     // Of one priority those go that started last.
-    let alike = |name: &str, second: i64| PodView { started: Timestamp::from_second(second).ok(), ..ranked(name, 1, 500) };
+    let alike = |name: &str, second: i64| PodInfo { started: Timestamp::from_second(second).ok(), ..ranked(name, 1, 500) };
     preempted(&[("a", 1500)], vec![(alike("v-1", 1), "a"), (alike("v-2", 2), "a")], &[], &room("v-2"));
-    let unstarted = PodView { started: None, ..ranked("v-1", 1, 500) };
+    let unstarted = PodInfo { started: None, ..ranked("v-1", 1, 500) };
     preempted(&[("a", 1500)], vec![(unstarted, "a"), (alike("v-2", 2), "a")], &[], &room("v-1"));
 }
 
@@ -408,7 +408,7 @@ fn the_node_is_taken_where_the_least_harm_is_done() {
     preempted(&two, vec![half("p-1", 5, "a"), half("p-2", 5, "a"), half("q-1", 5, "b"), half("q-2", 4, "b")], &[], &room("b", "q-1+q-2"));
     preempted(&two, vec![half("p-1", 5, "a"), half("p-2", 5, "a"), on("q-1", 5, "b")], &[], &room("b", "q-1"));
     // The one that runs for the shortest time.
-    let later = PodView { started: Timestamp::from_second(200).ok(), ..ranked("q-1", 5, 1000) };
+    let later = PodInfo { started: Timestamp::from_second(200).ok(), ..ranked("q-1", 5, 1000) };
     preempted(&two, vec![on("p-1", 5, "a"), (later, "b")], &[], &room("b", "q-1"));
 }
 
@@ -437,7 +437,7 @@ fn nobody_goes_where_that_would_not_help() {
     let mut board = Board::default();
     board.set_node(Arc::new(node("a", 1000)));
     board.set_pod(Arc::new(placed(ranked("v-1", 1, 400), "a")));
-    board.set_pod(Arc::new(PodView { preempts: false, ..ranked("new", 100, 1000) }));
+    board.set_pod(Arc::new(PodInfo { preempts: false, ..ranked("new", 100, 1000) }));
     assert_eq!(decided_in_full(&mut board), [why("not eligible due to preemptionPolicy=Never.")]);
 }
 
@@ -451,8 +451,8 @@ fn room_is_made_once_and_kept_for_whom_it_is_made() {
     let waits = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
     board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", 1001), ("pods", 9)]), ..node("a", 1001) }));
     assert_eq!(decided_in_full(&mut board), [format!("new: {waits}")]);
-    board.set_pod(Arc::new(PodView { deleting: true, preempted: true, ..placed(victim.clone(), "a") }));
-    board.set_pod(Arc::new(PodView { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
+    board.set_pod(Arc::new(PodInfo { deleting: true, preempted: true, ..placed(victim.clone(), "a") }));
+    board.set_pod(Arc::new(PodInfo { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
     board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", 1002), ("pods", 9)]), ..node("a", 1002) }));
     assert_eq!(decided_in_full(&mut board), [format!("new: {waits}")]);
     // A pod of the same priority, and one of a lower, that would fit as soon as the victim is gone.
@@ -469,9 +469,9 @@ fn a_scheduler_that_starts_anew_keeps_to_what_the_pods_say() {
     let mut board = Board::default();
     board.set_node(Arc::new(node("a", 1000)));
     board.set_node(Arc::new(node("b", 1000)));
-    board.set_pod(Arc::new(PodView { deleting: true, preempted: true, ..placed(ranked("v-1", 1, 1000), "a") }));
+    board.set_pod(Arc::new(PodInfo { deleting: true, preempted: true, ..placed(ranked("v-1", 1, 1000), "a") }));
     board.set_pod(Arc::new(placed(ranked("v-2", 1, 1000), "b")));
-    board.set_pod(Arc::new(PodView { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
+    board.set_pod(Arc::new(PodInfo { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
     let waits =
         "new: 0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
     assert_eq!(decided_in_full(&mut board), [waits]);
@@ -505,7 +505,7 @@ fn a_victim_that_could_not_be_told_is_tried_again() {
 
 #[test]
 fn room_can_be_made_for_the_sake_of_a_constraint() {
-    let new = with_spread(PodView { priority: 100, ..pod("s-9", 10) }, &[spread("s", "zone", json!({}))]);
+    let new = with_spread(PodInfo { priority: 100, ..pod("s-9", 10) }, &[spread("s", "zone", json!({}))]);
     let nodes = vec![in_zone("a", 1000, "x"), in_zone("b", 5, "y")];
     let mut board = check(nodes, vec![placed(ranked("s-1", 1, 10), "a")], &[]);
     board.set_pod(Arc::new(new));

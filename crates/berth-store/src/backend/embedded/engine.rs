@@ -5,7 +5,7 @@ use super::{
     acknowledged::{Acknowledged, Mark},
     committer::{CommitError, Durable},
     journal,
-    record::{FORMAT, OBJECT_PREFIX, OLDEST_FORMAT, Object, STATE_KEY, State, decode_object, encode_object, object_key},
+    record::{FORMAT, OBJECT_PREFIX, OLDEST_FORMAT, Object, STATE_KEY, Summary, decode_object, encode_object, object_key},
 };
 use crate::{
     Entry, Event, EventKind, Key, Layout, Revision,
@@ -35,7 +35,7 @@ pub(super) struct Engine {
     database: Database,
     objects: Keyspace,
     /// As of the last commit.
-    state: State,
+    state: Summary,
     acknowledged: Acknowledged,
     /// Held as long as the engine is.
     lock: File,
@@ -78,7 +78,7 @@ impl Engine {
 
     /// Each record may be right and yet not all be there.
     fn check_nothing_is_lost(&self, entries: &[Arc<Entry>]) -> Result<(), OpenError> {
-        let mut found = State { revision: self.state.revision, ..State::default() };
+        let mut found = Summary { revision: self.state.revision, ..Summary::default() };
         entries.iter().for_each(|entry| found.add(&entry.key, entry.mod_revision));
         if found != self.state {
             let why = format!(
@@ -181,7 +181,7 @@ fn open_or_create(dir: &Path, acknowledged: Mark) -> Result<(Database, Keyspace)
 
 fn create(dir: &Path) -> fjall::Result<()> {
     let (database, objects) = open(dir)?;
-    objects.insert(STATE_KEY, State::default().encode())?;
+    objects.insert(STATE_KEY, Summary::default().encode())?;
     database.persist(PersistMode::SyncAll)
 }
 
@@ -196,12 +196,12 @@ fn sync_dir(dir: &Path) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn read_state(objects: &Keyspace) -> Result<State, OpenError> {
+fn read_state(objects: &Keyspace) -> Result<Summary, OpenError> {
     let what = "the record of the store's state";
     let damaged = |why: String| OpenError::Damaged { what: what.into(), why };
     let bytes = objects.get(STATE_KEY).map_err(|error| damaged(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| damaged("it is missing".into()))?;
-    match State::decode(&bytes) {
+    match Summary::decode(&bytes) {
         Some((OLDEST_FORMAT..=FORMAT, state)) => Ok(state),
         Some((format, _)) => Err(OpenError::Format { found: format, known: FORMAT }),
         None => Err(damaged("its checksum is wrong".into())),
@@ -254,7 +254,7 @@ mod tests {
             create_revision: Revision(1),
             mod_revision: Revision(1),
         };
-        let mut state = State { revision: Revision(1), ..State::default() };
+        let mut state = Summary { revision: Revision(1), ..Summary::default() };
         state.add(&entry.key, entry.mod_revision);
         objects.insert(object_key(&entry.key), encode_object(&entry, None)).expect("writable");
         objects.insert(STATE_KEY, state.encode_as(format)).expect("writable");

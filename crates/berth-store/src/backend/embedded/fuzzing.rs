@@ -12,7 +12,7 @@ pub fn object_value(key: &str, bytes: &[u8]) -> Option<Vec<u8>> {
 /// Whether the bytes are the record of a store's state.
 #[must_use]
 pub fn is_state(bytes: &[u8]) -> bool {
-    record::State::decode(bytes).is_some()
+    record::Summary::decode(bytes).is_some()
 }
 
 /// Whether the bytes are a note of what was acknowledged.

@@ -12,7 +12,7 @@
 use super::{
     OpenError,
     acknowledged::Mark,
-    record::{STATE_KEY, State},
+    record::{STATE_KEY, Summary},
 };
 use crate::Revision;
 use std::{
@@ -112,7 +112,7 @@ pub(super) fn scan(mut reader: impl BufRead + Seek) -> io::Result<Scan> {
 struct Batch {
     sequence_number: u64,
     bytes: u64,
-    state: Option<State>,
+    state: Option<Summary>,
 }
 
 /// The next batch, `None` if what comes is not a good one.
@@ -144,7 +144,7 @@ fn read_batch_into(reader: &mut impl BufRead, items: &mut Vec<u8>) -> io::Result
 }
 
 /// Appends an item to `items`; gives the state if it is that. `None` if there is no item.
-fn read_item(reader: &mut impl BufRead, items: &mut Vec<u8>) -> io::Result<Option<Option<State>>> {
+fn read_item(reader: &mut impl BufRead, items: &mut Vec<u8>) -> io::Result<Option<Option<Summary>>> {
     const FIXED_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
     let fixed: [u8; FIXED_BYTES] = take(reader)?;
     let [ITEM, _value_type, _compression, _, _, _, _, _, _, _, _, key0, key1, _, _, _, _, stored @ ..] = fixed else { return Ok(None) };
@@ -157,7 +157,7 @@ fn read_item(reader: &mut impl BufRead, items: &mut Vec<u8>) -> io::Result<Optio
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let (key, value) = items[key_at..].split_at(key_bytes as usize);
-    let state = if key == STATE_KEY { State::decode(value) } else { None };
+    let state = if key == STATE_KEY { Summary::decode(value) } else { None };
     Ok(Some(state.map(|(_format, state)| state)))
 }
 

@@ -64,7 +64,7 @@ pub(super) fn decode_object(key: &str, bytes: &[u8]) -> Option<Object> {
 
 /// The store as a whole, as of its last commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct Summary {
     pub(super) revision: Revision,
     /// Live objects.
     pub(super) count: u64,
@@ -72,7 +72,7 @@ pub(super) struct State {
     pub(super) sum: u64,
 }
 
-impl State {
+impl Summary {
     pub(super) fn add(&mut self, key: &Key, modified: Revision) {
         self.count += 1;
         self.sum = self.sum.wrapping_add(fingerprint(key, modified));
@@ -164,13 +164,13 @@ mod tests {
     #[test]
     fn the_sum_tells_an_older_version_from_the_newest() {
         let key = Key::new("/a");
-        let (mut old, mut new) = (State::default(), State::default());
+        let (mut old, mut new) = (Summary::default(), Summary::default());
         old.add(&key, Revision(1));
         new.add(&key, Revision(2));
         assert_ne!(old, new);
         new.remove(&key, Revision(2));
         new.add(&key, Revision(1));
         assert_eq!(old, new);
-        assert_eq!(State::decode(&new.encode()), Some((FORMAT, new)));
+        assert_eq!(Summary::decode(&new.encode()), Some((FORMAT, new)));
     }
 }
