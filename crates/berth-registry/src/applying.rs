@@ -5,10 +5,10 @@ use crate::{
     checks::{Checked, Mode},
     create::New,
     decoding,
-    modify::{ATTEMPTS, Change, Proposal, check_name},
+    modify::{Change, Proposal, check_name},
     options::FieldValidation,
     ownership::{self, Applied, Author, Owners},
-    stored::Stored,
+    stored::{ATTEMPTS, Stored},
 };
 use berth_api::decode::parse_json;
 use berth_fieldsets::Force;

@@ -4,11 +4,10 @@ use crate::{
     ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Remarks},
     checks::{self, Mode, Verb},
-    create::whole_seconds,
-    modify::ATTEMPTS,
     options::Precondition,
     ownership::{Author, Owners},
-    stored,
+    stamps::whole_seconds,
+    stored::{self, ATTEMPTS},
 };
 use berth_api::{
     FieldError, Object, Path,

@@ -7,13 +7,14 @@ use crate::{
     decoding::{self, Incoming},
     modify::check_namespace,
     ownership::{self, Author, Owners},
+    stamps::{new_uid, whole_seconds},
 };
 use berth_api::{
     Object,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     names,
 };
-use berth_store::{env::Rng, env::Timestamp};
+use berth_store::env::Rng;
 
 /// How many generated names are tried.
 const NAME_ATTEMPTS: u32 = 8;
@@ -122,16 +123,4 @@ fn generate_name(meta: &mut ObjectMeta, rng: &dyn Rng) -> bool {
     let Some(base) = meta.generate_name.as_deref().filter(|base| !is_named && !base.is_empty()) else { return false };
     meta.name = Some(names::generated(base, |bound| rng.below(bound)));
     true
-}
-
-/// A version 4 UUID.
-pub(crate) fn new_uid(rng: &dyn Rng) -> String {
-    let mut bytes = [0; 16];
-    rng.fill(&mut bytes);
-    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
-}
-
-/// Object timestamps have no fraction.
-pub(crate) fn whole_seconds(at: Timestamp) -> Timestamp {
-    Timestamp::from_second(at.as_second()).expect("a timestamp's seconds are a timestamp")
 }

@@ -4,11 +4,10 @@ use crate::{
     ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
     admission::{Admission, At, Happened, Operation, storing::Failure},
     checks::{self, Mode},
-    create::whole_seconds,
-    modify::ATTEMPTS,
     options::Precondition,
     ownership::Author,
-    stored::Stored,
+    stamps::whole_seconds,
+    stored::{ATTEMPTS, Stored},
 };
 use berth_api::{
     Object,

@@ -1,14 +1,14 @@
 //! What the server says it serves: documents made from the resources that are served.
 //!
-//! Start with [`Documents`], which [`Resources::discovery`] keeps as long as nothing changes.
+//! Start with [`Resources::discovery`], whose documents are kept as long as nothing changes.
 
 use crate::{
-    Document,
+    document::{Discovery, Document, group_version},
     resource::{Resource, Resources, Subresource},
 };
 use berth_api::Scope;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// The Kubernetes release whose API this is, as clients compare it.
 pub(crate) const MAJOR: &str = "1";
@@ -16,47 +16,24 @@ pub(crate) const MINOR: &str = "36";
 /// The oldest minor release whose clients and controllers can rely on this server.
 const MIN_COMPATIBILITY_MINOR: &str = "33";
 
-/// The documents that change with what is served.
-#[derive(Debug)]
-pub struct Documents {
-    /// `GET /`.
-    pub root: Document,
-    /// `GET /apis` without aggregation.
-    pub groups: Document,
-    /// `GET /api` as `APIGroupDiscoveryList`.
-    pub aggregated_core: Document,
-    /// `GET /apis` as `APIGroupDiscoveryList`.
-    pub aggregated_groups: Document,
-    /// By name, without core.
-    group: BTreeMap<String, Document>,
-    /// By group and version: `apps/v1`.
-    resource_lists: BTreeMap<String, Document>,
+impl Resources {
+    /// The documents of discovery. Made at the first call.
+    #[must_use]
+    pub fn discovery(&self) -> &Discovery {
+        self.documents.discovery.get_or_init(|| made(self))
+    }
 }
 
-impl Documents {
-    pub(crate) fn new(resources: &Resources) -> Self {
-        let of_group = |group: &str| (group.to_owned(), Document::new(&api_group(resources, group)));
-        let of_version = |(group, version)| (group_version(group, version), Document::new(&resource_list(resources, group, version)));
-        Self {
-            root: Document::new(&root(resources)),
-            groups: Document::new(&api_group_list(resources)),
-            aggregated_core: Document::new(&aggregated_core(resources)),
-            aggregated_groups: Document::new(&aggregated_groups(resources)),
-            group: named_groups(resources).map(of_group).collect(),
-            resource_lists: group_versions(resources).into_iter().map(of_version).collect(),
-        }
-    }
-
-    /// `GET /apis/{group}`; `None` for an unknown group, and for core, which has no such document.
-    #[must_use]
-    pub fn group(&self, group: &str) -> Option<&Document> {
-        self.group.get(group)
-    }
-
-    /// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
-    #[must_use]
-    pub fn resource_list(&self, group: &str, version: &str) -> Option<&Document> {
-        self.resource_lists.get(&group_version(group, version))
+fn made(resources: &Resources) -> Discovery {
+    let of_group = |group: &str| (group.to_owned(), Document::new(&api_group(resources, group)));
+    let of_version = |(group, version)| (group_version(group, version), Document::new(&resource_list(resources, group, version)));
+    Discovery {
+        root: Document::new(&root(resources)),
+        groups: Document::new(&api_group_list(resources)),
+        aggregated_core: Document::new(&aggregated_core(resources)),
+        aggregated_groups: Document::new(&aggregated_groups(resources)),
+        group: named_groups(resources).map(of_group).collect(),
+        resource_lists: group_versions(resources).into_iter().map(of_version).collect(),
     }
 }
 
@@ -177,10 +154,6 @@ fn versions<'a>(resources: &'a Resources, group: &'a str) -> impl Iterator<Item 
 
 fn of_version<'a>(resources: &'a Resources, group: &str, version: &str) -> impl Iterator<Item = &'a Arc<Resource>> {
     resources.all().iter().filter(move |r| r.group == group && r.version == version)
-}
-
-fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 fn group_entry(resources: &Resources, group: &str) -> Value {

@@ -1,8 +1,12 @@
-//! A document about the API, made once for all who ask.
+//! Documents about the API, made once for all who ask.
 
 use bytes::Bytes;
 use serde_json::Value;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::OnceLock,
+};
 
 /// A document, encoded.
 #[derive(Clone, Debug)]
@@ -20,4 +24,69 @@ impl Document {
         json.as_bytes().hash(&mut hasher);
         Self { hash: format!("{:016X}", hasher.finish()), json: json.into() }
     }
+}
+
+/// What is made of the resources that are served, as far as somebody has asked for it.
+#[derive(Default)]
+pub(crate) struct Documents {
+    pub(crate) discovery: OnceLock<Discovery>,
+    pub(crate) openapi: OnceLock<OpenApi>,
+    pub(crate) openapi_v2: OnceLock<Document>,
+}
+
+/// The documents of discovery that change with what is served.
+#[derive(Debug)]
+pub struct Discovery {
+    /// `GET /`.
+    pub root: Document,
+    /// `GET /apis` without aggregation.
+    pub groups: Document,
+    /// `GET /api` as `APIGroupDiscoveryList`.
+    pub aggregated_core: Document,
+    /// `GET /apis` as `APIGroupDiscoveryList`.
+    pub aggregated_groups: Document,
+    /// By name, without core.
+    pub(crate) group: BTreeMap<String, Document>,
+    /// By group and version: `apps/v1`.
+    pub(crate) resource_lists: BTreeMap<String, Document>,
+}
+
+impl Discovery {
+    /// `GET /apis/{group}`; `None` for an unknown group, and for core, which has no such document.
+    #[must_use]
+    pub fn group(&self, group: &str) -> Option<&Document> {
+        self.group.get(group)
+    }
+
+    /// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
+    #[must_use]
+    pub fn resource_list(&self, group: &str, version: &str) -> Option<&Document> {
+        self.resource_lists.get(&group_version(group, version))
+    }
+}
+
+/// The documents of OpenAPI v3.
+#[derive(Debug)]
+pub struct OpenApi {
+    /// `GET /openapi/v3`.
+    pub index: Document,
+    pub(crate) by_path: BTreeMap<String, Document>,
+}
+
+impl OpenApi {
+    /// `GET /openapi/v3/{path}`, where `path` is `api/v1`, `apis/apps/v1`, …; `None` if nothing is served there.
+    #[must_use]
+    pub fn document(&self, path: &str) -> Option<&Document> {
+        self.by_path.get(path)
+    }
+
+    /// The paths of all documents.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.by_path.keys().map(String::as_str)
+    }
+}
+
+/// `apps/v1`, `v1`.
+pub(crate) fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

@@ -5,7 +5,6 @@ use crate::{
     admission::{Admission, At, Remarks},
     binding::set_condition,
     checks::{self, Mode, Verb},
-    create::whole_seconds,
     delete::check_precondition,
     error::Cause,
     key,
@@ -13,6 +12,7 @@ use crate::{
     options::Precondition,
     ownership::Owners,
     resource,
+    stamps::whole_seconds,
     stored::{self, Stored},
 };
 use berth_api::{

@@ -33,9 +33,11 @@ pub mod options;
 mod ownership;
 pub mod patch;
 mod patching;
+mod replicas;
 pub mod resource;
 mod scale;
 pub mod splice;
+mod stamps;
 mod stored;
 pub mod table;
 mod update;
@@ -48,7 +50,7 @@ pub use admission::{
 };
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;
-pub use document::Document;
+pub use document::{Discovery, Document, OpenApi};
 pub use error::ApiError;
 pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};

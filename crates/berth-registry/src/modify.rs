@@ -6,12 +6,9 @@ use crate::{
     checks::Mode,
     options::{Precondition, parse_revision},
     ownership::{Author, Owners},
-    stored::{self, Stored},
+    stored::{self, ATTEMPTS, Stored},
 };
 use berth_api::Object;
-
-/// How often a change that carries no resource version is tried before the client hears of the conflict.
-pub(crate) const ATTEMPTS: u32 = 5;
 
 /// What should stand there instead, not yet checked.
 pub(crate) struct Proposal {

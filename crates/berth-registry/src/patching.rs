@@ -7,10 +7,11 @@ use crate::{
     modify::{Change, Proposal},
     options::FieldValidation,
     ownership::Owners,
-    patch, scale,
+    patch::{self, Parsed},
+    scale,
     stored::{self, Stored},
 };
-use berth_api::{FieldError, Path, decode::parse_json, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 impl Registry {
@@ -41,32 +42,7 @@ impl Registry {
     }
 }
 
-/// A patch that has been read.
-pub(crate) enum Parsed<'a> {
-    Json(&'a [u8]),
-    Merge(std::borrow::Cow<'a, Value>, Vec<String>),
-    Strategic(Value, Vec<String>),
-}
-
-impl<'a> Parsed<'a> {
-    /// # Errors
-    /// 400 for what is no JSON, or no object where one must be.
-    pub(crate) fn new(patch: &'a Patch) -> Result<Self, ApiError> {
-        Ok(match patch {
-            Patch::Json(bytes) => Self::Json(bytes),
-            Patch::MergeValue(value) => Self::Merge(std::borrow::Cow::Borrowed(value), Vec::new()),
-            Patch::Merge(bytes) => {
-                let (value, duplicates) = parse(bytes)?;
-                Self::Merge(std::borrow::Cow::Owned(value), duplicates)
-            }
-            Patch::Strategic(bytes) => {
-                let (value, duplicates) = parse(bytes)?;
-                Self::Strategic(value, duplicates)
-            }
-            Patch::Apply(_) => return Err(ApiError::Internal { message: "an apply is no plain patch".to_owned() }),
-        })
-    }
-
+impl Parsed<'_> {
     fn propose(&self, target: &Target, old: &Stored, validation: FieldValidation) -> Result<Proposal, ApiError> {
         if let (Self::Merge(patch, _), Some(Subresource::Status)) = (self, target.subresource)
             && keeps_metadata(patch)
@@ -104,15 +80,6 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// The result on a view that has no lists: a strategic patch is a merge patch there.
-    pub(crate) fn apply_plain(&self, before: &Value) -> Result<Value, ApiError> {
-        match self {
-            Self::Json(bytes) => patch::json(before, bytes),
-            Self::Merge(value, _) => Ok(patch::merge(before.clone(), value)),
-            Self::Strategic(value, _) => Ok(patch::merge(before.clone(), value)),
-        }
-    }
-
     fn read(&self, resource: &Resource, after: Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
         let decoded = resource.rules.decode(after).map_err(|error| self.unreadable(&error.to_string()))?;
         let faults = decoding::faults(self.duplicates(), &decoded.unknown);
@@ -123,24 +90,6 @@ impl<'a> Parsed<'a> {
             FieldValidation::Strict | FieldValidation::Ignore => Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Follow }),
         }
     }
-
-    fn duplicates(&self) -> &[String] {
-        match self {
-            Self::Json(_) => &[],
-            Self::Merge(_, duplicates) | Self::Strategic(_, duplicates) => duplicates,
-        }
-    }
-
-    /// 422 about the patch itself: what it makes of the object cannot be read.
-    pub(crate) fn unreadable(&self, why: &str) -> ApiError {
-        let text = match self {
-            Self::Json(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Self::Merge(value, _) => value.to_string(),
-            Self::Strategic(value, _) => value.to_string(),
-        };
-        let errors = vec![FieldError::invalid(&Path::new("patch"), text, why)];
-        ApiError::Invalid { group: String::new(), kind: String::new(), name: String::new(), errors }
-    }
 }
 
 /// Whether a patch says nothing of the metadata but which object, and which version of it, it is meant for.
@@ -150,12 +99,4 @@ fn keeps_metadata(patch: &Value) -> bool {
         Some(Value::Object(members)) => members.keys().all(|member| matches!(member.as_str(), "uid" | "resourceVersion")),
         Some(_) => false,
     }
-}
-
-fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
-    let parsed = parse_json(bytes).map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    if !parsed.value.is_object() {
-        return Err(ApiError::bad_request("error decoding patch: it is no JSON object"));
-    }
-    Ok((parsed.value, parsed.duplicates))
 }

@@ -6,16 +6,11 @@ use crate::{
     checks::Checked,
     modify::{Change, Proposal},
     ownership::Owners,
-    patching,
+    patch,
+    replicas::scale_of,
     stored::{self, Stored},
 };
-use berth_api::{
-    FieldError, Object, Path, Selector,
-    k8s_openapi::{
-        api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus},
-        apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    },
-};
+use berth_api::{FieldError, Object, Path, k8s_openapi::api::autoscaling::v1::Scale};
 use berth_store::Entry;
 use serde_json::Value;
 
@@ -29,34 +24,6 @@ fn versioned(object: &dyn Object, resource_version: String) -> Result<Scale, Api
     let mut scale = scale_of(object)?;
     scale.metadata.resource_version = Some(resource_version);
     Ok(scale)
-}
-
-/// What `/scale` shows of an object, without resource version.
-///
-/// # Errors
-/// [`ApiError::UnknownResource`] for an object without replicas.
-pub(crate) fn scale_of(object: &dyn Object) -> Result<Scale, ApiError> {
-    let scaled = object.scale().ok_or(ApiError::UnknownResource)?;
-    let selector = scaled.selector.and_then(|selector| Selector::from_label_selector(selector).ok());
-    let meta = object.meta();
-    Ok(Scale {
-        metadata: ObjectMeta {
-            name: meta.name.clone(),
-            namespace: meta.namespace.clone(),
-            uid: meta.uid.clone(),
-            creation_timestamp: meta.creation_timestamp.clone(),
-            ..ObjectMeta::default()
-        },
-        spec: Some(ScaleSpec { replicas: scaled.replicas.filter(|replicas| *replicas != 0) }),
-        status: Some(ScaleStatus { replicas: scaled.current, selector: selector.map(|selector| selector.to_string()) }),
-    })
-}
-
-/// Changes of an object what a `Scale` says.
-pub(crate) fn set(object: &mut dyn Object, scale: &dyn Object) {
-    if let Some(Scale { spec, .. }) = scale.downcast_ref() {
-        object.set_replicas(spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0));
-    }
 }
 
 /// PUT.
@@ -84,7 +51,7 @@ pub(crate) async fn patch(
     if let Patch::Apply(bytes) = patch {
         return apply(registry, target, bytes, options, checked).await;
     }
-    let parsed = patching::Parsed::new(patch)?;
+    let parsed = patch::Parsed::new(patch)?;
     write(registry, target, options, checked, |old| {
         let before = versioned(&*old.object, old.entry.mod_revision.to_string())?.to_value();
         let after = parsed.apply_plain(&before)?;

@@ -9,6 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
+/// How often a change that carries no resource version is tried before the client hears of the conflict.
+pub(crate) const ATTEMPTS: u32 = 5;
+
 /// An object as it stands.
 pub(crate) struct Stored {
     pub(crate) entry: Arc<Entry>,

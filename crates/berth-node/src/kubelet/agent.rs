@@ -359,7 +359,9 @@ impl Held {
         if held.reported.as_ref() == Some(&held.stage) || held.passes_soon(now) || matches!(held.stage, PodStage::Terminating { .. }) {
             return (Due::Nothing, again);
         }
-        if held.address.is_none() && matches!(held.stage, PodStage::Running { .. } | PodStage::CrashLoop { .. } | PodStage::PullFailing { .. }) {
+        if held.address.is_none()
+            && matches!(held.stage, PodStage::Running { .. } | PodStage::CrashLoop { .. } | PodStage::PullFailing { .. })
+        {
             held.address = Some(self.addresses.take().into());
         }
         let (stage, node, address, contents) = (held.stage.clone(), held.node, held.address.clone(), held.contents.clone());
@@ -392,7 +394,9 @@ impl HeldPod {
     }
 
     fn is_contradicted(&self) -> bool {
-        matches!(self.stage, PodStage::Running { ready: true, .. }) && self.reported.as_ref() == Some(&self.stage) && !self.view.status.ready
+        matches!(self.stage, PodStage::Running { ready: true, .. })
+            && self.reported.as_ref() == Some(&self.stage)
+            && !self.view.status.ready
     }
 
     fn passes_soon(&self, now: Timestamp) -> bool {

@@ -149,7 +149,9 @@ pub fn step(stage: &PodStage, behaviour: &Behaviour, probed: bool, now: Timestam
         PodStage::PullFailing { since, failed, tries, backs_off: false } => PodStage::PullFailing { since, failed, tries, backs_off: true },
         PodStage::PullFailing { since, tries, .. } => PodStage::PullFailing { since, failed: at, tries: tries + 1, backs_off: false },
         PodStage::Running { since, crashes_at: Some(crash), restarts, .. } if crash <= at => crash_loop(since, crash, restarts + 1),
-        PodStage::Running { since, crashes_at, restarts, .. } => PodStage::Running { since, ready_at: None, ready: true, crashes_at, restarts },
+        PodStage::Running { since, crashes_at, restarts, .. } => {
+            PodStage::Running { since, ready_at: None, ready: true, crashes_at, restarts }
+        }
         PodStage::CrashLoop { again_at, restarts, .. } => start(again_at, again_at, restarts, behaviour, probed),
         PodStage::Terminating { .. } => PodStage::Gone,
         PodStage::Mounting | PodStage::Stuck { .. } | PodStage::Gone => return None,

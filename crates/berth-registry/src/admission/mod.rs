@@ -22,7 +22,6 @@ pub(crate) mod storing;
 
 pub(crate) use resource_quota::Turns;
 pub(crate) use service_account::DEFAULT_ACCOUNT;
-pub(crate) use storage_object_in_use_protection::SERVICE_CIDR_PROTECTION;
 
 use crate::{
     ApiError, BoxObject, Resource, Subresource, Target,

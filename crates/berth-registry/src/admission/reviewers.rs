@@ -1,7 +1,7 @@
 //! Asking somebody outside about a write.
 
 use super::{Admission, Operation, Remarks, chain::PlugIn};
-use crate::{ApiError, BoxObject, Registry, Resource, Subresource, checks::Mode, scale};
+use crate::{ApiError, BoxObject, Registry, Resource, Subresource, checks::Mode, replicas};
 use berth_api::{Object, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use berth_rbac::User;
 use futures::future::BoxFuture;
@@ -97,7 +97,7 @@ impl Registry {
         }
         admission.is_changed_outside = true;
         match admission.subresource() {
-            Some(Subresource::Scale) => scale::set(&mut *admission.object, &*object),
+            Some(Subresource::Scale) => replicas::set_scale(&mut *admission.object, &*object),
             _ => admission.object = object,
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Registry {
 /// What a door shows instead of the object that it leads to; `None`: the object itself.
 fn view(admission: &Admission<'_>, object: &dyn Object) -> Result<Option<BoxObject>, ApiError> {
     match admission.subresource() {
-        Some(Subresource::Scale) => scale::scale_of(object).map(|scale| Some(Box::new(scale) as BoxObject)),
+        Some(Subresource::Scale) => replicas::scale_of(object).map(|scale| Some(Box::new(scale) as BoxObject)),
         _ => Ok(None),
     }
 }

@@ -1,7 +1,7 @@
 //! What others use is held back until they no longer do.
 
 use super::{Admission, chain::PlugIn};
-use crate::{ApiError, Registry};
+use crate::{ApiError, Registry, allocation::SERVICE_CIDR_PROTECTION};
 use berth_api::k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},
     networking::v1::ServiceCIDR,
@@ -11,8 +11,6 @@ use berth_api::k8s_openapi::api::{
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Holds a volume back while it is bound.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
-/// Holds a range of cluster addresses back while some of them are in use (upstream: the controller service-cidr-controller).
-pub(crate) const SERVICE_CIDR_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
 
 pub(super) struct StorageObjectInUseProtection;
 

@@ -1,7 +1,11 @@
 //! A claim: a key of the store that says which Service has an address or a node port.
 
 use super::Good;
-use crate::{ApiError, Registry, Target, create::new_uid, create::whole_seconds, key, modify::ATTEMPTS, resource};
+use crate::{
+    ApiError, Registry, Target, resource,
+    stamps::{new_uid, whole_seconds},
+    stored::ATTEMPTS,
+};
 use berth_api::{
     ip::family,
     k8s_openapi::{api::networking::v1::IPAddress, apimachinery::pkg::apis::meta::v1::Time},

@@ -22,6 +22,9 @@ use berth_api::{ip::Cidr, k8s_openapi::api::core::v1::Service};
 use claim::{Claim, Held, Holder};
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, sync::Arc};
 
+/// Holds a range of cluster addresses back while some of them are in use (upstream: the controller service-cidr-controller).
+pub(crate) const SERVICE_CIDR_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
+
 /// What a server gives out, as told when it was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceRanges {

@@ -9,10 +9,10 @@
 pub use super::claim::Holder;
 
 use super::{
-    Good,
+    Good, SERVICE_CIDR_PROTECTION,
     claim::{MANAGED_BY, NODE_PORTS, UNUSED, addresses_prefix, holder_of},
 };
-use crate::{ApiError, Patch, Registry, WriteOptions, admission::SERVICE_CIDR_PROTECTION, key, resource, stored};
+use crate::{ApiError, Patch, Registry, WriteOptions, key, resource, stored};
 use berth_api::{
     ip::Cidr,
     k8s_openapi::api::{core::v1::Service, networking::v1::ServiceCIDR},

@@ -1,6 +1,6 @@
 //! OpenAPI of what is served, in the shape that kubectl reads: validation, client-side apply and `kubectl explain`. v3, and v2 made of it.
 //!
-//! Start with [`Documents`], which [`Resources::openapi`] keeps as long as nothing changes; v2 ([`Resources::openapi_v2`]) is for old clients. They
+//! Start with [`Resources::openapi`], whose documents are kept as long as nothing changes; v2 ([`Resources::openapi_v2`]) is for old clients. They
 //! are made from the resources and the kinds' own schemas.
 
 mod paths;
@@ -8,47 +8,35 @@ mod schemas;
 mod v2;
 
 use crate::{
-    Document,
     discovery::group_versions,
+    document::{Document, OpenApi},
     resource::{Resource, Resources},
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The documents of v3.
-#[derive(Debug)]
-pub struct Documents {
-    /// `GET /openapi/v3`.
-    pub index: Document,
-    by_path: BTreeMap<String, Document>,
-}
-
-impl Documents {
-    pub(crate) fn new(resources: &Resources) -> Self {
-        let of_version = |(group, version)| (path_of(group, version), Document::new(&build(resources, group, version)));
-        let by_path: BTreeMap<String, Document> = group_versions(resources).into_iter().map(of_version).collect();
-        let entry = |(path, document): (&String, &Document)| {
-            (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash)}))
-        };
-        let index = Document::new(&json!({"paths": by_path.iter().map(entry).collect::<Map<_, _>>()}));
-        Self { index, by_path }
-    }
-
-    /// `GET /openapi/v3/{path}`, where `path` is `api/v1`, `apis/apps/v1`, …; `None` if nothing is served there.
+impl Resources {
+    /// The documents of OpenAPI v3. Made at the first call, which takes some milliseconds.
     #[must_use]
-    pub fn document(&self, path: &str) -> Option<&Document> {
-        self.by_path.get(path)
+    pub fn openapi(&self) -> &OpenApi {
+        self.documents.openapi.get_or_init(|| made(self))
     }
 
-    /// The paths of all documents.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.by_path.keys().map(String::as_str)
+    /// `GET /openapi/v2`. Made at the first call, which takes some milliseconds.
+    #[must_use]
+    pub fn openapi_v2(&self) -> &Document {
+        self.documents.openapi_v2.get_or_init(|| Document::new(&v2::document(self)))
     }
 }
 
-/// The document of v2.
-pub(crate) fn v2(resources: &Resources) -> Document {
-    Document::new(&v2::document(resources))
+fn made(resources: &Resources) -> OpenApi {
+    let of_version = |(group, version)| (path_of(group, version), Document::new(&build(resources, group, version)));
+    let by_path: BTreeMap<String, Document> = group_versions(resources).into_iter().map(of_version).collect();
+    let entry = |(path, document): (&String, &Document)| {
+        (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash)}))
+    };
+    let index = Document::new(&json!({"paths": by_path.iter().map(entry).collect::<Map<_, _>>()}));
+    OpenApi { index, by_path }
 }
 
 /// The name of a kind's schema, and the schemas of all that it is made of.

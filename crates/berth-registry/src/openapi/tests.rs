@@ -3,7 +3,7 @@
 use super::*;
 use crate::resource::built_in;
 
-fn documents() -> &'static Documents {
+fn documents() -> &'static OpenApi {
     built_in().openapi()
 }
 

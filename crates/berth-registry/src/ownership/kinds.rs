@@ -1,64 +1,38 @@
-//! What ownership must know of a kind: its schema, what every object of it holds, what each endpoint cannot change.
+//! How it is found out what ownership must know of a kind.
 
-use crate::{Resource, Subresource, openapi};
-use berth_fieldsets::{Path, PathElement, Root, Schema, Set};
+use crate::{
+    Resource, Subresource, openapi,
+    resource::{KindFields, fill},
+};
+use berth_fieldsets::{Path, PathElement, Schema, Set};
 use serde_json::{Value, json};
 
-/// One kind.
-pub(crate) struct KindFields {
-    schema: Schema,
-    name: String,
-    /// What every object of the kind holds, upstream's zero value: what came before anything was owned.
-    pub(super) empty: Value,
-    main_ignores: Set,
-    status_ignores: Set,
+/// What is known of a resource's kind. Made at the first call for it, which takes some milliseconds.
+pub(super) fn fields_of(resource: &Resource) -> &KindFields {
+    resource.fields.get_or_init(|| made(resource))
 }
 
-impl KindFields {
-    fn new(resource: &Resource) -> Self {
-        let (name, schemas) = openapi::schemas_of(resource);
-        let has = |part: &str| schemas.get(&name).is_some_and(|schema| schema["properties"].get(part).is_some());
-        let mut empty = json!({"metadata": {}});
-        for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
-            empty[part] = json!({});
-        }
-        fill(&mut empty, &always_there(&resource.kind));
-        let mut schema = Schema::default();
-        schema.add_openapi(&schemas);
-        let is_main_without_status = resource.subresources.contains(&Subresource::Status);
-        Self {
-            schema,
-            name,
-            empty,
-            main_ignores: if is_main_without_status { paths(&[&["status"]]) } else { Set::default() },
-            status_ignores: match resource.kind.as_str() {
-                "Deployment" => paths(&[&["spec"], &["metadata", "labels"]]),
-                "Pod" => paths(&[&["spec"], &["metadata", "ownerReferences"]]),
-                _ => paths(&[&["spec"]]),
-            },
-        }
+fn made(resource: &Resource) -> KindFields {
+    let (name, schemas) = openapi::schemas_of(resource);
+    let has = |part: &str| schemas.get(&name).is_some_and(|schema| schema["properties"].get(part).is_some());
+    let mut empty = json!({"metadata": {}});
+    for part in ["spec", "status"].into_iter().filter(|part| has(part)) {
+        empty[part] = json!({});
     }
-
-    /// What is known of a resource's kind. Made at the first call for it, which takes some milliseconds.
-    pub(super) fn of(resource: &Resource) -> &Self {
-        resource.fields.get_or_init(|| Self::new(resource))
-    }
-
-    pub(super) fn root(&self) -> Root<'_> {
-        self.schema.root(&self.name).expect("the schema was read under this name")
-    }
-
-    /// The fields that an endpoint takes over from the stored object.
-    pub(super) fn ignored(&self, subresource: Option<Subresource>) -> &Set {
-        match subresource {
-            Some(Subresource::Status) => &self.status_ignores,
-            _ => &self.main_ignores,
-        }
-    }
-
-    /// Makes an object's document hold what every object of the kind holds.
-    pub(super) fn complete(&self, document: &mut Value) {
-        fill(document, &self.empty);
+    fill(&mut empty, &always_there(&resource.kind));
+    let mut schema = Schema::default();
+    schema.add_openapi(&schemas);
+    let is_main_without_status = resource.subresources.contains(&Subresource::Status);
+    KindFields {
+        schema,
+        name,
+        empty,
+        main_ignores: if is_main_without_status { paths(&[&["status"]]) } else { Set::default() },
+        status_ignores: match resource.kind.as_str() {
+            "Deployment" => paths(&[&["spec"], &["metadata", "labels"]]),
+            "Pod" => paths(&[&["spec"], &["metadata", "ownerReferences"]]),
+            _ => paths(&[&["spec"]]),
+        },
     }
 }
 
@@ -83,14 +57,6 @@ fn always_there(kind: &str) -> Value {
     }
 }
 
-/// Puts into `document` what it lacks of `wanted`.
-fn fill(document: &mut Value, wanted: &Value) {
-    let (Value::Object(members), Value::Object(wanted)) = (document, wanted) else { return };
-    for (name, wanted) in wanted {
-        fill(members.entry(name.as_str()).or_insert_with(|| wanted.clone()), wanted);
-    }
-}
-
 fn paths(paths: &[&[&str]]) -> Set {
     Set::of(paths.iter().map(|path| Path(path.iter().copied().map(PathElement::field).collect())))
 }
@@ -104,7 +70,7 @@ mod tests {
     #[test]
     fn every_kind_has_a_schema_that_its_empty_object_fits() {
         for resource in resource::built_in().stored() {
-            let kind = KindFields::of(resource);
+            let kind = fields_of(resource);
             kind.root().validate(&kind.empty).unwrap_or_else(|faults| panic!("{}: {faults}", resource.kind));
             let fault = kind.root().validate(&json!({"bogus": 1})).expect_err(&resource.kind);
             assert_eq!(fault.to_string(), ".bogus: field not declared in schema");
@@ -114,7 +80,7 @@ mod tests {
     #[test]
     fn keys_of_ports_have_their_defaults() {
         let port = json!({"spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}});
-        let fields = KindFields::of(resource::of::<Pod>()).root().fields(&port).encode();
+        let fields = fields_of(resource::of::<Pod>()).root().fields(&port).encode();
         assert!(
             fields.contains(r#""f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}"#),
             "{fields}"

@@ -6,9 +6,9 @@
 
 mod kinds;
 
-pub(crate) use kinds::KindFields;
-
-use crate::{ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause};
+use crate::{
+    ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause, resource::KindFields, stamps::whole_seconds,
+};
 use berth_api::{
     Object,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
@@ -17,6 +17,7 @@ use berth_fieldsets::{
     Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Update, Writer, apply_as_kubectl, update, update_entries,
 };
 use berth_store::env::Timestamp;
+use kinds::fields_of;
 use serde_json::Value;
 
 /// The manager whose applies keep the annotation of client-side apply up to date.
@@ -58,7 +59,7 @@ impl Author<'_> {
 
     /// Entries through `/scale` have no time, as upstream's.
     fn time(&self) -> Option<Time> {
-        (self.subresource != Some(Subresource::Scale)).then(|| Time(crate::create::whole_seconds(self.now)))
+        (self.subresource != Some(Subresource::Scale)).then(|| Time(whole_seconds(self.now)))
     }
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn take_given(object: &mut dyn Object) -> Option<Vec<ManagedFieldsEnt
 
 /// Records who owns what of a new object.
 pub(crate) fn record_create(resource: &Resource, object: &mut dyn Object, given: Option<&[ManagedFieldsEntry]>, author: &Author<'_>) {
-    let kind = KindFields::of(resource);
+    let kind = fields_of(resource);
     let mut managers = given.and_then(|given| Managers::decode(given).ok()).unwrap_or_default();
     let document = document(kind, object);
     change(resource, &kind.empty, &document, author, |change| update(&mut managers, change));
@@ -104,7 +105,7 @@ pub(crate) fn record_update(
         Some(_) | None => stored.clone().unwrap_or_default(),
     };
     if !entries.is_empty() {
-        let kind = KindFields::of(resource);
+        let kind = fields_of(resource);
         let (old, new_document) = (document(kind, old), document(kind, new));
         let updated = change(resource, &old, &new_document, author, |change| update_entries(entries, change));
         new.meta_mut().managed_fields = Some(updated).filter(|entries| !entries.is_empty());
@@ -136,7 +137,7 @@ fn set(object: &mut dyn Object, managers: &Managers) {
 
 /// Describes a change and has it carried out.
 fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>, carry_out: impl FnOnce(&Update<'_>) -> T) -> T {
-    let kind = KindFields::of(resource);
+    let kind = fields_of(resource);
     let (writer, now) = (author.writer(resource), author.time());
     let ignored = kind.ignored(author.subresource);
     carry_out(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref() })
@@ -169,7 +170,7 @@ pub(crate) fn apply(
     author: &Author<'_>,
     force: Force,
 ) -> Result<Applied, ApiError> {
-    let kind = KindFields::of(&target.resource);
+    let kind = fields_of(&target.resource);
     let live_document = live.map_or_else(|| kind.empty.clone(), |object| document(kind, object));
     let managers = live.map(stored).unwrap_or_default();
     let (writer, now) = (author.writer(&target.resource), author.time());
@@ -229,7 +230,7 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
 /// Nobody owns what the rules of an update took out of the outcome of an apply: a block of defaults that is beside its type no more, a field
 /// whose gate is off.
 pub(crate) fn forget_dropped(resource: &Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
-    let kind = KindFields::of(resource);
+    let kind = fields_of(resource);
     managers.forget_removed(kind.root(), &document(kind, applied), &document(kind, settled));
 }
 

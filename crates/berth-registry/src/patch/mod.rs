@@ -8,10 +8,12 @@
 mod json;
 mod merge;
 pub mod merge_keys;
+mod parsed;
 mod strategic;
 
 pub use json::json;
 pub use merge::{merge, three_way_merge};
+pub(crate) use parsed::Parsed;
 pub use strategic::strategic;
 
 /// How deep a document may nest after a JSON patch; the same as a decoder of JSON takes.

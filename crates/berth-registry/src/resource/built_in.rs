@@ -1,10 +1,9 @@
 //! The kinds that every server has: one line each.
 
 use super::{
-    Resource, Resources,
+    Printed, Resource, Resources,
     Subresource::{Binding, Eviction, Finalize, Log, Scale, Status, Token},
 };
-use crate::table::Printed;
 use berth_api::{
     Kind,
     apps::{Deployment, ReplicaSet, StatefulSet},

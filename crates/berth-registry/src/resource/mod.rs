@@ -1,14 +1,17 @@
 //! The resource table: every kind that is served is one line of it.
 
 mod built_in;
+mod kind_fields;
+pub(crate) mod printed;
 mod rules;
 mod table;
 
 pub use built_in::{built_in, of};
+pub(crate) use kind_fields::{KindFields, fill};
+pub use printed::Printed;
 pub use rules::{DecodeError, Decoded, Rules};
 pub use table::{ResourceTable, Resources, Taken};
 
-use crate::{ownership::KindFields, table::Printed};
 use berth_api::Scope;
 pub use berth_api::Subresource;
 use rules::Typed;

@@ -1,6 +1,7 @@
 //! What a kind can do that its name does not say: reading its objects, printing them, describing them.
 
-use crate::{BoxObject, resource::PrinterColumn, table::Printed};
+use super::{Printed, PrinterColumn};
+use crate::BoxObject;
 pub use berth_api::decode::DecodeError;
 use berth_api::{Object, decode};
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! The table itself: what is served at one moment, and how that changes.
 
 use super::Resource;
-use crate::{Document, discovery, openapi};
+use crate::document::Documents;
 use futures::{
     channel::oneshot,
     future::{FutureExt, Shared},
@@ -9,7 +9,7 @@ use futures::{
 use std::{
     cmp::Ordering,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 /// The resources that are served at one moment, and the documents that say so.
@@ -20,9 +20,7 @@ pub struct Resources {
     by_name: Vec<Arc<Resource>>,
     /// The first of each place in the store, by that.
     by_prefix: Vec<Arc<Resource>>,
-    discovery: OnceLock<discovery::Documents>,
-    openapi: OnceLock<openapi::Documents>,
-    openapi_v2: OnceLock<Document>,
+    pub(crate) documents: Documents,
 }
 
 impl fmt::Debug for Resources {
@@ -38,7 +36,7 @@ impl Resources {
         let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
         by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()));
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
-        Self { all, by_name, by_prefix, discovery: OnceLock::new(), openapi: OnceLock::new(), openapi_v2: OnceLock::new() }
+        Self { all, by_name, by_prefix, documents: Documents::default() }
     }
 
     /// All of them, in the order in which groups are preferred and kinds are shown.
@@ -81,24 +79,6 @@ impl Resources {
     fn versions(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Resource>> {
         let first = self.by_name.partition_point(|resource| order(resource, group, plural).is_lt());
         self.by_name[first..].iter().take_while(move |resource| resource.plural == plural && resource.group == group)
-    }
-
-    /// The documents of discovery. Made at the first call.
-    #[must_use]
-    pub fn discovery(&self) -> &discovery::Documents {
-        self.discovery.get_or_init(|| discovery::Documents::new(self))
-    }
-
-    /// The documents of OpenAPI v3. Made at the first call, which takes some milliseconds.
-    #[must_use]
-    pub fn openapi(&self) -> &openapi::Documents {
-        self.openapi.get_or_init(|| openapi::Documents::new(self))
-    }
-
-    /// `GET /openapi/v2`. Made at the first call, which takes some milliseconds.
-    #[must_use]
-    pub fn openapi_v2(&self) -> &Document {
-        self.openapi_v2.get_or_init(|| openapi::v2(self))
     }
 }
 

@@ -20,10 +20,10 @@ pub use partial::{PartialObjectMetadata, PartialObjectMetadataList};
 
 use crate::{
     ApiError, BoxObject, Current, List, WatchEvent,
-    resource::{Column, PrinterColumn, Resource},
+    resource::{Column, Printed, PrinterColumn, Resource},
 };
 use berth_api::{
-    Kind, Object,
+    Object,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta},
 };
 use berth_store::{Entry, Revision};
@@ -31,23 +31,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
-
-/// How a kind is printed. The default is what a kind without columns of its own shows.
-pub trait Printed: Kind {
-    /// One entry a cell; exactly one has the format `name`.
-    const COLUMNS: &'static [Column] = &[text::NAME, Column { kind: "date", ..text::text("Created At", "When the object was created.") }];
-
-    /// The cells of its row, one per column; `now` is for ages.
-    fn cells(&self, _now: Timestamp) -> Vec<Value> {
-        let meta = self.metadata();
-        vec![json!(text::name(meta)), json!(meta.creation_timestamp)]
-    }
-
-    /// Conditions of its row; clients may hide rows by them.
-    fn row_conditions(&self) -> Vec<Value> {
-        Vec::new()
-    }
-}
 
 /// What rows carry of their object besides the cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::age;
 use crate::resource::Column;
+pub(super) use crate::resource::printed::{NAME, name, text};
 use berth_api::k8s_openapi::{
     api::core::v1::PodSpec,
     apimachinery::pkg::{
@@ -12,19 +13,11 @@ use berth_api::k8s_openapi::{
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
-/// The column of the object's name.
-pub(super) const NAME: Column =
-    Column { name: "Name", kind: "string", format: "name", priority: 0, description: "Name of the object, unique in its namespace." };
 /// The column of the object's age.
 pub(super) const AGE: Column = text("Age", "How long ago the object was created.");
 pub(super) const CONTAINERS: Column = wide("Containers", "Names of the template's containers.");
 pub(super) const IMAGES: Column = wide("Images", "Images of the template's containers.");
 pub(super) const SELECTOR: Column = wide("Selector", "Which pods belong to the object.");
-
-/// A column that is always shown.
-pub(super) const fn text(name: &'static str, description: &'static str) -> Column {
-    Column { name, kind: "string", format: "", priority: 0, description }
-}
 
 /// A column that only wide output shows.
 pub(super) const fn wide(name: &'static str, description: &'static str) -> Column {
@@ -34,10 +27,6 @@ pub(super) const fn wide(name: &'static str, description: &'static str) -> Colum
 /// A column of whole numbers.
 pub(super) const fn integer(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "integer", format: "", priority: 0, description }
-}
-
-pub(super) fn name(meta: &ObjectMeta) -> &str {
-    meta.name.as_deref().unwrap_or_default()
 }
 
 pub(super) fn age_of(meta: &ObjectMeta, now: Timestamp) -> String {
