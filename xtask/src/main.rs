@@ -2,6 +2,7 @@
 
 mod alone;
 mod bench;
+mod circles;
 mod deny;
 mod fuzz;
 mod run;

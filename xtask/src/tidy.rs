@@ -2,7 +2,10 @@
 //!
 //! What crates must not call stands in `crates/clippy.toml`, with the reasons.
 
-use crate::run::{Outcome, output, root, say};
+use crate::{
+    circles::Imports,
+    run::{Outcome, output, root, say},
+};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,6 +51,9 @@ const REAL: &[&str] = &["fjall", "getrandom", "hyper", "kube", "kube-client", "m
 /// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
 const SHELLS: &[&str] = &["berth", "berth-apiserver"];
 
+/// Modules of a crate that may import each other in a circle, with the reason. None is to come.
+const CIRCLES: &[(&str, &str, &str)] = &[("berth-protobuf", "envelope walk", "a body may hold whole bodies")];
+
 /// What must stand nowhere.
 const UNFINISHED: &[&str] = &["FIXME", "TODO", "XXX"];
 
@@ -85,7 +91,7 @@ struct Dependency {
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
-    let checks = [layers, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links];
+    let checks = [layers, circles, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links];
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).collect();
     for fault in &faults {
         say(fault);
@@ -151,6 +157,22 @@ fn layers(tree: &Tree) -> Vec<String> {
             faults
                 .extend(FORBIDDEN.iter().filter(|(a, b, _)| a == from && b == to).map(|(a, b, why)| format!("{a} depends on {b}: {why}")));
         }
+    }
+    faults
+}
+
+/// Modules of one crate import each other in one direction.
+fn circles(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    for Package { name, folder, .. } in tree.packages.iter().filter(|package| package.folder.starts_with("crates/")) {
+        let folder = format!("{folder}/src/");
+        let files: Vec<_> = tree.rust().filter_map(|(path, text)| Some((path.strip_prefix(&folder)?, text.as_str()))).collect();
+        let found = Imports::read(&files).circles();
+        let known: BTreeSet<&str> = CIRCLES.iter().filter(|(of, ..)| of == name).map(|(_, circle, _)| *circle).collect();
+        let new = found.iter().filter(|circle| !known.contains(circle.as_str()));
+        faults.extend(new.map(|circle| format!("{name}: these modules import each other in a circle: {circle}")));
+        let gone = known.iter().filter(|circle| !found.contains(**circle));
+        faults.extend(gone.map(|circle| format!("{name}: {circle} are no circle any more; take them off the list")));
     }
     faults
 }
@@ -329,6 +351,17 @@ mod tests {
         assert_eq!(layers(&store), ["berth-store depends on berth-api: the store knows bytes, no kinds"]);
         store.packages[0].name = "berth-new".to_owned();
         assert_eq!(layers(&store), ["berth-new is not in the list of layers"]);
+    }
+
+    #[test]
+    fn circles_are_found_unless_they_are_known_and_there() {
+        let files = [("src/a.rs", "use crate::b;"), ("src/b.rs", "use crate::a;")];
+        assert_eq!(circles(&tree(&files, &[])), ["berth-api: these modules import each other in a circle: a b"]);
+        let mut protobuf = tree(&[("src/envelope.rs", "use crate::walk;"), ("src/walk.rs", "use crate::envelope;")], &[]);
+        protobuf.packages[0].name = "berth-protobuf".to_owned();
+        assert_eq!(circles(&protobuf), Vec::<String>::new());
+        protobuf.files.clear();
+        assert_eq!(circles(&protobuf), ["berth-protobuf: envelope walk are no circle any more; take them off the list"]);
     }
 
     #[test]

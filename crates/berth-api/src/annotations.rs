@@ -23,7 +23,8 @@ pub const CONTROLLER_REVISION_DATA_HASH: &str = "controller.kubernetes.io/hash";
 pub const STATEFUL_SET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 /// Label of a StatefulSet's pod: its ordinal.
 pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
-pub use crate::pod::DELETION_COST as POD_DELETION_COST;
+/// On a pod: controllers that scale down delete pods with lower numbers first.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// What `kubectl apply` last sent.
 pub const LAST_APPLIED_CONFIGURATION: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -1,6 +1,5 @@
 //! Metrics of work queues and controllers, under upstream's names, labels and buckets.
 
-use crate::worker::RunningWork;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::{Collector, Desc},
@@ -69,6 +68,12 @@ pub struct RunningAges {
     pub sum: Duration,
     /// The oldest.
     pub longest: Duration,
+}
+
+/// What a queue's workers are busy with.
+pub trait RunningWork: Send + Sync {
+    /// Ages, now, of the keys being processed.
+    fn ages(&self) -> RunningAges;
 }
 
 impl Metrics {

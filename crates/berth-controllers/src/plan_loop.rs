@@ -1,11 +1,10 @@
 //! One look of a controller that decides by a plan: settle what is unknown, wait for own writes, plan, carry out.
 
 use crate::{
-    cache::Warm,
+    cache::{Cache, Warm},
     executor::{Carried, Executor},
     lock,
     own_writes::{OwnWrites, Shown},
-    resource_quota::QuotaCache,
     waits::Waits,
     worker::{Looked, Queue, Reconcile},
 };
@@ -15,7 +14,7 @@ use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
     plan::{Action, EventRecord, SOON, Wait},
-    resource_quota::gains_room,
+    resource_quota::{QuotaView, gains_room},
 };
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -112,7 +111,7 @@ impl<P: Planner> PlanLoop<P> {
 
     /// From now on keys that a quota refused are looked at as soon as a quota of their namespace gains room, without waiting for their
     /// back-off (kubernetes#98656). To be called before `quotas` starts.
-    pub fn retry_when_room(self: &Arc<Self>, quotas: &QuotaCache) {
+    pub fn retry_when_room(self: &Arc<Self>, quotas: &Cache<QuotaView>) {
         let looks = Arc::clone(self);
         quotas.on_change(move |delta| {
             if gains_room(delta.old.as_deref(), delta.new.as_deref()) {

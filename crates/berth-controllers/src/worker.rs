@@ -3,7 +3,7 @@
 use crate::{
     cluster::ClusterError,
     lock,
-    metrics::{Metrics, RunningAges},
+    metrics::{Metrics, RunningAges, RunningWork},
     queue::WorkQueue,
 };
 use berth_store::env::{Clock, Env};
@@ -25,12 +25,6 @@ struct Shared<K> {
     clock: Arc<dyn Clock>,
     queue: Mutex<WorkQueue<K>>,
     wake: Event,
-}
-
-/// What a queue's workers are busy with.
-pub trait RunningWork: Send + Sync {
-    /// Ages, now, of the keys being processed.
-    fn ages(&self) -> RunningAges;
 }
 
 /// What a look at one key came to.

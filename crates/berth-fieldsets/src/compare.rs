@@ -29,9 +29,13 @@ impl Comparison {
     }
 }
 
-pub(crate) fn compare(root: Root<'_>, old: &Value, new: &Value) -> Comparison {
-    let Difference { added, modified, removed } = walk(root, Some(old), Some(new));
-    Comparison { added: added.below, modified: modified.below, removed: removed.below }
+impl Root<'_> {
+    /// What differs between two documents.
+    #[must_use]
+    pub fn compare(self, old: &Value, new: &Value) -> Comparison {
+        let Difference { added, modified, removed } = walk(self, Some(old), Some(new));
+        Comparison { added: added.below, modified: modified.below, removed: removed.below }
+    }
 }
 
 /// What differs at and below one field.

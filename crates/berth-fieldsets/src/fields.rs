@@ -9,6 +9,14 @@ use crate::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+impl Root<'_> {
+    /// The fields that a document holds: its leaves, the elements of its lists and the members of its maps, but not its structs.
+    #[must_use]
+    pub fn fields(self, document: &Value) -> Set {
+        of(self, document).below
+    }
+}
+
 /// The fields at and below a value.
 pub(crate) fn of(root: Root<'_>, value: &Value) -> Node {
     match root.resolve() {

@@ -7,8 +7,16 @@ use crate::{
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+impl Root<'_> {
+    /// `document` with everything that `config` says. Nothing is removed.
+    #[must_use]
+    pub fn merge(self, document: &Value, config: &Value) -> Value {
+        merge(self, Some(document), Some(config)).unwrap_or_default()
+    }
+}
+
 /// `live` with what `config` says; `None`: nothing is left to say.
-pub(crate) fn merge(root: Root<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
+fn merge(root: Root<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
     let leaf = || config.or(live).cloned();
     match root.resolve() {
         Type::Map(map) if map.kind == MapKind::Granular => {

@@ -6,7 +6,15 @@ use crate::{
 };
 use serde_json::{Map, Value};
 
-pub(crate) fn remove(root: Root<'_>, value: &Value, set: &Set) -> Value {
+impl Root<'_> {
+    /// `document` without the fields of `set` and what is below them. Containers that become empty are null.
+    #[must_use]
+    pub fn remove(self, document: &Value, set: &Set) -> Value {
+        remove(self, document, set)
+    }
+}
+
+fn remove(root: Root<'_>, value: &Value, set: &Set) -> Value {
     match (root.resolve(), value) {
         (Type::Map(map), Value::Object(members)) if map.kind == MapKind::Granular => {
             let kept = members.iter().filter_map(|(name, value)| {

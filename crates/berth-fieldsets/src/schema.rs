@@ -1,6 +1,5 @@
 //! What a schema says about ownership: which maps and lists are taken apart, and how list elements are told apart.
 
-use crate::{Comparison, Faults, Set, compare, fields, merge, remove, validate};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -141,37 +140,5 @@ impl<'a> Root<'a> {
     /// The type of a member of a map of this type; `None`: not declared.
     pub(crate) fn member(self, map: &MapType, name: &str) -> Option<Self> {
         map.fields.get(name).map(|field| field.of).or(map.elements).map(|of| self.at(of))
-    }
-
-    /// Faults of a document that the schema does not allow.
-    ///
-    /// # Errors
-    /// All of them.
-    pub fn validate(self, document: &Value) -> Result<(), Faults> {
-        validate::validate(self, document)
-    }
-
-    /// The fields that a document holds: its leaves, the elements of its lists and the members of its maps, but not its structs.
-    #[must_use]
-    pub fn fields(self, document: &Value) -> Set {
-        fields::of(self, document).below
-    }
-
-    /// What differs between two documents.
-    #[must_use]
-    pub fn compare(self, old: &Value, new: &Value) -> Comparison {
-        compare::compare(self, old, new)
-    }
-
-    /// `document` with everything that `config` says. Nothing is removed.
-    #[must_use]
-    pub fn merge(self, document: &Value, config: &Value) -> Value {
-        merge::merge(self, Some(document), Some(config)).unwrap_or_default()
-    }
-
-    /// `document` without the fields of `set` and what is below them. Containers that become empty are null.
-    #[must_use]
-    pub fn remove(self, document: &Value, set: &Set) -> Value {
-        remove::remove(self, document, set)
     }
 }

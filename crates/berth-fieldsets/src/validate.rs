@@ -38,10 +38,16 @@ impl fmt::Display for Faults {
 
 impl std::error::Error for Faults {}
 
-pub(crate) fn validate(root: Root<'_>, document: &Value) -> Result<(), Faults> {
-    let mut walk = Walk { path: Vec::new(), faults: Vec::new() };
-    walk.value(root, document);
-    if walk.faults.is_empty() { Ok(()) } else { Err(Faults(walk.faults)) }
+impl Root<'_> {
+    /// Faults of a document that the schema does not allow.
+    ///
+    /// # Errors
+    /// All of them.
+    pub fn validate(self, document: &Value) -> Result<(), Faults> {
+        let mut walk = Walk { path: Vec::new(), faults: Vec::new() };
+        walk.value(self, document);
+        if walk.faults.is_empty() { Ok(()) } else { Err(Faults(walk.faults)) }
+    }
 }
 
 struct Walk {

@@ -3,10 +3,8 @@
 //! Whoever caches pods keeps the counts current with every pod event; [`PodCounts::recount`] is their definition. Plans read the counts; only
 //! choosing victims, adopting and releasing look at pods one by one.
 
-use crate::{
-    deployment::hash::POD_TEMPLATE_HASH,
-    view::{Meta, PodView, ReplicaSetView},
-};
+use crate::view::{Meta, PodView, ReplicaSetView};
+use berth_api::annotations::POD_TEMPLATE_HASH;
 use berth_identity::Uid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -8,13 +8,12 @@ mod show;
 mod wait;
 
 pub use new_object::NewObject;
-pub use reason::Reason;
+pub use reason::{Reason, Rule};
 pub use show::Brief;
 pub use wait::{Next, TerminatingPod, Wait};
 
 pub use berth_api::Subresource;
 
-use crate::replica_set::rank::Rule;
 use berth_identity::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;

@@ -29,6 +29,7 @@ mod event;
 mod metadata;
 mod stateful_set;
 mod symptoms;
+mod volumes;
 mod wire;
 
 pub use choices::{
@@ -39,6 +40,7 @@ pub use event::EventView;
 pub use metadata::{WireMetadata, read_metadata};
 pub use stateful_set::{ClaimView, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
+pub use volumes::{PodVolume, claims_of};
 
 /// Metadata that every plan reads.
 #[derive(Clone, Debug, Default, PartialEq)]

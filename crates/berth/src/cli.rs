@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{progress::warn, rollout::options::Rollout, services::ServiceOptions, variables};
+use crate::{duration::duration, progress::warn, rollout::options::Rollout, services::ServiceOptions, variables};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::{
     env,
@@ -374,11 +374,6 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("{text:?} is no duration; write 250ms, 2s or 1m30s"))?;
-    Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,15 +388,6 @@ mod tests {
         let usage = |called: &str| command(Some(&called.into())).render_help().to_string();
         assert!(usage("/usr/bin/kubectl-berth").contains("Usage: kubectl berth <COMMAND>"));
         assert!(usage("./berth").contains("Usage: berth <COMMAND>"));
-    }
-
-    #[test]
-    fn durations_are_read_as_people_write_them() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("0s"), Ok(Duration::ZERO));
-        assert!(duration("-1s").is_err());
-        assert!(duration("soon").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod apply;
 mod cli;
 mod data_dir;
+mod duration;
 mod env;
 mod fetch;
 mod issue;

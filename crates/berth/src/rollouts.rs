@@ -9,7 +9,6 @@ use crate::{
         stateful_set,
     },
     trouble::{self, Trouble},
-    up::Plane,
 };
 use berth_api::FeatureGates;
 use berth_identity::Revision;
@@ -152,8 +151,7 @@ impl Rollouts {
     ///
     /// # Errors
     /// One is refused; those before it stay applied.
-    pub(crate) async fn apply(plane: &Plane, documents: &[Document], output: Output) -> Outcome<Self> {
-        let (registry, gates) = (&plane.registry, Arc::clone(&plane.controller_gates));
+    pub(crate) async fn apply(registry: &Registry, gates: &Arc<FeatureGates>, documents: &[Document], output: Output) -> Outcome<Self> {
         let started = Instant::now();
         let mut order = Vec::new();
         for document in documents {
@@ -167,7 +165,7 @@ impl Rollouts {
             false => versions(registry).await?,
         };
         let followed = order.iter().map(|workload| (workload.clone(), Followed::new())).collect();
-        Ok(Self { registry: registry.clone(), gates, output, started, order, followed, versions })
+        Ok(Self { registry: registry.clone(), gates: Arc::clone(gates), output, started, order, followed, versions })
     }
 
     /// Shows them until all are complete and stay so for `steady`, or until one has failed and no other is under way, or until

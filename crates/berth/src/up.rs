@@ -71,7 +71,7 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
 
 /// What happens between start and end. Ends by itself with `--wait`, or if a manifest is refused.
 async fn live(options: &Up, plane: &Plane, documents: &[Document]) -> Outcome<ExitCode> {
-    let mut rollouts = Rollouts::apply(plane, documents, Output::Stdout).await?;
+    let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, Output::Stdout).await?;
     match rollouts.settle(options.steady, options.timeout()).await? {
         Verdict::Failed(why) if options.wait => return Err(why.into()),
         Verdict::RolledOut if options.wait => return Ok(ExitCode::SUCCESS),

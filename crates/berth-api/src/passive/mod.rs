@@ -19,7 +19,5 @@ mod subresources;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use storage::{set_claim_spec_defaults, validate_claim_spec};
-
 /// What a field that was set once and for all is refused with.
 const IMMUTABLE: &str = "field is immutable";

@@ -4,28 +4,21 @@ use super::IMMUTABLE;
 use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
-    label_selector::validate_label_selector,
     names::{check_dns_subdomain, check_qualified_name},
     pod::{
+        claim::{VOLUME_MODES, set_claim_spec_defaults, storage, validate_access_modes, validate_claim_spec, validate_size},
         quantities::{ResourceList, parse, round_up},
-        validate::{resources::validate_amount, scheduling::validate_node_selector},
+        validate::scheduling::validate_node_selector,
     },
-    unset::{default_to, drop_zero, list, text},
+    unset::{default_to, list, text},
 };
-use k8s_openapi::{
-    api::{
-        core::v1::{
-            PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec,
-            PersistentVolumeStatus,
-        },
-        storage::v1::StorageClass,
+use k8s_openapi::api::{
+    core::v1::{
+        PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec,
+        PersistentVolumeStatus,
     },
-    apimachinery::pkg::api::resource::Quantity as WireQuantity,
+    storage::v1::StorageClass,
 };
-
-const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
-const ONE_POD: &str = "ReadWriteOncePod";
 
 impl Kind for PersistentVolumeClaim {
     const HAS_STATUS: bool = true;
@@ -59,52 +52,6 @@ impl Kind for PersistentVolumeClaim {
             validate_claim_change(spec, old_spec, old.status.as_ref(), &mut faults);
         }
         faults.into_vec()
-    }
-}
-
-/// Fills in what a claim, or the template of one, may leave out. Idempotent.
-pub(crate) fn set_claim_spec_defaults(spec: &mut PersistentVolumeClaimSpec) {
-    default_to(&mut spec.volume_mode, "Filesystem");
-    drop_zero(&mut spec.volume_name);
-    let resources = spec.resources.get_or_insert_default();
-    [&mut resources.limits, &mut resources.requests].into_iter().flatten().for_each(round_up);
-}
-
-/// All faults of the spec of a claim; `path` is the spec's.
-pub(crate) fn validate_claim_spec(spec: &PersistentVolumeClaimSpec, path: &Path) -> Vec<FieldError> {
-    let mut faults = Faults::default();
-    faults.add(spec.selector.iter().flat_map(|selector| validate_label_selector(selector, &path.child("selector"))));
-    validate_access_modes(list(&spec.access_modes), "at least 1 access mode is required", &path.child("accessModes"), &mut faults);
-    let storage_path = path.child("resources").key("storage");
-    match storage(spec) {
-        None => faults.required(&storage_path, ""),
-        Some(quantity) => validate_size(quantity, &storage_path, &mut faults),
-    }
-    faults.optional_form(&path.child("storageClassName"), &spec.storage_class_name, check_dns_subdomain);
-    faults.optional_one_of(&path.child("volumeMode"), &spec.volume_mode, VOLUME_MODES);
-    faults.into_vec()
-}
-
-fn storage(spec: &PersistentVolumeClaimSpec) -> Option<&WireQuantity> {
-    spec.resources.as_ref()?.requests.as_ref()?.get("storage")
-}
-
-fn validate_size(quantity: &WireQuantity, path: &Path, faults: &mut Faults) {
-    validate_amount("storage", quantity, path, faults);
-    if parse(quantity).is_some_and(|number| number.is_zero() || number.is_negative()) {
-        faults.invalid(path, quantity.0.as_str(), "must be greater than zero");
-    }
-}
-
-fn validate_access_modes(modes: &[String], if_none: &str, path: &Path, faults: &mut Faults) {
-    if modes.is_empty() {
-        faults.required(path, if_none);
-    }
-    for mode in modes.iter().filter(|mode| !ACCESS_MODES.contains(&mode.as_str())) {
-        faults.add([FieldError::not_supported(path, mode.as_str(), ACCESS_MODES)]);
-    }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == ONE_POD) {
-        faults.forbidden(path, "may not use ReadWriteOncePod with other access modes");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a pod or a template gets where its owner said nothing.
 
-use super::{ephemeral, quantities::round_up};
+use super::{claim, ephemeral, quantities::round_up};
 use crate::unset::{default_to, list_mut, text};
 use k8s_openapi::{
     api::core::v1::{
@@ -154,7 +154,7 @@ fn set_volume_defaults(volume: &mut Volume) {
         default_to(&mut source.pull_policy, pull_policy(text(&source.reference)));
     }
     if let Some(template) = volume.ephemeral.as_mut().and_then(|source| source.volume_claim_template.as_mut()) {
-        crate::passive::set_claim_spec_defaults(&mut template.spec);
+        claim::set_claim_spec_defaults(&mut template.spec);
     }
 }
 

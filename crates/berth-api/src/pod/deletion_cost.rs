@@ -1,10 +1,7 @@
 //! The annotation by which a pod's owner says which pods to delete first when scaling down (KEP-2255).
 
-use crate::{FieldError, Path};
+use crate::{FieldError, Path, annotations::POD_DELETION_COST};
 use std::collections::BTreeMap;
-
-/// Its key.
-pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// What a value that is no cost is refused with.
 const REFUSAL: &str = "must be a 32bit integer";
@@ -12,7 +9,7 @@ const REFUSAL: &str = "must be a 32bit integer";
 /// The cost that controllers rank by: lower goes first. 0 if the annotation is missing or invalid.
 #[must_use]
 pub fn deletion_cost(annotations: &BTreeMap<String, String>) -> i32 {
-    annotations.get(DELETION_COST).and_then(|value| parse(value)).unwrap_or(0)
+    annotations.get(POD_DELETION_COST).and_then(|value| parse(value)).unwrap_or(0)
 }
 
 /// Whether `value` is a cost: a signed 32-bit decimal without leading `+` or `0`. As upstream, only the first character is looked at, so that
@@ -25,13 +22,13 @@ pub fn is_valid_deletion_cost(value: &str) -> bool {
 /// Whether a fault is the one of an invalid cost, which KEP-2255 answers otherwise than other faults when it stands alone.
 #[must_use]
 pub fn is_deletion_cost_error(error: &FieldError) -> bool {
-    error.detail == REFUSAL && error.field.to_string().ends_with(&format!("annotations[{DELETION_COST}]"))
+    error.detail == REFUSAL && error.field.to_string().ends_with(&format!("annotations[{POD_DELETION_COST}]"))
 }
 
 /// The fault of an invalid cost among `annotations`, which stand at `path`.
 pub(super) fn validate(annotations: Option<&BTreeMap<String, String>>, path: &Path) -> Option<FieldError> {
     let value = invalid(annotations)?;
-    Some(FieldError::invalid(&path.key(DELETION_COST), value, REFUSAL))
+    Some(FieldError::invalid(&path.key(POD_DELETION_COST), value, REFUSAL))
 }
 
 /// The fault of an invalid cost among the annotations of a pod after a change, whichever way the change takes; none where the pod had an
@@ -45,7 +42,7 @@ pub fn validate_deletion_cost_update(
 }
 
 fn invalid(annotations: Option<&BTreeMap<String, String>>) -> Option<&str> {
-    annotations?.get(DELETION_COST).map(String::as_str).filter(|value| !is_valid_deletion_cost(value))
+    annotations?.get(POD_DELETION_COST).map(String::as_str).filter(|value| !is_valid_deletion_cost(value))
 }
 
 fn parse(value: &str) -> Option<i32> {
@@ -72,7 +69,7 @@ mod tests {
     }
 
     fn annotations(value: &str) -> BTreeMap<String, String> {
-        BTreeMap::from([(DELETION_COST.to_owned(), value.to_owned())])
+        BTreeMap::from([(POD_DELETION_COST.to_owned(), value.to_owned())])
     }
 
     #[test]

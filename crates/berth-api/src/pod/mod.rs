@@ -1,6 +1,7 @@
 //! Pods and pod templates: defaults, validation, warnings, and what controllers ask of a pod.
 
 mod canonical;
+pub(crate) mod claim;
 mod defaults;
 mod deletion_cost;
 mod ephemeral;
@@ -15,7 +16,7 @@ pub(crate) mod volume_sources;
 mod warnings;
 
 pub use defaults::set_template_defaults;
-pub use deletion_cost::{DELETION_COST, deletion_cost, is_deletion_cost_error, is_valid_deletion_cost, validate_deletion_cost_update};
+pub use deletion_cost::{deletion_cost, is_deletion_cost_error, is_valid_deletion_cost, validate_deletion_cost_update};
 pub use quantities::{total_limits, total_requests};
 pub use state::{is_ready, is_terminal, qos_class, ready_since};
 pub use validate::{validate_template, validate_template_with_claims};

@@ -8,10 +8,7 @@ use berth_api::{
 };
 use berth_controllers::{RawObject, cache::View};
 use berth_identity::{Name, Namespace, ObjectKey, Recent, Uid};
-use berth_workloads::{
-    view::WireMetadata,
-    volume_binding::view::{PodVolume, claims_of},
-};
+use berth_workloads::view::{PodVolume, WireMetadata, claims_of};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};

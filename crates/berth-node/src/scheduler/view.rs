@@ -14,8 +14,7 @@ use berth_controllers::{RawObject, cache::View};
 use berth_identity::{Name, Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Labels,
-    view::WireMetadata,
-    volume_binding::view::{PodVolume, claims_of},
+    view::{PodVolume, WireMetadata, claims_of},
 };
 use jiff::Timestamp;
 use serde::Deserialize;

@@ -6,8 +6,8 @@ use super::{
     refusal,
 };
 use crate::{
-    deployment::hash::same_template,
-    stateful_set::{member_ordinal, ordinals},
+    hash::same_template,
+    ordinals::{member_ordinal, ordinals},
     view::{DeploymentStrategy, DeploymentView, EventView, PodReplacementPolicy, PodView, ReplicaSetView, StatefulSetView},
 };
 use berth_api::{FeatureGates, Gate};

@@ -2,7 +2,6 @@
 
 pub mod annotations;
 mod draft;
-pub mod hash;
 pub mod history;
 pub mod limits;
 pub mod observe;

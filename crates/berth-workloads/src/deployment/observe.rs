@@ -3,12 +3,12 @@
 use super::{
     State,
     annotations::{self, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REPLICAS_BEFORE_SCALE},
-    hash::same_template,
     limits::{Limits, NotANumber, Size},
     scale::Scale,
 };
 use crate::{
     counts::LeftBehind,
+    hash::same_template,
     view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, ReplicaSetView},
 };
 use berth_api::Gate;

@@ -3,14 +3,17 @@
 use super::{
     annotations::{self, Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY_CHARS_MAX},
     draft::Draft,
-    hash::{POD_TEMPLATE_HASH, replica_set_name, template_hash, without_hash},
     observe::Observed,
 };
 use crate::{
     claim::controller_reference,
+    hash::{replica_set_name, template_hash, without_hash},
     view::{APPS_V1, DeploymentView},
 };
-use berth_api::apps::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
+use berth_api::{
+    annotations::POD_TEMPLATE_HASH,
+    apps::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The number of the present rollout: one more than any old set's.

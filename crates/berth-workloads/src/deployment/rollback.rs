@@ -3,10 +3,10 @@
 use super::{
     annotations::{self, Annotations, ROLLBACK_TO},
     draft::event,
-    hash::{same_template, without_hash},
     observe::Observed,
 };
 use crate::{
+    hash::{same_template, without_hash},
     plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Urgency, merge_patch},
     view::{DeploymentView, ReplicaSetView},
 };

@@ -10,7 +10,7 @@ use super::{
     view::{EndpointPodView, ServiceView, SliceView},
 };
 use crate::{
-    deployment::hash::safe_encode,
+    hash::safe_encode,
     plan::{Action, Outcome, Plan, Reason, Stage, Urgency, merge_patch},
 };
 use berth_identity::Uid;

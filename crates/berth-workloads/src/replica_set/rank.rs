@@ -1,13 +1,10 @@
 //! Which pods of a surplus go first.
 
+pub use crate::plan::Rule;
+
 use crate::view::{PodPhase, PodView};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use std::{
-    cmp::Ordering,
-    collections::BTreeMap,
-    fmt::{self, Display, Formatter},
-};
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// A pod that may be deleted, with what the comparison needs besides the pod itself.
 #[derive(Clone, Copy, Debug)]
@@ -36,71 +33,6 @@ pub enum DeletionCost {
     Counts,
     /// As if no pod had one.
     Ignored,
-}
-
-/// Why a pod goes and another stays: the first criterion by which it differs from the one that would go next.
-///
-/// Source: kubernetes `controller_utils.go`, `ActivePodsWithRanks`; KEP-2255 (cost), KEP-2185 (ages).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rule {
-    /// No pod stays.
-    AllGo,
-    /// It has no node.
-    NoNode,
-    /// It does not run yet, or nobody knows whether it does.
-    NotRunning,
-    /// It is not ready.
-    NotReady,
-    /// Its deletion cost is lower.
-    DeletionCost {
-        /// Than this.
-        than: i32,
-    },
-    /// It is not available yet. Upstream has no such criterion.
-    NotAvailable,
-    /// Its node has more pods of the same workload.
-    Crowded {
-        /// Than this node has.
-        than: u32,
-    },
-    /// It became ready later.
-    ReadyLater,
-    /// Its containers were restarted more often.
-    Restarts {
-        /// Than this.
-        than: i32,
-    },
-    /// Its sidecars were restarted more often.
-    SidecarRestarts {
-        /// Than this.
-        than: i32,
-    },
-    /// It is newer.
-    Newer,
-    /// Both are about as old: the uid decides, which is as good as a lot.
-    Lot,
-    /// Nothing tells them apart, or each criterion in turn would have another go.
-    Alike,
-}
-
-impl Display for Rule {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AllGo => f.write_str("none stays"),
-            Self::NoNode => f.write_str("without a node"),
-            Self::NotRunning => f.write_str("not running"),
-            Self::NotReady => f.write_str("not ready"),
-            Self::DeletionCost { than } => write!(f, "deletion cost below {than}"),
-            Self::NotAvailable => f.write_str("not available yet"),
-            Self::Crowded { than } => write!(f, "node has more than {than} of the workload's pods"),
-            Self::ReadyLater => f.write_str("ready for less long"),
-            Self::Restarts { than } => write!(f, "more than {than} restarts"),
-            Self::SidecarRestarts { than } => write!(f, "more than {than} restarts of sidecars"),
-            Self::Newer => f.write_str("newer"),
-            Self::Lot => f.write_str("by lot"),
-            Self::Alike => f.write_str("as good as any"),
-        }
-    }
 }
 
 impl Ranking {

@@ -8,7 +8,6 @@ mod events;
 mod history;
 mod names;
 mod observe;
-mod ordinals;
 mod plan;
 mod pod;
 mod recreate;
@@ -21,18 +20,18 @@ mod status;
 mod volumes;
 mod work;
 
+pub use crate::ordinals::{Ordinals, PodName, Split, member_ordinal, ordinals};
 pub use claims::{Claim, ClaimOwner, PodFate, claim_owner, must_wait_for_claims};
 pub use events::wait_event;
 pub use history::revision_data;
 pub use names::{claim_name, pod_name};
 pub use observe::{Figures, Strategy, figures, partition, strategy};
-pub use ordinals::{Ordinals, PodName, Split};
 pub use plan::plan;
 pub use revisions::{NewPod, RevisionChoice, RevisionName, controller_revision_name, new_pod_revision};
 pub use rollout::{
     Identity, Phase, PhaseCounts, Share, complete_rolling_update, counts, is_ready, max_unavailable, recreate_phase, revision_of,
 };
-pub use roster::{Roster, member_ordinal, ordinals};
+pub use roster::Roster;
 pub use volumes::claims_in_doubt;
 
 use crate::view::{ClaimView, PodView, RevisionView, StatefulSetView};

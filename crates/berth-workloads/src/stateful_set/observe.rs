@@ -1,6 +1,6 @@
 //! From a StatefulSet to what its plan is decided from: strategy, limits, revisions.
 
-use super::{Ordinals, Roster, State, history::History, max_unavailable, roster::ordinals, volumes::Claims};
+use super::{Ordinals, Roster, State, history::History, max_unavailable, ordinals, volumes::Claims};
 use crate::view::{PodManagement, StatefulSetView, UpdateStrategy};
 use berth_api::{FeatureGates, Gate, apps::stateful_set::RollingUpdateStatefulSet};
 

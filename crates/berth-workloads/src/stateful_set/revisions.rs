@@ -1,7 +1,7 @@
 //! Names of ControllerRevisions, and which of them a new pod gets.
 
 use super::Strategy;
-use crate::deployment::hash::safe_encode;
+use crate::hash::safe_encode;
 
 /// How much of the set's name stays in a revision's name.
 const PARENT_LENGTH_MAX: usize = 223;

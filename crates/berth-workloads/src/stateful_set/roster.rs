@@ -1,12 +1,12 @@
 //! A set's pods by number, with what plans ask about them kept ready: a look at a set of thousands of pods costs what has changed.
 
 use super::{
-    Ordinals, PodName,
     names::claim_name,
     rollout::{PhaseCounts, Share, revision_of, set_counts},
 };
 use crate::{
     cause,
+    ordinals::{Ordinals, member_ordinal, ordinals},
     selector::Selector,
     view::{PodView, StatefulSetView},
 };
@@ -61,23 +61,6 @@ impl Revision {
     fn of(&mut self, pod: &PodView) -> &mut BTreeSet<i64> {
         if pod.meta.deleted.is_some() { &mut self.deleting } else { &mut self.live }
     }
-}
-
-/// The numbers that a set wants. A negative size is none.
-#[must_use]
-pub fn ordinals(set: &StatefulSetView) -> Ordinals {
-    let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
-    Ordinals { start: start.into(), replicas: set.spec.replicas.unwrap_or(1).max(0).into() }
-}
-
-/// The number of a pod of this name in a set; `None` if the name is not exactly one that the set gives.
-#[must_use]
-pub fn member_ordinal(set: &str, pod: &str) -> Option<i64> {
-    let name = PodName::parse(pod);
-    let ordinal = name.ordinal.filter(|_| name.parent == set)?;
-    // `web-007` is no name that the set gives.
-    let digits = pod.len() - set.len() - 1;
-    (ordinal.to_string().len() == digits).then_some(ordinal.into())
 }
 
 impl Roster {

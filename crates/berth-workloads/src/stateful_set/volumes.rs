@@ -5,7 +5,8 @@ use super::{
     events::{claim_outcome, warn_once},
     must_wait_for_claims,
     names::{claim_name, pod_name},
-    roster::{Roster, ordinals},
+    ordinals,
+    roster::Roster,
 };
 use crate::{
     claim::controller_reference,

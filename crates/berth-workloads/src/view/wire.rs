@@ -1,7 +1,8 @@
 //! The wire's form of what the views read.
 
-use super::{BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, Timestamp};
-use crate::volume_binding::view::{PodVolume, claims_of};
+use super::{
+    BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp, claims_of,
+};
 use berth_identity::{Name, Namespace, Revision, Uid};
 
 #[derive(Deserialize)]

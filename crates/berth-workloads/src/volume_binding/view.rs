@@ -4,7 +4,7 @@ use super::CLASS_ANNOTATION;
 use crate::{
     resources::{CLAIMS, VOLUMES},
     selector::{Labels, Selector},
-    view::WireMetadata,
+    view::{PodVolume, WireMetadata, claims_of},
 };
 use berth_api::{decode::from_json, quantity::Quantity};
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
@@ -306,27 +306,6 @@ impl ClaimUserView {
             is_placed: spec.node_name.is_some_and(|node| !node.is_empty()),
         })
     }
-}
-
-/// One entry of a pod's `spec.volumes`, as far as claims go.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PodVolume {
-    name: String,
-    persistent_volume_claim: Option<PodVolumeClaim>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodVolumeClaim {
-    claim_name: String,
-}
-
-/// The claims that a pod uses: the volume's name in the pod, and the claim's.
-#[must_use]
-pub fn claims_of(volumes: &[PodVolume]) -> BTreeMap<String, String> {
-    let claim = |volume: &PodVolume| Some((volume.name.clone(), volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
-    volumes.iter().filter_map(claim).collect()
 }
 
 /// A quantity that cannot be parsed counts as 0: validation let none in.

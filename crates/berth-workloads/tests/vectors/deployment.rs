@@ -5,7 +5,6 @@ use berth_api::apps::{DeploymentStatus, ReplicaSetStatus};
 use berth_workloads::{
     deployment::{
         annotations::{self, Annotations, REVISION, REVISION_HISTORY},
-        hash::{replica_set_name, safe_encode, same_template},
         history::surplus,
         limits::{Limits, Size},
         progress::{
@@ -15,6 +14,7 @@ use berth_workloads::{
         rolling::{Pods, grown, new_size, scale_down, shrink_old, unhealthy_to_remove},
         status::{Conditions, terminating_sum},
     },
+    hash::{replica_set_name, safe_encode, same_template},
     view::{DeploymentStrategy, Meta, PodReplacementPolicy, ReplicaSetView},
 };
 use jiff::Timestamp;

@@ -84,7 +84,7 @@ fn next_availability(text: &str) -> Vec<String> {
 fn deletion_cost(text: &str) -> Vec<String> {
     check(text, |case: CostCase| {
         let annotations: BTreeMap<_, _> =
-            case.value.iter().map(|value| (berth_api::pod::DELETION_COST.to_owned(), value.clone())).collect();
+            case.value.iter().map(|value| (berth_api::annotations::POD_DELETION_COST.to_owned(), value.clone())).collect();
         let json = serde_json::json!({"metadata": {"name": "pod", "annotations": annotations}});
         let cost = PodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod").deletion_cost;
         let valid = case.value.as_deref().is_none_or(berth_api::pod::is_valid_deletion_cost);

@@ -9,11 +9,11 @@ use super::{
     target::{Found, Kind},
 };
 use crate::progress::line;
-use berth_api::annotations::CHANGE_CAUSE;
+use berth_api::annotations::{CHANGE_CAUSE, POD_TEMPLATE_HASH};
 use berth_identity::Revision;
 use berth_registry::table::age;
 use berth_workloads::{
-    deployment::{annotations, hash::POD_TEMPLATE_HASH},
+    deployment::annotations,
     view::{APPS_V1, DeploymentView, ReplicaSetView},
 };
 use jiff::Timestamp;

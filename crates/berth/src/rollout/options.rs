@@ -1,6 +1,6 @@
 //! Options of `berth rollout`, named as kubectl's.
 
-use crate::cli::duration;
+use crate::duration::duration;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 

@@ -14,9 +14,9 @@ use crate::progress::{line, warn};
 use berth_workloads::{
     deployment::{
         annotations::{self, BeforeScale, LAST_APPLIED},
-        hash::same_template,
         rollback::{NotFound, find_revision},
     },
+    hash::same_template,
     view::{APPS_V1, DeploymentView},
 };
 use serde_json::{Value, json};

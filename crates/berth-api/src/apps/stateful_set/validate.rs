@@ -13,8 +13,7 @@ use crate::{
     gates::{Gate, Maturity},
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
     metadata::check_dns_label,
-    passive::validate_claim_spec,
-    pod::validate_template_with_claims,
+    pod::{claim::validate_claim_spec, validate_template_with_claims},
 };
 use k8s_openapi::api::apps::v1::StatefulSetPersistentVolumeClaimRetentionPolicy;
 use serde_json::json;

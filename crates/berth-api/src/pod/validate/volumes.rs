@@ -8,7 +8,7 @@ use crate::{
     Path,
     faults::Faults,
     names::check_dns_label,
-    pod::volume_sources,
+    pod::{claim, volume_sources},
     unset::{list, text},
 };
 use k8s_openapi::api::core::v1::{KeyToPath, ProjectedVolumeSource, Volume, VolumeProjection};
@@ -102,7 +102,7 @@ fn validate_one(volume: &Volume, path: &Path, faults: &mut Faults) {
     if let Some(source) = &volume.ephemeral {
         let path = path.child("volumeClaimTemplate");
         match &source.volume_claim_template {
-            Some(template) => faults.add(crate::passive::validate_claim_spec(&template.spec, &path.child("spec"))),
+            Some(template) => faults.add(claim::validate_claim_spec(&template.spec, &path.child("spec"))),
             None => faults.required(&path, ""),
         }
     }

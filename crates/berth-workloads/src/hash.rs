@@ -3,12 +3,9 @@
 //! Upstream hashes Go's memory representation, so its values cannot be reproduced; berth hashes the template's JSON in canonical form. All that
 //! depends on the value is that one template always has one name: ReplicaSets are found by comparing templates, never by their hash.
 
-use berth_api::{names::SAFE_ALPHABET, quantity::Quantity};
+use berth_api::{annotations::POD_TEMPLATE_HASH, names::SAFE_ALPHABET, quantity::Quantity};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
-
-/// Tells the pods of one template from those of another.
-pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Longest name of a ReplicaSet.
 const NAME_LENGTH_MAX: usize = 253;

@@ -1,4 +1,6 @@
-//! Which pods a set wants, by their numbers.
+//! Which pods a StatefulSet wants, by their numbers.
+
+use crate::view::StatefulSetView;
 
 /// What a pod's name says: the set it would belong to, and its number there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,4 +67,21 @@ impl Ordinals {
         condemned.reverse();
         Split { in_range, condemned, missing }
     }
+}
+
+/// The numbers that a set wants. A negative size is none.
+#[must_use]
+pub fn ordinals(set: &StatefulSetView) -> Ordinals {
+    let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+    Ordinals { start: start.into(), replicas: set.spec.replicas.unwrap_or(1).max(0).into() }
+}
+
+/// The number of a pod of this name in a set; `None` if the name is not exactly one that the set gives.
+#[must_use]
+pub fn member_ordinal(set: &str, pod: &str) -> Option<i64> {
+    let name = PodName::parse(pod);
+    let ordinal = name.ordinal.filter(|_| name.parent == set)?;
+    // `web-007` is no name that the set gives.
+    let digits = pod.len() - set.len() - 1;
+    (ordinal.to_string().len() == digits).then_some(ordinal.into())
 }
