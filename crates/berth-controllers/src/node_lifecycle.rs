@@ -36,13 +36,13 @@ const WORKERS: usize = 16;
 
 /// Watches over nodes.
 pub struct NodeLifecycle {
-    world: Arc<World>,
+    shared: Arc<Shared>,
     node_queue: Queue<ObjectKey>,
     pod_queue: Queue<ObjectKey>,
 }
 
 /// What looks at nodes and looks at pods share.
-struct World {
+struct Shared {
     cluster: Arc<dyn Cluster>,
     executor: Executor,
     clock: Arc<dyn Clock>,
@@ -66,7 +66,7 @@ impl NodeLifecycle {
     /// A controller over `pods` and caches of its own. To be called before the pods' cache starts.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, pods: Arc<PodCache>, executor: Executor, env: &Env, metrics: &Metrics) -> Self {
-        let world = Arc::new(World {
+        let shared = Arc::new(Shared {
             cluster,
             executor,
             clock: Arc::clone(&env.clock),
@@ -76,39 +76,39 @@ impl NodeLifecycle {
             watched: Mutex::default(),
         });
         let queue = |name: &str| Queue::new(name, Arc::clone(&env.clock), metrics);
-        let controller = Self { world, node_queue: queue("nodelifecycle"), pod_queue: queue("nodelifecycle_pods") };
+        let controller = Self { shared, node_queue: queue("nodelifecycle"), pod_queue: queue("nodelifecycle_pods") };
         controller.wake();
         controller
     }
 
     fn wake(&self) {
-        let (world, node_queue, pod_queue) = (Arc::clone(&self.world), self.node_queue.clone(), self.pod_queue.clone());
-        self.world.nodes.on_change(move |delta| world.take_in_node(delta, &node_queue, &pod_queue));
-        let world = Arc::clone(&self.world);
-        self.world.leases.on_change(move |delta| world.take_in_lease(delta));
-        let (world, queue) = (Arc::clone(&self.world), self.pod_queue.clone());
-        self.world.pods.on_change(move |delta| world.take_in_pod(delta, &queue));
+        let (shared, node_queue, pod_queue) = (Arc::clone(&self.shared), self.node_queue.clone(), self.pod_queue.clone());
+        self.shared.nodes.on_change(move |delta| shared.take_in_node(delta, &node_queue, &pod_queue));
+        let shared = Arc::clone(&self.shared);
+        self.shared.leases.on_change(move |delta| shared.take_in_lease(delta));
+        let (shared, queue) = (Arc::clone(&self.shared), self.pod_queue.clone());
+        self.shared.pods.on_change(move |delta| shared.take_in_pod(delta, &queue));
     }
 
     /// Starts its caches, and to act once they and the pods are complete.
     pub fn start(self, env: &Env, metrics: &Arc<Metrics>) {
-        let World { cluster, nodes, leases, .. } = &*self.world;
+        let Shared { cluster, nodes, leases, .. } = &*self.shared;
         nodes.start(&**cluster, &*env.spawner, metrics);
         leases.start(&**cluster, &*env.spawner, metrics);
         let started = env.clone();
         let begin = async move {
-            let world = self.world;
-            world.nodes.warm().await;
-            world.leases.warm().await;
-            world.pods.warm().await;
-            self.node_queue.start(&started, "nodelifecycle", WORKERS, &Arc::new(NodeLooks(Arc::clone(&world))));
-            self.pod_queue.start(&started, "nodelifecycle pods", WORKERS, &Arc::new(PodLooks(world)));
+            let shared = self.shared;
+            shared.nodes.warm().await;
+            shared.leases.warm().await;
+            shared.pods.warm().await;
+            self.node_queue.start(&started, "nodelifecycle", WORKERS, &Arc::new(NodeLooks(Arc::clone(&shared))));
+            self.pod_queue.start(&started, "nodelifecycle pods", WORKERS, &Arc::new(PodLooks(shared)));
         };
         env.spawner.spawn("nodelifecycle", Box::pin(begin));
     }
 }
 
-impl World {
+impl Shared {
     fn take_in_node(&self, delta: &Delta<NodeView>, node_queue: &Queue<ObjectKey>, pod_queue: &Queue<ObjectKey>) {
         match &delta.new {
             Some(node) => drop(self.watch(node, self.lease_of(&node.name).as_deref())),
@@ -206,9 +206,9 @@ impl World {
     }
 }
 
-struct NodeLooks(Arc<World>);
+struct NodeLooks(Arc<Shared>);
 
-struct PodLooks(Arc<World>);
+struct PodLooks(Arc<Shared>);
 
 impl Reconcile<ObjectKey> for NodeLooks {
     fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Looked> {

@@ -82,7 +82,7 @@ pub(crate) type Workload = (&'static str, String, String);
 
 /// How far a workload is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Progress {
     /// What is left to do.
     Waiting(String),
     /// Complete; how many pods are available.
@@ -91,7 +91,7 @@ pub(crate) enum State {
     Failed(String),
 }
 
-impl fmt::Display for State {
+impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Waiting(pending) => f.write_str(pending),
@@ -141,7 +141,7 @@ impl Screen {
     }
 
     /// Shows how far a workload is. What is left to do may be shown a little later.
-    pub(crate) fn show(&mut self, workload: &Workload, pods: Pods, state: &State) {
+    pub(crate) fn show(&mut self, workload: &Workload, pods: Pods, state: &Progress) {
         match self {
             Self::Live { bars, .. } => {
                 let Some(bar) = bars.get(workload) else { return };
@@ -152,7 +152,7 @@ impl Screen {
             Self::Plain { output, lines } => {
                 let line = lines.entry(workload.clone()).or_default();
                 line.held_back = Some(format!("{}: {state}", title(workload)));
-                if !matches!(state, State::Waiting(_)) || line.is_due(Instant::now()) {
+                if !matches!(state, Progress::Waiting(_)) || line.is_due(Instant::now()) {
                     line.print(*output);
                 }
             }

@@ -3,7 +3,7 @@
 use crate::{
     apply::{self, Applied},
     manifests::Document,
-    progress::{Output, Pods, Screen, State, Workload, title},
+    progress::{Output, Pods, Progress, Screen, Workload, title},
     rollout::{
         state::{self, Rollout},
         stateful_set,
@@ -67,17 +67,17 @@ impl Version {
     }
 
     /// As its status tells.
-    fn state(&self) -> State {
+    fn state(&self) -> Progress {
         match self {
             Self::Deployment(deployment) => {
                 let status = &deployment.status;
                 match state::of(deployment, status.terminating_replicas.unwrap_or_default()) {
-                    Rollout::Waiting(pending) => State::Waiting(pending.to_string()),
-                    Rollout::Done => State::Done(status.available_replicas),
-                    Rollout::Failed(message) => State::Failed(message),
+                    Rollout::Waiting(pending) => Progress::Waiting(pending.to_string()),
+                    Rollout::Done => Progress::Done(status.available_replicas),
+                    Rollout::Failed(message) => Progress::Failed(message),
                 }
             }
-            Self::StatefulSet(set) => stateful_set::pending(set).map_or(State::Done(set.status.available_replicas), State::Waiting),
+            Self::StatefulSet(set) => stateful_set::pending(set).map_or(Progress::Done(set.status.available_replicas), Progress::Waiting),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Version {
 #[derive(Debug)]
 struct Followed {
     version: Option<Version>,
-    state: State,
+    state: Progress,
     /// Whether it was complete once: then only its pods tell that it fails, for its progress deadline is over.
     was_done: bool,
     trouble: Trouble,
@@ -94,7 +94,7 @@ struct Followed {
 
 impl Followed {
     fn new() -> Self {
-        Self { version: None, state: State::Waiting("not seen yet".to_owned()), was_done: false, trouble: Trouble::default() }
+        Self { version: None, state: Progress::Waiting("not seen yet".to_owned()), was_done: false, trouble: Trouble::default() }
     }
 
     /// Its state from its status and from what stands in its way.
@@ -102,23 +102,23 @@ impl Followed {
         let Some(version) = &self.version else { return };
         let first = self.trouble.causes.first();
         self.state = match version.state() {
-            State::Waiting(_) | State::Done(_) if self.was_done && self.trouble.crashes => {
-                State::Failed(first.cloned().unwrap_or_default())
+            Progress::Waiting(_) | Progress::Done(_) if self.was_done && self.trouble.crashes => {
+                Progress::Failed(first.cloned().unwrap_or_default())
             }
-            State::Done(_) if self.trouble.crashes => State::Waiting(first.cloned().unwrap_or_default()),
-            State::Waiting(pending) => State::Waiting(with_cause(&pending, first)),
-            State::Failed(message) => State::Failed(with_cause(&message, first)),
-            State::Done(pods) => State::Done(pods),
+            Progress::Done(_) if self.trouble.crashes => Progress::Waiting(first.cloned().unwrap_or_default()),
+            Progress::Waiting(pending) => Progress::Waiting(with_cause(&pending, first)),
+            Progress::Failed(message) => Progress::Failed(with_cause(&message, first)),
+            Progress::Done(pods) => Progress::Done(pods),
         };
-        self.was_done |= matches!(self.state, State::Done(_));
+        self.was_done |= matches!(self.state, Progress::Done(_));
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.state, State::Done(_))
+        matches!(self.state, Progress::Done(_))
     }
 
     fn has_ended(&self) -> bool {
-        !matches!(self.state, State::Waiting(_))
+        !matches!(self.state, Progress::Waiting(_))
     }
 }
 
@@ -236,7 +236,7 @@ impl Rollouts {
         let mut tell = move |workload: &Workload, followed: &Followed| {
             let before = told.insert(workload.clone(), followed.is_done() || !followed.has_ended() && told.get(workload) == Some(&true));
             match (before, &followed.state) {
-                (Some(true), State::Failed(_)) | (Some(false), State::Done(_)) => {
+                (Some(true), Progress::Failed(_)) | (Some(false), Progress::Done(_)) => {
                     output.line(&format!("{}: {}", title(workload), followed.state));
                 }
                 _ => (),

@@ -25,7 +25,7 @@ pub use claims::{Claim, ClaimOwner, PodFate, claim_owner, must_wait_for_claims};
 pub use events::wait_event;
 pub use history::revision_data;
 pub use names::{claim_name, pod_name};
-pub use observe::{Figures, Strategy, figures, partition, strategy};
+pub use observe::{EffectiveStrategy, Figures, figures, partition, strategy};
 pub use plan::plan;
 pub use revisions::{NewPod, RevisionChoice, RevisionName, controller_revision_name, new_pod_revision};
 pub use rollout::{

@@ -6,7 +6,7 @@ use berth_api::{FeatureGates, Gate, apps::stateful_set::RollingUpdateStatefulSet
 
 /// How pods of an older template are replaced, where the gates are as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum EffectiveStrategy {
     /// One after the other.
     RollingUpdate,
     /// When somebody deletes them.
@@ -34,7 +34,7 @@ pub(super) enum Budget {
 /// A StatefulSet as its plan sees it.
 pub(super) struct Observed<'a> {
     pub(super) state: &'a State<'a>,
-    pub(super) strategy: Strategy,
+    pub(super) strategy: EffectiveStrategy,
     pub(super) management: PodManagement,
     pub(super) ordinals: Ordinals,
     /// `partition`, in a `rollingUpdate` block that counts.
@@ -75,11 +75,11 @@ pub fn partition(set: &StatefulSetView) -> Option<i32> {
 /// How pods of an older template are replaced, with these gates of the controllers. Without its gate Recreate is a rolling update without a block
 /// (KEP-3541, version skew). The annotation counts only where the server's own controller stays passive.
 #[must_use]
-pub fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> Strategy {
+pub fn strategy(set: &StatefulSetView, gates: &FeatureGates) -> EffectiveStrategy {
     match (set.choices.strategy, gates.enabled(Gate::StatefulSetRecreateStrategy)) {
-        (UpdateStrategy::Recreate | UpdateStrategy::RecreateByAnnotation, true) => Strategy::Recreate,
-        (UpdateStrategy::Recreate, false) | (UpdateStrategy::RollingUpdate, _) => Strategy::RollingUpdate,
-        (UpdateStrategy::OnDelete, _) | (UpdateStrategy::RecreateByAnnotation, false) => Strategy::OnDelete,
+        (UpdateStrategy::Recreate | UpdateStrategy::RecreateByAnnotation, true) => EffectiveStrategy::Recreate,
+        (UpdateStrategy::Recreate, false) | (UpdateStrategy::RollingUpdate, _) => EffectiveStrategy::RollingUpdate,
+        (UpdateStrategy::OnDelete, _) | (UpdateStrategy::RecreateByAnnotation, false) => EffectiveStrategy::OnDelete,
     }
 }
 
@@ -89,8 +89,8 @@ fn max(set: &StatefulSetView) -> i64 {
     max_unavailable(value, set.spec.replicas.unwrap_or(1).max(0)).unwrap_or(1).into()
 }
 
-fn repair(set: &StatefulSetView, strategy: Strategy) -> Repair {
-    if set.choices.repairs && strategy == Strategy::RollingUpdate { Repair::Revision } else { Repair::Never }
+fn repair(set: &StatefulSetView, strategy: EffectiveStrategy) -> Repair {
+    if set.choices.repairs && strategy == EffectiveStrategy::RollingUpdate { Repair::Revision } else { Repair::Never }
 }
 
 impl<'a> Observed<'a> {

@@ -4,7 +4,7 @@ use super::{
     State, condemned,
     events::warn_once,
     member_ordinal,
-    observe::{Observed, Strategy, observe},
+    observe::{EffectiveStrategy, Observed, observe},
     recreate, rolling, slots,
     volumes::References,
     work::Work,
@@ -50,7 +50,7 @@ fn decide(observed: &Observed<'_>, work: &mut Work<'_, '_>) -> ControlFlow<()> {
     if observed.set().meta.deleted.is_some() {
         return ControlFlow::Break(());
     }
-    if observed.strategy == Strategy::Recreate {
+    if observed.strategy == EffectiveStrategy::Recreate {
         recreate::old_pods(work)?;
     }
     rolling::repair(work)?;

@@ -1,6 +1,6 @@
 //! Names of ControllerRevisions, and which of them a new pod gets.
 
-use super::Strategy;
+use super::EffectiveStrategy;
 use crate::hash::safe_encode;
 
 /// How much of the set's name stays in a revision's name.
@@ -50,7 +50,11 @@ pub struct NewPod {
 
 /// The revision that a missing pod gets. Only a rolling update ever makes pods of the current one.
 #[must_use]
-pub fn new_pod_revision(strategy: Strategy, pod: NewPod) -> RevisionChoice {
+pub fn new_pod_revision(strategy: EffectiveStrategy, pod: NewPod) -> RevisionChoice {
     let kept = pod.partition.unwrap_or(pod.current_replicas);
-    if strategy == Strategy::RollingUpdate && pod.ordinal < pod.start + kept { RevisionChoice::Current } else { RevisionChoice::Update }
+    if strategy == EffectiveStrategy::RollingUpdate && pod.ordinal < pod.start + kept {
+        RevisionChoice::Current
+    } else {
+        RevisionChoice::Update
+    }
 }

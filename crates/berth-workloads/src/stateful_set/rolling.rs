@@ -1,7 +1,7 @@
 //! How pods of older revisions are replaced where pods are replaced one after the other.
 
 use super::{
-    observe::{Budget, Observed, Repair, Strategy},
+    observe::{Budget, EffectiveStrategy, Observed, Repair},
     work::{Work, count},
 };
 use crate::{
@@ -13,10 +13,10 @@ use std::ops::ControlFlow;
 /// Deletes pods that a rolling update replaces now, highest number first.
 pub(super) fn update(work: &mut Work<'_, '_>) {
     match (work.observed.strategy, work.observed.budget) {
-        (Strategy::OnDelete, _) => wait_for_hands(work),
-        (Strategy::Recreate, _) => (),
-        (Strategy::RollingUpdate, Budget::OneByOne) => one_by_one(work),
-        (Strategy::RollingUpdate, Budget::Pods(max)) => within_budget(work, max),
+        (EffectiveStrategy::OnDelete, _) => wait_for_hands(work),
+        (EffectiveStrategy::Recreate, _) => (),
+        (EffectiveStrategy::RollingUpdate, Budget::OneByOne) => one_by_one(work),
+        (EffectiveStrategy::RollingUpdate, Budget::Pods(max)) => within_budget(work, max),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counts, limits and phases of an update.
 
-use super::{Ordinals, REVISION_LABEL, Strategy};
+use super::{EffectiveStrategy, Ordinals, REVISION_LABEL};
 use crate::view::{PodPhase, PodView};
 use berth_api::{
     apps::StatefulSetStatus,
@@ -73,9 +73,9 @@ pub(super) fn set_counts(status: &mut StatefulSetStatus, total: Share, current: 
 }
 
 /// Makes the update revision the current one, if every wanted pod has it and is ready. Not under OnDelete, which never completes.
-pub fn complete_rolling_update(status: &mut StatefulSetStatus, strategy: Strategy, replicas: i32) {
+pub fn complete_rolling_update(status: &mut StatefulSetStatus, strategy: EffectiveStrategy, replicas: i32) {
     let all = [status.updated_replicas, status.ready_replicas, status.replicas];
-    if strategy != Strategy::OnDelete && all.iter().all(|count| *count == replicas) {
+    if strategy != EffectiveStrategy::OnDelete && all.iter().all(|count| *count == replicas) {
         status.current_replicas = status.updated_replicas;
         status.current_revision.clone_from(&status.update_revision);
     }

@@ -29,7 +29,7 @@ pub struct Roster {
     /// Controlled by the set although they are no members, by name.
     strays: BTreeMap<Name, Arc<PodView>>,
     total: Share,
-    revisions: BTreeMap<String, Revision>,
+    revisions: BTreeMap<String, Members>,
     unavailable: BTreeSet<i64>,
     unsettled: BTreeSet<i64>,
     /// Not being deleted, and not coming up.
@@ -52,12 +52,12 @@ struct Expectation {
 
 /// Numbers of the pods of one revision.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Revision {
+struct Members {
     live: BTreeSet<i64>,
     deleting: BTreeSet<i64>,
 }
 
-impl Revision {
+impl Members {
     fn of(&mut self, pod: &PodView) -> &mut BTreeSet<i64> {
         if pod.meta.deleted.is_some() { &mut self.deleting } else { &mut self.live }
     }

@@ -3,7 +3,7 @@
 use super::{
     complete_rolling_update,
     events::{event, once_of},
-    observe::{Observed, Strategy},
+    observe::{EffectiveStrategy, Observed},
 };
 use crate::{
     deployment::status::Verdict,
@@ -156,7 +156,8 @@ pub(super) fn has_all(observed: &Observed<'_>, status: &StatefulSetStatus) -> bo
 fn conditions(observed: &Observed<'_>, recreation: Recreation, waits: &[Wait]) -> Vec<StatefulSetCondition> {
     let mut conditions = observed.set().status.conditions.clone().unwrap_or_default();
     if observed.set().meta.deleted.is_none() {
-        let progress = if observed.strategy == Strategy::Recreate { recreation.verdict(observed, waits) } else { Some(progress(observed)) };
+        let progress =
+            if observed.strategy == EffectiveStrategy::Recreate { recreation.verdict(observed, waits) } else { Some(progress(observed)) };
         progress.into_iter().for_each(|verdict| set(&mut conditions, PROGRESSING, verdict, observed.state.now));
     }
     set(&mut conditions, AVAILABLE, availability(observed, recreation), observed.state.now);
@@ -188,14 +189,14 @@ fn set(conditions: &mut Vec<StatefulSetCondition>, type_: &str, verdict: Verdict
 fn progress(observed: &Observed<'_>) -> Verdict {
     let roster = observed.roster();
     let is_settled = roster.unavailable_slots() == 0 && roster.condemned().next().is_none();
-    let from = if observed.strategy == Strategy::OnDelete { i64::MIN } else { observed.update_from() };
+    let from = if observed.strategy == EffectiveStrategy::OnDelete { i64::MIN } else { observed.update_from() };
     let is_outdated = roster.highest_outdated(&observed.history.update, from..observed.end().max(from)).is_some();
     match (is_settled, is_outdated) {
         (true, false) => {
             let message = "All pods are available, and have the revision that they should have.".to_owned();
             Verdict { status: "True", reason: "NewRevisionAvailable", message }
         }
-        (true, true) if observed.strategy == Strategy::OnDelete => {
+        (true, true) if observed.strategy == EffectiveStrategy::OnDelete => {
             let message = "Pods of older revisions have to be deleted by hand.".to_owned();
             Verdict { status: "Unknown", reason: "WaitingForPodDeletion", message }
         }
@@ -210,8 +211,8 @@ fn progress(observed: &Observed<'_>) -> Verdict {
 fn availability(observed: &Observed<'_>, recreation: Recreation) -> Verdict {
     let wanted = observed.ordinals.replicas;
     let required = match observed.strategy {
-        Strategy::RollingUpdate => (wanted - observed.max_unavailable()).max(wanted.min(1)),
-        Strategy::OnDelete | Strategy::Recreate => wanted,
+        EffectiveStrategy::RollingUpdate => (wanted - observed.max_unavailable()).max(wanted.min(1)),
+        EffectiveStrategy::OnDelete | EffectiveStrategy::Recreate => wanted,
     };
     if recreation.available(observed) >= required {
         let message = "StatefulSet has minimum availability.".to_owned();

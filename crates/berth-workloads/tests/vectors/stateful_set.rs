@@ -4,8 +4,9 @@ use crate::{Check, at, case, check, pod};
 use berth_api::apps::StatefulSetStatus;
 use berth_workloads::{
     stateful_set::{
-        Claim, ClaimOwner, Identity, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RevisionChoice, Strategy, claim_owner,
-        complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims, new_pod_revision, recreate_phase,
+        Claim, ClaimOwner, EffectiveStrategy, Identity, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RevisionChoice,
+        claim_owner, complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims, new_pod_revision,
+        recreate_phase,
     },
     view::RetentionPolicy,
 };
@@ -82,11 +83,11 @@ fn unavailable(text: &str) -> Vec<String> {
     check(text, |case: MaxUnavailableCase| (Some(case.expected), max_unavailable(case.max_unavailable.as_ref(), case.replicas)))
 }
 
-fn strategy(text: &str) -> Strategy {
+fn strategy(text: &str) -> EffectiveStrategy {
     match text {
-        "RollingUpdate" => Strategy::RollingUpdate,
-        "OnDelete" => Strategy::OnDelete,
-        "Recreate" => Strategy::Recreate,
+        "RollingUpdate" => EffectiveStrategy::RollingUpdate,
+        "OnDelete" => EffectiveStrategy::OnDelete,
+        "Recreate" => EffectiveStrategy::Recreate,
         other => panic!("update strategy {other}"),
     }
 }

@@ -40,11 +40,11 @@ pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, cau
     let name = &deployment.meta.name;
     let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { terminating } else { 0 };
     let (state, message) = match state::of(deployment, waited_for) {
-        Rollout::Waiting(pending) => (Stage::Waiting, pending.sentence(name)),
-        Rollout::Done => (Stage::Complete, format!("deployment \"{name}\" successfully rolled out")),
-        Rollout::Failed(_) => (Stage::Failed, format!("deployment \"{name}\" exceeded its progress deadline")),
+        Rollout::Waiting(pending) => (RolloutStage::Waiting, pending.sentence(name)),
+        Rollout::Done => (RolloutStage::Complete, format!("deployment \"{name}\" successfully rolled out")),
+        Rollout::Failed(_) => (RolloutStage::Failed, format!("deployment \"{name}\" exceeded its progress deadline")),
     };
-    let (waits, causes) = if state == Stage::Complete { (Vec::new(), Causes::default()) } else { (observed.waits, causes) };
+    let (waits, causes) = if state == RolloutStage::Complete { (Vec::new(), Causes::default()) } else { (observed.waits, causes) };
     let status = &deployment.status;
     let replicas = Replicas {
         wanted: deployment.spec.replicas.unwrap_or(1),
@@ -61,13 +61,13 @@ pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, cau
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
-    pub(super) state: Stage,
+    pub(super) state: RolloutStage,
     /// kubectl's sentence, where it has one.
     pub(super) message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum RolloutStage {
     /// Under way.
     Waiting,
     /// Nothing is left to do.

@@ -1,12 +1,12 @@
 //! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
 
-use super::look::{Look, Replicas, Stage, Standing};
+use super::look::{Look, Replicas, RolloutStage, Standing};
 use berth_api::{FeatureGates, apps::StatefulSetStatus};
 use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanLook, pods::PodIndex, stateful_set as controller};
 use berth_workloads::{
     Wait,
     cause::Causes,
-    stateful_set::{self, Phase, Strategy, member_ordinal, ordinals},
+    stateful_set::{self, EffectiveStrategy, Phase, member_ordinal, ordinals},
     view::{ClaimView, PodView, RevisionView, StatefulSetView},
 };
 use jiff::Timestamp;
@@ -38,7 +38,7 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
     let standing = standing(set, strategy);
     let (mut waits, phase) = planned(set, of, gates, now).map_or_else(Default::default, |(waits, phase)| (waits, Some(phase)));
     let mut causes = causes;
-    if standing.state == Stage::Complete {
+    if standing.state == RolloutStage::Complete {
         waits.retain(|wait| matches!(wait, Wait::Partition { .. }));
         causes = Causes::default();
     }
@@ -47,7 +47,7 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
     Look {
         revision: update.map(|revision| revision.number),
         standing,
-        phase: phase.filter(|_| strategy == Strategy::Recreate),
+        phase: phase.filter(|_| strategy == EffectiveStrategy::Recreate),
         replicas: Replicas {
             wanted: wanted(set),
             total: status.replicas,
@@ -65,7 +65,7 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
 /// What is left to do, in kubectl's words where it has any; `None` if nothing is.
 pub(crate) fn pending(set: &StatefulSetView) -> Option<String> {
     let standing = standing(set, stateful_set::strategy(set, &FeatureGates::default()));
-    (standing.state != Stage::Complete).then_some(standing.message)
+    (standing.state != RolloutStage::Complete).then_some(standing.message)
 }
 
 fn wanted(set: &StatefulSetView) -> i32 {
@@ -105,16 +105,16 @@ fn unready(set: &StatefulSetView, pod: &PodView) -> Option<UnreadyPod> {
 }
 
 /// Read from the set alone. For rolling updates in kubectl's words and order; kubectl refuses the others.
-fn standing(set: &StatefulSetView, strategy: Strategy) -> Standing {
+fn standing(set: &StatefulSetView, strategy: EffectiveStrategy) -> Standing {
     let status = &set.status;
     let observed = status.observed_generation;
     if observed == 0 || observed < set.meta.generation {
         return waiting("Waiting for statefulset spec update to be observed...".to_owned());
     }
     match strategy {
-        Strategy::RollingUpdate => rolling_update(status, wanted(set), stateful_set::partition(set)),
-        Strategy::OnDelete => on_delete(status, wanted(set)),
-        Strategy::Recreate => recreate(status, wanted(set)),
+        EffectiveStrategy::RollingUpdate => rolling_update(status, wanted(set), stateful_set::partition(set)),
+        EffectiveStrategy::OnDelete => on_delete(status, wanted(set)),
+        EffectiveStrategy::Recreate => recreate(status, wanted(set)),
     }
 }
 
@@ -165,11 +165,11 @@ fn pods_to_be_ready(status: &StatefulSetStatus, wanted: i32) -> Standing {
 }
 
 fn waiting(message: String) -> Standing {
-    Standing { state: Stage::Waiting, message }
+    Standing { state: RolloutStage::Waiting, message }
 }
 
 fn complete(message: String) -> Standing {
-    Standing { state: Stage::Complete, message }
+    Standing { state: RolloutStage::Complete, message }
 }
 
 #[cfg(test)]
@@ -207,14 +207,14 @@ mod tests {
         })
     }
 
-    fn check(strategy: Value, status: Value, state: Stage, message: &str) {
+    fn check(strategy: Value, status: Value, state: RolloutStage, message: &str) {
         let set = set(&strategy, &status);
         assert_eq!(standing(&set, stateful_set::strategy(&set, &FeatureGates::default())), Standing { state, message: message.to_owned() });
     }
 
     #[test]
     fn a_rolling_update_is_told_in_kubectls_words() {
-        use Stage::{Complete, Waiting};
+        use RolloutStage::{Complete, Waiting};
         let rolling = || json!({"type": "RollingUpdate"});
         let partitioned = || json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
         let early = json!({"observedGeneration": 1, "replicas": 3});
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_update_by_hand_is_complete_when_every_pod_has_been_replaced() {
-        use Stage::{Complete, Waiting};
+        use RolloutStage::{Complete, Waiting};
         let by_hand = || json!({"type": "OnDelete"});
         let text = "Waiting for pods to be deleted by hand: 1 out of 3 pods are at revision db-2...";
         check(by_hand(), status(2, 1, "db-2"), Waiting, text);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_recreate_is_told_phase_by_phase() {
-        use Stage::{Complete, Waiting};
+        use RolloutStage::{Complete, Waiting};
         let recreate = || json!({"type": "Recreate"});
         let text = "Waiting for 3 pods to be gone before pods of revision db-2 are created...";
         check(recreate(), status(3, 0, "db-2"), Waiting, text);

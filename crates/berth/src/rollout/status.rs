@@ -5,7 +5,7 @@ use super::{
     error::Error,
     features::{self, Features},
     history::selector_text,
-    look::{Look, Stage},
+    look::{Look, RolloutStage},
     options::{Status, StatusOutput},
     report, status_json,
     target::{Found, Kind},
@@ -64,7 +64,7 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
         check_revision(options, workload, &look)?;
         print(options, connection, workload, &world.features, printed.as_ref(), &look);
         match look.standing.state {
-            Stage::Failed => {
+            RolloutStage::Failed => {
                 // Before the second revision there is nothing to go back to.
                 let undo = look
                     .revision
@@ -72,9 +72,9 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
                     .map(|_| format!("; `berth rollout undo {}` goes back", workload.title()));
                 return Err(Error::Rollout(format!("{}{}", look.standing.message, undo.unwrap_or_default())));
             }
-            Stage::Complete => return Ok(()),
-            Stage::Waiting if !options.watch => return Ok(()),
-            Stage::Waiting => printed = Some(look),
+            RolloutStage::Complete => return Ok(()),
+            RolloutStage::Waiting if !options.watch => return Ok(()),
+            RolloutStage::Waiting => printed = Some(look),
         }
     }
 }
@@ -149,7 +149,7 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
         }
         return;
     }
-    if is_new && look.standing.state != Stage::Failed {
+    if is_new && look.standing.state != RolloutStage::Failed {
         line(&look.standing.message);
     }
     if before.map_or(!look.causes.is_empty(), |before| !same_causes(&before.causes, &look.causes)) {

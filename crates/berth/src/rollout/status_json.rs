@@ -5,7 +5,7 @@
 
 use super::{
     features::{Finding, Source},
-    look::{Look, Replicas, Stage},
+    look::{Look, Replicas, RolloutStage},
     target::Found,
 };
 use berth_workloads::{Wait, cause::Cause, stateful_set::Phase};
@@ -128,11 +128,11 @@ pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Fi
     }
 }
 
-fn state(stage: Stage) -> &'static str {
+fn state(stage: RolloutStage) -> &'static str {
     match stage {
-        Stage::Waiting => "Waiting",
-        Stage::Complete => "Complete",
-        Stage::Failed => "Failed",
+        RolloutStage::Waiting => "Waiting",
+        RolloutStage::Complete => "Complete",
+        RolloutStage::Failed => "Failed",
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
 
     fn look() -> Look {
         let replicas = Replicas { wanted: 3, total: 2, updated: 1, available: 0, terminating: None };
-        let standing = Standing { state: Stage::Waiting, message: "wait".to_owned() };
+        let standing = Standing { state: RolloutStage::Waiting, message: "wait".to_owned() };
         let (causes, waits, unready_pods) = (Vec::new(), Vec::new(), Vec::new());
         Look { revision: None, standing, phase: None, replicas, causes, waits, unready_pods, look_again: None }
     }
@@ -206,7 +206,7 @@ mod tests {
         let message = cause.to_string();
         let most = Look {
             revision: Some(4),
-            standing: Standing { state: Stage::Failed, message: "late".to_owned() },
+            standing: Standing { state: RolloutStage::Failed, message: "late".to_owned() },
             phase: Some(Phase::WaitingTermination),
             replicas: Replicas { terminating: Some(1), ..look().replicas },
             causes: vec![cause],
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(text(&[finding], &most), all.concat());
         let phases = [Phase::NeedsDeletion, Phase::WaitingTermination, Phase::ReadyForCreation, Phase::Complete].map(phase);
         assert_eq!(phases, ["NeedsDeletion", "WaitingTermination", "ReadyForCreation", "Complete"]);
-        assert_eq!([Stage::Waiting, Stage::Complete, Stage::Failed].map(state), ["Waiting", "Complete", "Failed"]);
+        assert_eq!([RolloutStage::Waiting, RolloutStage::Complete, RolloutStage::Failed].map(state), ["Waiting", "Complete", "Failed"]);
         let sources = [Source::Controllers, Source::Status, Source::ApiServer, Source::Missing, Source::Supposed];
         let of = |source| feature(&Finding { gate: Gate::PodDeletionCost, enabled: false, source, why: String::new() }).source;
         assert_eq!(sources.map(of), ["controllers", "status", "apiServer", "missing", "supposed"]);
