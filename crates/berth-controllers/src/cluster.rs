@@ -48,6 +48,13 @@ pub enum ClusterError {
     /// Nothing can be created any more in a namespace that is going.
     #[error("{0}")]
     NamespaceTerminating(String),
+    /// A quota has no room for it, demands amounts that it does not name, or cannot tell yet.
+    ///
+    /// A remote server says so in its message alone: it answers `Forbidden`, and behind `is forbidden: ` stands `exceeded quota: `, `failed quota: `
+    /// or `status unknown for quota: ` (upstream `apiserver/plugin/pkg/admission/resourcequota/controller.go`). To be read where its answer
+    /// becomes a `ClusterError`, and nowhere else.
+    #[error("{0}")]
+    ExceedsQuota(String),
     /// It would be refused again: it is invalid, forbidden, or of a kind that is not served.
     #[error("{0}")]
     Refused(String),

@@ -38,8 +38,8 @@ pub struct Carried {
     pub writes: Writes,
     /// The first action that failed.
     pub error: Option<CarryError>,
-    /// Why something could not be created or deleted, in the API's words; a lost race is no reason.
-    pub reportable: Option<String>,
+    /// Why something could not be created or deleted, for its owner's status; a lost race is no reason.
+    pub reportable: Option<ClusterError>,
 }
 
 /// An action that failed. What was done before it stays done.
@@ -118,7 +118,7 @@ impl Carried {
     /// Makes the error one that the owner's status may tell of.
     fn reported(mut self) -> Self {
         self.reportable = match &self.error {
-            Some(CarryError::Cluster(error)) if !is_lost_race(error) => Some(error.to_string()),
+            Some(CarryError::Cluster(error)) if !is_lost_race(error) => Some(error.clone()),
             _ => None,
         };
         self
@@ -488,7 +488,11 @@ mod tests {
                 call += 1;
                 if call == failing_call { Err(ClusterError::Refused("no".into())) } else { Ok(json!({})) }
             });
-            assert_eq!((calls.len(), carried.reportable.as_deref()), (calls_made, Some("no")), "call {failing_call} fails");
+            assert_eq!(
+                (calls.len(), carried.reportable),
+                (calls_made, Some(ClusterError::Refused("no".into()))),
+                "call {failing_call} fails"
+            );
         }
         assert_eq!(run(plan(vec![vec![pods(9)]]), |_| Ok(json!({}))).1.len(), 9);
     }

@@ -4,8 +4,8 @@ use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject};
 use berth_api::{Object, Scope, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, ListOptions, Patch, PropagationPolicy, Registry, Resource,
-    Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition,
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, ListOptions, Patch, PropagationPolicy, RESOURCE_QUOTA,
+    Registry, Resource, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition,
 };
 use berth_store::{Entry, env::Env};
 use berth_workloads::{plan::Propagation, resources::PODS};
@@ -208,6 +208,7 @@ impl From<ApiError> for ClusterError {
             ApiError::Forbidden { causes, .. } if causes.iter().any(|cause| cause.reason == "NamespaceTerminating") => {
                 Self::NamespaceTerminating(text)
             }
+            ApiError::Forbidden { refused_by: Some(RESOURCE_QUOTA), .. } => Self::ExceedsQuota(text),
             ApiError::TooManyRequests { retry_after_seconds, .. } => {
                 let retry_after =
                     Some(retry_after_seconds).filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()));

@@ -2,6 +2,7 @@
 
 use crate::{
     cache::{Cache, Warm},
+    cluster::ClusterError,
     executor::{Carried, Executor},
     lock,
     own_writes::{OwnWrites, Shown},
@@ -67,7 +68,7 @@ pub struct PlanLoop<P> {
     queue: Queue<ObjectKey>,
     caches: Caches,
     own: Arc<Mutex<OwnWrites<ObjectKey>>>,
-    errors: Mutex<BTreeMap<ObjectKey, String>>,
+    errors: Mutex<BTreeMap<ObjectKey, ClusterError>>,
     /// How often a quota has gained room.
     room: AtomicU64,
     waits: Mutex<Waits>,
@@ -124,7 +125,7 @@ impl<P: Planner> PlanLoop<P> {
     fn wake_refused(&self, namespace: &str) {
         let errors = lock(&self.errors);
         let here = errors.range(ObjectKey::new(namespace, "")..).take_while(|(key, _)| key.namespace == *namespace);
-        here.filter(|(_, error)| is_quota_refusal(error)).for_each(|(key, _)| self.queue.add(key.clone()));
+        here.filter(|(_, error)| exceeds_quota(error)).for_each(|(key, _)| self.queue.add(key.clone()));
     }
 
     /// From now on `key` waits for what was written. If the caches were faster, it is looked at again at once.
@@ -150,7 +151,7 @@ impl<P: Planner> PlanLoop<P> {
         }
         let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();
-        let last_error = lock(&self.errors).get(key).cloned();
+        let last_error = lock(&self.errors).get(key).map(ToString::to_string);
         let Some(mut plan) = self.planner.plan(key, last_error.as_deref(), now) else {
             self.forget(key);
             return Looked::Finished;
@@ -164,7 +165,7 @@ impl<P: Planner> PlanLoop<P> {
         self.record(key, &mut carried);
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
         // Room that came while the plan was carried out woke nobody: the refusal was not known yet.
-        let missed_room = carried.reportable.as_deref().is_some_and(is_quota_refusal) && room != self.room.load(Ordering::SeqCst);
+        let missed_room = carried.reportable.as_ref().is_some_and(exceeds_quota) && room != self.room.load(Ordering::SeqCst);
         if missed_room { Looked::Again(self.clock.now()) } else { looked }
     }
 
@@ -219,9 +220,8 @@ fn patience(waiting: usize) -> i32 {
     i32::try_from(1 + waiting / CROWD).map_or(PATIENCE, |times| times.min(PATIENCE))
 }
 
-/// Whether a create failed because of a quota: it is full, it demands amounts that the object does not name, or its status is not known yet.
-fn is_quota_refusal(error: &str) -> bool {
-    error.contains("is forbidden: ") && error.contains(" quota: ")
+fn exceeds_quota(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::ExceedsQuota(_))
 }
 
 fn wake(own: &Mutex<OwnWrites<ObjectKey>>, queue: &Queue<ObjectKey>, resource: ResourceName, revision: Revision) {
@@ -250,7 +250,7 @@ impl Shown for Caches {
 mod tests {
     use super::*;
     use crate::{
-        cluster::{Cluster, ClusterError},
+        cluster::Cluster,
         events::Recorder,
         executor::CarryError,
         metrics::Metrics,
@@ -261,6 +261,7 @@ mod tests {
         Stage,
         plan::{Outcome, Reason, Subresource, Urgency},
     };
+    use futures::FutureExt;
     use serde_json::json;
     use std::time::Duration;
 
@@ -287,17 +288,24 @@ mod tests {
         }
     }
 
+    /// A planner's loop over `queue` and a cluster, without caches.
+    fn looking<P: Planner>(planner: P, queue: &Queue<ObjectKey>, world: &World, cluster: &Arc<FakeCluster>) -> Arc<PlanLoop<P>> {
+        let metrics = Arc::new(metrics());
+        let (env, cluster): (_, Arc<dyn Cluster>) = (world.env(), Arc::<FakeCluster>::clone(cluster));
+        let events = Recorder::new(Arc::clone(&cluster), world.env(), Arc::clone(&metrics), "test");
+        let executor = Executor::new(cluster, env.rng, events);
+        PlanLoop::new(planner, executor, env.clock, queue.clone(), Vec::new(), Waits::new("test", metrics.waits.clone()))
+    }
+
+    fn metrics() -> Metrics {
+        Metrics::new(&prometheus::Registry::new()).expect("an empty registry")
+    }
+
     /// Looks once after each of these milliseconds; gives what was written in which look, and whether it is looked at again by itself.
     fn looks(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
         let (world, cluster) = (World::default(), FakeCluster::new(|_| Ok(json!({}))));
-        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
-        let shared: Arc<dyn Cluster> = Arc::<FakeCluster>::clone(&cluster);
-        let env = world.env();
-        let events = Recorder::new(Arc::clone(&shared), world.env(), Arc::clone(&metrics), "test");
-        let executor = Executor::new(shared, Arc::clone(&env.rng), events);
-        let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
-        let planner = Statuses(urgency, Mutex::default());
-        let looks = PlanLoop::new(planner, executor, env.clock, queue, Vec::new(), Waits::new("test", metrics.waits.clone()));
+        let queue = Queue::new("test", world.env().clock, &metrics());
+        let looks = looking(Statuses(urgency, Mutex::default()), &queue, &world, &cluster);
         let mut seen = 0;
         let look = |milliseconds: &i64| {
             world.run_for(SignedDuration::from_millis(*milliseconds));
@@ -320,6 +328,38 @@ mod tests {
         let mut queue = WorkQueue::new(None);
         queue.add_rate_limited_after("a", Duration::from_secs(7), Timestamp::UNIX_EPOCH);
         assert_eq!(queue.next_wakeup(), Some(Timestamp::UNIX_EPOCH + Duration::from_secs(7)));
+    }
+
+    /// Wants a pod.
+    struct Pods;
+
+    impl Planner for Pods {
+        fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
+            let resource = ResourceName { group: "apps", plural: "replicasets" };
+            let owner = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
+            let create = Action::CreatePods { template: Box::default(), count: 1, owner, reason: Reason::Replicas { wanted: 1, active: 0 } };
+            Some(Plan { stages: vec![Stage { actions: vec![create] }], ..Plan::default() })
+        }
+    }
+
+    #[test]
+    fn room_in_a_quota_wakes_those_whom_one_refused_whatever_the_words() {
+        let in_quota_words = || "pods \"a\" is forbidden: exceeded quota: q".to_owned();
+        let by_quota: fn(String) -> ClusterError = ClusterError::ExceedsQuota;
+        for (refusal, wakes) in
+            [(by_quota("no".to_owned()), true), (by_quota(in_quota_words()), true), (ClusterError::Refused(in_quota_words()), false)]
+        {
+            let (world, answer) = (World::default(), refusal.clone());
+            let cluster = FakeCluster::new(move |_| Err(answer.clone()));
+            let queue = Queue::new("test", world.env().clock, &metrics());
+            let looks = looking(Pods, &queue, &world, &cluster);
+            let looked = Arc::clone(&looks);
+            world.block_on(async move { looked.look_at(&ObjectKey::new("ns", "web")).await });
+            looks.wake_refused("other");
+            assert!(queue.next().now_or_never().is_none(), "{refusal:?}: the quota of another namespace");
+            looks.wake_refused("ns");
+            assert_eq!(queue.next().now_or_never(), wakes.then(|| ObjectKey::new("ns", "web")), "{refusal:?}");
+        }
     }
 
     #[test]

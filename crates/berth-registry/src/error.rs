@@ -92,6 +92,8 @@ pub enum ApiError {
         message: String,
         /// May be empty.
         causes: Vec<Cause>,
+        /// The name of the admission plug-in; `None`: authorisation.
+        refused_by: Option<&'static str>,
     },
     /// The revision asked for is no longer kept.
     #[error("{message}")]
@@ -234,7 +236,15 @@ impl ApiError {
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Vec<Cause>) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", qualified(&resource.plural, &resource.group));
         let (group, resource) = (resource.group.clone(), resource.plural.clone());
-        Self::Forbidden { group, resource, name: name.to_owned(), message, causes }
+        Self::Forbidden { group, resource, name: name.to_owned(), message, causes, refused_by: None }
+    }
+
+    /// The same, where it is a refusal that nobody has put a name to yet: that of this plug-in.
+    pub(crate) fn refused_by(mut self, plug_in: &'static str) -> Self {
+        if let Self::Forbidden { refused_by, .. } = &mut self {
+            refused_by.get_or_insert(plug_in);
+        }
+        self
     }
 
     /// Faults of an object. Where all of them are about pod-deletion-cost, KEP-2255 wants 400.

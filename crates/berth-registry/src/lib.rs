@@ -46,6 +46,7 @@ mod watch;
 pub use admission::{
     Operation, Remarks,
     chain::ORDER as ADMISSION_ORDER,
+    resource_quota::NAME as RESOURCE_QUOTA,
     reviewers::{AdmissionRequest, Reviewer},
 };
 #[cfg(fuzzing)]

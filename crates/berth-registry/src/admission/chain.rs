@@ -72,6 +72,10 @@ pub(crate) trait PlugIn {
     }
 }
 
+fn refused_by<P: PlugIn>(error: ApiError) -> ApiError {
+    error.refused_by(P::NAME)
+}
+
 macro_rules! chain {
     ($($file:ident::$plug_in:ident,)*) => {
         /// The names of all plug-ins, in their order.
@@ -79,12 +83,12 @@ macro_rules! chain {
 
         impl Registry {
             async fn mutate(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-                $(super::$file::$plug_in::mutate(self, admission).await?;)*
+                $(super::$file::$plug_in::mutate(self, admission).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
             }
 
             async fn authorize_write(&self, admission: &Admission<'_>) -> Result<(), ApiError> {
-                $(super::$file::$plug_in::authorize(self, admission).await?;)*
+                $(super::$file::$plug_in::authorize(self, admission).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
             }
 
@@ -93,17 +97,17 @@ macro_rules! chain {
             /// # Errors
             /// The first refusal.
             pub(crate) async fn validate(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
-                $(super::$file::$plug_in::validate(self, admission).await?;)*
+                $(super::$file::$plug_in::validate(self, admission).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
             }
 
             async fn charge(&self, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
-                $(super::$file::$plug_in::charge(self, admission, charges).await?;)*
+                $(super::$file::$plug_in::charge(self, admission, charges).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
             }
 
             async fn settle(&self, admission: &Admission<'_>, charges: &Charges) -> Result<(), ApiError> {
-                $(super::$file::$plug_in::settle(self, admission, charges).await?;)*
+                $(super::$file::$plug_in::settle(self, admission, charges).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
             }
 

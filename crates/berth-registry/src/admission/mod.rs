@@ -12,7 +12,7 @@ mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_security;
 mod priority;
-mod resource_quota;
+pub(crate) mod resource_quota;
 pub(crate) mod reviewers;
 mod root_ca;
 mod service_account;

@@ -42,10 +42,13 @@ pub(super) struct Charge {
     amounts: Amounts,
 }
 
+/// Who refuses what a quota has no room for (`refused_by` of [`ApiError::Forbidden`]).
+pub const NAME: &str = "ResourceQuota";
+
 pub(super) struct ResourceQuota;
 
 impl PlugIn for ResourceQuota {
-    const NAME: &'static str = "ResourceQuota";
+    const NAME: &'static str = NAME;
 
     /// A new object is charged to every quota of its namespace that bounds it, a changed one what it takes more than it took: only services
     /// and claims can. What an object takes less is given back by the quota controller.

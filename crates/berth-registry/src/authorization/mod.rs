@@ -73,5 +73,6 @@ pub fn forbidden(user: &User, attributes: &Attributes<'_>) -> ApiError {
         name: name.to_owned(),
         message: attributes.refusal(user),
         causes: Vec::new(),
+        refused_by: None,
     }
 }

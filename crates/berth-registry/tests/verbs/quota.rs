@@ -1,7 +1,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
 use crate::world::{World, config_map, deployment, pod};
-use berth_registry::{ApiError, WriteOptions};
+use berth_registry::{ApiError, RESOURCE_QUOTA, WriteOptions};
 use serde_json::{Value, json};
 
 /// A quota whose controller has taken its bounds over, with nothing used.
@@ -18,7 +18,7 @@ fn used(world: &World, name: &str) -> Value {
 
 fn refusal(result: Result<Value, ApiError>) -> String {
     match result.expect_err("refused") {
-        ApiError::Forbidden { message, .. } => message,
+        ApiError::Forbidden { message, refused_by: Some(RESOURCE_QUOTA), .. } => message,
         other => panic!("{other:?}"),
     }
 }
