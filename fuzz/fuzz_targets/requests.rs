@@ -1,13 +1,13 @@
 //! The head of a request: path, query, headers, continue tokens, and who asks by which proof.
 #![no_main]
 
-use berth_api::k8s_openapi::jiff::Timestamp;
+use berth_api::k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use berth_apiserver::{
     auth::{AccountTokens, parse_token_file},
     fuzzing, negotiate, path,
     query::Query,
 };
-use berth_registry::{continue_token_round_trips, options, table::IncludeObject};
+use berth_registry::{continue_token_round_trips, options, resource, table::IncludeObject};
 use libfuzzer_sys::fuzz_target;
 use rcgen::KeyPair;
 use std::sync::OnceLock;
@@ -30,7 +30,8 @@ fn query(text: &str) {
 fn header(text: &str) {
     let header = Some(text);
     let _ = (negotiate::accept(header), negotiate::accept_discovery(header), negotiate::prefers_protobuf_openapi(header));
-    let _ = (negotiate::accepts_gzip(header), negotiate::body_syntax(header), negotiate::patch_type(header));
+    let patched = resource::of::<Pod>();
+    let _ = (negotiate::accepts_gzip(header), negotiate::body_syntax(header), negotiate::patch_type(header, patched));
 }
 
 fn continue_token(text: &str) {

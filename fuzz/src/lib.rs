@@ -6,10 +6,7 @@ use arbitrary::{Result, Unstructured};
 use berth_registry::{Resource, ResourceTable, resource};
 use berth_store::Layout;
 use serde_json::{Map, Value, json};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::BTreeMap, sync::OnceLock};
 
 /// The server's limit for bodies, in bytes.
 pub const BODY_BYTES_MAX: usize = 3 << 20;

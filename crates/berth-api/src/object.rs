@@ -1,6 +1,7 @@
 //! One kind's rules, typed ([`Kind`]) and with the type erased ([`Object`]).
 
 use crate::{FeatureGates, FieldError, deletion::Grace};
+use berth_identity::ResourceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -153,6 +154,8 @@ pub trait Object: Any + Debug + Send + Sync {
     fn api_version(&self) -> &str;
     /// `Deployment`.
     fn kind(&self) -> &str;
+    /// (`apps`, `deployments`).
+    fn resource(&self) -> ResourceName;
     /// [`Kind::NAME_RULE`].
     fn name_rule(&self) -> NameRule;
     /// [`Kind::GENERATION_RULE`].
@@ -243,6 +246,10 @@ impl<K: Kind> Object for K {
 
     fn kind(&self) -> &str {
         K::KIND
+    }
+
+    fn resource(&self) -> ResourceName {
+        ResourceName { group: K::GROUP, plural: K::URL_PATH_SEGMENT }
     }
 
     fn name_rule(&self) -> NameRule {

@@ -1,6 +1,6 @@
 //! Which encodings a request has and wants. Pure.
 
-use berth_registry::ApiError;
+use berth_registry::{ApiError, Resource};
 
 /// The syntax of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub enum DiscoveryForm {
 
 const PLAIN: Accepted = Accepted { form: Form::Object, syntax: Syntax::Json };
 const UNKNOWN_BODY: &str = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// The same for a patch to an object of a kind that is not built in.
+const UNKNOWN_PATCH: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// One entry of an Accept header.
 struct Clause<'a> {
@@ -189,23 +191,26 @@ pub fn body_syntax(content_type: Option<&str>) -> Result<BodySyntax, ApiError> {
     }
 }
 
-/// The kind of a patch.
+/// The kind of a patch to an object of `resource`.
 ///
 /// # Errors
-/// A type that is no patch, or none that is taken.
-pub fn patch_type(content_type: Option<&str>) -> Result<PatchType, ApiError> {
-    match Clause::parse(content_type.unwrap_or_default()).media_type {
-        "application/json-patch+json" => Ok(PatchType::Json),
-        "application/merge-patch+json" => Ok(PatchType::Merge),
-        "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
-        "application/apply-patch+yaml" => Ok(PatchType::Apply),
-        _ => Err(ApiError::UnsupportedMediaType { message: "415: Unsupported Media Type".to_owned() }),
+/// A type that is no patch, or none that is taken: a strategic patch goes by keys of lists, which only built-in kinds have told.
+pub fn patch_type(content_type: Option<&str>, resource: &Resource) -> Result<PatchType, ApiError> {
+    match (Clause::parse(content_type.unwrap_or_default()).media_type, resource.is_built_in()) {
+        ("application/json-patch+json", _) => Ok(PatchType::Json),
+        ("application/merge-patch+json", _) => Ok(PatchType::Merge),
+        ("application/strategic-merge-patch+json", true) => Ok(PatchType::Strategic),
+        ("application/apply-patch+yaml", _) => Ok(PatchType::Apply),
+        (_, true) => Err(ApiError::UnsupportedMediaType { message: "415: Unsupported Media Type".to_owned() }),
+        (_, false) => Err(ApiError::UnsupportedMediaType { message: UNKNOWN_PATCH.to_owned() }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_api::k8s_openapi::api::core::v1::ConfigMap;
+    use berth_registry::resource;
 
     #[track_caller]
     fn check(header: &str, expected: &str) {
@@ -288,11 +293,12 @@ mod tests {
 
     #[test]
     fn patches_are_known_by_their_type_alone() {
-        assert_eq!(patch_type(Some("application/strategic-merge-patch+json")).expect("known"), PatchType::Strategic);
-        assert_eq!(patch_type(Some("application/merge-patch+json; charset=utf-8")).expect("known"), PatchType::Merge);
-        assert_eq!(patch_type(Some("application/apply-patch+yaml")).expect("known"), PatchType::Apply);
-        assert!(patch_type(Some("application/apply-patch+cbor")).is_err());
-        assert!(patch_type(Some("application/json")).is_err());
-        assert!(patch_type(None).is_err());
+        let type_of = |content_type| patch_type(content_type, resource::of::<ConfigMap>());
+        assert_eq!(type_of(Some("application/strategic-merge-patch+json")).expect("known"), PatchType::Strategic);
+        assert_eq!(type_of(Some("application/merge-patch+json; charset=utf-8")).expect("known"), PatchType::Merge);
+        assert_eq!(type_of(Some("application/apply-patch+yaml")).expect("known"), PatchType::Apply);
+        assert!(type_of(Some("application/apply-patch+cbor")).is_err());
+        assert!(type_of(Some("application/json")).is_err());
+        assert!(type_of(None).is_err());
     }
 }

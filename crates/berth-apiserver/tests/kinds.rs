@@ -131,6 +131,25 @@ async fn objects_from_before_a_field_was_selectable_are_selected_by_it() {
 }
 
 #[tokio::test]
+async fn a_kind_that_is_not_built_in_takes_no_strategic_patch() {
+    let (server, table) = start().await;
+    let mut client = server.admin().await;
+    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
+    let made = client.post(WIDGETS, &widget("w", "red")).await.json();
+    let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
+                   application/merge-patch+json, application/apply-patch+yaml";
+    for content_type in ["application/strategic-merge-patch+json", "application/json", ""] {
+        for path in [WIDGET.to_owned(), format!("{WIDGET}/status")] {
+            let refused = client.send(Method::PATCH, &path, &[("content-type", content_type)], r#"{"spec":{"color":"blue"}}"#).await;
+            let status = refused.json();
+            let told = (refused.code.as_u16(), status["reason"].as_str(), status["message"].as_str());
+            assert_eq!(told, (415, Some("UnsupportedMediaType"), Some(message)), "{content_type:?} {path}");
+        }
+    }
+    assert_eq!(client.get(WIDGET).await.json(), made);
+}
+
+#[tokio::test]
 async fn two_servers_in_one_process_serve_different_kinds() {
     let ((first, table), (second, _)) = (start().await, start().await);
     table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");

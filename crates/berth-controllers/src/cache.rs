@@ -8,7 +8,12 @@ use crate::{
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
 use event_listener::Event;
-use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
+use futures::{
+    FutureExt, StreamExt,
+    channel::oneshot,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
@@ -144,6 +149,22 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     pub fn start(self: &Arc<Self>, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         let changes = cluster.watch(self.resource);
         spawner.spawn("cache", Box::pin(follow(Arc::clone(self), changes, Arc::clone(metrics))));
+    }
+
+    /// As [`Cache::start`], until `end` resolves: then nothing is there any more. Gives what resolves when that has been told to all who follow.
+    pub fn start_until(
+        self: &Arc<Self>,
+        cluster: &dyn Cluster,
+        spawner: &dyn Spawner,
+        metrics: &Arc<Metrics>,
+        end: impl Future<Output: Send> + Send + 'static,
+    ) -> oneshot::Receiver<()> {
+        let nothing = [Change::Restarted, Change::Synced(Revision::default())];
+        let changes = cluster.watch(self.resource).take_until(end).chain(stream::iter(nothing)).boxed();
+        let (is_over, over) = oneshot::channel();
+        let following = follow(Arc::clone(self), changes, Arc::clone(metrics)).map(|()| drop(is_over));
+        spawner.spawn("cache", Box::pin(following));
+        over
     }
 
     /// What it is a cache of.

@@ -1,7 +1,7 @@
 //! What a controller needs of the world: what any Kubernetes API server can answer, and no more.
 
-use berth_api::{Object, Subresource};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_api::{Object, Scope, Subresource};
+use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
 use berth_workloads::plan::Propagation;
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
@@ -30,6 +30,28 @@ pub enum Change {
     Synced(Revision),
     /// Nothing of this resource changed up to this revision.
     Progress(Revision),
+}
+
+/// A kind whose objects a cluster stores, in one of the versions in which it serves them. Its texts are [`berth_identity::interned`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedKind {
+    /// What its objects are read and written under.
+    pub resource: ResourceName,
+    /// `apps/v1`.
+    pub api_version: &'static str,
+    /// `Deployment`.
+    pub kind: &'static str,
+    /// Where its objects live.
+    pub scope: Scope,
+}
+
+impl ServedKind {
+    /// The key of an object of this kind that somebody in `namespace` names; cluster-scoped ones are in no namespace.
+    #[must_use]
+    pub fn key(&self, namespace: &Namespace, name: impl Into<Name>) -> ObjectKey {
+        let namespace = if self.scope == Scope::Namespaced { namespace.clone() } else { Namespace::default() };
+        ObjectKey { namespace, name: name.into() }
+    }
 }
 
 /// Why a cluster did not do, or may not have done, what it was asked: one case for each thing that a caller can do about it. The text is the
@@ -99,7 +121,11 @@ pub struct DeleteParams {
 ///
 /// Revisions are comparable within one resource: of different ones only as far as an implementation says so.
 pub trait Cluster: Send + Sync + 'static {
-    /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks.
+    /// The kinds that are served, those of a resource in order of preference; the list of now first, then a new one for ever whenever it changes.
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>>;
+
+    /// All objects of a resource, then every change, for ever: the implementation lists again where a watch breaks, and waits where the
+    /// resource is not served.
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change>;
 
     /// The newest version, uncached. `None`: not there.

@@ -4,26 +4,26 @@
 
 use crate::{
     cache::View,
-    cluster::{Cluster, ClusterError, DeleteParams},
+    cluster::{Cluster, ClusterError, DeleteParams, ServedKind},
     events::Recorder,
     lock,
-    metadata::{MetaCaches, MetaView, key_of, name_of},
+    metadata::{MetaCaches, MetaView},
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::Scope;
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Uid};
-use berth_registry::{Resource, resource};
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Uid};
 use berth_store::env::Env;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, TypeMeta, Verdict, Work, decide, decide::Unblock, graph::Observed},
     lru::Lru,
     plan::{EventRecord, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
+    resources::EVENTS,
 };
 use futures::{StreamExt, future::BoxFuture, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// How many owners that do not exist are remembered.
 const ABSENT_MAX: usize = 500;
@@ -46,18 +46,14 @@ pub struct GarbageCollector {
 
 /// Where an object is read and written.
 struct At {
-    resource: &'static Resource,
+    kind: ServedKind,
     key: ObjectKey,
 }
 
 impl At {
-    /// Where an object of `resource` is that somebody in `namespace` names.
-    fn of(resource: &'static Resource, namespace: &Namespace, name: impl Into<Name>) -> Self {
-        Self { resource, key: key_of(resource, namespace, name) }
-    }
-
-    fn name(&self) -> ResourceName {
-        name_of(self.resource)
+    /// Where an object of this kind is that somebody in `namespace` names.
+    fn of(kind: ServedKind, namespace: &Namespace, name: impl Into<Name>) -> Self {
+        Self { kind, key: kind.key(namespace, name) }
     }
 }
 
@@ -100,20 +96,23 @@ impl GarbageCollector {
             delete: queue("garbage_collector_attempt_to_delete"),
             orphan: queue("garbage_collector_attempt_to_orphan"),
         });
-        for (resource, cache) in collector.caches.iter().filter(|(resource, _)| is_collected(resource)) {
-            let collector = Arc::downgrade(&collector);
-            let changes = metrics.queue("garbage_collector_graph_changes").adds;
+        let (followed, changes) = (Arc::downgrade(&collector), metrics.queue("garbage_collector_graph_changes").adds);
+        collector.caches.on_kind(move |kind, cache| {
+            if !is_collected(kind) {
+                return;
+            }
+            let (collector, changes) = (Weak::clone(&followed), changes.clone());
             cache.on_change(move |delta| {
                 changes.inc();
                 let Some(collector) = collector.upgrade() else { return };
                 let work = match (&delta.old, &delta.new) {
-                    (_, Some(new)) => lock(&collector.graph).apply(new.seen(resource)),
+                    (_, Some(new)) => lock(&collector.graph).apply(new.seen(kind)),
                     (Some(old), None) => lock(&collector.graph).remove(&old.uid),
                     (None, None) => return,
                 };
                 collector.enqueue(work);
             });
-        }
+        });
         collector
     }
 
@@ -133,12 +132,12 @@ impl GarbageCollector {
         if matches!(node.deletion, Deletion::Orphan | Deletion::Other) {
             return Ok(());
         }
-        let resource = known_kind(&node.type_meta)?;
-        if resource.scope == Scope::Namespaced && node.key.namespace.is_empty() {
+        let kind = self.known_kind(&node.type_meta)?;
+        if kind.scope == Scope::Namespaced && node.key.namespace.is_empty() {
             // Named by a cluster-scoped object: nobody can tell which one is meant.
             return Ok(());
         }
-        let at = At::of(resource, &node.key.namespace, &node.key.name);
+        let at = At::of(kind, &node.key.namespace, &node.key.name);
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == *uid) else {
             return self.is_gone(uid);
         };
@@ -186,7 +185,7 @@ impl GarbageCollector {
     async fn collect(&self, at: &At, live: &MetaView) -> Result<(), Unfinished> {
         let mut states = Vec::with_capacity(live.owners().len());
         for owner in live.owners() {
-            states.push(self.owner_state(at.resource, live, owner).await?);
+            states.push(self.owner_state(at.kind, live, owner).await?);
         }
         let dependents = lock(&self.graph).dependents(&live.uid);
         match decide(&states, dependents, live.asked_for()) {
@@ -205,13 +204,13 @@ impl GarbageCollector {
         }
     }
 
-    async fn owner_state(&self, dependent: &'static Resource, live: &MetaView, owner: &OwnerReference) -> Result<OwnerState, Unfinished> {
+    async fn owner_state(&self, dependent: ServedKind, live: &MetaView, owner: &OwnerReference) -> Result<OwnerState, Unfinished> {
         let type_meta = TypeMeta::of(owner);
-        let resource = known_kind(&type_meta)?;
-        if dependent.scope == Scope::Cluster && resource.scope == Scope::Namespaced {
+        let kind = self.known_kind(&type_meta)?;
+        if dependent.scope == Scope::Cluster && kind.scope == Scope::Namespaced {
             return Ok(OwnerState::Unresolvable);
         }
-        let at = At::of(resource, &live.namespace, &owner.name);
+        let at = At::of(kind, &live.namespace, &owner.name);
         let absent = (type_meta, at.key.clone(), Uid::from(&owner.uid));
         if lock(&self.absent).get_mut(&absent).is_some() {
             return Ok(OwnerState::Dangling);
@@ -229,7 +228,7 @@ impl GarbageCollector {
     }
 
     /// An owner in another namespace is none: people should hear why their object goes.
-    fn tell_of_other_namespace(&self, dependent: &'static Resource, live: &MetaView, owner: &OwnerReference) {
+    fn tell_of_other_namespace(&self, dependent: ServedKind, live: &MetaView, owner: &OwnerReference) {
         let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.key.namespace != live.namespace;
         if !lock(&self.graph).node(&Uid::from(&owner.uid)).is_some_and(is_elsewhere) {
             return;
@@ -237,9 +236,9 @@ impl GarbageCollector {
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let namespace = &live.namespace;
         self.events.record(&EventRecord {
-            about: ObjectRef { resource: name_of(dependent), key: live.key(), uid: live.uid.clone(), resource_version: None },
-            about_kind: dependent.kind.as_str().into(),
-            about_api_version: dependent.api_version().into(),
+            about: ObjectRef { resource: dependent.resource, key: live.key(), uid: live.uid.clone(), resource_version: None },
+            about_kind: dependent.kind.into(),
+            about_api_version: dependent.api_version.to_owned().into(),
             severity: Severity::Warning,
             reason: "OwnerRefInvalidNamespace".into(),
             message: format!(
@@ -257,22 +256,23 @@ impl GarbageCollector {
             propagation: Some(propagation),
             ..DeleteParams::default()
         };
-        match self.cluster.delete(at.name(), &at.key, params(Some(live.revision))).await {
+        match self.cluster.delete(at.kind.resource, &at.key, params(Some(live.revision))).await {
             Err(ClusterError::Conflict(_)) => (),
             other => return absent_is_fine(other),
         }
         match self.read(at).await? {
             Some(now) if now.uid != live.uid => Ok(()),
             None => Ok(()),
-            Some(now) if now.owners() == live.owners() => absent_is_fine(self.cluster.delete(at.name(), &at.key, params(None)).await),
+            Some(now) if now.owners() == live.owners() => {
+                absent_is_fine(self.cluster.delete(at.kind.resource, &at.key, params(None)).await)
+            }
             Some(now) => Err(Unfinished::Behind(now.name)),
         }
     }
 
     async fn attempt_to_orphan(&self, uid: &Uid) -> Result<(), Unfinished> {
         let Some(node) = lock(&self.graph).node(uid).cloned() else { return Ok(()) };
-        let resource = known_kind(&node.type_meta)?;
-        let at = At::of(resource, &node.key.namespace, &node.key.name);
+        let at = At::of(self.known_kind(&node.type_meta)?, &node.key.namespace, &node.key.name);
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == *uid && live.deletion() == Deletion::Orphan) else {
             return Ok(());
         };
@@ -293,7 +293,7 @@ impl GarbageCollector {
 
     /// Takes the owner with this uid off one dependent.
     async fn free(&self, owner: &Uid, dependent: Uid, node: Node) -> Result<(), Unfinished> {
-        let at = At::of(known_kind(&node.type_meta)?, &node.key.namespace, &node.key.name);
+        let at = At::of(self.known_kind(&node.type_meta)?, &node.key.namespace, &node.key.name);
         let Some(live) = self.read(&at).await?.filter(|live| live.uid == dependent) else { return Ok(()) };
         let kept: Vec<_> = live.owners().iter().filter(|reference| reference.uid != *owner).cloned().collect();
         if kept.len() == live.owners().len() { Ok(()) } else { self.patch_owners(&at, &live, &kept).await }
@@ -314,11 +314,15 @@ impl GarbageCollector {
     async fn patch(&self, at: &At, live: &MetaView, mut metadata: Value) -> Result<(), Unfinished> {
         metadata["uid"] = json!(live.uid);
         metadata["resourceVersion"] = json!(live.revision.to_string());
-        absent_is_fine(self.cluster.patch(at.name(), &at.key, None, json!({"metadata": metadata})).await)
+        absent_is_fine(self.cluster.patch(at.kind.resource, &at.key, None, json!({"metadata": metadata})).await)
+    }
+
+    fn known_kind(&self, of: &TypeMeta) -> Result<ServedKind, Unfinished> {
+        self.caches.kind(of).ok_or_else(|| Unfinished::UnknownKind(of.api_version.clone(), of.kind.clone()))
     }
 
     async fn read(&self, at: &At) -> Result<Option<MetaView>, Unfinished> {
-        let raw = self.cluster.get(at.name(), &at.key).await?;
+        let raw = self.cluster.get(at.kind.resource, &at.key).await?;
         Ok(raw.as_ref().map(MetaView::decode).transpose()?)
     }
 }
@@ -349,14 +353,8 @@ fn looked(uid: &Uid, result: Result<(), Unfinished>) -> Looked {
 }
 
 /// Events are many, short-lived and own nothing.
-fn is_collected(resource: &Resource) -> bool {
-    resource.plural != "events"
-}
-
-fn known_kind(of: &TypeMeta) -> Result<&'static Resource, Unfinished> {
-    let TypeMeta { api_version, kind } = of;
-    let resource = resource::built_in().by_kind(api_version, kind).map(AsRef::as_ref);
-    resource.ok_or_else(|| Unfinished::UnknownKind(api_version.clone(), kind.clone()))
+fn is_collected(kind: ServedKind) -> bool {
+    kind.resource != EVENTS
 }
 
 fn absent_is_fine<T>(result: Result<T, ClusterError>) -> Result<(), Unfinished> {

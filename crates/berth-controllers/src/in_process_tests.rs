@@ -1,5 +1,6 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
+mod kinds;
 mod nodes;
 mod remote;
 mod services;
@@ -15,7 +16,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_identity::{ObjectKey, ResourceName};
-use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions, resource};
+use berth_registry::{Body, Collection, ListOptions, Registry, ResourceTable, WriteOptions};
 use berth_store::{MemoryStore, env::Env};
 use berth_workloads::{
     plan::Propagation,
@@ -84,16 +85,16 @@ impl Running {
     fn create(&self, namespace: Option<&str>, object: &Value) {
         let registry = self.registry.clone();
         let text = |member: &str| object[member].as_str().unwrap_or_default();
-        let resource = resource::built_in().by_kind(text("apiVersion"), text("kind")).expect("served");
-        let at = Collection { resource: Arc::clone(resource), namespace: namespace.map(str::to_owned) };
+        let resource = registry.resources().by_kind(text("apiVersion"), text("kind")).cloned().expect("served");
+        let at = Collection { resource, namespace: namespace.map(str::to_owned) };
         let body = Body::Json(object.to_string().into_bytes());
         self.world.block_on(async move { registry.create(&at, body, &WriteOptions::default()).await }).expect("a valid object");
     }
 
     fn list(&self, resource: ResourceName) -> Vec<Value> {
         let registry = self.registry.clone();
-        let resource = resource::built_in().by_name(resource.group, resource.plural).expect("served");
-        let at = Collection { resource: Arc::clone(resource), namespace: None };
+        let resource = registry.resources().by_name(resource.group, resource.plural).cloned().expect("served");
+        let at = Collection { resource, namespace: None };
         let list = self.world.block_on(async move { registry.list(&at, &ListOptions::default()).await });
         let items = list.expect("a list").items;
         items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()

@@ -35,7 +35,7 @@ pub mod waits;
 pub mod worker;
 
 pub use berth_workloads::plan::Propagation;
-pub use cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject};
+pub use cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,11 +1,11 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
-use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject};
+use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 use berth_api::{Object, Scope, Subresource};
-use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, ListOptions, Patch, PropagationPolicy, RESOURCE_QUOTA,
-    Registry, Resource, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition,
+    Registry, Resource, ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
 };
 use berth_store::{Entry, env::Env};
 use berth_workloads::{plan::Propagation, resources::PODS};
@@ -51,6 +51,19 @@ impl LocalCluster {
 }
 
 impl Cluster for LocalCluster {
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
+        let next = |(table, replaced): (Arc<ResourceTable>, Option<Ended>)| async move {
+            if let Some(replaced) = replaced {
+                // Whoever tells of its end drops its side.
+                replaced.await.unwrap_or_default();
+            }
+            let (resources, replaced) = table.follow();
+            let kinds = resources.stored().map(|resource| served(resource)).collect();
+            Some((kinds, (table, Some(replaced))))
+        };
+        stream::unfold((Arc::clone(self.registry.table()), None), next).boxed()
+    }
+
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
         let cluster = self.clone();
         stream::repeat(()).then(move |()| cluster.clone().watch_once(resource)).flatten().boxed()
@@ -144,9 +157,11 @@ impl LocalCluster {
 
     /// A list and what follows it, until the watch breaks.
     async fn watch_once(self, name: ResourceName) -> BoxStream<'static, Change> {
-        let Some(resource) = self.registry.resources().by_name(name.group, name.plural).cloned() else {
-            tracing::error!(group = name.group, resource = name.plural, "no such resource: it is not watched");
-            return stream::pending().boxed();
+        let (resources, replaced) = self.registry.table().follow();
+        let Some(resource) = resources.by_name(name.group, name.plural).cloned() else {
+            tracing::info!(group = name.group, resource = name.plural, "not served: it is watched as soon as it is");
+            replaced.await.unwrap_or_default();
+            return stream::empty().boxed();
         };
         let at = Collection { resource, namespace: None };
         let options = WatchOptions {
@@ -164,6 +179,15 @@ impl LocalCluster {
                 stream::empty().boxed()
             }
         }
+    }
+}
+
+fn served(resource: &Resource) -> ServedKind {
+    ServedKind {
+        resource: ResourceName::told(&resource.group, &resource.plural),
+        api_version: interned(resource.api_version()),
+        kind: interned(&resource.kind),
+        scope: resource.scope,
     }
 }
 

@@ -26,7 +26,7 @@ use berth_api::{FeatureGates, ip::Cidr};
 use berth_identity::{ObjectKey, ResourceName};
 use berth_store::env::Env;
 use berth_workloads::{
-    resources::{CLAIMS, PODS, QUOTAS, REVISIONS},
+    resources::{CLAIMS, NODES, PODS, QUOTAS, REVISIONS},
     view::APPS,
 };
 use jiff::SignedDuration;
@@ -154,7 +154,7 @@ impl ControllerManager {
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         quotas.start(cluster, spawner, metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
-        metadata.made().into_iter().for_each(|metadata| metadata.start(cluster, spawner, metrics));
+        metadata.made().into_iter().for_each(|metadata| metadata.start(&self.cluster, &self.env.spawner, metrics));
     }
 
     fn start_deployments(&self, pods: &Lazy<Arc<PodCache>>, quotas: &QuotaCache, events: &Recorder) {
@@ -218,8 +218,7 @@ impl ControllerManager {
 
     fn start_namespace(&self, metadata: &Arc<MetaCaches>) {
         let clock = Arc::clone(&self.env.clock);
-        let controller =
-            NamespaceController::new(Arc::clone(&self.cluster), Arc::clone(metadata), clock).expect("namespaces and accounts are served");
+        let controller = NamespaceController::new(Arc::clone(&self.cluster), Arc::clone(metadata), clock);
         let queue = self.queue("namespace");
         controller.wake(&queue);
         let (metadata, env) = (Arc::clone(metadata), self.env.clone());
@@ -233,7 +232,7 @@ impl ControllerManager {
     fn start_pod_gc(&self, pods: &Arc<PodCache>, metadata: &Arc<MetaCaches>, events: Recorder) {
         let collector = PodCollector {
             pods: Arc::clone(pods),
-            nodes: Arc::clone(metadata.of("", "nodes").expect("nodes are served")),
+            nodes: metadata.reserve(NODES),
             executor: Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events),
             clock: Arc::clone(&self.env.clock),
         };

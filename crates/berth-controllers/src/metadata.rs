@@ -2,20 +2,19 @@
 
 use crate::{
     cache::{Cache, Index, View, Warm},
-    cluster::{Cluster, ClusterError, RawObject},
+    cluster::{Cluster, ClusterError, RawObject, ServedKind},
     lock,
     metrics::Metrics,
 };
-use berth_api::Scope;
 use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
-use berth_registry::{Resource, resource};
 use berth_store::env::Spawner;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta},
     owners::OwnerReferences,
     view::read_metadata,
 };
-use futures::future::join_all;
+use event_listener::Event;
+use futures::{StreamExt, channel::oneshot, future::join_all};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::Deserialize;
@@ -92,8 +91,8 @@ impl MetaView {
 
     /// The object as the garbage collector sees it.
     #[must_use]
-    pub fn seen(&self, resource: &Resource) -> Seen {
-        let type_meta = TypeMeta { api_version: resource.api_version().to_owned(), kind: resource.kind.clone() };
+    pub fn seen(&self, kind: ServedKind) -> Seen {
+        let type_meta = TypeMeta { api_version: kind.api_version.to_owned(), kind: kind.kind.to_owned() };
         Seen {
             type_meta,
             key: self.key(),
@@ -133,53 +132,151 @@ impl Index<MetaView> for NamespaceCounts {
 /// The metadata of all objects of one kind.
 pub type MetaCache = Cache<MetaView, NamespaceCounts>;
 
-/// The metadata of all objects.
+/// The metadata of all objects of all kinds. Kinds come and go while the server runs, and their caches with them.
+#[derive(Default)]
 pub struct MetaCaches {
-    caches: Vec<(&'static Resource, Arc<MetaCache>)>,
+    kinds: Mutex<Kinds>,
+    told: Event,
+    handlers: Mutex<Vec<KindHandler>>,
     awaited: Arc<Mutex<Awaited>>,
 }
+
+#[derive(Default)]
+struct Kinds {
+    /// In every version.
+    served: Vec<ServedKind>,
+    followed: BTreeMap<ResourceName, Followed>,
+    /// Those that others must have before it is known what is served.
+    reserved: BTreeMap<ResourceName, Arc<MetaCache>>,
+    /// Whether what is served has been told, and is followed.
+    is_told: bool,
+}
+
+struct Followed {
+    kind: ServedKind,
+    cache: Arc<MetaCache>,
+    /// Ends it when it is dropped.
+    end: oneshot::Sender<()>,
+    over: oneshot::Receiver<()>,
+}
+
+impl Followed {
+    /// Resolves when everybody has been told that its objects are not there any more.
+    async fn end(self) {
+        drop(self.end);
+        // An error is what is waited for: the other end has been dropped.
+        self.over.await.unwrap_or_default();
+    }
+}
+
+type KindHandler = Box<dyn Fn(ServedKind, &MetaCache) + Send + Sync>;
 
 /// How far each resource is awaited, by the uid of what is being deleted; until that is gone.
 type Awaited = BTreeMap<Uid, BTreeMap<ResourceName, Revision>>;
 
-impl Default for MetaCaches {
-    /// Empty caches of every kind of the table. A kind that is served in two groups is kept once.
-    fn default() -> Self {
-        let kinds = resource::built_in().stored().filter(|resource| resource.group != "events.k8s.io");
-        let awaited = Arc::<Mutex<Awaited>>::default();
-        let cache = |resource| {
-            let (cache, awaited) = (MetaCache::new(name_of(resource)), Arc::clone(&awaited));
-            cache.on_change(move |delta| {
-                if let (Some(gone), None) = (&delta.old, &delta.new) {
-                    lock(&awaited).remove(&gone.uid);
-                }
-            });
-            Arc::new(cache)
-        };
-        Self { caches: kinds.map(|resource| (&**resource, cache(resource))).collect(), awaited }
+/// The kinds whose objects are followed: one of the versions of each, and only one of the groups in which events are served.
+fn followed(served: &[ServedKind]) -> BTreeMap<ResourceName, ServedKind> {
+    let mut kinds = BTreeMap::new();
+    for kind in served.iter().filter(|kind| kind.resource.group != "events.k8s.io") {
+        kinds.entry(kind.resource).or_insert(*kind);
     }
+    kinds
 }
 
 impl MetaCaches {
-    /// Each kind and its cache.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Resource, &Arc<MetaCache>)> {
-        self.caches.iter().map(|(resource, cache)| (*resource, cache))
+    /// Has `handler` called with each kind that is there or comes, and its cache, before that is filled. To be called before
+    /// [`MetaCaches::start`].
+    pub fn on_kind(&self, handler: impl Fn(ServedKind, &MetaCache) + Send + Sync + 'static) {
+        lock(&self.handlers).push(Box::new(handler));
     }
 
-    /// The cache of one kind.
+    /// The cache of a resource that every cluster serves. To be called before [`MetaCaches::start`].
     #[must_use]
-    pub fn of(&self, group: &str, plural: &str) -> Option<&Arc<MetaCache>> {
-        self.iter().find(|(resource, _)| resource.group == group && resource.plural == plural).map(|(_, cache)| cache)
+    pub fn reserve(&self, resource: ResourceName) -> Arc<MetaCache> {
+        Arc::clone(lock(&self.kinds).reserved.entry(resource).or_insert_with(|| Arc::new(MetaCache::new(resource))))
     }
 
-    /// Starts all of them.
-    pub fn start(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
-        self.iter().for_each(|(_, cache)| cache.start(cluster, spawner, metrics));
+    /// Each kind that is followed now, and its cache.
+    #[must_use]
+    pub fn all(&self) -> Vec<(ServedKind, Arc<MetaCache>)> {
+        lock(&self.kinds).followed.values().map(|followed| (followed.kind, Arc::clone(&followed.cache))).collect()
     }
 
-    /// Resolves when all have their first consistent list.
+    /// The cache of one resource, if it is followed now.
+    #[must_use]
+    pub fn of(&self, group: &str, plural: &str) -> Option<Arc<MetaCache>> {
+        let kinds = lock(&self.kinds);
+        let followed = kinds.followed.values().find(|followed| {
+            let ResourceName { group: of, plural: called } = followed.kind.resource;
+            of == group && called == plural
+        });
+        followed.map(|followed| Arc::clone(&followed.cache))
+    }
+
+    /// The kind that objects and references call so, if it is served now.
+    #[must_use]
+    pub fn kind(&self, of: &TypeMeta) -> Option<ServedKind> {
+        let kinds = lock(&self.kinds);
+        kinds.served.iter().find(|kind| kind.kind == of.kind && kind.api_version == of.api_version).copied()
+    }
+
+    /// Follows all kinds that are served, for ever.
+    pub fn start(self: &Arc<Self>, cluster: &Arc<dyn Cluster>, spawner: &Arc<dyn Spawner>, metrics: &Arc<Metrics>) {
+        let (caches, mut kinds) = (Arc::clone(self), cluster.kinds());
+        let (cluster, begin_on, metrics) = (Arc::clone(cluster), Arc::clone(spawner), Arc::clone(metrics));
+        let following = async move {
+            while let Some(served) = kinds.next().await {
+                let wanted = followed(&served);
+                for gone in caches.take_over(served, &wanted) {
+                    gone.end().await;
+                }
+                for kind in wanted.into_values() {
+                    caches.follow(kind, &*cluster, &*begin_on, &metrics);
+                }
+                lock(&caches.kinds).is_told = true;
+                caches.told.notify(usize::MAX);
+            }
+        };
+        spawner.spawn("kinds", Box::pin(following));
+    }
+
+    /// Takes in what is served now. Gives what was followed and is no longer, or not as it was.
+    fn take_over(&self, served: Vec<ServedKind>, wanted: &BTreeMap<ResourceName, ServedKind>) -> Vec<Followed> {
+        let mut kinds = lock(&self.kinds);
+        kinds.served = served;
+        let gone = kinds.followed.extract_if(.., |resource, followed| wanted.get(resource) != Some(&followed.kind));
+        gone.map(|(_, followed)| followed).collect()
+    }
+
+    /// Begins to follow a kind, unless it is followed already.
+    fn follow(&self, kind: ServedKind, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        if lock(&self.kinds).followed.contains_key(&kind.resource) {
+            return;
+        }
+        let reserved = lock(&self.kinds).reserved.remove(&kind.resource);
+        let cache = reserved.unwrap_or_else(|| Arc::new(MetaCache::new(kind.resource)));
+        let awaited = Arc::clone(&self.awaited);
+        cache.on_change(move |delta| {
+            if let (Some(gone), None) = (&delta.old, &delta.new) {
+                lock(&awaited).remove(&gone.uid);
+            }
+        });
+        lock(&self.handlers).iter().for_each(|handle| handle(kind, &cache));
+        let (end, ended) = oneshot::channel();
+        let over = cache.start_until(cluster, spawner, metrics, ended);
+        lock(&self.kinds).followed.insert(kind.resource, Followed { kind, cache, end, over });
+    }
+
+    /// Resolves when all kinds that are served have their first consistent list.
     pub async fn warm(&self) {
-        for (_, cache) in self.iter() {
+        loop {
+            let told = self.told.listen();
+            if lock(&self.kinds).is_told {
+                break;
+            }
+            told.await;
+        }
+        for (_, cache) in self.all() {
             cache.warm().await;
         }
     }
@@ -187,13 +284,16 @@ impl MetaCaches {
     /// Whether every cache shows all that was written before this was first asked about `uid`: of an object that has been deleted, all that depended on
     /// it or was in it then. To be asked again until it is so; that is remembered until the object is gone.
     ///
-    /// Each cache is compared with its own resource alone: revisions of others may be of another store.
+    /// Each cache is compared with its own resource alone: revisions of others may be of another store. What is served is asked each time: a kind
+    /// that came a moment ago may have objects from before it went.
     ///
     /// # Errors
     /// The cluster does not say how far a resource is.
     pub async fn show_all_since(&self, uid: &Uid, cluster: &dyn Cluster) -> Result<bool, ClusterError> {
+        let Some(served) = cluster.kinds().next().await else { return Ok(false) };
+        let resources: Vec<ResourceName> = followed(&served).into_keys().collect();
         let mut awaited = lock(&self.awaited).get(uid).cloned().unwrap_or_default();
-        let unknown = self.iter().map(|(resource, _)| name_of(resource)).filter(|resource| !awaited.contains_key(resource));
+        let unknown = resources.iter().copied().filter(|resource| !awaited.contains_key(resource));
         let mut first_error = None;
         for (resource, newest) in join_all(unknown.map(async |resource| (resource, cluster.newest(resource).await))).await {
             match newest {
@@ -206,19 +306,8 @@ impl MetaCaches {
         if let Some(error) = first_error {
             return Err(error);
         }
-        Ok(self.iter().all(|(resource, cache)| awaited.get(&name_of(resource)).is_none_or(|revision| cache.revision() >= *revision)))
+        let kinds = lock(&self.kinds);
+        let is_shown = |resource| kinds.followed.get(resource).is_some_and(|followed| followed.cache.revision() >= awaited[resource]);
+        Ok(resources.iter().all(is_shown))
     }
-}
-
-/// The resource's name.
-#[must_use]
-pub fn name_of(resource: &'static Resource) -> ResourceName {
-    ResourceName { group: &resource.group, plural: &resource.plural }
-}
-
-/// The key of an object of `resource`; cluster-scoped ones are in no namespace.
-#[must_use]
-pub fn key_of(resource: &Resource, namespace: &Namespace, name: impl Into<Name>) -> ObjectKey {
-    let namespace = if resource.scope == Scope::Namespaced { namespace.clone() } else { Namespace::default() };
-    ObjectKey { namespace, name: name.into() }
 }

@@ -3,19 +3,18 @@
 
 use crate::{
     cache::{Delta, View},
-    cluster::{Cluster, ClusterError, DeleteParams, RawObject},
+    cluster::{Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
     lock,
-    metadata::{MetaCache, MetaCaches, MetaView, name_of},
+    metadata::{MetaCache, MetaCaches, MetaView},
     worker::{Looked, Queue, Reconcile},
 };
 use berth_api::{Scope, Subresource, decode::from_json};
 use berth_identity::{Name, ObjectKey, ResourceName, Uid};
-use berth_registry::Resource;
 use berth_store::env::Clock;
 use berth_workloads::{
     namespace::{Remaining, conditions},
     plan::STAGE_CONCURRENCY,
-    resources::NAMESPACES,
+    resources::{NAMESPACES, PODS},
 };
 use futures::{
     StreamExt,
@@ -34,6 +33,8 @@ use std::{
 
 /// The finalizer in a namespace's spec that stands for this controller's work.
 const FINALIZER: &str = "kubernetes";
+/// ServiceAccounts.
+const ACCOUNTS: ResourceName = ResourceName { group: "", plural: "serviceaccounts" };
 /// The account that pods run under which name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
@@ -65,11 +66,11 @@ enum Unfinished {
 }
 
 impl NamespaceController {
-    /// A controller over `caches`. `None` if namespaces or service accounts are not among them.
+    /// A controller over `caches`. To be called before they start.
     #[must_use]
-    pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Option<Arc<Self>> {
-        let (namespaces, accounts) = (Arc::clone(caches.of("", "namespaces")?), Arc::clone(caches.of("", "serviceaccounts")?));
-        Some(Arc::new(Self { cluster, caches, namespaces, accounts, clock, terminating: Arc::default() }))
+    pub fn new(cluster: Arc<dyn Cluster>, caches: Arc<MetaCaches>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (namespaces, accounts) = (caches.reserve(NAMESPACES), caches.reserve(ACCOUNTS));
+        Arc::new(Self { cluster, caches, namespaces, accounts, clock, terminating: Arc::default() })
     }
 
     /// Has changes put names of namespaces into `queue`. To be called before the caches start.
@@ -84,19 +85,23 @@ impl NamespaceController {
             (Some(account), None) if account.name == DEFAULT_ACCOUNT => added.add(of_namespace(&account.namespace)),
             _ => (),
         });
-        for (_, cache) in self.contents() {
-            let (terminating, queue) = (Arc::clone(&self.terminating), queue.clone());
+        let (terminating, queue) = (Arc::clone(&self.terminating), queue.clone());
+        self.caches.on_kind(move |kind, cache| {
+            if !is_content(kind) {
+                return;
+            }
+            let (terminating, queue) = (Arc::clone(&terminating), queue.clone());
             cache.on_change(move |delta| {
                 let terminating = lock(&terminating);
                 let changed = delta.sides().take(1).filter(|object| terminating.contains(&*object.namespace));
                 changed.for_each(|object| queue.add(of_namespace(&object.namespace)));
             });
-        }
+        });
     }
 
     /// Everything that lives in namespaces.
-    fn contents(&self) -> impl Iterator<Item = (&'static Resource, &Arc<MetaCache>)> {
-        self.caches.iter().filter(|(resource, _)| resource.scope == Scope::Namespaced)
+    fn contents(&self) -> impl Iterator<Item = (ResourceName, Arc<MetaCache>)> {
+        self.caches.all().into_iter().filter(|(kind, _)| is_content(*kind)).map(|(kind, cache)| (kind.resource, cache))
     }
 
     async fn look_at(&self, key: &ObjectKey) -> Result<(), Unfinished> {
@@ -136,7 +141,7 @@ impl NamespaceController {
             return self.finalize(namespace, &raw).await;
         }
         // What pods rely on, the network policies around them above all, stays for as long as one is there.
-        let next: fn(&Resource) -> bool = if remaining.has_pods() { is_pods } else { |_| true };
+        let next: fn(ResourceName) -> bool = if remaining.has_pods() { |resource| resource == PODS } else { |_| true };
         remaining.failures = self.delete_contents(&key.name, next).await;
         self.write_conditions(key, &namespace, &remaining).await?;
         if remaining.failures.is_empty() { Ok(()) } else { Err(Unfinished::Contents(remaining.failures.join(", "))) }
@@ -158,12 +163,12 @@ impl NamespaceController {
     }
 
     /// Deletes what is not yet being deleted of the resources that are `next`; gives the errors.
-    async fn delete_contents(&self, namespace: &str, next: fn(&Resource) -> bool) -> Vec<String> {
+    async fn delete_contents(&self, namespace: &str, next: fn(ResourceName) -> bool) -> Vec<String> {
         let mut doomed = Vec::new();
-        for (resource, cache) in self.contents().filter(|(resource, _)| next(resource)) {
+        for (resource, cache) in self.contents().filter(|(resource, _)| next(*resource)) {
             let known = cache.read();
             let alive = known.in_namespace(namespace).filter(|object| object.deletion_timestamp.is_none());
-            doomed.extend(alive.map(|object| (name_of(resource), object.key(), object.uid.clone())));
+            doomed.extend(alive.map(|object| (resource, object.key(), object.uid.clone())));
         }
         let deletes: Vec<BoxFuture<'_, _>> =
             doomed.into_iter().map(|(resource, key, uid)| -> BoxFuture<'_, _> { Box::pin(self.delete(resource, key, uid)) }).collect();
@@ -207,8 +212,8 @@ fn of_namespace(namespace: &berth_identity::Namespace) -> ObjectKey {
     ObjectKey::cluster_scoped(namespace.as_str())
 }
 
-fn is_pods(resource: &Resource) -> bool {
-    (resource.group.as_str(), resource.plural.as_str()) == ("", "pods")
+fn is_content(kind: ServedKind) -> bool {
+    kind.scope == Scope::Namespaced
 }
 
 fn note_terminating(terminating: &Mutex<BTreeSet<Name>>, delta: &Delta<MetaView>) {

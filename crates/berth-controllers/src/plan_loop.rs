@@ -337,7 +337,8 @@ mod tests {
         fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
             let resource = ResourceName { group: "apps", plural: "replicasets" };
             let owner = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
-            let create = Action::CreatePods { template: Box::default(), count: 1, owner, reason: Reason::Replicas { wanted: 1, active: 0 } };
+            let create =
+                Action::CreatePods { template: Box::default(), count: 1, owner, reason: Reason::Replicas { wanted: 1, active: 0 } };
             Some(Plan { stages: vec![Stage { actions: vec![create] }], ..Plan::default() })
         }
     }

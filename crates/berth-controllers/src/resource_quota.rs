@@ -176,14 +176,15 @@ impl QuotaPlanner {
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
         let (planner, added) = (self.clone(), queue.clone());
         self.quotas.on_change(move |delta| planner.quota_changed(delta, &added));
-        for (_, cache) in self.metadata.iter() {
-            let (quotas, queue) = (Arc::clone(&self.quotas), queue.clone());
+        let (quotas, added) = (Arc::clone(&self.quotas), queue.clone());
+        self.metadata.on_kind(move |_, cache| {
+            let (quotas, queue) = (Arc::clone(&quotas), added.clone());
             cache.on_change(move |delta| {
                 if let (Some(object), None) | (None, Some(object)) = (&delta.old, &delta.new) {
                     wake_namespace(&quotas, &queue, &object.namespace);
                 }
             });
-        }
+        });
         self.wake_for(&self.measured.pods, queue);
         self.wake_for(&self.measured.services, queue);
         self.wake_for(&self.measured.claims, queue);

@@ -2,7 +2,7 @@
 //! answers as told.
 
 use crate::{
-    cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject},
+    cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
     lock,
 };
 use berth_api::{Object, Subresource};
@@ -124,6 +124,10 @@ fn text(verb: &str, resource: ResourceName, key: &ObjectKey) -> String {
 
 impl Cluster for FakeCluster {
     fn watch(&self, _: ResourceName) -> BoxStream<'static, Change> {
+        stream::pending().boxed()
+    }
+
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
         stream::pending().boxed()
     }
 

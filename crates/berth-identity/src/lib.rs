@@ -1,10 +1,12 @@
 //! Which object, and which version of it: words that every layer has, the store and the core alike. Knows no kinds.
 
+mod interned;
 mod object;
 mod recent;
 mod revision;
 mod text;
 
+pub use interned::interned;
 pub use object::{ObjectKey, ObjectRef, ResourceName};
 pub use recent::Recent;
 pub use revision::Revision;

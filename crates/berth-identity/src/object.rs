@@ -1,6 +1,6 @@
 //! Which object.
 
-use crate::{Name, Namespace, Revision, Uid};
+use crate::{Name, Namespace, Revision, Uid, interned};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -40,13 +40,21 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// A resource of the API, by name: (`apps`, `replicasets`).
+/// A resource of the API, by name: (`apps`, `replicasets`). Cheap to copy, also where the name is told at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceName {
     /// Empty for core.
     pub group: &'static str,
     /// The plural.
     pub plural: &'static str,
+}
+
+impl ResourceName {
+    /// Of a kind that is told at run time. Both texts are [`interned`].
+    #[must_use]
+    pub fn told(group: &str, plural: &str) -> Self {
+        Self { group: interned(group), plural: interned(plural) }
+    }
 }
 
 /// One object, whatever has its key before or after it. Every write carries the uid; `resource_version` too, where it must not hit a later

@@ -5,9 +5,8 @@ use crate::{
     rng::{Purpose, SeededRng},
 };
 use berth_api::{Object, Subresource};
-use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject};
+use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_registry::resource;
 use berth_store::env::{Clock, Rng};
 use berth_workloads::resources::PODS;
 use futures::{
@@ -250,6 +249,10 @@ impl Cluster for SimCluster {
         stream::unfold(watching, |mut watching| async move { watching.next().await.map(|change| (change, watching)) }).boxed()
     }
 
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
+        self.api.kinds()
+    }
+
     fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
         async move { self.network.call(self.api.get(resource, &key)).await }.boxed()
@@ -260,7 +263,7 @@ impl Cluster for SimCluster {
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let resource = resource_of(&*object);
+        let resource = object.resource();
         async move { self.write(resource, async { self.api.create(object).await }).await }.boxed()
     }
 
@@ -276,7 +279,7 @@ impl Cluster for SimCluster {
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let resource = resource_of(&*object);
+        let resource = object.resource();
         async move { self.write(resource, async { self.api.update(object, subresource).await }).await }.boxed()
     }
 
@@ -299,9 +302,4 @@ impl Cluster for SimCluster {
         };
         async move { self.write(resource, delete).await }.boxed()
     }
-}
-
-fn resource_of(object: &dyn Object) -> ResourceName {
-    let resource = resource::built_in().by_kind(object.api_version(), object.kind()).expect("only kinds that are served are written");
-    ResourceName { group: &resource.group, plural: &resource.plural }
 }

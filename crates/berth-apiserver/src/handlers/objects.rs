@@ -203,7 +203,7 @@ async fn update(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
 }
 
 async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
-    let patch_type = negotiate::patch_type(exchange.header(CONTENT_TYPE))?;
+    let patch_type = negotiate::patch_type(exchange.header(CONTENT_TYPE), &target.resource)?;
     let bytes = body::read(exchange.headers, body).await?;
     exchange.audit(|entry| entry.request_body(&bytes));
     let patch = match patch_type {

@@ -2,15 +2,18 @@
 
 use berth_api::{
     FeatureGates, FieldError, Object, Path, Scope,
-    k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    k8s_openapi::{
+        apimachinery::pkg::apis::meta::v1::ObjectMeta,
+        schemars::{Schema, SchemaGenerator},
+    },
     object::{GenerationRule, NameRule},
 };
+use berth_identity::ResourceName;
 use berth_registry::{
     Resource, Subresource,
     resource::{DecodeError, Decoded, Names, PrinterColumn, Rules, SelectableField},
 };
 use jiff::Timestamp;
-use schemars::{Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde_json::{Map, Value, json};
 use std::{any::Any, borrow::Cow, sync::Arc};
@@ -20,6 +23,7 @@ pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Resource {
     let (group, version) = api_version.split_once('/').expect("a named group");
     let [group, version, kind, plural, singular] = [group, version, "Widget", "widgets", "widget"].map(str::to_owned);
     let rules = WidgetRules(Arc::new(Definition {
+        resource: ResourceName::told(&group, &plural),
         api_version: api_version.to_owned(),
         kind: kind.clone(),
         schema_name: format!("com.example.{version}.Widget"),
@@ -36,6 +40,7 @@ pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Resource {
 
 #[derive(Debug, PartialEq)]
 struct Definition {
+    resource: ResourceName,
     api_version: String,
     kind: String,
     schema_name: String,
@@ -119,6 +124,10 @@ impl Object for Widget {
 
     fn kind(&self) -> &str {
         &self.definition.kind
+    }
+
+    fn resource(&self) -> ResourceName {
+        self.definition.resource
     }
 
     fn name_rule(&self) -> NameRule {

@@ -2,7 +2,7 @@
 //! tell no version, and with revisions that say nothing about those of other resources.
 
 use super::*;
-use crate::cluster::{Change, ClusterError, RawObject};
+use crate::cluster::{Change, ClusterError, RawObject, ServedKind};
 use berth_api::{Object, Subresource};
 use berth_identity::{ObjectKey, Revision, Uid};
 use berth_store::env::Clock;
@@ -63,11 +63,6 @@ impl Remote {
     }
 }
 
-fn resource_of(object: &dyn Object) -> ResourceName {
-    let resource = resource::built_in().by_kind(object.api_version(), object.kind()).expect("served");
-    ResourceName { group: &resource.group, plural: &resource.plural }
-}
-
 impl Cluster for Remote {
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
         let clock = Arc::clone(&self.clock);
@@ -89,6 +84,10 @@ impl Cluster for Remote {
         self.api.watch(resource).map(change).then(late).boxed()
     }
 
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
+        self.api.kinds()
+    }
+
     fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let call = self.api.get(resource, key);
         async move { Ok(self.read(call).await?.map(|object| shown(resource, object))) }.boxed()
@@ -99,7 +98,7 @@ impl Cluster for Remote {
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let resource = resource_of(&*object);
+        let resource = object.resource();
         async move { Ok(shown(resource, self.write(self.api.create(object)).await?)) }.boxed()
     }
 
@@ -118,7 +117,7 @@ impl Cluster for Remote {
     }
 
     fn update(&self, mut object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let resource = resource_of(&*object);
+        let resource = object.resource();
         let version = object.meta().resource_version.as_deref().map(|version| stored(resource, version));
         object.meta_mut().resource_version = version;
         async move { Ok(shown(resource, self.write(self.api.update(object, subresource)).await?)) }.boxed()

@@ -10,7 +10,7 @@ pub use built_in::{built_in, of};
 pub(crate) use kind_fields::{KindFields, fill};
 pub use printed::Printed;
 pub use rules::{DecodeError, Decoded, Rules};
-pub use table::{ResourceTable, Resources, Taken};
+pub use table::{Ended, ResourceTable, Resources, Taken};
 
 use berth_api::Scope;
 pub use berth_api::Subresource;
@@ -96,7 +96,7 @@ pub struct Resource {
     api_version: String,
     is_review: bool,
     /// Of a kind that came while the server runs.
-    added: Option<table::Added>,
+    added: Option<table::Life>,
     /// What ownership must know of it, once that was asked for.
     pub(crate) fields: OnceLock<KindFields>,
 }

@@ -91,13 +91,25 @@ fn order(resource: &Resource, group: &str, plural: &str) -> Ordering {
 /// A request asks once what is served and keeps to that. Kinds change seldom and are read all the time: each change makes the whole list,
 /// and with it the documents, anew.
 pub struct ResourceTable {
-    current: RwLock<Arc<Resources>>,
+    current: RwLock<Current>,
+}
+
+/// What is served, for as long as it is that.
+struct Current {
+    resources: Arc<Resources>,
+    life: Life,
+}
+
+impl Current {
+    fn new(resources: Arc<Resources>) -> Self {
+        Self { resources, life: Life::begin() }
+    }
 }
 
 impl Default for ResourceTable {
     /// The built-in kinds.
     fn default() -> Self {
-        Self { current: RwLock::new(Arc::clone(super::built_in())) }
+        Self { current: RwLock::new(Current::new(Arc::clone(super::built_in()))) }
     }
 }
 
@@ -126,8 +138,14 @@ impl ResourceTable {
     /// What is served now. Costs a lock that is held for a moment.
     #[must_use]
     pub fn resources(&self) -> Arc<Resources> {
+        self.follow().0
+    }
+
+    /// What is served now, and what resolves when that is something else.
+    pub fn follow(&self) -> (Arc<Resources>, Ended) {
         // Nothing panics while it is held: what is there is whole.
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        (Arc::clone(&current.resources), current.life.ended.clone())
     }
 
     /// Serves one more kind; in place of the one of the same group, version and plural if that was added before.
@@ -135,7 +153,7 @@ impl ResourceTable {
     /// # Errors
     /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version, or its place in the store. Nothing changes then.
     pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
-        let added = Arc::new(Resource { added: Some(Added::new()), ..resource });
+        let added = Arc::new(Resource { added: Some(Life::begin()), ..resource });
         let is_same = |other: &Resource| other.plural == added.plural && other.api_version() == added.api_version();
         let is_in_the_way = |other: &Arc<Resource>| {
             if is_same(other) { other.added.is_none() } else { other.kind == added.kind && other.api_version() == added.api_version() }
@@ -169,9 +187,9 @@ impl ResourceTable {
 
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Resource>>) -> T) -> T {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let mut all = current.all.clone();
+        let mut all = current.resources.all.clone();
         let outcome = change(&mut all);
-        *current = Arc::new(Resources::new(all));
+        std::mem::replace(&mut *current, Current::new(Arc::new(Resources::new(all)))).life.end();
         outcome
     }
 }
@@ -192,31 +210,41 @@ fn place(all: &[Arc<Resource>], new: &Resource) -> usize {
     near.map_or(all.len(), |near| near + 1)
 }
 
-/// Resolves when a kind is served no more.
-pub(crate) type Ended = Shared<oneshot::Receiver<()>>;
+/// Resolves when something is served no more.
+pub type Ended = Shared<oneshot::Receiver<()>>;
 
-/// How long an added kind is served.
-pub(super) struct Added {
+/// How long something is served.
+pub(super) struct Life {
     end: Mutex<Option<oneshot::Sender<()>>>,
     ended: Ended,
 }
 
-impl Added {
-    fn new() -> Self {
+impl Life {
+    fn begin() -> Self {
         let (end, ended) = oneshot::channel();
         Self { end: Mutex::new(Some(end)), ended: ended.shared() }
-    }
-}
-
-impl Resource {
-    /// When it is served no more; `None` for a built-in kind.
-    pub(crate) fn ended(&self) -> Option<Ended> {
-        self.added.as_ref().map(|added| added.ended.clone())
     }
 
     fn end(&self) {
         // A sender that is dropped wakes those who wait.
-        drop(self.added.as_ref().map(|added| added.end.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        drop(self.end.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl Resource {
+    /// Whether it is served in every list: it did not come while the server runs.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        self.added.is_none()
+    }
+
+    /// When it is served no more; `None` for a built-in kind.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.added.as_ref().map(|life| life.ended.clone())
+    }
+
+    fn end(&self) {
+        self.added.iter().for_each(Life::end);
     }
 }
 
