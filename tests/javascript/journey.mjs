@@ -77,6 +77,20 @@ async function until(holds, what) {
     }
 }
 
+// Reads, changes, writes; again where a controller wrote a status meanwhile, as clients of any Kubernetes do.
+async function replaced(read, change, write) {
+    const end = Date.now() + PATIENCE_MS;
+    for (;;) {
+        const body = await read();
+        change(body);
+        try {
+            return await write(body);
+        } catch (error) {
+            if (error.code !== 409 || Date.now() > end) throw error;
+        }
+    }
+}
+
 async function everyKindOfPatch() {
     const name = 'web';
     const patch = (strategy, body, more = {}) => apps.patchNamespacedDeployment({ name, namespace, body, ...more }, sentAs(strategy));
@@ -124,17 +138,21 @@ async function serverSideApply() {
 
 async function scaleAndRollOut() {
     const name = 'web';
-    const scale = await apps.readNamespacedDeploymentScale({ name, namespace });
-    scale.spec.replicas = 5;
-    await apps.replaceNamespacedDeploymentScale({ name, namespace, body: scale });
+    await replaced(
+        () => apps.readNamespacedDeploymentScale({ name, namespace }),
+        (scale) => (scale.spec.replicas = 5),
+        (body) => apps.replaceNamespacedDeploymentScale({ name, namespace, body }),
+    );
     await untilWeb(rolledOut(5));
     const stale = await apps.readNamespacedDeployment({ name, namespace });
     stale.metadata.resourceVersion = '1';
     assert.equal((await refused(apps.replaceNamespacedDeployment({ name, namespace, body: stale }), 409)).reason, 'Conflict');
 
-    const web = await apps.readNamespacedDeployment({ name, namespace });
-    web.spec.template.spec.containers[0].image = 'web:2';
-    await apps.replaceNamespacedDeployment({ name, namespace, body: web });
+    await replaced(
+        () => apps.readNamespacedDeployment({ name, namespace }),
+        (web) => (web.spec.template.spec.containers[0].image = 'web:2'),
+        (body) => apps.replaceNamespacedDeployment({ name, namespace, body }),
+    );
     await untilWeb(rolledOut(5));
     const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web', fieldSelector: 'status.phase=Running' });
     const images = items.filter((pod) => !pod.metadata.deletionTimestamp).map((pod) => pod.spec.containers[0].image);
