@@ -114,11 +114,15 @@ fn a_set_deleted_by_hand_in_the_middle_of_an_update_leaves_pods_that_count() {
             let mut world = world(policy, &rolling());
             world.set_image("web", "web:2");
             world.run_for(Duration::from_secs(seconds));
+            let left = world.objects("pods");
             for set in world.objects("replicasets").into_keys() {
                 world.delete_set(&set);
             }
+            world.run_until("all pods of these sets are gone", LONGEST, |seen| {
+                let live = seen.live_pods();
+                seen.pod_count() == 6 && live.len() == 6 && !live.iter().any(|name| left.contains_key(*name))
+            });
             world.run_until_rolled_out("web", LONGEST);
-            world.run_until("old pods are gone", LONGEST, |seen| seen.pod_count() == 6 && seen.live_pods().len() == 6);
             world.run_until_seen("it is complete", AT_ONCE, |world| is_complete(world) && reported(world, "web") == 0);
         }
     }
