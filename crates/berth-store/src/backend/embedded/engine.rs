@@ -38,7 +38,18 @@ pub(super) struct Engine {
     state: Summary,
     acknowledged: Acknowledged,
     /// Held as long as the engine is.
-    lock: File,
+    lock: Lock,
+}
+
+/// The lock of a folder, until it is dropped. Closing the file would not do: between a fork and the exec that follows it, a child process has the
+/// file too, and a lock ends with the last copy.
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where it cannot be given back, closing the file does, a moment later.
+        let _ = self.0.unlock();
+    }
 }
 
 impl Engine {
@@ -51,7 +62,7 @@ impl Engine {
         read.unwrap_or_else(|_| Err(OpenError::Damaged { what: dir.display().to_string(), why: "reading it panicked".into() }))
     }
 
-    fn read(dir: &Path, lock: File, layout: &dyn Layout) -> Result<(Self, Recovered), OpenError> {
+    fn read(dir: &Path, lock: Lock, layout: &dyn Layout) -> Result<(Self, Recovered), OpenError> {
         let acknowledged = Acknowledged::open(dir)?;
         let (database, objects) = open_or_create(dir, acknowledged.mark)?;
         let state = read_state(&objects)?;
@@ -132,7 +143,7 @@ impl Durable for Engine {
 
     fn has_space(&self) -> bool {
         // A file system that does not say has to show it.
-        fstatvfs(&self.lock).map_or(true, |found| FREE_BYTES_MIN <= found.f_bavail.saturating_mul(found.f_frsize))
+        fstatvfs(&self.lock.0).map_or(true, |found| FREE_BYTES_MIN <= found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 
@@ -152,12 +163,12 @@ fn make_dir(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-fn lock(dir: &Path) -> Result<File, OpenError> {
+fn lock(dir: &Path) -> Result<Lock, OpenError> {
     let path = dir.join("lock");
     let file =
         File::options().write(true).create(true).truncate(false).open(&path).map_err(|source| OpenError::io("open", &path, source))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.into() }),
         Err(TryLockError::Error(source)) => Err(OpenError::io("lock", &path, source)),
     }
@@ -261,6 +272,17 @@ mod tests {
         database.persist(PersistMode::SyncAll).expect("writable");
         drop((database, objects));
         Engine::open(dir.path(), &()).map(|(_, recovered)| recovered)
+    }
+
+    #[test]
+    fn a_folder_is_free_when_its_engine_is_gone_whoever_still_has_its_files() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (engine, _) = Engine::open(dir.path(), &()).expect("an empty folder opens");
+        let copy = engine.lock.0.try_clone().expect("as a child process has it before its exec");
+        assert!(matches!(Engine::open(dir.path(), &()), Err(OpenError::InUse { .. })));
+        drop(engine);
+        assert!(Engine::open(dir.path(), &()).is_ok());
+        drop(copy);
     }
 
     #[test]
