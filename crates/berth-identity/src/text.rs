@@ -176,7 +176,7 @@ impl de::Visitor<'_> for Shared {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
-        Ok(RECENT.with(|recent| recent.share(text, |known| known == text, || text.into())))
+        Ok(RECENT.with(|recent| recent.share(text.len(), text, |known| known == text, || text.into())))
     }
 }
 

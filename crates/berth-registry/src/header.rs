@@ -224,17 +224,19 @@ mod shared {
         let same =
             |known: &Labels| known.iter().map(|(key, value)| (&**key, &**value)).eq(read.iter().map(|(key, value)| (&*key.0, &*value.0)));
         let make = || read.iter().map(|(key, value)| (Box::from(&*key.0), Box::from(&*value.0))).collect();
-        LABELS.with(|recent| recent.share(read, same, make))
+        let bytes = read.iter().map(|(key, value)| key.0.len() + value.0.len()).sum();
+        LABELS.with(|recent| recent.share(bytes, read, same, make))
     }
 
     pub(super) fn names<V>(fields: &[(Arc<str>, V)]) -> Arc<[Arc<str>]> {
         let names = || fields.iter().map(|(name, _)| name);
         let key = names().next_back();
-        NAMES.with(|recent| recent.share(key, |known| known.iter().eq(names()), || names().cloned().collect()))
+        let bytes = names().map(|name| name.len()).sum();
+        NAMES.with(|recent| recent.share(bytes, key, |known| known.iter().eq(names()), || names().cloned().collect()))
     }
 
     pub(super) fn value(text: &str) -> Arc<str> {
-        VALUES.with(|recent| recent.share(text, |known| known == text, || text.into()))
+        VALUES.with(|recent| recent.share(text.len(), text, |known| known == text, || text.into()))
     }
 }
 

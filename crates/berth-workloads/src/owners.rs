@@ -30,8 +30,10 @@ thread_local! {
 impl<'de> Deserialize<'de> for OwnerReferences {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Vec::<OwnerReference>::deserialize(deserializer)?;
+        let texts = |owner: &OwnerReference| owner.api_version.len() + owner.kind.len() + owner.name.len() + owner.uid.len();
+        let bytes = read.iter().map(texts).sum();
         let key = read.first().map(|owner| owner.uid.clone());
-        Ok(Self(RECENT.with(|recent| recent.share(key, |known| *known == *read, || read.as_slice().into()))))
+        Ok(Self(RECENT.with(|recent| recent.share(bytes, key, |known| *known == *read, || read.as_slice().into()))))
     }
 }
 

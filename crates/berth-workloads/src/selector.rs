@@ -99,7 +99,8 @@ impl<'de> Visitor<'de> for Reader {
             known.len() == read.len() && known.iter().zip(&read).all(|(known, read)| *known.0 == read.0 && *known.1 == read.1)
         };
         let make = || read.iter().map(|(key, value)| (Box::from(&**key), Box::from(&**value))).collect();
-        Ok(Labels(RECENT.with(|recent| recent.share(&read, is_same, make))))
+        let bytes = read.iter().map(|(key, value)| key.len() + value.len()).sum();
+        Ok(Labels(RECENT.with(|recent| recent.share(bytes, &read, is_same, make))))
     }
 }
 

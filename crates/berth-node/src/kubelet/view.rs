@@ -86,8 +86,12 @@ thread_local! {
 impl<'de> Deserialize<'de> for Containers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Vec::<ContainerView>::deserialize(deserializer)?;
+        let texts = |container: &ContainerView| {
+            container.name.len() + container.image.len() + container.restart_policy.as_ref().map_or(0, String::len)
+        };
+        let bytes = read.iter().map(texts).sum();
         let key = read.first().map(|container| (container.name.clone(), container.image.clone()));
-        Ok(Self(RECENT.with(|recent| recent.share(key, |known| *known == *read, || read.as_slice().into()))))
+        Ok(Self(RECENT.with(|recent| recent.share(bytes, key, |known| *known == *read, || read.as_slice().into()))))
     }
 }
 
