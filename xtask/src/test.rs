@@ -7,19 +7,14 @@ use crate::{
 };
 use std::{fs, path::Path, process::Command, thread};
 
-/// Installs what is missing, then checks format, lints, dependencies and vectors, then runs every test, and tells which were skipped.
+/// Checks format, lints, dependencies and vectors while what is missing is fetched, then runs every test, and tells which were skipped.
 pub(crate) fn run() -> Outcome {
-    python_packages()?;
-    npm_packages();
-    schemathesis()?;
-    promtool();
-    old_kubectl();
-    program("cargo", &["fmt", "--all", "--check"])?;
-    program("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
-    program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
-    deny::with_tests()?;
-    vectors::compare_if_there()?;
-    program("cargo", &["test", "--workspace", "--no-run"])?;
+    // Installing waits for the network more than for a processor, building the other way round.
+    let (installed, built) = thread::scope(|scope| {
+        let installed = scope.spawn(install);
+        (build(), installed.join().expect("an installation does not panic"))
+    });
+    built.and(installed)?;
     let skipped = skipped::begin()?;
     // Tests wait for time to pass more than for a processor: the fuzz targets are built meanwhile.
     let (tests, targets) = thread::scope(|scope| {
@@ -30,6 +25,23 @@ pub(crate) fn run() -> Outcome {
     let outcome = tests.and_then(|()| fuzz::short_with(&targets?));
     let told = skipped::tell();
     outcome.and(told)
+}
+
+fn build() -> Outcome {
+    program("cargo", &["fmt", "--all", "--check"])?;
+    program("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+    program("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
+    deny::with_tests()?;
+    vectors::compare_if_there()?;
+    program("cargo", &["test", "--workspace", "--no-run"])
+}
+
+fn install() -> Outcome {
+    promtool();
+    old_kubectl();
+    npm_packages();
+    python_packages()?;
+    schemathesis()
 }
 
 /// What asks a server all that its OpenAPI documents allow, from PyPI, in a virtual environment of its own.
