@@ -260,7 +260,10 @@ fn child_that_writes_until_killed() {
     let Ok(dir) = env::var(CHILD) else { return };
     let store = Arc::new(reopen(Path::new(&dir)));
     let first = newest(&*store).0;
-    let acknowledged = Mutex::new(fs::File::options().append(true).create(true).open(Path::new(&dir).join("said")).expect("writable"));
+    let mut said = fs::File::options().append(true).create(true).open(Path::new(&dir).join("said")).expect("writable");
+    // The one before was killed, perhaps in the middle of a line.
+    writeln!(said).expect("writable");
+    let acknowledged = Mutex::new(said);
     thread::scope(|scope| {
         for writer in 0..CHILD_WRITERS {
             let (store, acknowledged) = (&store, &acknowledged);
