@@ -127,7 +127,8 @@ fn a_failed_atomic_upgrade_is_rolled_back() {
     helm.check("install shop CHART --namespace default --wait --timeout 60s", "STATUS: deployed");
     // The time limit counts for the way back as well.
     let broken = "--set web.image=web:2 --set web.podAnnotations.sim\\.berth\\.dev/fails=ImagePullBackOff";
-    let told = "has been rolled back due to atomic being set: timed out waiting for the condition";
+    // Why it gave up it words in more than one way: the time may be over while it waits for its own limit of requests.
+    let told = "has been rolled back due to atomic being set";
     helm.check_refused(&format!("upgrade shop CHART --atomic --timeout 8s {broken}"), told);
     helm.check_web(FIRST, 3);
     helm.check_history(&["superseded", "failed", "deployed"]);
