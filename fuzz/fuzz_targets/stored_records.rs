@@ -1,4 +1,4 @@
-//! What comes from the disk: records, the state, the note, journals, and the values in them. Bad bytes are refused, never believed.
+//! What comes from the disk: records, the note, logs, and the values in them. Bad bytes are refused, never believed.
 #![no_main]
 
 use berth_registry::splice;
@@ -7,18 +7,17 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 fn records(bytes: &[u8]) {
-    let key = "/registry/core/pods/a/b";
-    let sealed = fuzzing::sealed(Some(key), bytes);
-    // A time stands between the revisions and the value where the first revision's highest bit says so.
-    let has_time = bytes.get(7).is_some_and(|byte| byte & 0x80 != 0);
-    assert_eq!(fuzzing::object_value(key, &sealed).is_some(), bytes.len() >= if has_time { 24 } else { 16 });
-    assert!(fuzzing::object_value("/registry/core/pods/a/c", &sealed).is_none());
-    for bytes in [bytes, &sealed[..sealed.len() - 1]] {
-        let _ = (fuzzing::object_value(key, bytes), fuzzing::is_state(bytes), fuzzing::is_mark(bytes));
-    }
-    let _ = fuzzing::is_state(&fuzzing::sealed(None, bytes));
-    let (end, _) = fuzzing::journal(bytes);
-    assert!(end <= bytes.len() as u64);
+    let _ = (fuzzing::records(bytes), fuzzing::is_note(bytes), fuzzing::faults(bytes));
+    // Behind a checksum that is right, and behind a beginning that is right too.
+    let (first, chain) = fuzzing::sealed(&fuzzing::beginning(), 0);
+    let (second, _) = fuzzing::sealed(bytes, chain);
+    assert_eq!(fuzzing::faults(&first), 0);
+    let _ = fuzzing::faults(&second);
+    let log = [first, second].concat();
+    let faults = fuzzing::faults(&log);
+    assert!(fuzzing::records(bytes).1 || 0 < faults, "what is no record is told");
+    // Torn, nothing of it counts.
+    assert_eq!(fuzzing::faults(&log[..log.len() - 1]), 0);
 }
 
 /// The value of an object, as the store's index and the answers see it.

@@ -1,15 +1,20 @@
-//! Which engine under the embedded store: durable small writes, recovery and size on disk, for fjall and redb.
+//! What to keep the embedded store's objects in: durable small writes, recovery and size on disk, for the store's own log (with the store around
+//! it, which keeps everything in memory), fjall and redb.
 //!
 //! `cargo bench -p berth-store --features embedded -- [objects] [folder]` (default 200000, the system's temporary folder).
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures and may stop at the first error")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time and real files")]
 
+use berth_store::{
+    DEFAULT_HISTORY_BYTES, Expected, Folder, Header, Key, Layout, Limits, MemoryStore, RangeRequest, Store, Write as StoreWrite,
+};
+use futures::FutureExt;
 use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -19,7 +24,7 @@ const WRITERS: usize = 64;
 /// How long each figure of writes per second is measured.
 const MEASURE: Duration = Duration::from_secs(5);
 /// Objects of one commit while filling.
-const FILL_BATCH: usize = 1000;
+const FILL_BATCH: usize = 128;
 const VALUE_BYTES: usize = 1024;
 /// What the engine may keep of what the store holds in memory anyway.
 const CACHE_BYTES: usize = 4 << 20;
@@ -34,6 +39,40 @@ trait Engine: Send + Sized + 'static {
     fn commit(&mut self, batch: Vec<Record>);
     /// Reads every record; gives count and bytes.
     fn scan(&self) -> (usize, usize);
+}
+
+struct OwnLog(MemoryStore);
+
+struct NoHeaders;
+
+impl Layout for NoHeaders {
+    fn resource_prefix<'t>(&self, _: &'t str) -> Option<&'t str> {
+        None
+    }
+
+    fn header(&self, _: &Key, _: &[u8]) -> Header {
+        Header::default()
+    }
+}
+
+impl Engine for OwnLog {
+    const NAME: &str = "log";
+
+    fn open(folder: &Path) -> Self {
+        let files = Arc::new(Folder::take(folder).unwrap());
+        Self(MemoryStore::open(files, Limits::default(), Arc::new(NoHeaders), DEFAULT_HISTORY_BYTES).unwrap())
+    }
+
+    fn commit(&mut self, batch: Vec<Record>) {
+        let key = |key| Key::new(&String::from_utf8(key).unwrap());
+        let writes = batch.into_iter().map(|(name, value)| StoreWrite::put(key(name), value.into(), Expected::Absent)).collect();
+        self.0.commit(writes).now_or_never().unwrap().unwrap();
+    }
+
+    fn scan(&self) -> (usize, usize) {
+        let range = self.0.range(RangeRequest::all("")).now_or_never().unwrap().unwrap();
+        range.entries.iter().fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.key.as_str().len() + entry.value.len()))
+    }
 }
 
 struct Fjall {
@@ -105,6 +144,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     if let [FILL, engine, objects, folder] = &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         match *engine {
+            OwnLog::NAME => fill_and_wait::<OwnLog>(Path::new(folder), objects.parse().unwrap()),
             Fjall::NAME => fill_and_wait::<Fjall>(Path::new(folder), objects.parse().unwrap()),
             _ => fill_and_wait::<Redb>(Path::new(folder), objects.parse().unwrap()),
         }
@@ -112,6 +152,7 @@ fn main() {
     let objects = arguments.first().map_or(200_000, |count| count.parse().unwrap());
     let parent = arguments.get(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = parent.join(format!("berth-engine-{}", std::process::id()));
+    measure::<OwnLog>(&folder.join(OwnLog::NAME), objects);
     measure::<Fjall>(&folder.join(Fjall::NAME), objects);
     measure::<Redb>(&folder.join(Redb::NAME), objects);
     fs::remove_dir_all(&folder).unwrap();

@@ -7,17 +7,21 @@ mod backend;
 mod bells;
 pub mod env;
 pub mod expiry;
+pub mod files;
+mod log;
 mod mvcc;
 mod shared;
 pub mod virtual_time;
 
 #[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedStore, OpenError};
+pub use backend::embedded::{EmbeddedStore, OpenError, Opening, Report, check};
 pub use backend::memory::MemoryStore;
 pub use berth_identity::Revision;
-
-#[cfg(all(fuzzing, feature = "embedded"))]
-pub use backend::embedded::fuzzing;
+#[cfg(feature = "embedded")]
+pub use files::folder::{Folder, FolderError};
+#[cfg(fuzzing)]
+pub use log::fuzzing;
+pub use log::{Fault, FileRead, Limits, LogError, OnDamage};
 
 use bytes::Bytes;
 use env::Timestamp;
@@ -348,6 +352,23 @@ pub enum WriteError {
     },
 }
 
+/// Whether a store takes writes. Reads are not about this: they are answered, or say why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// As far as is known.
+    Ready,
+    /// The last write failed, or could not be begun. It goes on by itself when the cause is gone.
+    Refusing {
+        /// In the words of what failed.
+        cause: String,
+    },
+    /// It will not until it is opened again.
+    Ended {
+        /// Why.
+        cause: String,
+    },
+}
+
 /// Changes behind a revision, in order, none left out. Ends with an error when the reader fell behind what is kept.
 pub type Watch = BoxStream<'static, Result<WatchItem, ReadError>>;
 
@@ -447,4 +468,9 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`ReadError::Future`].
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>>;
+
+    /// Whether it takes writes, as far as it knows without trying.
+    fn health(&self) -> Health {
+        Health::Ready
+    }
 }

@@ -45,6 +45,11 @@ impl Commit {
     pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
         self.events.iter().map(|event| Arc::clone(&event.entry)).collect()
     }
+
+    /// When the value that it gives `key` is to go, if some time.
+    pub(crate) fn expires_at(&self, key: &Key) -> Option<Timestamp> {
+        self.expiries.iter().find(|(expiring, _)| expiring == key).map(|(_, at)| *at)
+    }
 }
 
 /// The changes that a commit makes as revision `next`, where `current` gives the newest version of a key; a conflict if one key is not as
@@ -190,6 +195,14 @@ pub(crate) struct Recovered {
     pub(crate) expiries: Vec<(Key, Timestamp)>,
 }
 
+/// Newest versions of keys that follow each other, each with the time when it is to go.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    pub(crate) entries: Vec<(Arc<Entry>, Option<Timestamp>)>,
+    /// When they were.
+    pub(crate) revision: Revision,
+}
+
 /// All keys and the changes that are kept.
 #[derive(Debug)]
 pub(crate) struct Mvcc {
@@ -273,6 +286,14 @@ impl Mvcc {
         let all = request.behind.or_else(|| self.live_of(request, revision)).filter(|_| is_cut);
         let remaining = all.map_or_else(|| found.count(), |all| all.saturating_sub(entries.len()));
         Ok(Range { entries, revision, remaining })
+    }
+
+    /// The newest versions of up to `limit` keys behind `after`.
+    pub(crate) fn newest(&self, after: Option<&Key>, limit: usize) -> Newest {
+        let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_str()));
+        let behind = self.keys.range::<str, _>((from, Bound::Unbounded)).map(|(_, versions)| versions);
+        let live = behind.filter_map(|versions| Some((Arc::clone(versions.newest.as_ref()?), versions.expires_at)));
+        Newest { entries: live.take(limit).collect(), revision: self.revision }
     }
 
     fn under<'a>(&'a self, request: &'a RangeRequest) -> impl Iterator<Item = &'a Versions> {

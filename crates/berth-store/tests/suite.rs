@@ -5,8 +5,8 @@
 mod util;
 
 use berth_store::{
-    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Entry, Event, EventKind, Expected, Header, Key, MAX_VALUE_BYTES, Mark, MemoryStore,
-    RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
+    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Entry, Event, EventKind, Expected, Header, Key, Limits, MAX_VALUE_BYTES, Mark, MemoryStore,
+    RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire, files::disk::Disk,
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
@@ -50,6 +50,14 @@ fn memory_with_gaps(history_bytes: usize) -> Opened {
     Opened::told_the_time(MemoryStore::new(layout(), history_bytes).with_revision_step(7), None)
 }
 
+/// So small that checkpoints are made all the time.
+const SMALL: Limits = Limits { log_step_bytes: 4096, checkpoint_bytes_min: 8192, free_bytes_min: 0 };
+
+fn on_disk(history_bytes: usize) -> Opened {
+    let disk = Arc::new(Disk::default());
+    Opened::told_the_time(MemoryStore::open(disk, SMALL, layout(), history_bytes).expect("an empty disk opens"), None)
+}
+
 #[cfg(feature = "embedded")]
 fn embedded(history_bytes: usize) -> Opened {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -63,6 +71,7 @@ macro_rules! for_each_store {
     ($($test:ident)*) => {
         mod in_memory { $(#[test] fn $test() { super::$test(super::memory); })* }
         mod in_memory_with_gaps { $(#[test] fn $test() { super::$test(super::memory_with_gaps); })* }
+        mod on_a_disk_in_memory { $(#[test] fn $test() { super::$test(super::on_disk); })* }
         #[cfg(feature = "embedded")]
         mod in_a_folder { $(#[test] fn $test() { super::$test(super::embedded); })* }
     };

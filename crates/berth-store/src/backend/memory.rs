@@ -1,11 +1,13 @@
-//! Keeps everything in memory, for tests, the simulation and throw-away use.
+//! Keeps everything in memory, for tests, the simulation and throw-away use; or, for the first two, in files too.
 
 use crate::{
     Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
-    backend::prepare,
+    backend::{prepare, recovered},
     env::Timestamp,
     expiry::{self, Expire},
-    mvcc::{Mvcc, evaluate},
+    files::Files,
+    log::{CommitError, Limits, Log, LogError, OnDamage},
+    mvcc::{Commit, Mvcc, evaluate},
     shared::Shared,
 };
 use futures::{FutureExt, future::BoxFuture, future::ready};
@@ -15,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// at once, so the order of calls decides everything.
 pub struct MemoryStore {
     shared: Arc<Shared>,
-    /// Held from evaluation to publication: one writer at a time.
-    writing: Mutex<()>,
+    /// Held from evaluation to publication: one writer at a time. The log, if it is durable.
+    writing: Mutex<Option<Log>>,
     progress: Progress,
     /// From one write to the next.
     revision_step: u64,
@@ -34,14 +36,31 @@ impl MemoryStore {
     #[must_use]
     pub fn new(layout: Arc<impl Layout>, history_bytes: usize) -> Self {
         let shared = Shared::new(Mvcc::new(history_bytes), layout);
-        Self { shared, writing: Mutex::new(()), progress: Progress::EachWrite, revision_step: 1 }
+        Self { shared, writing: Mutex::default(), progress: Progress::EachWrite, revision_step: 1 }
+    }
+
+    /// What `files` hold, and writes go there too: what the embedded store does, in the call. With files in memory, the same calls do the
+    /// same.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn open(files: Arc<dyn Files>, limits: Limits, layout: Arc<impl Layout>, history_bytes: usize) -> Result<Self, LogError> {
+        let (log, found) = Log::open(files, limits, OnDamage::Refuse)?;
+        let shared = Shared::new(Mvcc::recovered(log.revision(), recovered(found, &*layout), history_bytes), layout);
+        Ok(Self { shared, writing: Mutex::new(Some(log)), progress: Progress::EachWrite, revision_step: 1 })
     }
 
     /// As [`MemoryStore::new`], but a write wakes no watcher of other resources: those hear of it at the next [`MemoryStore::tell_progress`], as
     /// they do some time later of the embedded store's commits.
     #[must_use]
     pub fn new_quiet(layout: Arc<impl Layout>, history_bytes: usize) -> Self {
-        Self { progress: Progress::WhenTold, ..Self::new(layout, history_bytes) }
+        Self::new(layout, history_bytes).quiet()
+    }
+
+    /// The same store, which tells of progress as [`MemoryStore::new_quiet`] says.
+    #[must_use]
+    pub fn quiet(self) -> Self {
+        Self { progress: Progress::WhenTold, ..self }
     }
 
     /// The same store, whose revisions go up by `step` with each write: as those of a store do that others write to as well.
@@ -57,17 +76,37 @@ impl MemoryStore {
 
     fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
         let writes = prepare(self.shared.layout(), writes)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let commit = {
             let visible = self.shared.read();
             evaluate(writes, visible.revision().later(self.revision_step), |key| visible.get(key))?
         };
         let entries = commit.entries();
+        if let Some(log) = &mut *log {
+            self.make_durable(log, &commit)?;
+        }
         self.shared.publish(&[commit]);
         if self.progress == Progress::EachWrite {
             self.shared.ring_all();
         }
         Ok(entries)
+    }
+
+    fn make_durable(&self, log: &mut Log, commit: &Commit) -> Result<(), WriteError> {
+        if !log.is_broken() && log.is_checkpoint_due() {
+            let written =
+                log.begin_checkpoint().map(|checkpoint| checkpoint.write(|after, limit| self.shared.read().newest(after, limit), || false));
+            if let Ok(ended) = written {
+                log.end_checkpoint(ended);
+            }
+        }
+        log.commit(std::slice::from_ref(commit)).map_err(|error| {
+            let cause = error.source().to_string();
+            match error {
+                CommitError::Refused(_) => WriteError::Unavailable { cause },
+                CommitError::Unknown(_) => WriteError::Unknown { key: commit.events[0].entry.key.clone(), cause },
+            }
+        })
     }
 }
 

@@ -9,8 +9,25 @@
 pub(crate) mod embedded;
 pub(crate) mod memory;
 
-use crate::{COMMIT_WRITES_MAX, Header, Layout, MAX_VALUE_BYTES, Write, WriteError, mvcc::Prepared};
+use crate::{
+    COMMIT_WRITES_MAX, Entry, Header, Layout, MAX_VALUE_BYTES, Write, WriteError,
+    log::Found,
+    mvcc::{Prepared, Recovered},
+};
 use bytes::Bytes;
+use std::sync::Arc;
+
+/// What was found on disk, with the headers of its values read.
+fn recovered(found: Found, layout: &dyn Layout) -> Recovered {
+    let mut recovered = Recovered::default();
+    for (key, object) in found.objects {
+        recovered.expiries.extend(object.expires_at.map(|at| (key.clone(), at)));
+        let header = layout.header(&key, &object.value);
+        let (create_revision, mod_revision) = (object.create_revision, object.mod_revision);
+        recovered.entries.push(Arc::new(Entry { key, value: object.value, header, create_revision, mod_revision }));
+    }
+    recovered
+}
 
 /// A commit as the caller asks for it, checked and with the headers of its values read.
 fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, WriteError> {

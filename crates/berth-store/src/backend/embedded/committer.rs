@@ -1,15 +1,17 @@
 //! The one thread that writes: takes what waits, one durable commit, then publishes and answers.
 
 use crate::{
-    Entry, EventKind, Key, WriteError,
+    Entry, EventKind, Health, Key, WriteError,
+    log::CommitError,
     mvcc::{Commit, Prepared, evaluate},
     shared::Shared,
 };
 use futures::channel::oneshot;
 use std::{
     collections::BTreeMap,
+    io::{self, ErrorKind},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::Duration,
@@ -25,16 +27,23 @@ const PROGRESS_AFTER: Duration = Duration::from_millis(2);
 /// They are told at the latest after so many commits.
 const PROGRESS_COMMITS_MAX: usize = 64;
 
-/// Why a commit is not known to be durable, in the words of what failed.
-pub(super) type CommitError = Box<dyn std::error::Error + Send + Sync>;
+/// How long it waits after a failure before it tries to go on, unless somebody writes.
+const GO_ON_AFTER: Duration = Duration::from_secs(1);
 
 /// Where changes become durable.
 pub(super) trait Durable {
-    /// Makes the changes durable, all or none. After an error it is unknown which, and nothing more is written.
+    /// Makes the changes durable, all or none. After [`CommitError::Unknown`] it is unknown which; what comes next succeeds only if nothing is left
+    /// of them.
     fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError>;
 
     /// Whether there is space for new values.
     fn has_space(&self) -> bool;
+
+    /// Whether it is unknown what the last commit has left.
+    fn is_broken(&self) -> bool;
+
+    /// Makes sure that nothing is left of it.
+    fn go_on(&mut self) -> io::Result<()>;
 }
 
 type Answer = Result<Vec<Arc<Entry>>, WriteError>;
@@ -76,15 +85,15 @@ pub(super) struct Committer<D> {
     engine: D,
     shared: Arc<Shared>,
     waiting: Receiver<Request>,
-    /// Set by the first commit that failed.
-    broken: Option<String>,
+    /// What others are told.
+    health: Arc<Mutex<Health>>,
     /// Commits of which not all watchers know.
     untold: usize,
 }
 
 impl<D: Durable> Committer<D> {
-    pub(super) fn new(engine: D, shared: Arc<Shared>, waiting: Receiver<Request>) -> Self {
-        Self { engine, shared, waiting, broken: None, untold: 0 }
+    pub(super) fn new(engine: D, shared: Arc<Shared>, waiting: Receiver<Request>, health: Arc<Mutex<Health>>) -> Self {
+        Self { engine, shared, waiting, health, untold: 0 }
     }
 
     /// Until the store is closed. Gives the engine back.
@@ -111,6 +120,16 @@ impl<D: Durable> Committer<D> {
     }
 
     fn first_request(&mut self) -> Option<Request> {
+        while self.engine.is_broken() {
+            match self.waiting.recv_timeout(GO_ON_AFTER) {
+                Ok(request) => return Some(request),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    let gone_on = self.engine.go_on();
+                    self.tell(gone_on.as_ref().err());
+                }
+            }
+        }
         if self.untold == 0 {
             return self.waiting.recv().ok();
         }
@@ -129,20 +148,22 @@ impl<D: Durable> Committer<D> {
     fn commit(&mut self, commits: Vec<(Vec<Prepared>, oneshot::Sender<Answer>)>) {
         let keys: Vec<_> = commits.iter().map(|(writes, _)| writes[0].key.clone()).collect();
         let (commits, replies): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
-        let answers = if let Some(cause) = &self.broken {
-            keys.iter().map(|_| Err(WriteError::Unavailable { cause: cause.clone() })).collect()
-        } else {
-            let (commits, answers) = self.evaluate_all(commits);
-            match self.make_durable(&commits) {
-                Ok(()) => answers,
-                // Not even a conflict is answered: it may tell of a write whose fate is unknown.
-                Err(cause) => keys.into_iter().map(|key| Err(WriteError::Unknown { key, cause: cause.clone() })).collect(),
-            }
+        let (commits, answers) = self.evaluate_all(commits);
+        let answers = match self.make_durable(&commits) {
+            Ok(()) => answers,
+            // Not even a conflict is answered: it may tell of a write that is not there, or whose fate is unknown.
+            Err(error) => keys.into_iter().map(|key| Err(refusal(key, &error))).collect(),
         };
         for (reply, answer) in replies.into_iter().zip(answers) {
             // A caller that no longer waits has chosen not to know.
             let _ = reply.send(answer);
         }
+    }
+
+    /// Says how the last try to write went.
+    fn tell(&self, error: Option<&io::Error>) {
+        let health = error.map_or(Health::Ready, |error| Health::Refusing { cause: cause(error) });
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
     }
 
     /// The changes of the commits that find what they expect, and the answer for each commit.
@@ -170,17 +191,35 @@ impl<D: Durable> Committer<D> {
         (made, answers)
     }
 
-    /// Durable first, then visible. Nothing is written any more after a failure: what it left on disk is unknown.
-    fn make_durable(&mut self, commits: &[Commit]) -> Result<(), String> {
+    /// Durable first, then visible.
+    fn make_durable(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
         if commits.is_empty() {
             return Ok(());
         }
         let committed = self.engine.commit(commits);
-        committed.map_err(|error: CommitError| self.broken.insert(error.to_string()).clone())?;
+        self.tell(committed.as_ref().err().map(CommitError::source));
+        committed?;
         self.shared.publish(commits);
         self.untold += 1;
         Ok(())
     }
+}
+
+/// What the writer of `key` is told.
+fn refusal(key: Key, error: &CommitError) -> WriteError {
+    match error {
+        CommitError::Unknown(source) => WriteError::Unknown { key, cause: cause(source) },
+        CommitError::Refused(source) if is_space(source) => WriteError::NoSpace { key },
+        CommitError::Refused(source) => WriteError::Unavailable { cause: cause(source) },
+    }
+}
+
+fn is_space(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+fn cause(error: &io::Error) -> String {
+    format!("its disk: {error}")
 }
 
 #[cfg(test)]
@@ -190,12 +229,15 @@ mod tests {
     use futures::FutureExt;
     use std::sync::mpsc::{Sender, channel};
 
-    /// Looks at what is visible while it commits, and fails from a commit on.
+    /// Looks at what is visible while it commits, and fails at one commit.
     struct Disk {
         shared: Arc<Shared>,
         /// By commit, what was visible before it and what it wrote.
         seen: Vec<(Revision, Vec<u64>)>,
-        fails_from: usize,
+        fails_at: usize,
+        is_broken: bool,
+        /// How often going on fails before it succeeds.
+        stays_broken: usize,
         is_full: bool,
     }
 
@@ -206,8 +248,22 @@ mod tests {
 
         fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
             let events = commits.iter().flat_map(|commit| &commit.events);
+            if self.is_broken {
+                self.go_on().map_err(CommitError::Refused)?;
+            }
             self.seen.push((self.shared.revision(), events.map(|event| event.entry.mod_revision.0).collect()));
-            if self.seen.len() <= self.fails_from { Ok(()) } else { Err("the disk is gone".into()) }
+            self.is_broken = self.seen.len() == self.fails_at;
+            if self.is_broken { Err(CommitError::Unknown(io::Error::other("it is gone"))) } else { Ok(()) }
+        }
+
+        fn is_broken(&self) -> bool {
+            self.is_broken
+        }
+
+        fn go_on(&mut self) -> io::Result<()> {
+            self.is_broken = 0 < self.stays_broken;
+            self.stays_broken = self.stays_broken.saturating_sub(1);
+            if self.is_broken { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
         }
     }
 
@@ -232,11 +288,15 @@ mod tests {
         }
     }
 
-    fn committer(fails_from: usize) -> (Sender<Request>, Committer<Disk>) {
+    fn committer(fails_at: usize) -> (Sender<Request>, Committer<Disk>) {
         let shared = Shared::new(Mvcc::new(1 << 20), Arc::new(()));
         let (requests, waiting) = channel();
-        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_from, is_full: false };
-        (requests, Committer::new(disk, shared, waiting))
+        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_at, is_broken: false, stays_broken: 0, is_full: false };
+        (requests, Committer::new(disk, shared, waiting, Arc::new(Mutex::new(Health::Ready))))
+    }
+
+    fn health(committer: &Committer<Disk>) -> Health {
+        committer.health.lock().expect("nothing panics under it").clone()
     }
 
     #[test]
@@ -262,22 +322,45 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_commit_nothing_of_it_is_told_and_nothing_more_is_written() {
+    fn after_a_failed_commit_nothing_of_it_is_told_and_what_comes_is_refused_until_it_is_void() {
+        let (requests, mut committer) = committer(2);
+        let first = ask(&requests, "/a", Expected::Absent);
+        let next = |committer: &mut Committer<Disk>| {
+            let batch = committer.next_batch().expect("some wait");
+            committer.commit(batch.commits);
+        };
+        next(&mut committer);
+        committer.engine.stays_broken = 1;
+        let answers = ["/b", "/b", "/a"].map(|key| ask(&requests, key, Expected::Absent));
+        next(&mut committer);
+        assert_eq!(health(&committer), Health::Refusing { cause: "its disk: it is gone".into() });
+        let refused = ask(&requests, "/c", Expected::Absent);
+        next(&mut committer);
+        assert!(matches!(health(&committer), Health::Refusing { .. }));
+        let later = ask(&requests, "/c", Expected::Absent);
+        next(&mut committer);
+        assert_eq!(health(&committer), Health::Ready);
+        assert_eq!(told(first), "1");
+        assert_eq!(answers.map(told), ["unknown: its disk: it is gone"; 3]);
+        assert_eq!((told(refused), told(later)), ("no space is left for /c".into(), "2".into()));
+        assert!(committer.shared.get(&Key::new("/b")).is_none());
+    }
+
+    #[test]
+    fn it_goes_on_by_itself_when_nobody_writes() {
         let (requests, mut committer) = committer(1);
         let first = ask(&requests, "/a", Expected::Absent);
         let batch = committer.next_batch().expect("one waits");
         committer.commit(batch.commits);
-        let answers = ["/b", "/b", "/a"].map(|key| ask(&requests, key, Expected::Absent));
-        let batch = committer.next_batch().expect("three wait");
-        committer.commit(batch.commits);
-        let later = ask(&requests, "/c", Expected::Absent);
+        assert!(matches!(health(&committer), Health::Refusing { .. }));
+        let told_healthy = Arc::clone(&committer.health);
+        let thread = std::thread::spawn(|| committer.run());
+        while *told_healthy.lock().expect("nothing panics under it") != Health::Ready {
+            std::thread::yield_now();
+        }
         drop(requests);
-        let disk = committer.run();
-        assert_eq!(told(first), "1");
-        assert_eq!(answers.map(told), ["unknown: the disk is gone"; 3]);
-        assert_eq!(told(later), "the store takes no writes: the disk is gone");
-        assert_eq!((disk.seen.len(), disk.shared.revision()), (2, Revision(1)));
-        assert!(disk.shared.get(&Key::new("/b")).is_none());
+        let disk = thread.join().expect("it ends");
+        assert_eq!((told(first), disk.seen.len()), ("unknown: its disk: it is gone".into(), 1));
     }
 
     #[test]

@@ -7,19 +7,20 @@
 //! Over a restart the newest version of each key and the store's revision come back, the history does not: reads at older revisions and
 //! watches from them get [`ReadError::Compacted`], and the client lists anew.
 
-mod acknowledged;
 mod committer;
+mod convert;
 mod engine;
-#[cfg(fuzzing)]
-pub mod fuzzing;
-mod journal;
-mod record;
 
 use crate::{
-    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
-    backend::prepare,
+    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    backend::{prepare, recovered},
     env::Timestamp,
     expiry::{self, Expire},
+    files::{
+        Files,
+        folder::{Folder, FolderError},
+    },
+    log::{self, Fault, FileRead, Limits, Log, LogError, OnDamage},
     mvcc::Mvcc,
     shared::Shared,
 };
@@ -40,78 +41,114 @@ use std::{
 /// Why a folder could not be opened as a store. Nothing in it was changed that a later start would need.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process, or another store of this one, has it open.
-    #[error("{} is in use by another process", dir.display())]
-    InUse {
+    /// The folder cannot be had.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The file system said no.
+    #[error("could not read or write the store in {}", dir.display())]
+    Io {
         /// The folder.
         dir: PathBuf,
-    },
-    /// The file system said no.
-    #[error("could not {what} {}", path.display())]
-    Io {
-        /// What was being done.
-        what: &'static str,
-        /// To which file or folder.
-        path: PathBuf,
         /// Its answer.
         source: io::Error,
     },
-    /// The engine said no: its words name what it found.
-    #[error("could not open the database in {}", dir.display())]
-    Engine {
-        /// Its folder.
-        dir: PathBuf,
-        /// Its answer.
-        source: fjall::Error,
-    },
     /// What was written is not what is read. The store does not start rather than go on without it.
-    #[error("{what} is damaged: {why}")]
+    #[error("the store in {} is damaged, and was left as it is", dir.display())]
     Damaged {
-        /// The record, by its key where that is known.
-        what: String,
-        /// How one can tell.
-        why: String,
+        /// The folder.
+        dir: PathBuf,
+        /// What is wrong.
+        source: LogError,
     },
-    /// Written by another version of berth.
-    #[error("the store has format {found}, and only {known} is known")]
-    Format {
-        /// As read.
-        found: u64,
-        /// As this version writes.
-        known: u64,
+    /// It is of an earlier version of berth and cannot be read.
+    #[error("the store in {}, which an earlier version wrote, cannot be read, and was left as it is", dir.display())]
+    Conversion {
+        /// The folder.
+        dir: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl OpenError {
-    fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { what, path: path.into(), source }
+    fn of(dir: &Path) -> impl FnOnce(LogError) -> Self {
+        let dir = dir.into();
+        move |error| match error {
+            LogError::Io(source) => Self::Io { dir, source },
+            source @ LogError::Damaged(_) => Self::Damaged { dir, source },
+        }
+    }
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// How many bytes of replaced versions and changes it keeps.
+    pub history_bytes: usize,
+    /// What becomes of a damaged one.
+    pub on_damage: OnDamage,
+    /// When it does what.
+    pub limits: Limits,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Self { history_bytes: DEFAULT_HISTORY_BYTES, on_damage: OnDamage::Refuse, limits: Limits::default() }
     }
 }
 
 /// A [`Store`] in a folder. After `kill -9` or a power loss, every acknowledged write is there and every other one is there as a whole or
-/// not at all. While space is short, only deletions are written. A commit that fails all the same is unknown, and ends all further writing
-/// ([`WriteError::Unavailable`]): what a failed sync has left is known when the folder is opened again. Reads go on.
+/// not at all. While space is short, only deletions are written. A commit that fails all the same is unknown; those behind it are refused until the
+/// store could begin a new log, which makes the failed one void, and which it tries once a second. Reads go on.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
+    health: Arc<Mutex<Health>>,
     /// Not bounded here: each waiting write has a caller that waits, and servers bound those.
     requests: mpsc::Sender<Request>,
     committer: Mutex<Option<JoinHandle<io::Result<()>>>>,
+    /// What was wrong, if that was accepted.
+    faults: Vec<Fault>,
 }
 
 impl EmbeddedStore {
     /// Opens the store in `dir`, or makes an empty one. Reads every object, about a microsecond and what `layout` takes for each.
-    /// Keeps up to `history_bytes` of replaced versions and changes. Starts the committer's thread and one of the engine.
+    /// Keeps up to `history_bytes` of replaced versions and changes. Starts the committer's thread.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(dir: &Path, layout: Arc<impl Layout>, history_bytes: usize) -> Result<Self, OpenError> {
-        let (engine, recovered) = Engine::open(dir, &*layout)?;
-        let shared = Shared::new(Mvcc::recovered(engine.revision(), recovered, history_bytes), layout);
+        Self::open_with(dir, layout, Opening { history_bytes, ..Opening::default() })
+    }
+
+    /// As [`EmbeddedStore::open`].
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_with(dir: &Path, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, OpenError> {
+        let folder = Folder::take(dir)?;
+        convert::convert(dir, &folder).map_err(|source| OpenError::Conversion { dir: dir.into(), source })?;
+        Self::open_on(Arc::new(folder), layout, opening).map_err(OpenError::of(dir))
+    }
+
+    /// The same on any files.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn open_on(files: Arc<dyn Files>, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, LogError> {
+        let (log, found) = Log::open(files, opening.limits, opening.on_damage)?;
+        let faults = found.faults.clone();
+        let shared = Shared::new(Mvcc::recovered(log.revision(), recovered(found, &*layout), opening.history_bytes), layout);
         let (requests, waiting) = mpsc::channel();
-        let committer = Committer::new(engine, Arc::clone(&shared), waiting);
-        let thread = thread::Builder::new().name("store-commit".into()).spawn(|| committer.run().close());
-        let thread = thread.map_err(|source| OpenError::io("start the committer of", dir, source))?;
-        Ok(Self { shared, requests, committer: Mutex::new(Some(thread)) })
+        let health = Arc::new(Mutex::new(Health::Ready));
+        let committer = Committer::new(Engine::new(log, Arc::clone(&shared)), Arc::clone(&shared), waiting, Arc::clone(&health));
+        let thread = thread::Builder::new().name("store-commit".into()).spawn(|| committer.run().close())?;
+        Ok(Self { shared, health, requests, committer: Mutex::new(Some(thread)), faults })
+    }
+
+    /// What was wrong with the folder when it was opened, if the loss was accepted.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
     }
 
     /// Waits until the writes that were given are durable and answered, then lets go of the folder. Reads go on from memory, writes
@@ -171,6 +208,14 @@ impl Store for EmbeddedStore {
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         ready(self.shared.write().compact(revision)).boxed()
     }
+
+    fn health(&self) -> Health {
+        let runs = self.committer.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|thread| !thread.is_finished());
+        if !runs {
+            return Health::Ended { cause: "the thread that writes has ended".into() };
+        }
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Expire for EmbeddedStore {
@@ -178,4 +223,43 @@ impl Expire for EmbeddedStore {
         let due = self.shared.read().due(now);
         expiry::delete(self, due).boxed()
     }
+}
+
+/// What [`check`] found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The last revision that can be read.
+    pub revision: Revision,
+    /// The last that is known to have been acknowledged.
+    pub acknowledged: Option<Revision>,
+    /// Objects.
+    pub objects: usize,
+    /// All files that a start reads, in that order.
+    pub files: Vec<FileRead>,
+    /// Files that nobody needs; a start removes them.
+    pub left_over: Vec<String>,
+    /// What is wrong; empty if the store is whole.
+    pub faults: Vec<Fault>,
+}
+
+/// Reads the store in `dir`, all of it, and changes nothing.
+///
+/// # Errors
+/// [`OpenError`]: it is in use or cannot be read, or an earlier version wrote it. Damage is none: the report tells it.
+pub fn check(dir: &Path) -> Result<Report, OpenError> {
+    let folder = Folder::take_as_it_is(dir)?;
+    let io = |source| OpenError::Io { dir: dir.into(), source };
+    if convert::is_earlier(dir, &folder).map_err(io)? {
+        let source = "it has an earlier format; the next start converts it".into();
+        return Err(OpenError::Conversion { dir: dir.into(), source });
+    }
+    let found = log::read(&folder).map_err(io)?;
+    Ok(Report {
+        revision: found.state.revision,
+        acknowledged: found.acknowledged,
+        objects: found.objects.len(),
+        files: found.read,
+        left_over: found.left_over,
+        faults: found.faults,
+    })
 }

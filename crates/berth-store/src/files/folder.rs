@@ -1,0 +1,244 @@
+//! The real folder.
+
+use super::{File, Files};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use std::{
+    fs::{self, DirBuilder, OpenOptions, Permissions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Its lock. Not one of the [`Files`].
+const LOCK: &str = "lock";
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// A folder that is this process's as long as the value lives.
+pub struct Folder {
+    path: PathBuf,
+    handle: fs::File,
+    _lock: Option<Lock>,
+}
+
+/// Why a folder cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// Another process, or another store of this one, has it.
+    #[error("{} is in use by another process", dir.display())]
+    InUse {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The file system said no.
+    #[error("could not {what} {}", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To which file or folder.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+impl FolderError {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { what, path, source }
+    }
+}
+
+/// The lock of a folder, until it is dropped. Closing the file would not do: between a fork and the exec that follows it, a child process has the
+/// file too, and a lock ends with the last copy.
+struct Lock(fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where it cannot be given back, closing the file does, a moment later.
+        let _ = self.0.unlock();
+    }
+}
+
+impl Folder {
+    /// Makes the folder if it is missing, takes it, and shuts it and all files in it to everybody but their owner.
+    ///
+    /// # Errors
+    /// [`FolderError`].
+    pub fn take(dir: &Path) -> Result<Self, FolderError> {
+        make(dir).map_err(FolderError::io("make", dir))?;
+        let path = dir.join(LOCK);
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
+        let lock = lock(dir, &path, opened.map_err(FolderError::io("open", &path))?)?;
+        shut(dir)?;
+        Self::with_lock(dir, Some(lock))
+    }
+
+    /// Takes the folder without changing anything in it. One without a lock file is nobody's: whoever takes it makes one first.
+    pub(crate) fn take_as_it_is(dir: &Path) -> Result<Self, FolderError> {
+        let path = dir.join(LOCK);
+        let lock = match fs::File::open(&path) {
+            Ok(file) => Some(lock(dir, &path, file)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(FolderError::io("open", &path)(error)),
+        };
+        Self::with_lock(dir, lock)
+    }
+
+    fn with_lock(dir: &Path, lock: Option<Lock>) -> Result<Self, FolderError> {
+        let handle = fs::File::open(dir).map_err(FolderError::io("open", dir))?;
+        Ok(Self { path: dir.into(), handle, _lock: lock })
+    }
+}
+
+fn lock(dir: &Path, path: &Path, file: fs::File) -> Result<Lock, FolderError> {
+    match file.try_lock() {
+        Ok(()) => Ok(Lock(file)),
+        Err(TryLockError::WouldBlock) => Err(FolderError::InUse { dir: dir.into() }),
+        Err(TryLockError::Error(source)) => Err(FolderError::io("lock", path)(source)),
+    }
+}
+
+/// The folder, and that the folders above know it.
+fn make(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make(parent)?;
+    match DirBuilder::new().mode(FOLDER_MODE).create(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+        made => made?,
+    }
+    fs::File::open(parent)?.sync_all()
+}
+
+/// Takes from everybody but the owner what the folder and the files in it give them.
+fn shut(dir: &Path) -> Result<(), FolderError> {
+    set_mode(dir, FOLDER_MODE)?;
+    for file in fs::read_dir(dir).map_err(FolderError::io("list", dir))? {
+        let file = file.map_err(FolderError::io("list", dir))?;
+        if file.file_type().is_ok_and(|kind| kind.is_file()) {
+            set_mode(&file.path(), FILE_MODE)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), FolderError> {
+    let found = fs::symlink_metadata(path).map_err(FolderError::io("look at", path))?;
+    if found.permissions().mode() & 0o777 == mode {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(FolderError::io("set the mode of", path))
+}
+
+impl Files for Folder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for file in fs::read_dir(&self.path)? {
+            let file = file?;
+            if let (true, Ok(name)) = (file.file_type()?.is_file(), file.file_name().into_string()) {
+                names.push(name);
+            }
+        }
+        names.retain(|name| name != LOCK);
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(RealFile(fs::File::open(self.path.join(name))?)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(self.path.join(name))?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        fstatvfs(&self.handle).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+    }
+}
+
+struct RealFile(fs::File);
+
+impl File for RealFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+            // A file system that cannot promise space still has it, usually.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                let found = self.0.metadata()?.len();
+                self.0.set_len(found.max(length))
+            }
+            allocated => Ok(allocated?),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modes(dir: &Path) -> Vec<u32> {
+        let mut modes = vec![fs::metadata(dir).expect("there").permissions().mode() & 0o777];
+        for file in fs::read_dir(dir).expect("readable") {
+            modes.push(file.expect("readable").metadata().expect("there").permissions().mode() & 0o777);
+        }
+        modes
+    }
+
+    #[test]
+    fn a_folder_is_free_when_its_value_is_gone_whoever_still_has_its_files() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::take(dir.path()).expect("nobody has it");
+        let copy = folder._lock.as_ref().expect("taken").0.try_clone().expect("as a child process has it before its exec");
+        assert!(matches!(Folder::take(dir.path()), Err(FolderError::InUse { .. })));
+        assert!(matches!(Folder::take_as_it_is(dir.path()), Err(FolderError::InUse { .. })));
+        drop(folder);
+        assert!(Folder::take(dir.path()).is_ok());
+        drop(copy);
+    }
+
+    #[test]
+    fn a_folder_that_others_could_read_is_shut() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
+        fs::write(dir.path().join("log-00000001"), "").expect("writable");
+        fs::set_permissions(dir.path().join("log-00000001"), Permissions::from_mode(0o644)).expect("ours");
+        let folder = Folder::take(dir.path()).expect("nobody has it");
+        folder.create("another").expect("writable");
+        assert_eq!(modes(dir.path()), [0o700, 0o600, 0o600, 0o600]);
+    }
+
+    #[test]
+    fn looking_at_a_folder_changes_nothing_in_it() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
+        Folder::take_as_it_is(dir.path()).expect("nobody has it");
+        assert_eq!(modes(dir.path()), [0o755]);
+    }
+}

@@ -1,0 +1,516 @@
+//! The durable part of the embedded store: a log of commits, and now and then a checkpoint of what they amount to.
+//!
+//! Reads never come here: everything is in memory. What is written is one frame for each batch of commits, durable before anybody sees it.
+//!
+//! - `log-N` holds commits. A new log is begun at every start, for every checkpoint, and after a write that failed; its first frame names the
+//!   last frame of the log before that counts. What stands behind that one, torn by a crash or of unknown fate, is void from then on.
+//! - `checkpoint-N` holds every object, so that all logs before `log-N` can go. It is written while others write, so it may hold what `log-N` and
+//!   later ones tell again: the newer version of a key counts.
+//! - `acknowledged` says how far writes have been acknowledged ([`acknowledged`]).
+//!
+//! Every file is made beside its place, under a name that ends with `.new`, synced, and moved there; then the folder is synced. Nothing that a start
+//! needs is changed afterwards, but for the log that is written and the note. A start reads everything ([`recover`]) before it writes anything.
+
+mod acknowledged;
+mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod record;
+mod recover;
+
+pub use recover::{Fault, FileRead};
+
+pub(crate) use record::{FORMAT, Object, Summary, Version};
+pub(crate) use recover::Found;
+
+use crate::{
+    Event, EventKind, Key, Revision,
+    files::{File, Files},
+    mvcc::{Commit, Newest},
+};
+use acknowledged::Acknowledged;
+use record::{Begin, Kind};
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+};
+
+/// How far revisions go on behind the last one that is known, after writes were lost: their revisions are not given out again.
+const LOST_REVISIONS_MAX: u64 = 1_000_000;
+/// How much of a checkpoint is one frame, about.
+const CHECKPOINT_FRAME_BYTES: usize = 256 << 10;
+/// After how much of a checkpoint it is synced, so that the syncs of commits never wait for much of it.
+const CHECKPOINT_SYNC_BYTES: u64 = 8 << 20;
+/// How many objects are looked at together: a lock is held for that.
+const CHECKPOINT_PAGE: usize = 512;
+/// A checkpoint is due at the latest when so many logs are to be read at a start.
+const LOGS_MAX: u64 = 32;
+
+/// What a store does when, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A log takes space in pieces of so many bytes, so that a write finds it and need not make the file longer.
+    pub log_step_bytes: u64,
+    /// How much is in the logs at least before a checkpoint is made; else, as much as the objects take.
+    pub checkpoint_bytes_min: u64,
+    /// What must be free for a new value: room for a checkpoint's beginnings, and for the deletions that make room again.
+    pub free_bytes_min: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { log_step_bytes: 1 << 20, checkpoint_bytes_min: 32 << 20, free_bytes_min: 64 << 20 }
+    }
+}
+
+/// What becomes of a folder of which something cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDamage {
+    /// It is not opened, and nothing in it is changed.
+    #[default]
+    Refuse,
+    /// What can be read is opened. The damaged files stay, under names that begin with `damaged-`, and revisions that may have been given out are not
+    /// given out again.
+    AcceptLoss,
+}
+
+/// Why a folder cannot be opened. Nothing in it was changed that a later start would need.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file system said no.
+    #[error("could not read or write its files")]
+    Io(#[from] io::Error),
+    /// What was written is not what is read.
+    #[error("{}{}", .0[0], more(.0.len() - 1))]
+    Damaged(Vec<Fault>),
+}
+
+fn more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!("; and {count} more") }
+}
+
+/// Why commits are not known to be durable.
+#[derive(Debug)]
+pub(crate) enum CommitError {
+    /// Nothing of them is there, nor ever will be.
+    Refused(io::Error),
+    /// Nobody knows which. Nothing more is written before [`Log::begin`] has made sure that they are void.
+    Unknown(io::Error),
+}
+
+impl CommitError {
+    /// What the disk said.
+    pub(crate) fn source(&self) -> &io::Error {
+        let (Self::Refused(source) | Self::Unknown(source)) = self;
+        source
+    }
+}
+
+/// Where commits become durable.
+pub(crate) struct Log {
+    files: Arc<dyn Files>,
+    limits: Limits,
+    note: Acknowledged,
+    /// As of the last commit.
+    state: Summary,
+    number: u64,
+    file: Box<dyn File>,
+    /// Where the next frame goes.
+    end: u64,
+    /// How long the file is.
+    allocated: u64,
+    /// The checksum of the last frame.
+    chain: u64,
+    /// Whether it is unknown what stands behind the last frame.
+    is_broken: bool,
+    /// What stands in the logs that are to be read at a start.
+    to_read: ToRead,
+    /// About what a checkpoint takes.
+    live_bytes: u64,
+    buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ToRead {
+    logs: u64,
+    bytes: u64,
+}
+
+impl Log {
+    /// Opens or makes the store in `files`. Also gives what it holds, and what was wrong if that is accepted.
+    pub(crate) fn open(files: Arc<dyn Files>, limits: Limits, on_damage: OnDamage) -> Result<(Self, Found), LogError> {
+        let mut found = recover::read(&*files)?;
+        if !found.faults.is_empty() {
+            if on_damage == OnDamage::Refuse {
+                return Err(LogError::Damaged(found.faults));
+            }
+            put_damaged_aside(&*files, &mut found)?;
+        }
+        let (last, chain) = found.last.unwrap_or_default();
+        if found.last.is_some() {
+            // What was read is shown from now on, also what the last process wrote and never synced.
+            files.open(&Kind::Log.name(last))?.sync()?;
+            files.sync()?;
+        }
+        let log = Self::begin_behind(files, limits, &found, (last, chain))?;
+        for name in &found.left_over {
+            match log.files.remove(name) {
+                // Its name was used again and given away.
+                Err(error) if error.kind() == ErrorKind::NotFound => (),
+                removed => removed?,
+            }
+        }
+        Ok((log, found))
+    }
+
+    fn begin_behind(files: Arc<dyn Files>, limits: Limits, found: &Found, (last, chain): (u64, u64)) -> io::Result<Self> {
+        let note = Acknowledged::replace(&*files, found.state.revision)?;
+        let begun = Begun::make(&*files, last + 1, chain, found.state, &limits)?;
+        let Begun { file, end, allocated, chain } = begun;
+        let (logs, bytes) = found.logs;
+        Ok(Self {
+            files,
+            limits,
+            note,
+            state: found.state,
+            number: last + 1,
+            file,
+            end,
+            allocated,
+            chain,
+            is_broken: false,
+            to_read: ToRead { logs: logs + 1, bytes },
+            live_bytes: found.objects.iter().map(|(key, object)| live_bytes(key, &object.value)).sum(),
+            buffer: Vec::new(),
+        })
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.state.revision
+    }
+
+    /// Makes the changes durable, all or none.
+    pub(crate) fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
+        if self.is_broken {
+            self.begin().map_err(CommitError::Refused)?;
+        }
+        let (state, live_bytes) = self.encode(commits);
+        let end = self.end + self.buffer.len() as u64;
+        if self.allocated < end {
+            let allocated = end.next_multiple_of(self.limits.log_step_bytes);
+            self.file.allocate(allocated).map_err(CommitError::Refused)?;
+            self.allocated = allocated;
+        }
+        let chain = frame::seal(&mut self.buffer, self.chain);
+        self.is_broken = true;
+        self.write(state.revision).map_err(CommitError::Unknown)?;
+        self.is_broken = false;
+        self.to_read.bytes += end - self.end;
+        (self.state, self.live_bytes, self.end, self.chain) = (state, live_bytes, end, chain);
+        Ok(())
+    }
+
+    /// The body of the commits' frame into the buffer. Gives what they make of the state and of the space that live objects take.
+    fn encode(&mut self, commits: &[Commit]) -> (Summary, u64) {
+        let (mut state, mut bytes) = (self.state, self.live_bytes);
+        frame::begin(&mut self.buffer);
+        for (commit, event) in commits.iter().flat_map(|commit| commit.events.iter().map(move |event| (commit, event))) {
+            let Event { kind, entry, previous, .. } = &**event;
+            if let Some(previous) = previous {
+                state.remove(&previous.key, previous.mod_revision);
+                bytes = bytes.saturating_sub(live_bytes(&previous.key, &previous.value));
+            }
+            match kind {
+                EventKind::Put => {
+                    state.add(&entry.key, entry.mod_revision);
+                    bytes += live_bytes(&entry.key, &entry.value);
+                    record::encode_put(&entry.key, Version::of(entry, commit.expires_at(&entry.key)), &mut self.buffer);
+                }
+                EventKind::Deleted => record::encode_delete(&entry.key, entry.mod_revision, &mut self.buffer),
+            }
+            state.revision = entry.mod_revision;
+        }
+        record::encode_state(&state, &mut self.buffer);
+        (state, bytes)
+    }
+
+    fn write(&self, revision: Revision) -> io::Result<()> {
+        self.file.write_at(&self.buffer, self.end)?;
+        self.file.sync()?;
+        self.note.set(revision)
+    }
+
+    /// Whether it is unknown what the last write has left.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Goes on in a new log behind the last commit. What a failed one has left behind that is void from then on, whatever of it reaches the disk:
+    /// the new log lies in a file of its own and says what it follows. Until this succeeds, nothing may be written.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        // The new log may get its place although this fails; then what is written to the old one would be void.
+        self.is_broken = true;
+        // The note may know of the commit that failed.
+        self.note.set(self.state.revision)?;
+        self.note.sync()?;
+        let begun = Begun::make(&*self.files, self.number + 1, self.chain, self.state, &self.limits)?;
+        Begun { file: self.file, end: self.end, allocated: self.allocated, chain: self.chain } = begun;
+        self.number += 1;
+        self.to_read.logs += 1;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Whether there is space for new values.
+    pub(crate) fn has_space(&self) -> bool {
+        // A file system that does not say has to show it.
+        self.files.free_bytes().is_none_or(|free| self.limits.free_bytes_min <= free)
+    }
+
+    /// Whether the logs have become long enough that a checkpoint is worth its writing.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        let is_long = self.limits.checkpoint_bytes_min.max(self.live_bytes) <= self.to_read.bytes || LOGS_MAX <= self.to_read.logs;
+        // A smaller one makes room all the same.
+        let makes_room = self.live_bytes / 4 + self.limits.log_step_bytes <= self.to_read.bytes;
+        let needed = self.live_bytes + self.live_bytes / 8 + 2 * self.limits.log_step_bytes;
+        let has_room = || self.files.free_bytes().is_none_or(|free| needed <= free);
+        (is_long || makes_room && !self.has_space()) && has_room()
+    }
+
+    /// Begins a new log for a checkpoint of everything that is visible. All commits must be.
+    pub(crate) fn begin_checkpoint(&mut self) -> io::Result<Checkpoint> {
+        let before = self.to_read;
+        self.begin()?;
+        // Also if it fails, so that the next try is not at once.
+        self.to_read = ToRead { logs: 1, bytes: 0 };
+        Ok(Checkpoint { files: Arc::clone(&self.files), number: self.number, begun: self.state, before })
+    }
+
+    /// Takes note of how a checkpoint ended.
+    pub(crate) fn end_checkpoint(&mut self, ended: Result<(), NotWritten>) {
+        if let Err(NotWritten { before }) = ended {
+            // Half of it: the next try waits until some more is written.
+            self.to_read.bytes += before.bytes / 2;
+        }
+    }
+
+    /// Lets the note of what was acknowledged outlive a power loss. Everything else does so already.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn close(self) -> io::Result<()> {
+        self.note.sync()
+    }
+}
+
+fn live_bytes(key: &Key, value: &[u8]) -> u64 {
+    const RECORD_BYTES: usize = 40;
+    (key.as_str().len() + value.len() + RECORD_BYTES) as u64
+}
+
+/// A log that has just been begun.
+struct Begun {
+    file: Box<dyn File>,
+    end: u64,
+    allocated: u64,
+    chain: u64,
+}
+
+impl Begun {
+    /// A new log at its place, durable.
+    fn make(files: &dyn Files, number: u64, previous: u64, state: Summary, limits: &Limits) -> io::Result<Self> {
+        let name = Kind::Log.name(number);
+        let (file, end, chain) = begin_file(files, Begin { format: FORMAT, kind: Kind::Log, number, state }, previous)?;
+        // The space is a promise for the first commits; without it they may be refused.
+        let allocated = if file.allocate(limits.log_step_bytes).is_ok() { limits.log_step_bytes.max(end) } else { end };
+        finish_file(files, &*file, &name)?;
+        Ok(Self { file, end, allocated, chain })
+    }
+}
+
+/// A file beside its place with its first frame. Gives where that ends, and its checksum.
+fn begin_file(files: &dyn Files, begin: Begin, previous: u64) -> io::Result<(Box<dyn File>, u64, u64)> {
+    let file = files.create(&new(&begin.kind.name(begin.number)))?;
+    let mut bytes = Vec::new();
+    frame::begin(&mut bytes);
+    record::encode_begin(&begin, &mut bytes);
+    let chain = frame::seal(&mut bytes, previous);
+    file.write_at(&bytes, 0)?;
+    Ok((file, bytes.len() as u64, chain))
+}
+
+/// Makes the file durable and moves it to its place.
+fn finish_file(files: &dyn Files, file: &dyn File, name: &str) -> io::Result<()> {
+    file.sync()?;
+    files.rename(&new(name), name)?;
+    files.sync()
+}
+
+fn new(name: &str) -> String {
+    format!("{name}.new")
+}
+
+/// A checkpoint that is to be written, by whom it holds up least.
+pub(crate) struct Checkpoint {
+    files: Arc<dyn Files>,
+    number: u64,
+    /// The store where its log begins.
+    begun: Summary,
+    before: ToRead,
+}
+
+/// A checkpoint that was not written. Nothing is lost: the logs stay. What the disk said, commits meet too.
+#[derive(Debug)]
+pub(crate) struct NotWritten {
+    before: ToRead,
+}
+
+impl Checkpoint {
+    /// Writes what `newest` gives, page by page, each behind the key that it is asked for; an empty one ends it. Then the files before
+    /// it go. Unless `stop` says so in between.
+    pub(crate) fn write(self, newest: impl FnMut(Option<&Key>, usize) -> Newest, stop: impl Fn() -> bool) -> Result<(), NotWritten> {
+        let before = self.before;
+        let written = self.write_objects(newest, stop).and_then(|()| self.remove_before());
+        written.map_err(|_| {
+            // What there is of it takes space that may be what is missing. What cannot be removed now goes at the next start.
+            let _ = self.files.remove(&new(&Kind::Checkpoint.name(self.number)));
+            NotWritten { before }
+        })
+    }
+
+    fn write_objects(&self, mut newest: impl FnMut(Option<&Key>, usize) -> Newest, stop: impl Fn() -> bool) -> io::Result<()> {
+        let mut writer = CheckpointWriter::begin(&*self.files, self.number, self.begun)?;
+        let mut last: Option<Key> = None;
+        loop {
+            let page = newest(last.as_ref(), CHECKPOINT_PAGE);
+            if stop() {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            for (entry, expires_at) in &page.entries {
+                writer.put(&entry.key, Version::of(entry, *expires_at))?;
+            }
+            match page.entries.last() {
+                Some((entry, _)) => last = Some(entry.key.clone()),
+                None => return writer.finish(page.revision),
+            }
+        }
+    }
+
+    /// What nobody needs any more. What stays by mistake goes at the next start.
+    fn remove_before(&self) -> io::Result<()> {
+        for name in self.files.list()? {
+            let number = Kind::Checkpoint.number(&name).or_else(|| Kind::Log.number(&name));
+            if number.is_some_and(|number| number < self.number) {
+                self.files.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the objects of a checkpoint, frame by frame.
+struct CheckpointWriter<'f> {
+    files: &'f dyn Files,
+    name: String,
+    file: Box<dyn File>,
+    end: u64,
+    synced: u64,
+    chain: u64,
+    count: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'f> CheckpointWriter<'f> {
+    fn begin(files: &'f dyn Files, number: u64, state: Summary) -> io::Result<Self> {
+        let name = Kind::Checkpoint.name(number);
+        let (file, end, chain) = begin_file(files, Begin { format: FORMAT, kind: Kind::Checkpoint, number, state }, 0)?;
+        let mut buffer = Vec::with_capacity(2 * CHECKPOINT_FRAME_BYTES);
+        frame::begin(&mut buffer);
+        Ok(Self { files, name, file, end, synced: 0, chain, count: 0, buffer })
+    }
+
+    fn put(&mut self, key: &Key, version: Version<'_>) -> io::Result<()> {
+        record::encode_put(key, version, &mut self.buffer);
+        self.count += 1;
+        if self.buffer.len() < CHECKPOINT_FRAME_BYTES { Ok(()) } else { self.write_frame() }
+    }
+
+    fn write_frame(&mut self) -> io::Result<()> {
+        self.chain = frame::seal(&mut self.buffer, self.chain);
+        self.file.write_at(&self.buffer, self.end)?;
+        self.end += self.buffer.len() as u64;
+        frame::begin(&mut self.buffer);
+        if self.synced + CHECKPOINT_SYNC_BYTES <= self.end {
+            self.synced = self.end;
+            self.file.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Says that this is all, and that it may hold what was written up to `until`.
+    fn finish(mut self, until: Revision) -> io::Result<()> {
+        self.write_frame()?;
+        record::encode_end(self.count, until, &mut self.buffer);
+        self.write_frame()?;
+        finish_file(self.files, &*self.file, &self.name)
+    }
+}
+
+/// Makes files of their own of these objects: a log and a checkpoint behind everything that is there.
+pub(crate) fn write_anew(files: &dyn Files, number: u64, objects: &Objects, state: Summary) -> io::Result<()> {
+    Begun::make(files, number, 0, state, &Limits::default())?;
+    let mut writer = CheckpointWriter::begin(files, number, state)?;
+    for (key, object) in objects {
+        writer.put(key, object.version())?;
+    }
+    writer.finish(state.revision)
+}
+
+/// Objects by their keys.
+pub(crate) type Objects = std::collections::BTreeMap<Key, Object>;
+
+/// Says in a folder that what [`write_anew`] wrote is all that was ever acknowledged.
+pub(crate) fn acknowledge(files: &dyn Files, revision: Revision) -> io::Result<()> {
+    Acknowledged::replace(files, revision).map(drop)
+}
+
+/// Whether the folder has a note of this format.
+#[cfg(feature = "embedded")]
+pub(crate) fn has_note(files: &dyn Files) -> io::Result<bool> {
+    Ok(matches!(acknowledged::read(files)?, acknowledged::Note::Says(_)))
+}
+
+/// Removes what [`write_anew`] may have left half done.
+#[cfg(feature = "embedded")]
+pub(crate) fn remove_all(files: &dyn Files) -> io::Result<()> {
+    files.list()?.iter().filter(|name| is_of_store(name) && *name != acknowledged::NAME).try_for_each(|name| files.remove(name))
+}
+
+/// Everything in the folder, and what is wrong with it. Changes nothing.
+#[cfg(feature = "embedded")]
+pub(crate) fn read(files: &dyn Files) -> io::Result<Found> {
+    recover::read(files)
+}
+
+/// Makes a whole store of what could be read, beside the damaged files, and gives those names under which no start looks for them.
+fn put_damaged_aside(files: &dyn Files, found: &mut Found) -> io::Result<()> {
+    found.state = Summary { revision: found.highest.later(LOST_REVISIONS_MAX), ..found.summary() };
+    let damaged: Vec<String> = files.list()?.into_iter().filter(|name| is_of_store(name)).collect();
+    let highest = damaged.iter().filter_map(|name| Kind::Log.number(name).max(Kind::Checkpoint.number(name))).max();
+    let number = highest.unwrap_or(0) + 1;
+    write_anew(files, number, &found.objects, found.state)?;
+    acknowledge(files, found.state.revision)?;
+    for name in damaged.iter().filter(|name| *name != acknowledged::NAME) {
+        files.rename(name, &format!("damaged-{name}"))?;
+    }
+    files.sync()?;
+    let again = recover::read(files)?;
+    found.left_over.clear();
+    (found.last, found.logs) = (again.last, again.logs);
+    Ok(())
+}
+
+fn is_of_store(name: &str) -> bool {
+    name == acknowledged::NAME || Kind::Log.number(name).or(Kind::Checkpoint.number(name)).is_some()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Reads all files of a store, changes none, and tells whatever is wrong with them.
+
+use super::{
+    acknowledged::{self, Note},
+    frame::Reader,
+    record::{Begin, FORMAT, Kind, Object, Record, Summary, decode},
+};
+use crate::{
+    Key, Revision,
+    files::{File, Files},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map},
+    fmt, io,
+};
+
+/// Something that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// In which file; a missing one too.
+    pub file: String,
+    /// From which byte on, where it is a part of the file.
+    pub offset: Option<u64>,
+    /// How one can tell.
+    pub why: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.offset {
+            Some(offset) => write!(f, "{} at byte {offset}: {}", self.file, self.why),
+            None => write!(f, "{}: {}", self.file, self.why),
+        }
+    }
+}
+
+/// What was read of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileRead {
+    /// Its name.
+    pub name: String,
+    /// Where what is whole in it ends, in bytes.
+    pub bytes: u64,
+    /// How many frames with right checksums it has: commits of a log, pieces of a checkpoint, and the beginning of each.
+    pub frames: u64,
+    /// Bytes of a frame that was never whole: a crash left them.
+    pub torn: bool,
+}
+
+/// All that files say.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) objects: BTreeMap<Key, Object>,
+    /// As of the last commit.
+    pub(crate) state: Summary,
+    /// The highest revision that is named anywhere.
+    pub(crate) highest: Revision,
+    pub(crate) acknowledged: Option<Revision>,
+    /// The number of the last log and the checksum of its last frame; `None` if there is no log.
+    pub(crate) last: Option<(u64, u64)>,
+    /// How many logs are to be read behind the checkpoint, and how many bytes stand in them.
+    pub(crate) logs: (u64, u64),
+    pub(crate) read: Vec<FileRead>,
+    /// Files that nobody needs any more, or that were never finished.
+    pub(crate) left_over: Vec<String>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// A file, and how far it was read.
+struct Reading<'f> {
+    reader: Reader<'f>,
+    read: FileRead,
+    /// The checksum of the frame that the next one follows, where that is known.
+    chain: Option<u64>,
+    /// How many objects the end of a checkpoint says that it holds.
+    end: Option<u64>,
+}
+
+impl<'f> Reading<'f> {
+    fn new(file: &'f dyn File, name: String, chain: Option<u64>) -> Self {
+        Self { reader: Reader::new(file, 0), read: FileRead { name, ..FileRead::default() }, chain, end: None }
+    }
+}
+
+/// Everything in the folder.
+///
+/// # Errors
+/// The files cannot be listed or read.
+pub(crate) fn read(files: &dyn Files) -> io::Result<Found> {
+    let names = files.list()?;
+    let numbers = |kind: Kind| names.iter().filter_map(|name| kind.number(name)).collect::<BTreeSet<u64>>();
+    let (checkpoints, logs) = (numbers(Kind::Checkpoint), numbers(Kind::Log));
+    let mut found = Found::default();
+    found.read_note(files, !logs.is_empty() || !checkpoints.is_empty())?;
+    let from = match (checkpoints.last(), logs.first()) {
+        (Some(number), _) => {
+            found.read_checkpoint(files, *number)?;
+            *number
+        }
+        (None, Some(number)) if 1 < *number => {
+            found.fault(Kind::Checkpoint.name(*number), None, "it is missing");
+            *number
+        }
+        (None, _) => 1,
+    };
+    if !checkpoints.is_empty() || !logs.is_empty() {
+        found.read_logs(files, from, logs.range(from..))?;
+    }
+    found.left_over = names.into_iter().filter(|name| is_left_over(name, from)).collect();
+    found.check_whole();
+    Ok(found)
+}
+
+/// Whether a file was never finished, or stands before the first that counts.
+fn is_left_over(name: &str, from: u64) -> bool {
+    let number = |name: &str| Kind::Log.number(name).or_else(|| Kind::Checkpoint.number(name));
+    match name.strip_suffix(".new") {
+        Some(place) => place == acknowledged::NAME || number(place).is_some(),
+        None => number(name).is_some_and(|number| number < from),
+    }
+}
+
+impl Found {
+    fn fault(&mut self, file: impl Into<String>, offset: Option<u64>, why: impl Into<String>) {
+        self.faults.push(Fault { file: file.into(), offset, why: why.into() });
+    }
+
+    fn read_note(&mut self, files: &dyn Files, has_files: bool) -> io::Result<()> {
+        match acknowledged::read(files)? {
+            Note::Says(revision) => self.acknowledged = Some(revision),
+            Note::Damaged => self.fault(acknowledged::NAME, None, "its checksum is wrong"),
+            Note::Missing if has_files => self.fault(acknowledged::NAME, None, "it is missing"),
+            Note::Missing => (),
+        }
+        self.highest = self.acknowledged.unwrap_or_default();
+        Ok(())
+    }
+
+    fn read_checkpoint(&mut self, files: &dyn Files, number: u64) -> io::Result<()> {
+        let name = Kind::Checkpoint.name(number);
+        let file = files.open(&name)?;
+        let mut reading = Reading::new(&*file, name, None);
+        while reading.end.is_none() {
+            if !self.read_frame(&mut reading, (Kind::Checkpoint, number), false)? {
+                break;
+            }
+        }
+        if reading.end.is_some() && !reading.reader.is_at_end()? {
+            self.fault(&reading.read.name, Some(reading.reader.offset()), "something stands behind its end");
+        }
+        let found = self.objects.len() as u64;
+        if let Some(count) = reading.end.filter(|count| *count != found) {
+            self.fault(&reading.read.name, None, format!("it holds {found} objects, where {count} belong"));
+        }
+        self.read.push(reading.read);
+        Ok(())
+    }
+
+    fn read_logs<'n>(&mut self, files: &dyn Files, from: u64, numbers: impl Iterator<Item = &'n u64>) -> io::Result<()> {
+        let (mut opened, mut expected) = (Vec::new(), from);
+        for number in numbers {
+            if *number != expected {
+                self.fault(Kind::Log.name(expected), None, "it is missing");
+            }
+            opened.push((*number, files.open(&Kind::Log.name(*number))?));
+            expected = number + 1;
+        }
+        if opened.is_empty() {
+            self.fault(Kind::Log.name(from), None, "it is missing");
+        }
+        let mut chain = None;
+        for (index, (number, file)) in opened.iter().enumerate() {
+            let next = opened.get(index + 1).map(|(_, next)| Reader::new(&**next, 0).next()).transpose()?.flatten();
+            chain = self.read_log(&**file, *number, chain, next.map(|seal| seal.previous))?;
+            self.last = Some((*number, chain.unwrap_or_default()));
+        }
+        self.logs.0 = opened.len() as u64;
+        Ok(())
+    }
+
+    /// Reads a log that follows the frame `chain`, up to the frame `end` where the next one says that it goes on from there: what stands behind
+    /// that was never acknowledged. Gives the checksum of the last frame.
+    fn read_log(&mut self, file: &dyn File, number: u64, chain: Option<u64>, end: Option<u64>) -> io::Result<Option<u64>> {
+        let mut reading = Reading::new(file, Kind::Log.name(number), chain);
+        while reading.read.frames == 0 || end.is_none() || reading.chain != end {
+            if !self.read_frame(&mut reading, (Kind::Log, number), end.is_none())? {
+                break;
+            }
+        }
+        self.logs.1 += reading.reader.offset();
+        self.read.push(reading.read);
+        Ok(reading.chain)
+    }
+
+    /// Reads the next frame and takes over what it says. What cannot be read up to the next whole one is a fault, but for a torn end if the file
+    /// `may_end`. False at the end of the file.
+    fn read_frame(&mut self, reading: &mut Reading<'_>, of: (Kind, u64), may_end: bool) -> io::Result<bool> {
+        let offset = reading.reader.offset();
+        let Some(seal) = reading.reader.next()? else { return self.go_over(reading, may_end) };
+        if reading.chain.is_some_and(|chain| chain != seal.previous) {
+            self.fault(&reading.read.name, Some(offset), "what stands before it is missing");
+        }
+        reading.chain = Some(seal.checksum);
+        reading.read.frames += 1;
+        reading.read.bytes = reading.reader.offset();
+        if reading.read.frames == 1 && !matches!(decode(reading.reader.body()).next(), Some(Some(Record::Begin(_)))) {
+            self.fault(&reading.read.name, Some(offset), "it does not begin as such a file does");
+        }
+        for record in decode(reading.reader.body()) {
+            match record {
+                Some(Record::Put(key, version)) => self.put(key, version.into()),
+                Some(Record::Delete(key, revision)) => self.delete(&key, revision),
+                Some(Record::State(state)) => self.at(state),
+                Some(Record::Begin(begin)) => self.begin(&reading.read.name, of, &begin),
+                Some(Record::End { count, until }) => {
+                    self.highest = self.highest.max(until);
+                    reading.end = Some(count);
+                }
+                None => self.fault(&reading.read.name, Some(offset), "it holds what is no record"),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes from what is no frame to the next one. False at the end of the file.
+    fn go_over(&mut self, reading: &mut Reading<'_>, may_end: bool) -> io::Result<bool> {
+        let (offset, is_blank) = (reading.reader.offset(), reading.reader.is_at_end()?);
+        let has_more = !is_blank && reading.reader.skip()?;
+        if may_end && !has_more && 0 < reading.read.frames {
+            reading.read.torn = !is_blank;
+            return Ok(false);
+        }
+        self.fault(&reading.read.name, Some(offset), if is_blank { "it ends too early" } else { "its checksum is wrong" });
+        // What the next one follows cannot be known.
+        reading.chain = None;
+        Ok(has_more)
+    }
+
+    fn begin(&mut self, name: &str, (kind, number): (Kind, u64), begin: &Begin) {
+        if begin.format != FORMAT {
+            self.fault(name, None, format!("it has format {}, and only {FORMAT} is known", begin.format));
+        } else if (begin.kind, begin.number) != (kind, number) {
+            self.fault(name, None, format!("it was written as {}", begin.kind.name(begin.number)));
+        } else if kind == Kind::Log && begin.state != self.state {
+            let why = format!("it follows revision {}, and the file before it ends with {}", begin.state.revision, self.state.revision);
+            self.fault(name, None, why);
+        }
+        self.at(begin.state);
+    }
+
+    fn at(&mut self, state: Summary) {
+        self.highest = self.highest.max(state.revision);
+        self.state = state;
+    }
+
+    /// A checkpoint is written while others write: it may hold what the logs tell behind it.
+    fn put(&mut self, key: Key, object: Object) {
+        self.highest = self.highest.max(object.mod_revision);
+        match self.objects.entry(key) {
+            btree_map::Entry::Vacant(place) => drop(place.insert(object)),
+            btree_map::Entry::Occupied(mut place) if place.get().mod_revision < object.mod_revision => drop(place.insert(object)),
+            btree_map::Entry::Occupied(_) => (),
+        }
+    }
+
+    fn delete(&mut self, key: &Key, revision: Revision) {
+        if self.objects.get(key).is_some_and(|object| object.mod_revision <= revision) {
+            self.objects.remove(key);
+        }
+    }
+
+    /// Each frame may be right and yet not all be there.
+    fn check_whole(&mut self) {
+        let last = self.read.last().map_or_else(|| Kind::Log.name(1), |read| read.name.clone());
+        let end = self.read.last().map(|read| read.bytes);
+        if let Some(acknowledged) = self.acknowledged.filter(|acknowledged| self.state.revision < *acknowledged) {
+            let why =
+                format!("revision {acknowledged} was acknowledged, and revision {} is the last that can be read", self.state.revision);
+            self.fault(&last, end, why);
+        } else if self.faults.is_empty() && self.state.revision < self.highest {
+            let why = format!("revision {} was written, and revision {} is the last that can be read", self.highest, self.state.revision);
+            self.fault(&last, end, why);
+        }
+        let summary = self.summary();
+        if self.faults.is_empty() && summary != self.state {
+            let (found, said) = (summary, self.state);
+            let why = format!("{} objects, sum {:x}, where {} objects, sum {:x} belong", found.count, found.sum, said.count, said.sum);
+            self.fault(&last, end, why);
+        }
+    }
+
+    /// Of what was found.
+    pub(crate) fn summary(&self) -> Summary {
+        let mut found = Summary { revision: self.state.revision, ..Summary::default() };
+        self.objects.iter().for_each(|(key, object)| found.add(key, object.mod_revision));
+        found
+    }
+}

@@ -1,0 +1,443 @@
+//! The log on a disk that fails: at every operation of a workload, power loss, kill and refusals.
+
+use super::*;
+use crate::{
+    Expected, Header, MemoryStore, RangeRequest, Store, Write, WriteError,
+    files::disk::{Disk, Lie, Trouble},
+    mvcc::{Mvcc, Prepared, evaluate},
+    shared::Shared,
+};
+use futures::FutureExt;
+use std::collections::BTreeMap;
+
+/// So small that a short workload has everything: several steps, checkpoints, and logs that go.
+const SMALL: Limits = Limits { log_step_bytes: 1024, checkpoint_bytes_min: 3000, free_bytes_min: 0 };
+/// What a drawn part of what was not synced survives by; 0: nothing, 1: all.
+const SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
+
+fn open(disk: &Disk) -> Result<MemoryStore, LogError> {
+    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(()), 1 << 20)
+}
+
+/// What a client knows: of each key, its value and revision, and what a write of unknown outcome may have made of it.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    acknowledged: BTreeMap<String, (Vec<u8>, Revision)>,
+    unknown: Option<(String, Option<Vec<u8>>)>,
+    newest: Revision,
+}
+
+/// The step-th write of the workload: mostly new values, of all sizes, some deletions.
+fn step(model: &Model, step: usize) -> Write {
+    let name = format!("/pods/{}", step * 7 % 11);
+    let key = Key::new(&name);
+    match model.acknowledged.get(&name) {
+        Some((_, revision)) if step.is_multiple_of(3) => Write::delete(key, *revision),
+        found => {
+            let expected = found.map_or(Expected::Absent, |(_, revision)| Expected::At(*revision));
+            let length = [10, 600, 90, 1500][step % 4];
+            Write::put(key, format!("{step:04}").repeat(length / 4).into(), expected)
+        }
+    }
+}
+
+/// Writes until the workload ends or a write's outcome is unknown. A write that was refused is tried again, a few times.
+fn run(store: &MemoryStore, model: &mut Model, steps: std::ops::Range<usize>) {
+    let mut refusals = 0;
+    for number in steps {
+        loop {
+            let write = step(model, number);
+            let (name, value) = (write.key.to_string(), write.value.clone());
+            match store.commit(vec![write]).now_or_never().expect("ready at once") {
+                Ok(entries) => {
+                    assert!(model.newest < entries[0].mod_revision, "a revision is given out once");
+                    model.newest = entries[0].mod_revision;
+                    match value {
+                        Some(value) => drop(model.acknowledged.insert(name, (value.to_vec(), entries[0].mod_revision))),
+                        None => drop(model.acknowledged.remove(&name)),
+                    }
+                    break;
+                }
+                Err(WriteError::Unknown { .. }) => {
+                    model.unknown = Some((name, value.map(|value| value.to_vec())));
+                    return;
+                }
+                Err(WriteError::Unavailable { .. }) if refusals < 5 => refusals += 1,
+                Err(WriteError::Unavailable { .. }) => return,
+                Err(error) => panic!("step {number}: {error}"),
+            }
+        }
+    }
+}
+
+fn contents(store: &MemoryStore) -> BTreeMap<String, (Vec<u8>, Revision)> {
+    let range = store.range(RangeRequest::all("")).now_or_never().expect("ready at once").expect("readable");
+    range.entries.iter().map(|entry| (entry.key.to_string(), (entry.value.to_vec(), entry.mod_revision))).collect()
+}
+
+/// Every acknowledged write is there, and of others only the one of unknown outcome, as a whole.
+fn check(store: &MemoryStore, model: &Model) -> Result<(), String> {
+    let mut found = contents(store);
+    if let Some((name, value)) = &model.unknown {
+        let is_written = found.get(name).map(|(value, _)| value) == value.as_ref();
+        if is_written {
+            match model.acknowledged.get(name) {
+                Some(before) => drop(found.insert(name.clone(), before.clone())),
+                None => drop(found.remove(name)),
+            }
+        }
+    }
+    if found == model.acknowledged { Ok(()) } else { Err(format!("{:?}\nwhere\n{:?}", names(&found), names(&model.acknowledged))) }
+}
+
+fn names(contents: &BTreeMap<String, (Vec<u8>, Revision)>) -> Vec<String> {
+    contents.iter().map(|(name, (value, revision))| format!("{name}@{revision} {}", value.len())).collect()
+}
+
+const STEPS: usize = 40;
+
+/// How many operations the workload takes when nothing goes wrong.
+fn operations() -> u64 {
+    let disk = Disk::default();
+    let mut model = Model::default();
+    run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
+    assert!(disk.read("checkpoint-00000001").is_none() && recover::read(&disk).expect("memory").logs.0 < 4, "checkpoints were made");
+    disk.operations()
+}
+
+/// A first run that meets `trouble` at an operation.
+fn troubled(at: u64, trouble: Trouble, lie: Option<Lie>) -> (Disk, Model) {
+    let (disk, mut model) = (Disk::default(), Model::default());
+    disk.fail_at(at, trouble);
+    if let Some(lie) = lie {
+        disk.lie(lie);
+    }
+    if let Ok(store) = open(&disk) {
+        run(&store, &mut model, 0..STEPS);
+    }
+    (disk, model)
+}
+
+/// Opens what is there after a first run, checks it, writes on, and opens it once more.
+fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
+    let mut model = model.clone();
+    let store = open(disk).map_err(|error| format!("it does not open: {error}"))?;
+    check(&store, &model)?;
+    model = Model { acknowledged: contents(&store), unknown: None, newest: model.newest };
+    run(&store, &mut model, STEPS..STEPS + 10);
+    assert!(model.unknown.is_none(), "nothing fails any more");
+    drop(store);
+    for after in [disk.after_kill(), disk.after_power_loss(0), disk.after_power_loss(7)] {
+        check(&open(&after).map_err(|error| format!("it does not open again: {error}"))?, &model)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_acknowledged_write_survives_power_loss_at_every_operation() {
+    for at in 0..operations() {
+        let (disk, model) = troubled(at, Trouble::PowerLoss, None);
+        for seed in SEEDS {
+            go_on(&disk.after_power_loss(seed), &model).unwrap_or_else(|why| panic!("at operation {at}, seed {seed}: {why}"));
+        }
+    }
+}
+
+#[test]
+fn every_acknowledged_write_survives_a_kill_at_every_operation() {
+    for at in 0..operations() {
+        let (disk, model) = troubled(at, Trouble::PowerLoss, None);
+        go_on(&disk.after_kill(), &model).unwrap_or_else(|why| panic!("at operation {at}: {why}"));
+    }
+}
+
+#[test]
+fn a_store_goes_on_after_any_refusal_of_the_disk_and_nothing_of_what_failed_comes_back() {
+    for at in 0..operations() {
+        let (disk, mut model) = (Disk::default(), Model::default());
+        disk.fail_at(at, Trouble::Failure);
+        let Ok(store) = open(&disk) else { continue };
+        run(&store, &mut model, 0..STEPS);
+        // Whoever reads it knows: it is not there, and will not be.
+        model.unknown = None;
+        assert_eq!(contents(&store), model.acknowledged, "at operation {at}");
+        run(&store, &mut model, STEPS..STEPS + 10);
+        assert!(model.unknown.is_none(), "at operation {at}: one failure, not two");
+        for seed in SEEDS {
+            go_on(&disk.after_power_loss(seed), &model).unwrap_or_else(|why| panic!("at operation {at}, seed {seed}: {why}"));
+        }
+        go_on(&disk.after_kill(), &model).unwrap_or_else(|why| panic!("at operation {at}, killed: {why}"));
+    }
+}
+
+/// Whatever was begun to get over the first failure.
+#[test]
+fn a_refusal_of_the_disk_and_then_a_power_loss_or_a_kill_lose_nothing() {
+    for at in 0..operations() {
+        for then in at + 1..at + 12 {
+            let (disk, mut model) = (Disk::default(), Model::default());
+            disk.fail_at(at, Trouble::Failure);
+            disk.fail_at(then, Trouble::PowerLoss);
+            let Ok(store) = open(&disk) else { continue };
+            run(&store, &mut model, 0..STEPS);
+            let failed = model.unknown.take();
+            if disk.operations() <= then {
+                run(&store, &mut model, STEPS..STEPS + 10);
+            }
+            // One of the two is void where the other happened; which, nobody need know.
+            let second = model.unknown.take();
+            for after in [disk.after_power_loss(0), disk.after_power_loss(1), disk.after_power_loss(at), disk.after_kill()] {
+                let ends =
+                    [&failed, &second].map(|unknown| go_on(&after.after_kill(), &Model { unknown: unknown.clone(), ..model.clone() }));
+                assert!(ends.iter().any(Result::is_ok), "failure at {at}, power loss at {then}: {ends:?}");
+            }
+        }
+    }
+}
+
+/// Power losses in the middle of starts too.
+#[test]
+fn power_loss_at_every_operation_of_a_start_loses_nothing() {
+    let (disk, model) = troubled(operations() - 1, Trouble::PowerLoss, None);
+    for seed in SEEDS {
+        let before = disk.after_power_loss(seed);
+        let whole = before.after_power_loss(1);
+        drop(open(&whole).expect("whole"));
+        for at in 0..whole.operations() {
+            let starting = before.after_power_loss(1);
+            starting.fail_at(at, Trouble::PowerLoss);
+            assert!(open(&starting).is_err());
+            for after in [starting.after_power_loss(0), starting.after_power_loss(seed), starting.after_kill()] {
+                go_on(&after, &model).unwrap_or_else(|why| panic!("seed {seed}, at operation {at} of the start: {why}"));
+            }
+        }
+    }
+}
+
+/// Each kind of sync is needed: without it, some loss of power costs an acknowledged write.
+#[test]
+fn a_sync_that_is_left_out_is_noticed() {
+    for lie in [Lie::File("log"), Lie::File("checkpoint"), Lie::File("acknowledged"), Lie::Folder] {
+        let loses = |at: u64| {
+            let (disk, model) = troubled(at, Trouble::PowerLoss, Some(lie));
+            SEEDS.iter().any(|seed| go_on(&disk.after_power_loss(*seed), &model).is_err())
+        };
+        assert!((0..operations()).any(loses), "{lie:?} is not noticed");
+    }
+}
+
+/// A store with ten commits behind a checkpoint, closed: what its files hold.
+fn written() -> (Disk, Model) {
+    let (disk, mut model) = (Disk::default(), Model::default());
+    run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
+    (disk, model)
+}
+
+fn files(disk: &Disk) -> Vec<(String, Vec<u8>)> {
+    disk.list().expect("memory").into_iter().map(|name| (name.clone(), disk.read(&name).expect("listed"))).collect()
+}
+
+/// The start with that damage must refuse, change nothing, and open when the damage is undone.
+fn refused(disk: &Disk, name: &str, damaged: Option<Vec<u8>>) -> String {
+    let whole = disk.read(name);
+    disk.damage(name, damaged);
+    let before = (files(disk), disk.operations());
+    let told = match open(disk) {
+        Ok(store) => panic!("{name}: opened with {:?}", names(&contents(&store))),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!((files(disk), disk.operations()), before, "a start that refuses changes nothing");
+    disk.damage(name, whole);
+    told
+}
+
+/// Where the last byte that is no zero stands, behind it.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).expect("not empty") + 1
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_told_and_nothing_is_changed() {
+    let (disk, model) = written();
+    for (name, bytes) in files(&disk) {
+        for at in 0..used(&bytes) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let told = refused(&disk, &name, Some(damaged));
+            assert!(told.contains(&name), "byte {at} of {name}: {told}");
+        }
+    }
+    check(&open(&disk).expect("whole again"), &model).expect("all of it");
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_or_missing_is_told() {
+    let (disk, model) = written();
+    for (name, bytes) in files(&disk) {
+        for end in 0..used(&bytes) {
+            let told = refused(&disk, &name, Some(bytes[..end].to_vec()));
+            assert!(told.contains(&name), "{name} cut at {end}: {told}");
+        }
+        let told = refused(&disk, &name, None);
+        assert!(told.contains(&name) && told.contains("missing"), "{name}: {told}");
+    }
+    check(&open(&disk).expect("whole again"), &model).expect("all of it");
+}
+
+#[test]
+fn files_of_another_place_or_time_are_told() {
+    let (disk, _) = written();
+    let log = |disk: &Disk| files(disk).into_iter().rfind(|(name, _)| name.starts_with("log")).expect("there is one");
+    let (earlier, _) = log(&disk);
+    drop(open(&disk).expect("whole"));
+    let (later, bytes) = log(&disk);
+    assert_ne!(earlier, later);
+    refused(&disk, &earlier, Some(bytes));
+    // A store that was restored in part: an older log under today's note.
+    let (other, _) = written();
+    let (_, older) = log(&other);
+    refused(&disk, &later, Some(older[..used(&older) - 1].to_vec()));
+}
+
+/// Where the frames of a file begin, and where the last one ends.
+fn frames(bytes: &[u8]) -> Vec<usize> {
+    let disk = Disk::default();
+    disk.damage("a", Some(bytes.to_vec()));
+    let file = disk.open("a").expect("just made");
+    let mut reader = frame::Reader::new(&*file, 0);
+    let mut offsets = vec![0];
+    while reader.next().expect("memory").is_some() {
+        offsets.push(reader.offset() as usize);
+    }
+    offsets
+}
+
+#[test]
+fn whole_frames_that_are_missing_or_twice_are_told() {
+    let (disk, _) = written();
+    for (name, bytes) in files(&disk).into_iter().filter(|(name, _)| name != acknowledged::NAME) {
+        let offsets = frames(&bytes);
+        for (index, pair) in offsets.windows(2).enumerate() {
+            let without = [&bytes[..pair[0]], &bytes[pair[1]..]].concat();
+            let told = refused(&disk, &name, Some(without));
+            let why = if index == 0 { "does not begin as such a file does" } else { "" };
+            assert!(told.contains(&name) && told.contains(why), "{name} without frame {index}: {told}");
+            if 0 < index && index + 2 < offsets.len() {
+                assert!(told.contains("what stands before it is missing"), "{name} without frame {index}: {told}");
+            }
+            let twice = [&bytes[..pair[1]], &bytes[pair[0]..]].concat();
+            let told = refused(&disk, &name, Some(twice));
+            let why = ["what stands before it is missing", "something stands behind its end"];
+            assert!(why.iter().any(|why| told.contains(why)), "{name} with frame {index} twice: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_log_behind_the_checkpoint_of_another_store_is_told() {
+    let (disk, _) = written();
+    let other = Disk::default();
+    run(&open(&other).expect("an empty disk"), &mut Model::default(), 1..STEPS + 3);
+    let of = |disk: &Disk| files(disk).into_iter().find(|(name, _)| name.starts_with("log")).expect("there is one");
+    let ((name, _), (foreign, bytes)) = (of(&disk), of(&other));
+    let told = refused(&disk, &name, Some(bytes));
+    assert!(told.contains(if name == foreign { "it follows revision" } else { "it was written as" }), "{told}");
+}
+
+#[test]
+fn an_unacknowledged_end_is_left_out_as_a_whole() {
+    let (disk, mut model) = (Disk::default(), Model::default());
+    let store = open(&disk).expect("an empty disk");
+    run(&store, &mut model, 0..1);
+    let (before, note) = (disk.read("log-00000001").expect("there"), disk.read("acknowledged"));
+    let acknowledged = model.clone();
+    run(&store, &mut model, 1..2);
+    let behind = disk.read("log-00000001").expect("there");
+    for end in used(&before)..used(&behind) {
+        let torn = disk.after_kill();
+        let mut bytes = behind[..end].to_vec();
+        bytes.resize(behind.len(), 0);
+        torn.damage("log-00000001", Some(bytes));
+        torn.damage("acknowledged", note.clone());
+        check(&open(&torn).expect("a torn end is no damage"), &acknowledged).unwrap_or_else(|why| panic!("cut at {end}: {why}"));
+    }
+    let whole = disk.after_kill();
+    whole.damage("acknowledged", note);
+    check(&open(&whole).expect("whole"), &model).expect("what is whole is there");
+}
+
+#[test]
+fn what_can_be_read_is_opened_if_the_loss_is_accepted_and_no_revision_is_given_out_twice() {
+    let (disk, model) = written();
+    let (name, bytes) = files(&disk).into_iter().rfind(|(name, _)| name.starts_with("log")).expect("there is one");
+    let mut damaged = bytes.clone();
+    // In the last commit.
+    damaged[used(&bytes) - 4] ^= 1;
+    disk.damage(&name, Some(damaged.clone()));
+    let (log, found) = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::AcceptLoss).expect("accepted");
+    assert_eq!(found.faults.len(), 1, "{:?}", found.faults);
+    assert!(model.newest.later(LOST_REVISIONS_MAX) <= log.revision());
+    drop(log);
+    assert_eq!(disk.read(&format!("damaged-{name}")), Some(damaged));
+    let found = contents(&open(&disk).expect("whole from now on"));
+    let lost = model.acknowledged.iter().filter(|(name, version)| found.get(*name) != Some(version)).count();
+    assert!(lost <= 1, "one commit was damaged, and {lost} keys are not as they were");
+}
+
+#[test]
+fn a_full_disk_refuses_and_goes_on_when_there_is_space_again() {
+    let (disk, mut model) = (Disk::default(), Model::default());
+    let store = open(&disk).expect("an empty disk");
+    run(&store, &mut model, 0..3);
+    disk.set_free_bytes(Some(0));
+    let mut more = model.clone();
+    run(&store, &mut more, 3..STEPS);
+    assert!(more.unknown.is_none(), "space is taken before anything is written");
+    assert!(more.newest.0 < STEPS as u64);
+    disk.set_free_bytes(None);
+    run(&store, &mut more, 20..STEPS);
+    go_on(&disk.after_power_loss(0), &more).expect("nothing is lost");
+}
+
+#[test]
+fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
+    let disk = Disk::default();
+    let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse).expect("an empty disk").0;
+    let shared = Shared::new(Mvcc::new(1 << 20), Arc::new(()));
+    let write = |log: &mut Log, key: &str, value: Option<&str>| {
+        let key = Key::new(key);
+        let expected = shared.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
+        let value = value.map(|value| (value.to_owned().into(), Header::default()));
+        let prepared = Prepared { key, expected, value, expires_at: None };
+        let commit = {
+            let visible = shared.read();
+            evaluate(vec![prepared], visible.revision().later(1), |key| visible.get(key)).expect("as expected")
+        };
+        log.commit(std::slice::from_ref(&commit)).expect("no trouble");
+        shared.publish(&[commit]);
+    };
+    ["/a", "/b", "/c", "/d"].iter().for_each(|key| write(&mut log, key, Some("1")));
+    let mut pages = 0;
+    let checkpoint = log.begin_checkpoint().expect("no trouble");
+    let newest = |after: Option<&Key>, _: usize| {
+        pages += 1;
+        if pages == 2 {
+            // One that is written already and one that is not, each changed and gone; and a new one.
+            write(&mut log, "/a", None);
+            write(&mut log, "/b", Some("2"));
+            write(&mut log, "/c", None);
+            write(&mut log, "/e", Some("1"));
+            write(&mut log, "/d", Some("2"));
+            write(&mut log, "/d", None);
+            write(&mut log, "/d", Some("3"));
+        }
+        shared.read().newest(after, 1)
+    };
+    checkpoint.write(newest, || false).expect("no trouble");
+    drop(log);
+    assert!(disk.read("log-00000001").is_none(), "the log before it is gone");
+    let found = recover::read(&disk).expect("memory");
+    assert!(found.faults.is_empty(), "{:?}", found.faults);
+    let shown: Vec<_> = found.objects.iter().map(|(key, object)| format!("{key}={}", String::from_utf8_lossy(&object.value))).collect();
+    assert_eq!(shown, ["/b=2", "/d=3", "/e=1"]);
+}
