@@ -80,6 +80,11 @@ pub(crate) enum Command {
     /// Makes a kubeconfig for another user, with a client certificate of the control plane's own authority.
     #[command(after_help = KUBECONFIG_EXAMPLES)]
     Kubeconfig(IssueKubeconfig),
+    /// Reads the store in a data folder, all of it, and says what is whole. Changes nothing; refuses while a server uses the folder.
+    ///
+    /// The exit code is 0 if everything is whole, and 1 if something is damaged or the store could not be read.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(Check),
     /// Says which build this is: version, commit, date, and the Kubernetes release that it is compatible with.
     #[command(after_help = "Examples:\n  berth version\n  berth version -o json")]
     Version(VersionOptions),
@@ -94,17 +99,33 @@ pub(crate) enum Command {
     CommandsPage,
 }
 
+const CHECK_EXAMPLES: &str = "Examples:
+  berth check
+  berth check --data-dir /var/lib/berth -o json";
+
+/// Options of `berth check`.
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// The data folder of berth up [default: berth's folder under the XDG data folder].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// For programs.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<ProgramOutput>,
+}
+
 /// Options of `berth version`.
 #[derive(Args, Debug)]
 pub(crate) struct VersionOptions {
     /// For programs.
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<VersionOutput>,
+    pub(crate) output: Option<ProgramOutput>,
 }
 
-/// How `version` prints.
+/// How what is said once is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VersionOutput {
+pub(crate) enum ProgramOutput {
     /// One object.
     Json,
 }
@@ -229,6 +250,10 @@ pub(crate) struct Up {
     /// Whether objects survive the process.
     #[arg(long, value_enum, default_value = "embedded")]
     pub(crate) store: StoreKind,
+
+    /// Starts with what can be read of a damaged store. What cannot be read is lost; the damaged files stay beside it. See berth check.
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
 
     /// How many bytes of replaced versions are kept for watches and paged lists.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]

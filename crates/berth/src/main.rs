@@ -1,6 +1,7 @@
 //! One binary: `berth up` is a whole control plane in one process.
 
 mod apply;
+mod check;
 mod cli;
 mod data_dir;
 mod duration;
@@ -42,6 +43,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Up(options) => return up::run(&options),
         Command::Test(options) => return test::run(&options),
+        Command::Check(options) => return check::run(&options),
         Command::Rollout(options) => rollout::run(&options)?,
         Command::Kubeconfig(options) => issue::run(&options)?,
         Command::Version(options) => version::run(&options),

@@ -27,7 +27,7 @@ use berth_controllers::{
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable, ServerAddress};
-use berth_store::{EmbeddedStore, MemoryStore, Store, env::Env, expiry};
+use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
 use futures::FutureExt;
 use std::{
     error::Error,
@@ -253,11 +253,22 @@ fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>, env: &E
             Ok(Opened { store, close: Box::new(|| ()) })
         }
         StoreKind::Embedded => {
-            let store = Arc::new(EmbeddedStore::open(&data_dir.join("store"), Arc::clone(table), options.history_bytes)?);
+            let on_damage = if options.accept_loss { OnDamage::AcceptLoss } else { OnDamage::Refuse };
+            let opening = Opening { history_bytes: options.history_bytes, on_damage, ..Opening::default() };
+            let store = EmbeddedStore::open_with(&data_dir.join("store"), Arc::clone(table), opening).map_err(with_advice)?;
+            store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost, as --accept-loss accepts"));
+            let store = Arc::new(store);
             expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
             Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), close: Box::new(move || store.close()) })
         }
     }
+}
+
+/// Says what a damaged store's owner can do about it.
+fn with_advice(error: OpenError) -> Box<dyn Error> {
+    let OpenError::Damaged { source, .. } = &error else { return error.into() };
+    let advice = "Restore a copy of the folder, or leave out what cannot be read with --accept-loss; berth check tells all that is wrong";
+    format!("{error}: {source}. {advice}").into()
 }
 
 fn write_kubeconfig(options: &Up, data_dir: &Path, pki: &Pki, address: SocketAddr) -> Outcome<KubeconfigFile> {

@@ -10,7 +10,12 @@ use kube::{
     api::{ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
 use tempfile::TempDir;
 
 const ROUNDS: usize = 50;
@@ -64,4 +69,45 @@ async fn every_acknowledged_write_survives_kill_nine() {
         // Different numbers, so that the kill hits different points of a commit.
         acknowledged.extend(write_and_kill(berth, round, 20 + round * 7 % 61).await);
     }
+}
+
+fn berth(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(arguments).arg("--data-dir").arg(folder).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Exit code, standard output and standard error.
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// What its owner does about a damaged store: a start refuses, a check tells what is wrong, and a start that accepts the loss goes on.
+#[test]
+fn a_damaged_store_is_told_checked_and_opened_if_the_loss_is_accepted() {
+    let folder = TempDir::new().unwrap();
+    let quiet = ["--controllers=-*", "--nodes", "0"];
+    let running = common::up_in(folder.path(), &quiet);
+    let (code, _, error) = told(&berth(&["check"], folder.path()));
+    assert!(code == Some(1) && error.contains("in use by another process"), "{code:?} {error}");
+    running.kill();
+    let (code, output, _) = told(&berth(&["check"], folder.path()));
+    assert!(code == Some(0) && output.ends_with("Everything is whole.\n"), "{code:?} {output}");
+
+    let log = folder.path().join("store/log-00000001");
+    let mut bytes = fs::read(&log).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[last] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    let (code, output, _) = told(&berth(&["check", "-o", "json"], folder.path()));
+    let found: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((code, &found["whole"], &found["faults"][0]["file"]), (Some(1), &false.into(), &"log-00000001".into()), "{output}");
+    let (code, _, error) = told(&berth(&["up", "--secure-port", "0"], folder.path()));
+    assert!(code == Some(1) && error.contains("was acknowledged") && error.contains("--accept-loss"), "{code:?} {error}");
+    assert_eq!(fs::read(&log).unwrap(), bytes, "a start that refuses changes nothing");
+
+    common::up_in(folder.path(), &[&quiet[..], &["--accept-loss"]].concat()).kill();
+    assert_eq!(told(&berth(&["check"], folder.path())).0, Some(0));
+    let (code, _, error) = told(&berth(&["check"], &folder.path().join("elsewhere")));
+    assert!(code == Some(1) && error.contains("there is no store in"), "{code:?} {error}");
 }
