@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -62,13 +62,16 @@ impl Kubeconfig<'_> {
 /// Replaces a file at once, with mode 0600.
 pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = temporary_beside(path);
-    let written = fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).and_then(|()| {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = private_folder().create(parent).and_then(|()| {
         // A file left behind by a writer that died has an owner and a mode of its own, so it is never written into.
         let _ = fs::remove_file(&beside);
         let mut file = private_file().open(&beside)?;
         file.write_all(contents)?;
         file.sync_all()?;
-        fs::rename(&beside, path)
+        fs::rename(&beside, path)?;
+        // Else a power loss may bring the old file back, or none.
+        fs::File::open(parent)?.sync_all()
     });
     written.map_err(|error| io::Error::new(error.kind(), format!("could not write {}: {error}", path.display())))
 }
@@ -77,6 +80,14 @@ fn temporary_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     name.into()
+}
+
+fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 fn private_file() -> OpenOptions {

@@ -3,11 +3,15 @@
 use crate::cli::StoreKind;
 use etcetera::BaseStrategy;
 use std::{
-    fs, io,
-    os::unix::fs::DirBuilderExt,
+    fs::{self, DirBuilder, File, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
+
+/// What is made in it. The store shuts its own folder.
+const OWN: [&str; 3] = ["store", "pki", "kubeconfig"];
 
 /// A data folder; a throw-away one is removed with the value.
 #[derive(Debug)]
@@ -23,25 +27,20 @@ pub(crate) enum DataDirError {
     NoHome,
     #[error("cannot make the data folder {} (--data-dir)", path.display())]
     Create { path: PathBuf, source: io::Error },
+    #[error("cannot take {} from others than its owner, who could read secrets and keys in it (--data-dir)", path.display())]
+    Shut { path: PathBuf, source: io::Error },
 }
 
 impl DataDir {
     /// The folder that was asked for, or the default: under the XDG data folder for what is to be kept, a temporary one for what is not.
-    /// Made if it is missing, for its owner alone.
+    /// Made if it is missing; what is in it and berth's is for its owner alone from then on, whoever made it.
     pub(crate) fn open(asked: Option<PathBuf>, store: StoreKind) -> Result<Self, DataDirError> {
-        let path = match (asked, store) {
-            (Some(path), _) => path,
-            (None, StoreKind::Embedded) => {
-                let base = etcetera::choose_base_strategy().map_err(|_| DataDirError::NoHome)?;
-                base.data_dir().join("berth")
-            }
-            (None, StoreKind::Memory) => return Self::throw_away(),
-        };
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .map_err(|source| DataDirError::Create { path: path.clone(), source })?;
+        if asked.is_none() && store == StoreKind::Memory {
+            return Self::throw_away();
+        }
+        let path = kept(asked)?;
+        make(&path).map_err(|source| DataDirError::Create { path: path.clone(), source })?;
+        shut(&path)?;
         Ok(Self { path: fs::canonicalize(&path).unwrap_or(path), _throw_away: None })
     }
 
@@ -54,5 +53,94 @@ impl DataDir {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Where data is kept that is to be kept: the folder that was asked for, or the default. Need not be there.
+pub(crate) fn kept(asked: Option<PathBuf>) -> Result<PathBuf, DataDirError> {
+    if let Some(path) = asked {
+        return Ok(path);
+    }
+    let base = etcetera::choose_base_strategy().map_err(|_| DataDirError::NoHome)?;
+    Ok(base.data_dir().join("berth"))
+}
+
+/// The folder, and that the one above it knows it.
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    match fs::canonicalize(path)?.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Takes keys and the kubeconfig from everybody but their owner; and the folder itself, unless somebody keeps other things in it.
+fn shut(path: &Path) -> Result<(), DataDirError> {
+    let entries = |path: &Path| {
+        let listed = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        listed.map_err(|source| DataDirError::Shut { path: path.into(), source })
+    };
+    let all = entries(path)?;
+    if all.iter().all(|entry| OWN.iter().any(|own| entry.file_name() == *own)) {
+        set_mode(path, 0o700)?;
+    }
+    let pki = path.join("pki");
+    if pki.is_dir() {
+        set_mode(&pki, 0o700)?;
+        entries(&pki)?.iter().filter(|entry| entry.path().is_file()).try_for_each(|entry| set_mode(&entry.path(), 0o600))?;
+    }
+    let kubeconfig = path.join("kubeconfig");
+    if kubeconfig.is_file() { set_mode(&kubeconfig, 0o600) } else { Ok(()) }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), DataDirError> {
+    let is_so = fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o777 == mode);
+    let set = if is_so { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(mode)) };
+    set.map_err(|source| DataDirError::Shut { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("there").permissions().mode() & 0o777
+    }
+
+    /// A folder that was made for all, as were the things in it.
+    fn open_to_all(others: bool) -> TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path();
+        fs::create_dir(path.join("pki")).expect("new");
+        fs::write(path.join("pki/ca.pem"), "key").expect("writable");
+        fs::write(path.join("kubeconfig"), "key").expect("writable");
+        if others {
+            fs::write(path.join("notes"), "").expect("writable");
+        }
+        for (name, mode) in [("", 0o755), ("pki", 0o755), ("pki/ca.pem", 0o644), ("kubeconfig", 0o644)] {
+            fs::set_permissions(path.join(name), Permissions::from_mode(mode)).expect("ours");
+        }
+        folder
+    }
+
+    #[test]
+    fn keys_are_their_owners_alone_in_a_folder_that_was_made_for_all() {
+        for others in [false, true] {
+            let folder = open_to_all(others);
+            let opened = DataDir::open(Some(folder.path().into()), StoreKind::Embedded).expect("ours");
+            let modes = ["pki", "pki/ca.pem", "kubeconfig"].map(|name| mode(&opened.path().join(name)));
+            assert_eq!(modes, [0o700, 0o600, 0o600]);
+            assert_eq!(mode(opened.path()), if others { 0o755 } else { 0o700 }, "what others keep in it stays in their reach");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_made_for_its_owner_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let opened = DataDir::open(Some(folder.path().join("a/b")), StoreKind::Embedded).expect("ours");
+        assert_eq!(mode(opened.path()), 0o700);
     }
 }
