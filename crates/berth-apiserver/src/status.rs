@@ -226,8 +226,8 @@ impl From<&ApiError> for Status {
             ApiError::OutcomeUnknown { .. } => {
                 Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {text}")).with(Details::default())
             }
-            // No space: as upstream passes etcd's refusal on.
-            ApiError::NoSpace { .. } | ApiError::NotSupported { .. } => Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", text),
+            ApiError::NoSpace { .. } => Self::failure(StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage", text),
+            ApiError::NotSupported { .. } => Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", text),
             ApiError::Internal { .. } => internal(text),
         }
     }
@@ -316,9 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_is_said_as_upstream_says_it_of_etcd() {
+    fn a_full_store_is_said_with_its_words() {
         let error = ApiError::NoSpace { message: "no space is left for /registry/core/pods/a/b".into() };
-        check(error, json!({"code": 500, "message": "no space is left for /registry/core/pods/a/b"}));
+        let told = json!({"code": 507, "reason": "InsufficientStorage", "message": "no space is left for /registry/core/pods/a/b"});
+        check(error, told);
     }
 
     #[test]
