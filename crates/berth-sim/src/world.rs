@@ -21,8 +21,9 @@ use berth_controllers::{
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
-    Event, EventKind, MemoryStore, Revision, Store, Watch, WatchItem,
+    Event, EventKind, Limits, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
+    files::disk::Disk,
     virtual_time::{Order, Process, Step, VirtualTime},
 };
 use bytes::Bytes;
@@ -102,6 +103,8 @@ pub struct World {
     let_go: Removed,
     gates: Gates,
     store: Arc<SimStore>,
+    /// Where the store is durable, if it is.
+    disk: Option<Disk>,
     /// When watchers of quiet resources hear of the store's progress, if there was any.
     tell_progress_at: Option<Timestamp>,
     registry: Registry,
@@ -119,12 +122,22 @@ impl World {
     /// A world in which every part runs.
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
+        Self::with_disk(seed, options, None)
+    }
+
+    /// The same, in which the store is durable and [power can be lost](Self::lose_power).
+    #[must_use]
+    pub fn on_disk(seed: u64, options: Options) -> Self {
+        Self::with_disk(seed, options, Some(Disk::default()))
+    }
+
+    fn with_disk(seed: u64, options: Options, disk: Option<Disk>) -> Self {
         let beginning = Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century");
         let time = VirtualTime::new(options.order, Arc::new(SeededRng::new(seed, Purpose::Order)), beginning);
         let clock: Arc<dyn Clock> = Arc::new(time.clone());
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
-        let store = Arc::new(SimStore(MemoryStore::new_quiet(Arc::clone(&table), HISTORY_BYTES)));
+        let store = store_on(disk.as_ref(), &table);
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
@@ -142,6 +155,7 @@ impl World {
             names,
             gates,
             store,
+            disk,
             tell_progress_at: None,
             registry,
             user,
@@ -196,6 +210,27 @@ impl World {
             process.kill();
             self.note(&format!("{part:?} killed"));
         }
+    }
+
+    /// Stops everything at once, as when the power is gone, and starts it again from what the disk has kept: of what was not synced, what the
+    /// seed draws.
+    ///
+    /// # Panics
+    /// If the store is not as it was: nothing in it was visible before it was durable.
+    pub fn lose_power(&mut self, seed: u64) {
+        let contents = |store: &SimStore| {
+            let range = store.0.range(RangeRequest::all("")).now_or_never().expect("ready at once").expect("readable");
+            let entries = range.entries.iter().map(|entry| (entry.key.to_string(), entry.mod_revision, entry.value.clone()));
+            (range.revision, entries.collect::<Vec<_>>())
+        };
+        let before = contents(&self.store);
+        self.disk = self.disk.as_ref().map(|disk| disk.after_power_loss(seed));
+        assert!(self.disk.is_some(), "what is in memory only is lost");
+        self.store = store_on(self.disk.as_ref(), self.registry.table());
+        self.note("the power was lost");
+        assert!(contents(&self.store) == before, "seed {seed}: the disk has not kept what was visible");
+        self.changes = self.store.watch("/registry/", before.0).expect("nothing is compacted yet");
+        self.restart_with(self.gates.clone());
     }
 
     /// Stops everything, and starts it again over the same store with these gates.
@@ -401,6 +436,19 @@ impl World {
         let shown = shown.join("\n");
         panic!("{shown}\n\nseed {seed}{crash}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
     }
+}
+
+/// The store: in memory, or what is on a disk.
+fn store_on(disk: Option<&Disk>, table: &Arc<ResourceTable>) -> Arc<SimStore> {
+    let table = Arc::clone(table);
+    Arc::new(SimStore(match disk {
+        None => MemoryStore::new_quiet(table, HISTORY_BYTES),
+        Some(disk) => {
+            // Small, so that checkpoints are made while little happens.
+            let limits = Limits { checkpoint_bytes_min: 16 << 10, ..Limits::default() };
+            MemoryStore::open(Arc::new(disk.clone()), limits, table, HISTORY_BYTES).expect("a disk keeps what was synced").quiet()
+        }
+    }))
 }
 
 impl Drop for World {

@@ -97,6 +97,33 @@ fn pods_of(world: &World, uid: &Value) -> String {
     format!("{} pods and {going} that go", ours.len() - going)
 }
 
+/// The power goes after each change that a rollout makes, once: what every part has seen of the store is there afterwards, and the rollout ends as it does
+/// without that. What of the disk's unsynced bytes survives differs from one to the next.
+#[test]
+fn a_rollout_goes_on_after_a_power_loss_at_any_of_its_changes() {
+    let run = |lost_after: Option<usize>| {
+        let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+        let mut world = World::on_disk(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+        world.create(&deployment(3, None, &rolling(&json!(1), &json!(1))));
+        world.run_until_rolled_out("web", LONGEST);
+        world.run_for(AT_ONCE);
+        world.set_image("web", "main:2");
+        let before = world.log().len();
+        if let Some(changes) = lost_after {
+            world.run_until_seen("the change after which the power goes", LONGEST, |world| before + changes <= world.log().len());
+            world.lose_power(changes as u64);
+        }
+        world.run_until_rolled_out("web", LONGEST);
+        let changes = world.log().len() - before;
+        world.run_for(AT_ONCE);
+        (state(&world), changes)
+    };
+    let (wanted, changes) = run(None);
+    for after in 0..changes {
+        assert_eq!(run(Some(after)).0, wanted, "power lost after {after} of {changes} changes");
+    }
+}
+
 #[test]
 fn a_rolling_update() {
     check(&Scenario {
