@@ -4,6 +4,7 @@ use crate::{
     ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Remarks},
     checks::{self, Mode, Verb},
+    modify::check_namespace,
     options::Precondition,
     ownership::{Author, Owners},
     stamps::whole_seconds,
@@ -41,6 +42,7 @@ impl Registry {
         let Body::Json(bytes) = body else { return Err(ApiError::bad_request("a Binding is expected")) };
         let mut binding: Binding = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::bad_request(format!("Binding in version \"v1\" cannot be handled as a Binding: {error}")))?;
+        check_namespace(target.namespace.as_deref(), &mut binding)?;
         checked_node(target, &binding)?;
         let (meta, given) = (&mut binding.metadata, &options.precondition);
         let precondition = Precondition {

@@ -8,7 +8,7 @@ use crate::{
     delete::check_precondition,
     error::Cause,
     key,
-    modify::{Change, Proposal},
+    modify::{Change, Proposal, check_namespace},
     options::Precondition,
     ownership::Owners,
     resource,
@@ -151,13 +151,13 @@ fn decoded(target: &Target, body: Body) -> Result<Eviction, ApiError> {
     if !matches!(api_version.as_str(), "" | "policy/v1" | "policy/v1beta1") || !matches!(kind.as_str(), "" | "Eviction") {
         return Err(refused(format!("no kind {kind:?} of version {api_version:?} is served at this path")));
     }
-    let mut metadata = metadata.unwrap_or_default();
-    if metadata.name.as_ref().is_some_and(|name| *name != target.name) {
+    let mut eviction = Eviction { metadata: metadata.unwrap_or_default(), delete_options };
+    check_namespace(target.namespace.as_deref(), &mut eviction)?;
+    if eviction.metadata.name.as_ref().is_some_and(|name| *name != target.name) {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
-    metadata.name = Some(target.name.clone());
-    metadata.namespace.clone_from(&target.namespace);
-    Ok(Eviction { metadata, delete_options })
+    eviction.metadata.name = Some(target.name.clone());
+    Ok(eviction)
 }
 
 fn delete_options(eviction: &Eviction) -> DeleteOptions {

@@ -108,6 +108,23 @@ fn a_pod_without_budget_is_deleted_gracefully() {
 }
 
 #[test]
+fn what_a_body_does_to_a_pod_of_another_namespace_is_refused() {
+    let world = World::new();
+    world.made("pods", pod("p"));
+    let metadata = json!({"name": "p", "namespace": "elsewhere"});
+    for (subresource, body) in [
+        ("pods/eviction", json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})),
+        ("pods/binding", json!({"metadata": metadata, "target": {"name": "n1"}})),
+    ] {
+        let text = "the namespace of the provided object does not match the namespace sent on the request";
+        let refusal = world.post(subresource, "p", body).expect_err("refused");
+        assert!(matches!(&refusal, ApiError::BadRequest { message } if message == text), "{subresource}: {refusal:?}");
+    }
+    let pod = world.get("pods", "p").expect("there");
+    assert_eq!((&pod["spec"]["nodeName"], &pod["metadata"]["deletionTimestamp"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
 fn an_eviction_may_be_of_the_old_version_and_nothing_else() {
     let world = World::new();
     let of = |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "p"}});
