@@ -91,6 +91,39 @@ async fn nesting_without_end_is_refused() {
 }
 
 #[tokio::test]
+async fn yaml_nests_as_deep_as_json() {
+    let server = TestServer::start().await;
+    // What is no field is dropped, but read first. The object is one level itself.
+    let nested = |depth: usize| {
+        let value = format!("{}{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        format!(r#"{{"metadata": {{"generateName": "c-"}}, "nothing": {value}}}"#)
+    };
+    for (depth, code) in [(127, 201), (128, 400)] {
+        for content_type in [JSON, YAML] {
+            let answer = send(&server, Method::POST, CONFIG_MAPS, content_type, nested(depth)).await;
+            assert_eq!(answer.code, code, "{depth} {content_type}: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_nests_deep_is_shown_in_every_writing() {
+    let server = TestServer::start().await;
+    let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let data = format!("{}{}", r#"{"a":["#.repeat(62), "]}".repeat(62));
+    let object = format!(r#"{{"metadata":{{"name":"r"}},"revision":1,"data":{data}}}"#);
+    let answer = send(&server, Method::POST, revisions, JSON, object).await;
+    assert_eq!(answer.code, 201, "{}", answer.text());
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for path in [revisions.to_owned(), format!("{revisions}/r")] {
+        for (accept, query) in [(YAML, ""), (JSON, "?pretty=true"), (table, "?includeObject=Object")] {
+            let answer = server.admin().await.send(Method::GET, &format!("{path}{query}"), &[("accept", accept)], "").await;
+            assert_eq!(answer.code, 200, "{accept}: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
 async fn patches_of_too_many_operations_and_copies_that_grow_are_refused() {
     let server = TestServer::start().await;
     a_config_map(&server, json!({"a": "x".repeat(1000)})).await;

@@ -11,7 +11,7 @@ use crate::{
     status::{Refusal, Status},
     watch::{WatchBody, WatchForm},
 };
-use berth_api::Scope;
+use berth_api::{Scope, decode::DEPTH_MAX};
 use berth_protobuf::DecodeError;
 use berth_registry::{
     ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log, table::Position,
@@ -278,11 +278,7 @@ pub(crate) fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, Api
     match syntax {
         BodySyntax::Json => Ok(bytes),
         BodySyntax::Protobuf => berth_protobuf::to_json(&bytes, body::REQUEST_BYTES_MAX).map_err(refused_protobuf),
-        BodySyntax::Yaml => {
-            let value: Value = serde_saphyr::from_slice(&bytes)
-                .map_err(|error| ApiError::BadRequest { message: format!("error converting YAML to JSON: {error}") })?;
-            Ok(value.to_string().into_bytes())
-        }
+        BodySyntax::Yaml => yaml_to_json(&bytes, "error converting YAML to JSON"),
     }
 }
 
@@ -300,7 +296,8 @@ pub(crate) fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         return Ok(bytes);
     }
     let value: Value =
-        serde_saphyr::from_slice(&bytes).map_err(|error| ApiError::BadRequest { message: format!("error decoding YAML: {error}") })?;
+        stacker::maybe_grow(YAML_STACK_BYTES / 2, YAML_STACK_BYTES, || serde_saphyr::from_slice_with_options(bytes, options))
+            .map_err(|error| ApiError::BadRequest { message: format!("{what_fails}: {error}") })?;
     Ok(value.to_string().into_bytes())
 }
 
@@ -315,6 +312,15 @@ struct WireDeleteOptions {
     orphan_dependents: Option<bool>,
     preconditions: Option<WirePreconditions>,
 }
+    yaml_to_json(&bytes, "error decoding YAML")
+}
+
+/// Its reader takes up to 16 KiB of stack for each level of YAML, and threads have 2 MiB.
+const YAML_STACK_BYTES: usize = 8 << 20;
+
+/// YAML nests as deep as JSON, and its aliases unfold within bounds.
+fn yaml_to_json(bytes: &[u8], what_fails: &str) -> Result<Vec<u8>, ApiError> {
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: DEPTH_MAX } };
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
