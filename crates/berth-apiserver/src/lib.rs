@@ -11,6 +11,7 @@ mod answer;
 pub mod audit;
 pub mod auth;
 mod body;
+mod brief;
 mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;

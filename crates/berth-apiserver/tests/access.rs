@@ -4,7 +4,7 @@ mod common;
 
 use berth_apiserver::{
     Access,
-    audit::{AuditLog, Policy},
+    audit::{AuditLog, Policy, Rotation},
     auth::{Anonymous, parse_token_file},
 };
 use common::{Answer, Client, TestServer};
@@ -306,13 +306,15 @@ async fn the_audit_log_tells_who_did_what_and_no_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("audit.log");
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: RequestResponse}]";
-    let log = AuditLog::open(Policy::parse(policy).expect("a policy"), &path).expect("opened");
+    let log = AuditLog::open(Policy::parse(policy).expect("a policy"), &path, Rotation::default()).expect("opened");
     let server = TestServer::start_with(Access { audit: Some(log), ..Access::default() }).await;
     let mut admin = server.admin().await;
     let config_map = json!({"metadata": {"name": "x"}, "data": {"k": "config-text"}});
     assert_eq!(admin.post("/api/v1/namespaces/default/configmaps", &config_map).await.code, 201);
     let secret = json!({"metadata": {"name": "x"}, "stringData": {"k": "secret-text"}});
     assert_eq!(admin.post("/api/v1/namespaces/default/secrets", &secret).await.code, 201);
+    let role = json!({"metadata": {"generateName": "r-"}, "rules": []});
+    let role = admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", &role).await.json();
     let made = token(&mut admin, "default", json!({})).await.json()["status"]["token"].as_str().expect("a token").to_owned();
     let account = json!({"metadata": {"name": "robot"}});
     let created = admin.post("/api/v1/namespaces/default/serviceaccounts", &account).await;
@@ -334,7 +336,8 @@ async fn the_audit_log_tells_who_did_what_and_no_secrets() {
     }
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |resource: &str| events.iter().find(|event| event["objectRef"]["resource"] == resource).expect("an event");
-    assert_eq!(of("secrets")["level"], "Metadata");
+    assert_eq!((&of("secrets")["level"], &of("secrets")["objectRef"]["name"]), (&json!("Metadata"), &json!("x")));
+    assert_eq!(of("roles")["objectRef"]["name"], role["metadata"]["name"], "the name that it was given");
     let whole = events.iter().find(|event| event["responseObject"]["metadata"]["name"] == "robot").expect("an event");
     assert_eq!((&whole["auditID"], &whole["requestObject"]), (&json!(created.header("audit-id")), &account));
     assert_eq!(

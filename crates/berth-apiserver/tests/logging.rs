@@ -4,29 +4,13 @@ mod common;
 
 use berth_apiserver::{
     Access,
-    audit::{AuditLog, Policy},
+    audit::{AuditLog, Policy, Rotation},
 };
-use common::TestServer;
+use common::{Log, TestServer};
 use hyper::Method;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-
-/// What was logged, as text.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 #[tokio::test]
 async fn no_secret_is_logged_however_much_is_and_no_line_is_forged() {
@@ -38,7 +22,7 @@ async fn no_secret_is_logged_however_much_is_and_no_line_is_forged() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("audit.log");
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]";
-    let audit = AuditLog::open(Policy::parse(policy).expect("a policy"), &path).expect("opened");
+    let audit = AuditLog::open(Policy::parse(policy).expect("a policy"), &path, Rotation::default()).expect("opened");
     let server = TestServer::start_with(Access { audit: Some(audit), ..Access::default() }).await;
     let admin_token = server.pki.admin_token.clone();
     let mut nobody = server.nobody().await;

@@ -171,6 +171,17 @@ pub enum Current {
     Made(serde_json::Value),
 }
 
+impl Current {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Stored(entry) => entry.name(),
+            Self::Made(value) => value["metadata"]["name"].as_str().unwrap_or_default(),
+        }
+    }
+}
+
 /// What a delete gives back.
 #[derive(Debug)]
 pub enum Deleted {

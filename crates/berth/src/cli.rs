@@ -287,6 +287,18 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE|-", requires = "audit_policy_file")]
     pub(crate) audit_log_path: Option<PathBuf>,
 
+    /// How large the audit log may become, in megabytes, before it is put aside as audit-TIME.log; 0: it never is.
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 100)]
+    pub(crate) audit_log_maxsize: u32,
+
+    /// How many days audit logs that were put aside are kept; 0: however old they are.
+    #[arg(long, value_name = "DAYS", default_value_t = 366)]
+    pub(crate) audit_log_maxage: u32,
+
+    /// How many audit logs that were put aside are kept; 0: however many there are.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) audit_log_maxbackup: u32,
+
     /// How many requests that only read are answered at once; more wait in a queue for each user, then get 429. Administrators
     /// (system:masters) and health checks are not counted. 0: no bound.
     #[arg(long, value_name = "N", default_value_t = 400)]

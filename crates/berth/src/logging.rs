@@ -14,11 +14,12 @@ pub(crate) fn start(format: LogFormat, verbose: u8) {
     }
 }
 
-/// Controllers and nodes say what they do on the level that others use for every request.
+/// Controllers and nodes say what they do on the level that others use for every request. What rustls warns of, whoever can reach the
+/// server can cause without end; the server itself tells of handshakes that fail, and how many.
 fn filter(verbose: u8) -> &'static str {
     match verbose {
-        0 => "warn",
-        1 => "info,berth_controllers=debug,berth_node=debug",
+        0 => "warn,rustls=error",
+        1 => "info,berth_controllers=debug,berth_node=debug,rustls=error",
         2 => "debug",
         _ => "trace",
     }

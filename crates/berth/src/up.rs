@@ -29,6 +29,7 @@ use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
 use futures::FutureExt;
+use jiff::SignedDuration;
 use std::{
     error::Error,
     net::{IpAddr, SocketAddr},
@@ -119,12 +120,21 @@ fn access(options: &Up) -> Outcome<Access> {
     let audit = match (&options.audit_policy_file, &options.audit_log_path) {
         (Some(policy), Some(log)) => {
             let parsed = audit::Policy::parse(&read(policy)?).map_err(|error| format!("{}: {error}", policy.display()))?;
-            Some(AuditLog::open(parsed, log)?)
+            Some(AuditLog::open(parsed, log, rotation(options))?)
         }
         _ => None,
     };
     let anonymous = if options.anonymous_auth { Anonymous::Allowed } else { Anonymous::Refused };
     Ok(Access { tokens, anonymous, audit })
+}
+
+/// How much of the audit log is kept.
+fn rotation(options: &Up) -> audit::Rotation {
+    audit::Rotation {
+        bytes_max: u64::from(options.audit_log_maxsize) << 20,
+        age_max: SignedDuration::from_hours(24 * i64::from(options.audit_log_maxage)),
+        backups_max: options.audit_log_maxbackup as usize,
+    }
 }
 
 /// How much the API server takes at a time.

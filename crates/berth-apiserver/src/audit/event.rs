@@ -1,10 +1,11 @@
 //! One request in the log.
 
 use super::{AuditLog, Level, policy::Extent};
+use crate::brief::{cut, cut_all};
 use berth_rbac::{Attributes, User};
 use hyper::StatusCode;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -78,7 +79,7 @@ pub(crate) struct Head<'a> {
     /// As in the answer's header.
     pub(crate) audit_id: &'a str,
     /// Path and query.
-    pub(crate) uri: String,
+    pub(crate) uri: &'a str,
     /// `User-Agent`.
     pub(crate) user_agent: &'a str,
     /// The other end of the connection.
@@ -100,15 +101,15 @@ impl Entry {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
             level: extent.level.as_str(),
-            audit_id: head.audit_id.to_owned(),
+            audit_id: cut(head.audit_id).into_owned(),
             stage: "",
-            request_uri: head.uri.clone(),
-            verb: attributes.verb().to_owned(),
+            request_uri: cut(head.uri).into_owned(),
+            verb: cut(attributes.verb()).into_owned(),
             user: user_value(user),
             impersonated_user: None,
             source_ips: [head.from],
-            user_agent: head.user_agent.to_owned(),
-            object_ref: object_ref(attributes, head.version),
+            user_agent: cut(head.user_agent).into_owned(),
+            object_ref: object_ref(attributes, head.version).map(cut_all),
             response_status: None,
             request_object: None,
             response_object: None,
@@ -136,8 +137,20 @@ impl Entry {
         self.event.annotations.extend(annotations.iter().cloned());
     }
 
-    /// The request's body, as JSON.
+    /// The object's name, where the path does not tell it.
+    pub(crate) fn names(&mut self, name: &str) {
+        if let Some(Value::Object(reference)) = &mut self.event.object_ref
+            && !name.is_empty()
+        {
+            reference.entry("name").or_insert_with(|| json!(cut(name)));
+        }
+    }
+
+    /// The request's body, as JSON. An object that is to be created is named there.
     pub(crate) fn request_body(&mut self, json: &[u8]) {
+        if let Ok(Named { metadata: Some(NamedMetadata { name: Some(name) }) }) = serde_json::from_slice(json) {
+            self.names(&name);
+        }
         if Level::Request <= self.extent.level {
             self.event.request_object = self.body(json);
         }
@@ -186,6 +199,17 @@ impl Drop for Watched {
     }
 }
 
+/// What is read of a body to name its object.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Option<NamedMetadata>,
+}
+
+#[derive(Deserialize)]
+struct NamedMetadata {
+    name: Option<String>,
+}
+
 fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
@@ -204,7 +228,7 @@ fn user_value(user: &User) -> Value {
     if !user.extra.is_empty() {
         value["extra"] = json!(user.extra);
     }
-    value
+    cut_all(value)
 }
 
 fn object_ref(attributes: &Attributes<'_>, version: &str) -> Option<Value> {
@@ -223,7 +247,7 @@ fn object_ref(attributes: &Attributes<'_>, version: &str) -> Option<Value> {
 /// The code, and of a refusal what its `Status` says.
 fn response_status(code: StatusCode, body: Option<&[u8]>) -> Value {
     let mut status = json!({"metadata": {}, "code": code.as_u16()});
-    let refusal = body.filter(|_| code.is_client_error() || code.is_server_error());
+    let refusal = body.filter(|body| body.len() <= BODY_BYTES_MAX && (code.is_client_error() || code.is_server_error()));
     if let Some(body) = refusal.and_then(|body| serde_json::from_slice::<Value>(body).ok()) {
         for field in ["status", "message", "reason", "details"] {
             if let Some(value) = body.get(field) {
@@ -231,7 +255,7 @@ fn response_status(code: StatusCode, body: Option<&[u8]>) -> Value {
             }
         }
     }
-    status
+    cut_all(status)
 }
 
 #[cfg(test)]
@@ -267,7 +291,7 @@ mod tests {
         let received: Timestamp = "2026-01-01T00:00:00.5Z".parse().expect("a time");
         let head = Head {
             audit_id: "id",
-            uri: "/api/v1/namespaces/n/pods/p?x=1".to_owned(),
+            uri: "/api/v1/namespaces/n/pods/p?x=1",
             user_agent: "kubectl/1",
             from: Ipv4Addr::LOCALHOST.into(),
             received,
@@ -297,5 +321,44 @@ mod tests {
             "annotations": {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "because"},
         });
         assert_eq!(events, [expected]);
+    }
+
+    #[test]
+    fn texts_of_strangers_are_cut_and_what_is_created_is_named() {
+        let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]";
+        let lines = Lines::default();
+        let log = Arc::new(AuditLog::to(Policy::parse(policy).expect("a policy"), Box::new(lines.clone())).expect("a thread"));
+        let long = "x".repeat(60_000);
+        let received = Timestamp::UNIX_EPOCH;
+        let head = Head { audit_id: &long, uri: &long, user_agent: &long, from: Ipv4Addr::LOCALHOST.into(), received, version: "v1" };
+        let write = |name: &str, add: &dyn Fn(&mut Entry)| {
+            let attributes = ResourceAttributes { verb: "create", group: "", resource: "pods", subresource: "", namespace: "n", name };
+            let user = User::authenticated(&long, &[]);
+            let mut entry = Entry::begin(&log, &head, &user, &attributes.into()).expect("of interest");
+            add(&mut entry);
+            entry.write(Stage::ResponseComplete, received);
+        };
+        let refusal = json!({"message": long, "details": {"causes": [{"message": "x".repeat(2000)}]}}).to_string();
+        write(&long, &|entry| entry.answered(StatusCode::FORBIDDEN, Some(refusal.as_bytes())));
+        let many_causes = json!({"message": "m", "details": {"causes": vec!["x".repeat(1000); 1000]}}).to_string();
+        write(&long, &|entry| entry.answered(StatusCode::FORBIDDEN, Some(many_causes.as_bytes())));
+        write("", &|entry| entry.request_body(br#"{"metadata":{"name":"p"}}"#));
+        write("", &|entry| {
+            entry.request_body(br#"{"metadata":{"generateName":"p-"}}"#);
+            entry.names("p-x7k2j");
+        });
+        write("", &|entry| entry.request_body(b"[["));
+        drop(log);
+        let text = String::from_utf8(lines.0.lock().expect("nobody panics").clone()).expect("text");
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let cut = format!("{}...TRUNCATED", "x".repeat(1024));
+        for field in [&events[0]["userAgent"], &events[0]["requestURI"], &events[0]["auditID"], &events[0]["user"]["username"]] {
+            assert_eq!(*field, cut);
+        }
+        assert_eq!((&events[0]["objectRef"]["name"], &events[0]["responseStatus"]["message"]), (&json!(cut), &json!(cut)));
+        assert_eq!(events[1]["responseStatus"], json!({"metadata": {}, "code": 403}));
+        assert!(text.lines().all(|line| line.len() < 10_000), "{:?}", text.lines().map(str::len).collect::<Vec<_>>());
+        let names: Vec<&Value> = events[2..].iter().map(|event| &event["objectRef"]["name"]).collect();
+        assert_eq!(names, [&json!("p"), &json!("p-x7k2j"), &Value::Null]);
     }
 }

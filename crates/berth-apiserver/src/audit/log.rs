@@ -1,9 +1,11 @@
 //! Where events go.
 
-use super::policy::Policy;
+use super::{
+    file::{CANNOT_WRITE, LogFile, Rotation},
+    policy::Policy,
+};
 use prometheus::{IntCounter, Registry};
 use std::{
-    fs::OpenOptions,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{
@@ -18,6 +20,8 @@ use std::{
 const QUEUE_EVENTS_MAX: usize = 8192;
 /// How many bytes they may have together.
 const QUEUE_BYTES_MAX: usize = 32 << 20;
+/// Events that wait are written together, up to about so many bytes.
+const BATCH_BYTES: usize = 64 << 10;
 
 /// Why there is no audit log.
 #[derive(Debug, thiserror::Error)]
@@ -47,15 +51,15 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Appends to the file at `path`, made for its owner alone; `-` is standard output.
+    /// Appends to the file at `path`, made for its owner alone; `-` is standard output, which is not rotated.
     ///
     /// # Errors
     /// [`AuditError`].
-    pub fn open(policy: Policy, path: &Path) -> Result<Self, AuditError> {
+    pub fn open(policy: Policy, path: &Path, rotation: Rotation) -> Result<Self, AuditError> {
         let output: Box<dyn Write + Send> = if path == Path::new("-") {
             Box::new(io::stdout())
         } else {
-            let opened = private_file().open(path);
+            let opened = LogFile::open(path, rotation);
             Box::new(opened.map_err(|source| AuditError::Open { path: path.to_owned(), source })?)
         };
         Self::to(policy, output).map_err(AuditError::Thread)
@@ -64,15 +68,16 @@ impl AuditLog {
     pub(super) fn to(policy: Policy, output: Box<dyn Write + Send>) -> io::Result<Self> {
         let (queue, events) = sync_channel(QUEUE_EVENTS_MAX);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
-        let waiting = Arc::clone(&waiting_bytes);
-        let writer = std::thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(&events, output, &waiting))?;
         let counter = |name: &str, help: &str| IntCounter::new(name, help).expect("the name of a metric");
+        let dropped = counter("apiserver_audit_error_total", "Audit events lost: the log could not keep up or could not be written.");
+        let (waiting, lost) = (Arc::clone(&waiting_bytes), dropped.clone());
+        let writer = std::thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(&events, output, &waiting, &lost))?;
         Ok(Self {
             policy,
             queue: Some(queue),
             waiting_bytes,
             written: counter("apiserver_audit_event_total", "Audit events handed to the log."),
-            dropped: counter("apiserver_audit_error_total", "Audit events dropped because the log could not keep up."),
+            dropped,
             writer: Some(writer),
         })
     }
@@ -113,29 +118,27 @@ impl Drop for AuditLog {
     }
 }
 
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-/// Writes what comes until nobody is left who could send. Lines reach the file when the queue is empty.
-fn write_all(events: &Receiver<Vec<u8>>, output: Box<dyn Write + Send>, waiting_bytes: &AtomicUsize) {
-    let mut output = io::BufWriter::new(output);
-    let mut next = events.recv().ok();
-    while let Some(event) = next {
-        waiting_bytes.fetch_sub(event.len(), Ordering::Relaxed);
-        if let Err(error) = output.write_all(&event).and_then(|()| output.write_all(b"\n")) {
-            tracing::error!(%error, "could not write to the audit log");
+/// Writes what comes until nobody is left who could send. What cannot be written is lost, and counted: requests go on.
+fn write_all(events: &Receiver<Vec<u8>>, mut output: Box<dyn Write + Send>, waiting_bytes: &AtomicUsize, lost: &IntCounter) {
+    let mut batch = Vec::new();
+    while let Ok(first) = events.recv() {
+        let mut count = 0;
+        let mut next = Some(first);
+        while let Some(event) = next {
+            waiting_bytes.fetch_sub(event.len(), Ordering::Relaxed);
+            batch.extend_from_slice(&event);
+            batch.push(b'\n');
+            count += 1;
+            next = if batch.len() < BATCH_BYTES { events.try_recv().ok() } else { None };
         }
-        next = events.try_recv().ok().or_else(|| {
-            if let Err(error) = output.flush() {
-                tracing::error!(%error, "could not write to the audit log");
+        if let Err(error) = output.write_all(&batch).and_then(|()| output.flush()) {
+            lost.inc_by(count);
+            if let Some(left_out) = CANNOT_WRITE.now() {
+                tracing::error!(%error, left_out, "the audit log cannot be written: events are lost");
             }
-            events.recv().ok()
-        });
+        }
+        batch.clear();
+        batch.shrink_to(BATCH_BYTES);
     }
 }
 
@@ -176,5 +179,29 @@ mod tests {
         drop(log);
         let lines = written.lock().expect("nobody panics").iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(lines, usize::try_from(kept).expect("not many"));
+    }
+
+    /// Takes nothing, as a full disk.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_stops_nobody_and_every_lost_event_is_counted() {
+        let log = AuditLog::to(Policy::default(), Box::new(Full)).expect("a thread");
+        let lost = log.dropped.clone();
+        for _ in 0..1000 {
+            log.write(b"{}".to_vec());
+        }
+        drop(log);
+        assert_eq!(lost.get(), 1000);
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
     body::{self, LargeBody, ResponseBody},
+    brief::{Rare, cut},
     flow::{Flow, Level, Seat},
     health::{self, PolicyState, Readiness},
     limits::{Limits, Quota},
@@ -180,7 +181,10 @@ async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output =
         Ok(Ok(Ok(answer))) => answer,
         Ok(Ok(Err(refusal))) => refused(head, &refusal),
         Ok(Err(_panic)) => {
-            tracing::error!(method = %head.method, uri = %head.uri, "a handler panicked");
+            static PANICKED: Rare = Rare::new();
+            if let Some(left_out) = PANICKED.now() {
+                tracing::error!(method = %head.method, uri = %cut(&head.uri.to_string()), left_out, "a handler panicked");
+            }
             answer::internal_error()
         }
         Err(_elapsed) => refused(head, &Refusal::Timeout(deadline)),
@@ -190,8 +194,11 @@ async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output =
 /// The server's own faults are logged here, where they end; what a client did wrong is not.
 fn refused(head: &Parts, refusal: &Refusal) -> Answer {
     use ApiError::{Internal, NoSpace, OutcomeUnknown, Unavailable};
-    if let Refusal::Api(error @ (Internal { .. } | Unavailable { .. } | OutcomeUnknown { .. } | NoSpace { .. })) = refusal {
-        tracing::error!(method = %head.method, uri = %head.uri, %error, "could not serve a request");
+    static FAILED: Rare = Rare::new();
+    if let Refusal::Api(error @ (Internal { .. } | Unavailable { .. } | OutcomeUnknown { .. } | NoSpace { .. })) = refusal
+        && let Some(left_out) = FAILED.now()
+    {
+        tracing::error!(method = %head.method, uri = %cut(&head.uri.to_string()), %error, left_out, "could not serve a request");
     }
     answer::refusal(refusal)
 }
@@ -297,7 +304,7 @@ fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: O
     let received = Timestamp::now();
     let head = audit::Head {
         audit_id: exchange.audit_id.to_str().unwrap_or_default(),
-        uri: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+        uri: head.uri.path_and_query().map_or("", |uri| uri.as_str()),
         user_agent: exchange.header(USER_AGENT).unwrap_or_default(),
         from: exchange.from.ip(),
         received,

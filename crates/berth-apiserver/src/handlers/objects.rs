@@ -182,6 +182,7 @@ async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -
     let wishes = exchange.wishes()?;
     let body = read_object(exchange, body).await?;
     let written = exchange.registry().create(at, body, &write_options(exchange)).await?;
+    exchange.audit(|entry| entry.names(written.object.name()));
     let answer = wishes.object(StatusCode::CREATED, &at.resource, None, &written.object)?;
     Ok(with_remarks(exchange, answer, &written))
 }

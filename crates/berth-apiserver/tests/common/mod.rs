@@ -25,7 +25,12 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use serde_json::Value;
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{net::TcpStream, sync::oneshot, task::JoinHandle};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -49,6 +54,21 @@ pub(crate) struct MachineRng;
 impl Rng for MachineRng {
     fn fill(&self, bytes: &mut [u8]) {
         rustls::crypto::ring::default_provider().secure_random.fill(bytes).expect("the machine has randomness");
+    }
+}
+
+/// What was logged, as text.
+#[derive(Clone, Default)]
+pub(crate) struct Log(pub(crate) Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
