@@ -1,14 +1,16 @@
 //! Answers: objects and lists in the form and syntax that the client takes.
 
 use crate::{
-    body::{self, GZIP_ABOVE_BYTES, ResponseBody},
+    body::{CHUNK_BYTES, GZIP_ABOVE_BYTES, Kept, ResponseBody},
+    listing::{self, Shape, Writing},
     negotiate::{Accepted, Form, Syntax},
     status::{RETRY_AFTER_SECONDS, Refusal, Status},
 };
 use berth_registry::{
-    ApiError, Current, List, Resource, Subresource, splice,
+    ApiError, Current, List, Resource, Subresource, TOLD_BYTES_MAX, splice,
     table::{self, IncludeObject, PartialObjectMetadata, PartialObjectMetadataList, Printer},
 };
+use berth_store::Entry;
 use bytes::Bytes;
 use hyper::{
     Response, StatusCode,
@@ -16,7 +18,6 @@ use hyper::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
 use std::sync::Arc;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -32,10 +33,8 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const LOG: HeaderValue = HeaderValue::from_static("text/plain");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
-/// Longer lists are made aside of other requests' work.
-const LONG_LIST_ITEMS: usize = 1000;
-/// The longest list as YAML or indented, in bytes of its objects.
-const READABLE_BYTES_MAX: usize = 16 << 20;
+/// The beginning of longer lists is made aside of other requests' work.
+const LONG_LIST_ITEMS: usize = 100;
 
 /// Work that takes long: other requests go on on another thread meanwhile, where the runtime has one.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
@@ -44,6 +43,13 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
         _ => work(),
     }
 }
+
+/// How many times its own size an object takes at most while it is looked into: as a tree, or as its type.
+const LOOKED_INTO_FACTOR: usize = 16;
+/// What a list takes while it is made and sent, besides its entries and what the longest item takes.
+const LIST_BYTES: usize = 6 * CHUNK_BYTES;
+/// What compression takes.
+const GZIP_BYTES: usize = 320 << 10;
 
 /// How a client wants its answer.
 #[derive(Clone, Copy, Debug)]
@@ -87,53 +93,61 @@ impl Wishes {
         }
     }
 
-    /// A page of a list.
+    /// How many bytes an answer takes while it is made of an object or a document of so many bytes, and sent.
+    pub(crate) fn cost(&self, bytes: usize) -> usize {
+        let is_as_stored = self.accepted.form == Form::Object && self.writing() == Writing::Plain;
+        let compression = if self.gzip && GZIP_ABOVE_BYTES < bytes { GZIP_BYTES } else { 0 };
+        bytes * if is_as_stored { 1 } else { LOOKED_INTO_FACTOR } + compression
+    }
+
+    /// The same of a list.
+    pub(crate) fn cost_of_list(&self, items: &[Arc<Entry>]) -> usize {
+        let longest = items.iter().map(|entry| entry.value.len()).max().unwrap_or(0);
+        let all = if longest * items.len() <= GZIP_ABOVE_BYTES { 0 } else { LIST_BYTES + size_of_val(items) };
+        all + self.cost(longest) + if self.gzip && 0 < all { GZIP_BYTES } else { 0 }
+    }
+
+    /// The same of a list of what was deleted, which nobody else keeps.
+    pub(crate) fn cost_of_deleted(&self) -> usize {
+        TOLD_BYTES_MAX + LIST_BYTES + GZIP_BYTES
+    }
+
+    /// A page of a list. Made while it is sent, unless it is short.
     pub(crate) fn list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
-        if self.accepted.form == Form::Object && self.is_plain() {
-            return Ok(self.plain_list(resource, list));
-        }
-        if list.items.len() <= LONG_LIST_ITEMS { self.made_list(resource, list) } else { aside(|| self.made_list(resource, list)) }
-    }
-
-    /// A list of which every item is looked at.
-    fn made_list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
-        match self.accepted.form {
-            Form::Object => self.readable_list(resource, list),
-            Form::Table => Ok(self.value(StatusCode::OK, &self.printer(resource).list(&list)?)),
-            Form::MetadataList => Ok(self.value(StatusCode::OK, &PartialObjectMetadataList::of_list(&list)?)),
-            Form::Metadata => Err(Refusal::NotAcceptable(format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
-                resource.kind
-            ))),
-        }
-    }
-
-    /// A list as YAML or indented. Both need all of it as a tree, several times its size: long ones are refused as YAML and not indented.
-    fn readable_list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
-        let size: usize = list.items.iter().map(|entry| entry.value.len()).sum();
-        match self.accepted.syntax {
-            _ if size <= READABLE_BYTES_MAX => Ok(self.bytes(StatusCode::OK, whole_list(resource, &list))),
-            Syntax::Json => Ok(self.plain_list(resource, list)),
-            Syntax::Yaml => {
-                let message =
-                    format!("the list is too large for YAML: the limit is {READABLE_BYTES_MAX}; ask for JSON, or for pages by `limit`");
-                Err(ApiError::TooLarge { message }.into())
+        let (shape, head) = match self.accepted.form {
+            Form::Object => (Shape::Whole, encode_head(&ListHead::of(resource, &list))),
+            Form::Table => {
+                let printer = self.printer(resource);
+                let head = encode_head(&printer.head(&list));
+                (Shape::Row(printer), head)
             }
-        }
-    }
-
-    /// Whether JSON is sent as it is made.
-    fn is_plain(&self) -> bool {
-        self.accepted.syntax == Syntax::Json && !self.pretty
-    }
-
-    fn plain_list(&self, resource: &Resource, list: List) -> Answer {
-        let (body, compressed) = body::list(list_head(resource, &list), list.items, self.gzip);
-        let mut answer = answer(StatusCode::OK, JSON, body);
+            Form::MetadataList => (Shape::Metadata, encode_head(&PartialObjectMetadataList::head(&list))),
+            Form::Metadata => {
+                return Err(Refusal::NotAcceptable(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
+                    resource.kind
+                )));
+            }
+        };
+        let is_long = LONG_LIST_ITEMS < list.items.len();
+        let make = || listing::list(&head, list.items, shape, self.writing(), self.gzip);
+        let (body, compressed) = if is_long { aside(make) } else { make() }?;
+        let mut answer = answer(StatusCode::OK, self.content_type(), body);
         if compressed {
             mark_compressed(&mut answer);
         }
-        answer
+        Ok(answer)
+    }
+
+    fn writing(&self) -> Writing {
+        Writing::of(self.accepted.syntax, self.pretty)
+    }
+
+    fn content_type(&self) -> HeaderValue {
+        match self.accepted.syntax {
+            Syntax::Json => JSON,
+            Syntax::Yaml => YAML,
+        }
     }
 
     pub(crate) fn value<T: Serialize>(&self, code: StatusCode, value: &T) -> Answer {
@@ -142,13 +156,7 @@ impl Wishes {
 
     /// JSON, turned into what the client takes.
     pub(crate) fn bytes(&self, code: StatusCode, json: impl Into<Bytes>) -> Answer {
-        let json = json.into();
-        let (content_type, bytes) = match self.accepted.syntax {
-            Syntax::Json if self.pretty => (JSON, indent(json)),
-            Syntax::Json => (JSON, json),
-            Syntax::Yaml => (YAML, to_yaml(&json).into()),
-        };
-        compressible(code, content_type, bytes, self.gzip)
+        compressible(code, self.content_type(), self.writing().rewrite(json.into()), self.gzip)
     }
 }
 
@@ -157,7 +165,7 @@ pub(crate) fn compressible(code: StatusCode, content_type: HeaderValue, bytes: B
     if !gzip || bytes.len() <= GZIP_ABOVE_BYTES {
         return answer(code, content_type, bytes.into());
     }
-    let mut answer = answer(code, content_type, body::compress(&bytes).into());
+    let mut answer = answer(code, content_type, listing::compress(&bytes).into());
     mark_compressed(&mut answer);
     answer
 }
@@ -165,6 +173,12 @@ pub(crate) fn compressible(code: StatusCode, content_type: HeaderValue, bytes: B
 fn mark_compressed(answer: &mut Answer) {
     answer.headers_mut().insert(CONTENT_ENCODING, GZIP);
     answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+/// The answer keeps its memory until it is sent.
+pub(crate) fn keeping(mut answer: Answer, memory: Kept) -> Answer {
+    answer.body_mut().keep(memory);
+    answer
 }
 
 fn answer(code: StatusCode, content_type: HeaderValue, body: ResponseBody) -> Answer {
@@ -181,12 +195,14 @@ fn encode(current: &Current) -> Vec<u8> {
     }
 }
 
+/// A list, of which the items come later.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListHead<'a> {
     kind: String,
     api_version: &'a str,
     metadata: ListMetadata<'a>,
+    items: [(); 0],
 }
 
 #[derive(Serialize)]
@@ -199,43 +215,20 @@ struct ListMetadata<'a> {
     remaining_item_count: Option<usize>,
 }
 
-/// The JSON of a list up to its first item.
-fn list_head(resource: &Resource, list: &List) -> Vec<u8> {
-    let head = ListHead {
-        kind: format!("{}List", resource.kind),
-        api_version: resource.api_version(),
-        metadata: ListMetadata {
+impl<'a> ListHead<'a> {
+    fn of(resource: &'a Resource, list: &'a List) -> Self {
+        let metadata = ListMetadata {
             resource_version: list.revision.to_string(),
             continue_token: &list.continue_token,
             remaining_item_count: list.remaining,
-        },
-    };
-    let mut bytes = serde_json::to_vec(&head).expect("what is answered has string keys only");
-    bytes.pop();
-    bytes.extend_from_slice(b",\"items\":[");
-    bytes
-}
-
-fn whole_list(resource: &Resource, list: &List) -> Vec<u8> {
-    let mut bytes = list_head(resource, list);
-    for (index, entry) in list.items.iter().enumerate() {
-        if index != 0 {
-            bytes.push(b',');
-        }
-        splice::write_item(entry, &mut bytes);
+        };
+        Self { kind: format!("{}List", resource.kind), api_version: resource.api_version(), metadata, items: [] }
     }
-    bytes.extend_from_slice(b"]}");
-    bytes
 }
 
-fn indent(json: Bytes) -> Bytes {
-    let indented = serde_json::from_slice::<Value>(&json).and_then(|value| serde_json::to_vec_pretty(&value));
-    indented.map_or(json, Bytes::from)
-}
-
-fn to_yaml(json: &[u8]) -> Vec<u8> {
-    let value: Value = serde_json::from_slice(json).expect("what is answered is JSON");
-    serde_saphyr::to_string(&value).expect("JSON is YAML").into_bytes()
+/// The JSON of a list without items.
+fn encode_head<T: Serialize>(head: &T) -> Vec<u8> {
+    serde_json::to_vec(head).expect("what is answered has string keys only")
 }
 
 /// A `Status`.
@@ -285,37 +278,4 @@ pub(crate) fn stream(body: ResponseBody) -> Answer {
 /// The fault of a server whose handler panicked.
 pub(crate) fn internal_error() -> Answer {
     status(&Status::from(&ApiError::Internal { message: "the request could not be served; the server's log has more".to_owned() }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::body::LargeBody;
-    use berth_registry::resource;
-    use berth_store::{Entry, Header, Key, Revision};
-
-    const LEAD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#;
-
-    fn list(items: usize) -> List {
-        let header = Header { metadata_at: u32::try_from(LEAD.len()).expect("short"), ..Header::default() };
-        let value = format!(r#"{LEAD}"name":"c"}},"data":{{"a":"{}"}}}}"#, "x".repeat(1 << 20)).into();
-        let key = Key::new("/registry/core/configmaps/a/c");
-        let entry = Arc::new(Entry { key, value, header, create_revision: Revision(1), mod_revision: Revision(1) });
-        List { items: vec![entry; items], revision: Revision(1), continue_token: String::new(), remaining: None }
-    }
-
-    fn ask(syntax: Syntax, items: usize) -> Result<Answer, Refusal> {
-        let accepted = Accepted { form: Form::Object, syntax };
-        let wishes = Wishes { accepted, include: IncludeObject::default(), gzip: false, pretty: true, now: Timestamp::UNIX_EPOCH };
-        wishes.list(resource::built_in().find("", "v1", "configmaps").expect("served"), list(items))
-    }
-
-    #[test]
-    fn lists_too_large_to_be_made_readable_are_refused_or_sent_as_they_are() {
-        let indented = ask(Syntax::Json, 1).expect("short").into_body();
-        assert!(matches!(indented, ResponseBody::Large(LargeBody::Bytes(bytes)) if bytes.starts_with(b"{\n")));
-        assert!(matches!(ask(Syntax::Json, 17).expect("sent").into_body(), ResponseBody::Large(LargeBody::List(_))));
-        assert!(ask(Syntax::Yaml, 1).is_ok());
-        assert!(matches!(ask(Syntax::Yaml, 17), Err(Refusal::Api(ApiError::TooLarge { .. }))));
-    }
 }

@@ -19,6 +19,7 @@ mod handlers;
 mod health;
 pub mod kubeconfig;
 mod limits;
+mod listing;
 mod metrics;
 pub mod negotiate;
 pub mod path;

@@ -14,6 +14,9 @@ pub struct Limits {
     pub requests_inflight: usize,
     /// The same of requests that change something.
     pub mutating_requests_inflight: usize,
+    /// What answers take while they are made and sent, in bytes; of one user no more than three quarters. Those of `system:masters` are
+    /// not counted; those to requests that change something are bounded by `mutating_requests_inflight`.
+    pub answer_bytes: usize,
     /// How long a client may take to say hello in TLS.
     pub handshake_timeout: Duration,
     /// How long a client may take to send the head of a request on HTTP/1.1, or to begin one.
@@ -41,6 +44,7 @@ impl Default for Limits {
         Self {
             requests_inflight: 400,
             mutating_requests_inflight: 200,
+            answer_bytes: 256 << 20,
             handshake_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(30),
             queue_wait: Duration::from_secs(15),

@@ -5,10 +5,12 @@
 
 use crate::{
     activity::Open,
-    body::{LargeBody, ResponseBody},
+    body::{Kept, LargeBody, ResponseBody},
+    brief::Rare,
     flow::Seat,
     watch::WatchBody,
 };
+use berth_registry::ApiError;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::{
@@ -37,7 +39,7 @@ impl Sending {
     pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration) -> Self {
         let what = match body {
             ResponseBody::Full(bytes) => What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            ResponseBody::Large(large) => What::Pieces(Pieces::begin(Source::Large(large, seat), stall)),
+            ResponseBody::Large(large, memory) => What::Pieces(Pieces::begin(Source::Large(large, (seat, memory)), stall)),
             ResponseBody::Watch(watch) => What::Pieces(Pieces::begin(Source::Watch(watch), stall)),
         };
         Self { what, _open: open }
@@ -66,17 +68,44 @@ impl Body for Sending {
     fn size_hint(&self) -> SizeHint {
         match &self.what {
             What::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            What::Pieces(_) => SizeHint::default(),
+            What::Pieces(pieces) => pieces.length().map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
 }
 
 /// What is sent in pieces.
 enum Source {
-    /// A long answer, and the seats that it keeps.
-    Large(LargeBody, #[expect(dead_code, reason = "kept until it is dropped")] Option<Seat>),
+    /// A long answer, and the seats and the memory that it keeps.
+    Large(LargeBody, #[expect(dead_code, reason = "kept until it is dropped")] (Option<Seat>, Kept)),
     /// A watch.
     Watch(Box<WatchBody>),
+}
+
+impl Source {
+    /// What comes next; `None` behind the end.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        match self {
+            Self::Large(large, _) => match large.next_piece() {
+                Some(Ok(piece)) if piece.is_empty() => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Some(Ok(piece)) => Poll::Ready(Some(Ok(piece))),
+                Some(Err(error)) => Poll::Ready(Some(Err(broken_off(error)))),
+                None => Poll::Ready(None),
+            },
+            Self::Watch(watch) => watch.poll_line(cx).map(|line| line.map(Ok)),
+        }
+    }
+}
+
+/// An answer that has begun can only be cut.
+fn broken_off(error: ApiError) -> io::Error {
+    static BROKEN_OFF: Rare = Rare::new();
+    if let Some(left_out) = BROKEN_OFF.now() {
+        tracing::error!(%error, left_out, "a list had to be broken off");
+    }
+    io::Error::other(error)
 }
 
 /// What is left to be sent.
@@ -101,6 +130,14 @@ impl Pieces {
         Self { state, ended: false, guard }
     }
 
+    /// How many bytes are still to be sent, where that is known.
+    fn length(&self) -> Option<u64> {
+        match &lock(&self.state).source {
+            Some(Source::Large(large, _)) => large.length(),
+            Some(Source::Watch(_)) | None => None,
+        }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.ended {
             return Poll::Ready(None);
@@ -109,8 +146,7 @@ impl Pieces {
         state.handed_over = None;
         let piece = match &mut state.source {
             None => Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading")))),
-            Some(Source::Large(large, _)) => Poll::Ready(large.next_piece().map(Ok)),
-            Some(Source::Watch(watch)) => watch.poll_line(cx).map(|line| line.map(Ok)),
+            Some(source) => source.poll_next(cx),
         };
         match &piece {
             Poll::Pending => (),

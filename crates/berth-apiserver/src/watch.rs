@@ -1,9 +1,17 @@
 //! Watch streams: one JSON line an event.
 //!
 //! A line is encoded once and its bytes shared by all that watch in the plain form. Nothing is buffered for a slow reader here: lines are
-//! made when the connection takes them, and the store ends the stream of who falls behind what it keeps.
+//! made when the connection takes them, and the store ends the stream of who falls behind what it keeps. A long line that is not shared
+//! waits until there is memory for it.
 
-use crate::{audit::Watched, limits::Share, metrics::Inflight, status::Status};
+use crate::{
+    audit::Watched,
+    body::{CHUNK_BYTES, Kept},
+    flow::Memory,
+    limits::Share,
+    metrics::Inflight,
+    status::{Refusal, Status},
+};
 use berth_registry::{
     ApiError, Resource, WatchEvent,
     log::{Log, News},
@@ -47,14 +55,85 @@ pub(crate) struct WatchBody {
     pub(crate) counted: Inflight,
     /// Its place among its user's watches; none for those whose watches are not counted.
     pub(crate) share: Option<Share<String>>,
+    /// Where its lines get their memory.
+    pub(crate) lines: Lines,
     /// Whether the last line has been sent.
     pub(crate) ended: bool,
     /// Writes its end to the audit log.
     pub(crate) audited: Option<Watched>,
 }
 
+/// The long lines of a watch.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// Of whom there is memory for them, and who needs it; none for those whose answers are not counted.
+    source: Option<(Memory, Arc<str>)>,
+    /// The event whose line waits for memory.
+    waiting: Option<(WatchEvent, BoxFuture<'static, Result<Kept, Refusal>>)>,
+    /// What is left of a line that is longer than a piece.
+    rest: Bytes,
+    /// The memory of the line that was made last.
+    kept: Kept,
+}
+
+impl Lines {
+    /// Lines of this user, whose memory is counted.
+    pub(crate) fn of(memory: &Memory, user: &str) -> Self {
+        Self { source: Some((memory.clone(), user.into())), ..Self::default() }
+    }
+
+    /// Whether the line of an event may be made. Where it may not, it waits, and so does whatever comes behind it.
+    fn admit(&mut self, form: &WatchForm, event: &WatchEvent) -> bool {
+        let Some((memory, user)) = &self.source else { return true };
+        let bytes = own_bytes(form, event);
+        if bytes <= LINE_BYTES_UNCOUNTED {
+            return true;
+        }
+        let (memory, user) = (memory.clone(), Arc::clone(user));
+        self.waiting = Some((event.clone(), Box::pin(async move { memory.reserve(&user, bytes).await })));
+        false
+    }
+
+    /// The first piece of a line.
+    fn begin(&mut self, line: Bytes) -> Bytes {
+        self.rest = line;
+        self.next_piece()
+    }
+
+    fn next_piece(&mut self) -> Bytes {
+        self.rest.split_to(self.rest.len().min(CHUNK_BYTES))
+    }
+}
+
+/// Shorter lines are made without being counted: how many watches there are bounds them.
+const LINE_BYTES_UNCOUNTED: usize = 16 << 10;
+/// What a line takes while it is made, in times of its object: as it is stored, or as its type and what is shown of it.
+const COPIED_FACTOR: usize = 1;
+const LOOKED_INTO_FACTOR: usize = 16;
+
+/// How many bytes the line of an event takes that nobody else has.
+fn own_bytes(form: &WatchForm, event: &WatchEvent) -> usize {
+    let entry = match event {
+        WatchEvent::Modified(_) if matches!(form, WatchForm::Object) => return 0,
+        WatchEvent::Modified(event) => &event.entry,
+        WatchEvent::Added(entry) | WatchEvent::Deleted { last: entry, .. } => entry,
+        WatchEvent::Bookmark { .. } | WatchEvent::Expired(_) => return 0,
+    };
+    let factor = match form {
+        WatchForm::Object | WatchForm::Log(_) => COPIED_FACTOR,
+        WatchForm::Table(..) | WatchForm::Metadata => LOOKED_INTO_FACTOR,
+    };
+    // A short line takes no more than a short object's.
+    if entry.value.len() <= LINE_BYTES_UNCOUNTED { 0 } else { factor * entry.value.len() }
+}
+
 impl WatchBody {
     pub(crate) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if !self.lines.rest.is_empty() {
+            return Poll::Ready(Some(self.lines.next_piece()));
+        }
+        // Whoever asks for the next line has taken the last one.
+        self.lines.kept = None;
         if self.ended {
             return Poll::Ready(None);
         }
@@ -62,16 +141,38 @@ impl WatchBody {
             self.ended = true;
             return Poll::Ready(None);
         }
+        if let Some((_, memory)) = &mut self.lines.waiting {
+            let memory = ready!(memory.as_mut().poll(cx));
+            let (event, _) = self.lines.waiting.take().expect("it waits");
+            return Poll::Ready(Some(self.line_with(&event, memory)));
+        }
         loop {
             let Some(event) = ready!(Pin::new(&mut self.events).poll_next(cx)) else {
                 self.ended = true;
                 return Poll::Ready(None);
             };
+            if !self.lines.admit(&self.form, &event) {
+                return self.poll_line(cx);
+            }
             let WatchForm::Log(log) = &mut self.form else { return Poll::Ready(Some(self.line(&event))) };
             let News { text, ended } = log.follow(&self.resource, &event);
             self.ended = ended;
             if ended || !text.is_empty() {
                 return Poll::Ready(Some(text.into()).filter(|text: &Bytes| !text.is_empty()));
+            }
+        }
+    }
+
+    /// The line of an event for which there is memory; or else the last line, which says that there is none.
+    fn line_with(&mut self, event: &WatchEvent, memory: Result<Kept, Refusal>) -> Bytes {
+        match memory {
+            Ok(kept) => {
+                self.lines.kept = kept;
+                self.line(event)
+            }
+            Err(refusal) => {
+                self.ended = true;
+                json_line("ERROR", &Status::from(&refusal))
             }
         }
     }
@@ -85,7 +186,7 @@ impl WatchBody {
         if let WatchForm::Table(_, position) = &mut self.form {
             *position = Position::Later;
         }
-        line
+        self.lines.begin(line)
     }
 }
 
@@ -195,8 +296,10 @@ impl<'a> Bookmark<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::FlowCollectors;
     use berth_registry::resource;
     use berth_store::{EventKind, Header, Key};
+    use futures::{FutureExt as _, StreamExt as _, future::poll_fn, stream};
     use serde_json::{Value, json};
     use std::sync::OnceLock;
 
@@ -256,6 +359,58 @@ mod tests {
                 &WatchEvent::Expired(Arc::new(ApiError::Expired { message: "too old".into(), continue_token: None })),
                 &json!({"type": "ERROR", "object": status}),
             );
+        }
+    }
+
+    /// A watch that shows this, with its lines' memory.
+    fn watch_of(value: &str, form: WatchForm, memory: &Memory) -> WatchBody {
+        let Entry { key, header, create_revision, mod_revision, .. } = Arc::into_inner(entry(7)).expect("one owner");
+        let long = Arc::new(Entry { key, value: value.to_owned().into(), header, create_revision, mod_revision });
+        let gates = berth_api::FeatureGates::default();
+        let metrics = crate::metrics::Metrics::register(&prometheus::Registry::new(), &gates, &gates).expect("registered");
+        WatchBody {
+            events: stream::iter([WatchEvent::Added(long)]).boxed(),
+            until: Box::pin(std::future::pending()),
+            resource: Arc::clone(resource::built_in().find("", "v1", "configmaps").expect("served")),
+            form,
+            counted: metrics.begin("GET"),
+            share: None,
+            lines: Lines::of(memory, "alice"),
+            ended: false,
+            audited: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn long_lines_wait_for_memory_and_come_in_pieces() {
+        let value = format!(r#"{LEAD}"name":"c","annotations":{{"a":"{}"}}}}}}"#, "x".repeat(200_000));
+        let new_memory = |wait| Memory::new(8 << 20, wait, &FlowCollectors::new().expect("valid names"));
+        for form in [|| WatchForm::Object, || WatchForm::Metadata] {
+            let memory = new_memory(std::time::Duration::from_secs(3600));
+            // As much as one user may have is with another watch.
+            let taken = memory.reserve("alice", 100 << 20).await.expect("free");
+            let mut watch = watch_of(&value, form(), &memory);
+            assert!(poll_fn(|cx| watch.poll_line(cx)).now_or_never().is_none(), "it waits");
+            drop(taken);
+            let mut line = Vec::new();
+            while let Some(piece) = poll_fn(|cx| watch.poll_line(cx)).await {
+                assert!(piece.len() <= CHUNK_BYTES && watch.lines.kept.is_some());
+                line.extend_from_slice(&piece);
+            }
+            assert!(watch.lines.kept.is_none() && line.ends_with(b"}\n"));
+            let shown: Value = serde_json::from_slice(&line).expect("JSON");
+            assert_eq!(
+                (&shown["type"], shown["object"]["metadata"]["annotations"]["a"].as_str().map(str::len)),
+                (&json!("ADDED"), Some(200_000))
+            );
+
+            let memory = new_memory(std::time::Duration::from_millis(1));
+            let _taken = memory.reserve("alice", 100 << 20).await.expect("free");
+            let mut watch = watch_of(&value, form(), &memory);
+            let line = poll_fn(|cx| watch.poll_line(cx)).await.expect("a line");
+            let told: Value = serde_json::from_slice(&line).expect("JSON");
+            assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(429)));
+            assert_eq!(poll_fn(|cx| watch.poll_line(cx)).await, None);
         }
     }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use berth_apiserver::Limits;
-use common::{Protocol, TestServer, connect};
+use common::{Client, Protocol, TestServer, connect};
 use hyper::Method;
 use serde_json::json;
 use std::{io, time::Duration};
@@ -300,6 +300,33 @@ async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
         attacker.send(&frame(WINDOW_UPDATE, 0, stream, &(1_u32 << 20).to_be_bytes())).await;
     }
     assert_eq!(attacker.wait_for(RST_STREAM).await.stream, 1);
+}
+
+#[tokio::test]
+async fn answers_take_no_more_memory_together_than_there_is_for_them() {
+    let limits = Limits { answer_bytes: 1 << 20, queue_wait: Duration::from_millis(50), ..Limits::default() };
+    let server = TestServer::start_limited(limits).await;
+    server.let_edit("editors").await;
+    let object = json!({"metadata": {"name": "c"}, "data": {"a": "x".repeat(500_000)}});
+    let mut admin = server.admin().await;
+    assert_eq!(admin.post(CONFIG_MAPS, &object).await.code, 201);
+    let path = format!("{CONFIG_MAPS}/c");
+    let alice = server.certificate("alice", &["editors"]);
+    let (reader, writer) = split(connect(&server, Some(&alice), Protocol::Http2).await);
+    let mut attacker = Attacker { reader, writer };
+    let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
+    attacker.send(&[greeting, get(1, &path)].concat()).await;
+    attacker.wait_for(DATA).await;
+    // What she does not take is hers; three quarters of all is as much as she may have.
+    let mut other_of_alice = Client::connect(&server, Some(&alice), Protocol::Http1).await;
+    let refused = other_of_alice.get(&path).await;
+    assert_eq!((refused.code.as_u16(), refused.header("retry-after")), (429, Some("1")));
+    assert_eq!(other_of_alice.get(&format!("{CONFIG_MAPS}?limit=1&fieldSelector=metadata.name%3Dx")).await.code, 200, "what is short");
+    assert_eq!(server.user("bob", &["editors"]).await.get(&path).await.code, 200, "the others'");
+    assert_eq!(admin.get(&path).await.code, 200);
+    attacker.send(&reset(1)).await;
+    let freed = async { while other_of_alice.get(&path).await.code != 200 {} };
+    timeout(PATIENCE, freed).await.expect("what she lets go is free again");
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! Deleting all that a list selects.
 
-use crate::{ApiError, Collection, DeleteOptions, List, ListOptions, Registry, Target, checks, key};
+use crate::{ApiError, Collection, DeleteOptions, List, ListOptions, Registry, checks, key};
 use berth_api::Scope;
 
+/// Bytes of objects that the answer to deleting a collection tells. What is deleted is kept for the answer alone.
+pub const TOLD_BYTES_MAX: usize = 4 << 20;
+
 impl Registry {
-    /// Deletes every object that `list` selects, each as by [`Registry::delete`] with the same options. Gives them as they were.
+    /// Deletes every object that `list` selects, each as by [`Registry::delete`] with the same options. Gives them as they were:
+    /// the first of them, if they are large together, and the number of the others as what remains.
     ///
     /// # Errors
     /// Those of list and delete; what was deleted before the error stays deleted. Objects that others delete meanwhile are no error.
@@ -15,13 +19,18 @@ impl Registry {
             return Err(ApiError::MethodNotAllowed);
         }
         let found = self.list(at, list).await?;
-        let targets = found.items.iter().filter_map(|entry| key::target_of(&at.resource, &entry.key));
-        for target in targets.collect::<Vec<Target>>() {
-            match self.delete(&target, options).await {
-                Ok(_) | Err(ApiError::NotFound { .. }) => (),
-                Err(error) => return Err(error),
+        let (mut items, mut told_bytes, mut untold) = (Vec::new(), 0, 0);
+        for entry in found.items {
+            if let Some(target) = key::target_of(&at.resource, &entry.key) {
+                match self.delete(&target, options).await {
+                    Ok(_) | Err(ApiError::NotFound { .. }) => (),
+                    Err(error) => return Err(error),
+                }
             }
+            told_bytes += entry.value.len();
+            if told_bytes <= TOLD_BYTES_MAX { items.push(entry) } else { untold += 1 }
         }
-        Ok(found)
+        let remaining = if untold == 0 { found.remaining } else { Some(found.remaining.unwrap_or(0) + untold) };
+        Ok(List { items, remaining, ..found })
     }
 }

@@ -51,6 +51,7 @@ pub use admission::{
 };
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;
+pub use delete_collection::TOLD_BYTES_MAX;
 pub use document::{Discovery, Document, OpenApi};
 pub use error::ApiError;
 pub use kubernetes_service::ServerAddress;

@@ -6,6 +6,7 @@
 //!
 //! Source: kubernetes API Priority and Fairness (KEP-1040), in its smallest useful form.
 
+mod memory;
 mod metrics;
 mod queues;
 
@@ -22,7 +23,7 @@ use std::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-pub(crate) use self::metrics::FlowCollectors;
+pub(crate) use self::{memory::Memory, metrics::FlowCollectors};
 
 /// What may wait: of one user as upstream's queues of one flow hold together, of all users so that memory stays small.
 const ROOM: Room = Room { per_user: 400, total: 10_000 };

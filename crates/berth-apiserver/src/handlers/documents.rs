@@ -36,24 +36,24 @@ impl Documents {
         Self { address, protobuf_v2: Mutex::default() }
     }
 
-    pub(crate) fn answer(&self, exchange: &Exchange<'_>, route: &Route<'_>) -> Result<Answer, Refusal> {
+    pub(crate) async fn answer(&self, exchange: &Exchange<'_>, route: &Route<'_>) -> Result<Answer, Refusal> {
         let resources = &exchange.resources;
         match route {
-            Route::CoreVersions => self.api(exchange),
-            Route::Groups => groups(exchange),
-            Route::OpenApiV2 => self.openapi_v2(exchange),
-            Route::Root => plain(exchange, Some(&resources.discovery().root)),
+            Route::CoreVersions => self.api(exchange).await,
+            Route::Groups => groups(exchange).await,
+            Route::OpenApiV2 => self.openapi_v2(exchange).await,
+            Route::Root => plain(exchange, Some(&resources.discovery().root)).await,
             Route::Version => value(exchange, &discovery::version_info()),
-            Route::Group(group) => plain(exchange, resources.discovery().group(group)),
-            Route::GroupVersion { group, version } => plain(exchange, resources.discovery().resource_list(group, version)),
-            Route::OpenApiV3 => plain(exchange, Some(&resources.openapi().index)),
-            Route::OpenApiV3Document(path) => openapi_v3(exchange, path),
+            Route::Group(group) => plain(exchange, resources.discovery().group(group)).await,
+            Route::GroupVersion { group, version } => plain(exchange, resources.discovery().resource_list(group, version)).await,
+            Route::OpenApiV3 => plain(exchange, Some(&resources.openapi().index)).await,
+            Route::OpenApiV3Document(path) => openapi_v3(exchange, path).await,
             Route::OpenIdConfiguration | Route::JsonWebKeys => Ok(tokens::discovery(exchange, route, self.address)),
             Route::Resource(_) | Route::Health { .. } | Route::Metrics | Route::Unknown => Err(Refusal::PageNotFound),
         }
     }
 
-    fn api(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
+    async fn api(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
         match discovery_form(exchange)? {
             DiscoveryForm::Legacy => value(exchange, &discovery::api_versions(&self.address.to_string())),
             DiscoveryForm::Aggregated => Ok(aggregated(exchange, &exchange.resources.discovery().aggregated_core)),
@@ -61,7 +61,7 @@ impl Documents {
     }
 
     /// kubectl asks only for the binary form, and today's only where there is no v3.
-    fn openapi_v2(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
+    async fn openapi_v2(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
         let document = exchange.resources.openapi_v2();
         let protobuf = negotiate::prefers_protobuf_openapi(exchange.header(ACCEPT)).then(|| self.protobuf_v2(document));
         let hash = if protobuf.is_some() { format!("{}P", document.hash) } else { document.hash.clone() };
@@ -71,7 +71,7 @@ impl Documents {
         let gzip = || negotiate::accepts_gzip(exchange.header(ACCEPT_ENCODING));
         let mut answer = match protobuf {
             Some(bytes) => answer::compressible(StatusCode::OK, PROTOBUF_V2, bytes, gzip()),
-            None => exchange.wishes()?.bytes(StatusCode::OK, document.json.clone()),
+            None => written(exchange, document).await?,
         };
         let headers = answer.headers_mut();
         headers.insert(ETAG, etag(&hash));
@@ -99,9 +99,9 @@ fn discovery_form(exchange: &Exchange<'_>) -> Result<DiscoveryForm, Refusal> {
         .ok_or_else(|| Refusal::NotAcceptable("only the following media types are accepted: application/json".to_owned()))
 }
 
-fn groups(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
+async fn groups(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
     match discovery_form(exchange)? {
-        DiscoveryForm::Legacy => plain(exchange, Some(&exchange.resources.discovery().groups)),
+        DiscoveryForm::Legacy => plain(exchange, Some(&exchange.resources.discovery().groups)).await,
         DiscoveryForm::Aggregated => Ok(aggregated(exchange, &exchange.resources.discovery().aggregated_groups)),
     }
 }
@@ -134,12 +134,12 @@ fn unchanged(exchange: &Exchange<'_>, hash: &str) -> Option<Answer> {
     })
 }
 
-fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refusal> {
+async fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refusal> {
     let document = exchange.resources.openapi().document(path).ok_or(Refusal::PageNotFound)?;
     if let Some(unchanged) = unchanged(exchange, &document.hash) {
         return Ok(unchanged);
     }
-    let mut answer = exchange.wishes()?.bytes(StatusCode::OK, document.json.clone());
+    let mut answer = written(exchange, document).await?;
     let headers = answer.headers_mut();
     headers.insert(ETAG, etag(&document.hash));
     headers.append(VARY, HeaderValue::from_static("Accept"));
@@ -149,9 +149,16 @@ fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refusal> {
     Ok(answer)
 }
 
-fn plain(exchange: &Exchange<'_>, document: Option<&Document>) -> Result<Answer, Refusal> {
+async fn plain(exchange: &Exchange<'_>, document: Option<&Document>) -> Result<Answer, Refusal> {
     let document = document.ok_or(Refusal::PageNotFound)?;
-    Ok(exchange.wishes()?.bytes(StatusCode::OK, document.json.clone()))
+    written(exchange, document).await
+}
+
+/// The document as the client takes it. As it is, it is everybody's; otherwise it is made again.
+async fn written(exchange: &Exchange<'_>, document: &Document) -> Result<Answer, Refusal> {
+    let wishes = exchange.wishes()?;
+    let memory = exchange.memory(wishes.cost(document.json.len())).await?;
+    Ok(answer::keeping(wishes.bytes(StatusCode::OK, document.json.clone()), memory))
 }
 
 fn value(exchange: &Exchange<'_>, value: &Value) -> Result<Answer, Refusal> {

@@ -10,7 +10,7 @@ use crate::{
     metrics::Labels,
     path::{ResourcePath, Route},
     status::Refusal,
-    watch::{WatchBody, WatchForm},
+    watch::{Lines, WatchBody, WatchForm},
 };
 use berth_registry::{Collection, Target, WatchEvent, WatchOptions};
 use futures::{StreamExt as _, future::ready, stream};
@@ -37,6 +37,7 @@ pub(super) async fn answer(exchange: &Exchange<'_>, path: &ResourcePath<'_>, pod
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("GET", &Route::Resource(path.clone())));
     let until = end_of_watch(exchange, follow_timeout(exchange));
     let form = WatchForm::Log(Box::new(log));
-    let body = WatchBody { events, until, resource: Arc::clone(&pod.resource), form, counted, share, ended: false, audited: None };
+    let (resource, lines) = (Arc::clone(&pod.resource), Lines::default());
+    let body = WatchBody { events, until, resource, form, counted, share, lines, ended: false, audited: None };
     Ok(answer::log(ResponseBody::Watch(Box::new(body))))
 }

@@ -16,9 +16,9 @@ use crate::{
     answer::{self, Answer, Wishes},
     audit::{self, AuditLog, Stage, Watched},
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
-    body::{self, LargeBody, ResponseBody},
+    body::{self, Kept, LargeBody, ResponseBody},
     brief::{Rare, cut},
-    flow::{Flow, Level, Seat},
+    flow::{Flow, Level, Memory, Seat},
     health::{self, PolicyState, Readiness},
     limits::{Limits, Quota},
     metrics::{Labels, Metrics},
@@ -61,6 +61,9 @@ pub(crate) struct Shared {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) limits: Limits,
     pub(crate) flow: Flow,
+    pub(crate) memory: Memory,
+    /// Held by who asks for the metrics: each answer takes as much as all workloads' series.
+    pub(crate) scrape: tokio::sync::Mutex<()>,
     /// By user name.
     pub(crate) watches: Arc<Quota<String>>,
     /// Turns true when the server stops.
@@ -114,6 +117,17 @@ impl Exchange<'_> {
         // Nothing panics while it is added to; if it did, the log would say less.
         if let Some(entry) = self.audited.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             add(entry);
+        }
+    }
+
+    /// Waits for room for an answer that takes up to so many bytes while it is made and sent.
+    ///
+    /// # Errors
+    /// [`Refusal::Overloaded`].
+    pub(crate) async fn memory(&self, bytes: usize) -> Result<Kept, Refusal> {
+        match self.level.get() {
+            Some(Level::Mutating | Level::ReadOnly) => self.shared.memory.reserve(&self.user().name, bytes).await,
+            Some(Level::Exempt) | None => Ok(None),
         }
     }
 
@@ -271,7 +285,7 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
             Ok(answer::text(code, text))
         }
         Route::Metrics => metrics(shared).await,
-        _ => shared.documents.answer(exchange, route),
+        _ => shared.documents.answer(exchange, route).await,
     }
 }
 
@@ -328,8 +342,8 @@ fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
         }
         body => {
             let bytes = match body {
-                ResponseBody::Full(bytes) | ResponseBody::Large(LargeBody::Bytes(bytes)) => Some(&bytes[..]),
-                ResponseBody::Large(LargeBody::List(_)) | ResponseBody::Watch(_) => None,
+                ResponseBody::Full(bytes) | ResponseBody::Large(LargeBody::Bytes(bytes), _) => Some(&bytes[..]),
+                ResponseBody::Large(LargeBody::List(_), _) | ResponseBody::Watch(_) => None,
             };
             entry.answered(code, bytes.filter(|_| !is_compressed));
             entry.write(Stage::ResponseComplete, Timestamp::now());
@@ -338,6 +352,7 @@ fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
 }
 
 async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
+    let _scrape = shared.scrape.lock().await;
     let mut text = prometheus::TextEncoder::new()
         .encode_to_string(&shared.prometheus.gather())
         .map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })?;

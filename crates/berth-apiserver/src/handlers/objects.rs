@@ -9,12 +9,13 @@ use crate::{
     negotiate::{self, BodySyntax, Form, PatchType, Syntax},
     path::{ResourcePath, Route},
     status::{Refusal, Status},
-    watch::{WatchBody, WatchForm},
+    watch::{Lines, WatchBody, WatchForm},
 };
 use berth_api::{Scope, decode::DEPTH_MAX};
 use berth_protobuf::DecodeError;
 use berth_registry::{
-    ApiError, Body, Collection, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log, table::Position,
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log,
+    table::Position,
 };
 use futures::future::BoxFuture;
 use hyper::{
@@ -122,13 +123,18 @@ fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiE
 async fn get(exchange: &Exchange<'_>, target: &Target) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let current = exchange.registry().get(target, &exchange.query.get_options()).await?;
-    wishes.object(StatusCode::OK, &target.resource, target.subresource, &current)
+    let memory = match &current {
+        Current::Stored(entry) => exchange.memory(wishes.cost(entry.value.len())).await?,
+        Current::Made(_) => None,
+    };
+    Ok(answer::keeping(wishes.object(StatusCode::OK, &target.resource, target.subresource, &current)?, memory))
 }
 
 async fn list(exchange: &Exchange<'_>, at: &Collection) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let list = exchange.registry().list(at, &exchange.query.list_options()?).await?;
-    wishes.list(&at.resource, list)
+    let memory = exchange.memory(wishes.cost_of_list(&list.items)).await?;
+    Ok(answer::keeping(wishes.list(&at.resource, list)?, memory))
 }
 
 /// Opens a watch; `name` narrows it to one object, as the old `/watch/` paths do.
@@ -152,7 +158,8 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
-    let body = WatchBody { events, until, resource: at.resource, form, counted, share, ended: false, audited: None };
+    let lines = lines_of_watch(exchange);
+    let body = WatchBody { events, until, resource: at.resource, form, counted, share, lines, ended: false, audited: None };
     Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
 }
 
@@ -163,6 +170,12 @@ pub(super) fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<S
         return Ok(None);
     }
     exchange.shared.watches.take(user.name.clone()).map(Some).ok_or(Refusal::Overloaded)
+}
+
+/// Where the lines of a watch get their memory.
+pub(super) fn lines_of_watch(exchange: &Exchange<'_>) -> Lines {
+    let user = exchange.user();
+    if user.is_master() { Lines::default() } else { Lines::of(&exchange.shared.memory, &user.name) }
 }
 
 /// How long a watch lasts that does not say, and a log that is followed.
@@ -244,8 +257,10 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
 async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
+    // Before anything is deleted: then it is too late to be refused.
+    let memory = exchange.memory(wishes.cost_of_deleted()).await?;
     let deleted = exchange.registry().delete_collection(at, &exchange.query.list_options()?, &options).await?;
-    wishes.list(&at.resource, deleted)
+    Ok(answer::keeping(wishes.list(&at.resource, deleted)?, memory))
 }
 
 fn write_options(exchange: &Exchange<'_>) -> WriteOptions {
@@ -296,6 +311,15 @@ pub(crate) fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     if bytes.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok() {
         return Ok(bytes);
     }
+    yaml_to_json(&bytes, "error decoding YAML")
+}
+
+/// Its reader takes up to 16 KiB of stack for each level of YAML, and threads have 2 MiB.
+const YAML_STACK_BYTES: usize = 8 << 20;
+
+/// YAML nests as deep as JSON, and its aliases unfold within bounds.
+fn yaml_to_json(bytes: &[u8], what_fails: &str) -> Result<Vec<u8>, ApiError> {
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: DEPTH_MAX } };
     let value: Value =
         stacker::maybe_grow(YAML_STACK_BYTES / 2, YAML_STACK_BYTES, || serde_saphyr::from_slice_with_options(bytes, options))
             .map_err(|error| ApiError::BadRequest { message: format!("{what_fails}: {error}") })?;
@@ -313,15 +337,6 @@ struct WireDeleteOptions {
     orphan_dependents: Option<bool>,
     preconditions: Option<WirePreconditions>,
 }
-    yaml_to_json(&bytes, "error decoding YAML")
-}
-
-/// Its reader takes up to 16 KiB of stack for each level of YAML, and threads have 2 MiB.
-const YAML_STACK_BYTES: usize = 8 << 20;
-
-/// YAML nests as deep as JSON, and its aliases unfold within bounds.
-fn yaml_to_json(bytes: &[u8], what_fails: &str) -> Result<Vec<u8>, ApiError> {
-    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: DEPTH_MAX } };
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -69,8 +69,9 @@ pub struct Table<'a> {
     rows: Vec<Row>,
 }
 
+/// A row of a [`Table`]: what is printed of one object.
 #[derive(Debug, Serialize)]
-struct Row {
+pub struct Row {
     cells: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<Value>,
@@ -114,13 +115,19 @@ impl Printer {
         self.single(&*decode_current(&self.resource, current)?)
     }
 
-    /// A table of a page of a list.
+    /// The table of a page of a list without its rows, which are as many and as long as what is stored: [`Printer::row`] makes them one
+    /// by one.
+    #[must_use]
+    pub fn head(&self, list: &List) -> Table<'_> {
+        table(list_meta(list), Some(self.resource.rules.columns()))
+    }
+
+    /// The row of one item of a list.
     ///
     /// # Errors
     /// As [`Printer::object`].
-    pub fn list(&self, list: &List) -> Result<Table<'_>, ApiError> {
-        let rows = list.items.iter().map(|entry| Ok(self.row(&*decode_entry(&self.resource, entry, entry.mod_revision)?)));
-        Ok(Table { rows: rows.collect::<Result<_, ApiError>>()?, ..table(list_meta(list), Some(self.resource.rules.columns())) })
+    pub fn row(&self, entry: &Entry) -> Result<Row, ApiError> {
+        Ok(self.row_of(&*decode_entry(&self.resource, entry, entry.mod_revision)?))
     }
 
     /// A table of one row for an event of a watch; `None` for an error, which is sent as it is.
@@ -148,10 +155,10 @@ impl Printer {
 
     fn single(&self, object: &dyn Object) -> Result<Table<'_>, ApiError> {
         let metadata = ListMeta { resource_version: object.meta().resource_version.clone(), ..ListMeta::default() };
-        Ok(Table { rows: vec![self.row(object)], ..table(metadata, Some(self.resource.rules.columns())) })
+        Ok(Table { rows: vec![self.row_of(object)], ..table(metadata, Some(self.resource.rules.columns())) })
     }
 
-    fn row(&self, object: &dyn Object) -> Row {
+    fn row_of(&self, object: &dyn Object) -> Row {
         Row {
             cells: self.resource.rules.cells(object, self.now),
             conditions: self.resource.rules.row_conditions(object),

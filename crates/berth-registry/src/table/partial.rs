@@ -15,14 +15,14 @@ pub struct PartialObjectMetadata {
     metadata: ObjectMeta,
 }
 
-/// A page of a list, metadata only.
+/// A page of a list, metadata only; without its items, which [`PartialObjectMetadata::of_entry`] makes one by one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObjectMetadataList {
     kind: &'static str,
     api_version: &'static str,
     metadata: ListMeta,
-    items: Vec<PartialObjectMetadata>,
+    items: [PartialObjectMetadata; 0],
 }
 
 /// The one part of an object that is read; the rest is skipped.
@@ -43,9 +43,17 @@ impl PartialObjectMetadata {
     /// [`ApiError::Internal`] if the store holds what is no object.
     pub fn of_object(current: &Current) -> Result<Self, ApiError> {
         match current {
-            Current::Stored(entry) => of_entry(entry, entry.mod_revision),
+            Current::Stored(entry) => Self::of_entry(entry),
             Current::Made(value) => OnlyMetadata::deserialize(value).map(|only| Self::new(only.metadata)).map_err(|e| unreadable(&e)),
         }
+    }
+
+    /// Of one item of a list.
+    ///
+    /// # Errors
+    /// As [`PartialObjectMetadata::of_object`].
+    pub fn of_entry(entry: &Entry) -> Result<Self, ApiError> {
+        of_entry(entry, entry.mod_revision)
     }
 
     /// Of an event of a watch; `None` for an error, which is sent as it is.
@@ -66,12 +74,9 @@ impl PartialObjectMetadata {
 
 impl PartialObjectMetadataList {
     /// Of a page of a list.
-    ///
-    /// # Errors
-    /// As [`PartialObjectMetadata::of_object`].
-    pub fn of_list(list: &List) -> Result<Self, ApiError> {
-        let items = list.items.iter().map(|entry| of_entry(entry, entry.mod_revision)).collect::<Result<_, _>>()?;
-        Ok(Self { kind: "PartialObjectMetadataList", api_version: "meta.k8s.io/v1", metadata: list_meta(list), items })
+    #[must_use]
+    pub fn head(list: &List) -> Self {
+        Self { kind: "PartialObjectMetadataList", api_version: "meta.k8s.io/v1", metadata: list_meta(list), items: [] }
     }
 }
 

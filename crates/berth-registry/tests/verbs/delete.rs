@@ -254,6 +254,22 @@ fn a_collection_is_deleted_as_selected() {
 }
 
 #[test]
+fn a_collection_that_is_large_is_deleted_whole_and_told_in_part() {
+    let world = World::new();
+    for number in 0..6 {
+        let mut object = labelled(&format!("c{number}"), "x", "1");
+        object["data"] = json!({"a": "x".repeat(1 << 19)});
+        object["binaryData"] = json!({"b": "eHh4".repeat(1 << 16)});
+        world.made("configmaps", object);
+    }
+    let at = crate::world::collection("configmaps");
+    let deleted = now(world.registry.delete_collection(&at, &ListOptions::default(), &DeleteOptions::default())).expect("deleted");
+    assert_eq!(names(&deleted), ["c0", "c1", "c2", "c3", "c4"]);
+    assert_eq!((deleted.remaining, deleted.continue_token.as_str()), (Some(1), ""), "as many as were not told");
+    assert_eq!(world.names("configmaps", &ListOptions::default()), Vec::<String>::new());
+}
+
+#[test]
 fn the_answer_to_a_deletion_shows_its_revision() {
     let world = World::new();
     world.made("pods", pod("p"));

@@ -1,0 +1,409 @@
+//! Lists on their way: made item by item while they are sent, so that one of any length, in any form, takes a piece of memory.
+
+use crate::{
+    body::{CHUNK_BYTES, GZIP_ABOVE_BYTES, LargeBody, ResponseBody},
+    negotiate::Syntax,
+};
+use berth_registry::{
+    ApiError, splice,
+    table::{PartialObjectMetadata, Printer},
+};
+use berth_store::Entry;
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{io::Write as _, sync::Arc};
+
+/// What is shown of an item.
+pub(crate) enum Shape {
+    /// All of it, but for `apiVersion` and `kind`, which the list tells.
+    Whole,
+    /// Its row in a table.
+    Row(Printer),
+    /// Its metadata.
+    Metadata,
+}
+
+impl Shape {
+    /// The member that holds what is shown of items. The last one of each list.
+    fn member(&self) -> &'static str {
+        match self {
+            Self::Row(_) => "rows",
+            Self::Whole | Self::Metadata => "items",
+        }
+    }
+
+    fn write_json(&self, entry: &Entry, out: &mut Vec<u8>) -> Result<(), ApiError> {
+        match self {
+            Self::Whole => splice::write_item(entry, out),
+            Self::Row(printer) => write(&printer.row(entry)?, out),
+            Self::Metadata => write(&PartialObjectMetadata::of_entry(entry)?, out),
+        }
+        Ok(())
+    }
+}
+
+fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("what is answered has string keys only");
+}
+
+/// How the JSON of an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// As it is made.
+    Plain,
+    /// For people.
+    Indented,
+    /// As YAML.
+    Yaml,
+}
+
+impl Writing {
+    pub(crate) fn of(syntax: Syntax, pretty: bool) -> Self {
+        match syntax {
+            Syntax::Json if pretty => Self::Indented,
+            Syntax::Json => Self::Plain,
+            Syntax::Yaml => Self::Yaml,
+        }
+    }
+
+    /// A whole document. Needs it as a tree, several times its size.
+    pub(crate) fn rewrite(self, json: Bytes) -> Bytes {
+        match self {
+            Self::Plain => json,
+            Self::Indented | Self::Yaml => {
+                // What is stored and is no JSON is shown as it is.
+                serde_json::from_slice(&json).map_or(json, |value| self.text(&value).into())
+            }
+        }
+    }
+
+    fn text(self, value: &Value) -> String {
+        match self {
+            Self::Plain => value.to_string(),
+            Self::Indented => format!("{value:#}"),
+            Self::Yaml => serde_saphyr::to_string(value).expect("JSON is YAML"),
+        }
+    }
+
+    /// What stands between two items.
+    fn between(self) -> &'static [u8] {
+        match self {
+            Self::Plain => b",",
+            Self::Indented => b",\n    ",
+            Self::Yaml => b"",
+        }
+    }
+
+    /// What stands before and behind an item that is alone in a list that is alone in an object.
+    fn around(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Plain => ("{\"items\":[", "]}"),
+            Self::Indented => ("{\n  \"items\": [\n    ", "\n  ]\n}"),
+            Self::Yaml => ("items:\n", ""),
+        }
+    }
+
+    /// The text of an item as it stands in a list.
+    fn item(self, item: Value) -> String {
+        let alone = self.text(&json!({"items": [item]}));
+        let (before, behind) = self.around();
+        let text = alone.strip_prefix(before).and_then(|text| text.strip_suffix(behind));
+        text.expect("a list of one item is written in one way").to_owned()
+    }
+}
+
+/// A list that is made while it is sent.
+pub(crate) struct ListBody {
+    /// What has been made and not been sent yet: at first the beginning of the list.
+    made: Vec<u8>,
+    items: std::vec::IntoIter<Arc<Entry>>,
+    shape: Shape,
+    writing: Writing,
+    /// What comes behind the last item.
+    tail: Vec<u8>,
+    separate: bool,
+    state: State,
+    gzip: Option<GzEncoder<Vec<u8>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There is more to be made.
+    Open,
+    /// All is made.
+    Made,
+    /// All is sent.
+    Sent,
+}
+
+/// Items that are looked into are made so many at a time at most: a row may be far smaller than its object, and the thread has others to
+/// serve.
+const LOOKED_INTO_MAX: usize = 128;
+/// The same of a list that may be short enough to be made at once.
+const LOOKED_INTO_AT_ONCE_MAX: usize = 500;
+
+/// The body for a list: `head` is the JSON of the list without items. A short one is made at once. Also, whether it is compressed.
+///
+/// # Errors
+/// An item among the first is no object of its kind.
+pub(crate) fn list(
+    head: &[u8],
+    items: Vec<Arc<Entry>>,
+    shape: Shape,
+    writing: Writing,
+    takes_gzip: bool,
+) -> Result<(ResponseBody, bool), ApiError> {
+    let (made, tail) = frame(head, &shape, writing, items.is_empty());
+    let mut list = ListBody { made, items: items.into_iter(), shape, writing, tail, separate: false, state: State::Open, gzip: None };
+    list.make(LOOKED_INTO_AT_ONCE_MAX, GZIP_ABOVE_BYTES + 1)?;
+    if list.state == State::Made && list.made.len() <= GZIP_ABOVE_BYTES {
+        return Ok((list.made.into(), false));
+    }
+    list.gzip = takes_gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()));
+    Ok((ResponseBody::Large(LargeBody::List(Box::new(list)), None), takes_gzip))
+}
+
+/// What comes before the first item and what behind the last.
+fn frame(head: &[u8], shape: &Shape, writing: Writing, is_empty: bool) -> (Vec<u8>, Vec<u8>) {
+    /// Where the items come; a text that no list has elsewhere behind them.
+    const HERE: &str = "berth-items-come-here";
+    if writing == Writing::Plain {
+        let head = head.strip_suffix(b"]}").expect("a list ends with its items");
+        let tail: &[u8] = if matches!(shape, Shape::Whole) { b"]}\n" } else { b"]}" };
+        return (head.to_vec(), tail.to_vec());
+    }
+    let mut value: Value = serde_json::from_slice(head).expect("what is answered is JSON");
+    if is_empty {
+        return (writing.text(&value).into(), Vec::new());
+    }
+    value[shape.member()] = json!([HERE]);
+    let text = writing.text(&value);
+    let here = writing.item(json!(HERE));
+    let (head, tail) = text.rsplit_once(&here).expect("it was put there");
+    (head.into(), tail.into())
+}
+
+impl ListBody {
+    /// The next piece; an empty one where nothing has come out of the compression yet. `None` behind the end.
+    pub(crate) fn next_piece(&mut self) -> Option<Result<Bytes, ApiError>> {
+        if self.state == State::Sent {
+            return None;
+        }
+        let made = if self.made.is_empty() { self.make(LOOKED_INTO_MAX, CHUNK_BYTES) } else { Ok(()) };
+        if let Err(error) = made {
+            self.state = State::Sent;
+            return Some(Err(error));
+        }
+        let plain = std::mem::take(&mut self.made);
+        let is_last = self.state == State::Made;
+        if is_last {
+            self.state = State::Sent;
+        }
+        Some(Ok(match &mut self.gzip {
+            Some(gzip) => compress_chunk(gzip, &plain, is_last).into(),
+            None => plain.into(),
+        }))
+    }
+
+    /// Makes more, until there are so many bytes, or so many items were looked into.
+    fn make(&mut self, looked_into_max: usize, bytes: usize) -> Result<(), ApiError> {
+        let is_copied = matches!(self.shape, Shape::Whole) && self.writing == Writing::Plain;
+        let mut left = if is_copied { usize::MAX } else { looked_into_max };
+        if self.made.capacity() == 0 {
+            self.made.reserve(bytes.min(self.items.len() * TYPICAL_ITEM_BYTES));
+        }
+        while self.made.len() < bytes && 0 < left {
+            let Some(entry) = self.items.next() else {
+                self.made.append(&mut self.tail);
+                self.state = State::Made;
+                return Ok(());
+            };
+            left -= 1;
+            if std::mem::replace(&mut self.separate, true) {
+                self.made.extend_from_slice(self.writing.between());
+            }
+            self.make_item(&entry)?;
+        }
+        Ok(())
+    }
+
+    fn make_item(&mut self, entry: &Entry) -> Result<(), ApiError> {
+        if self.writing == Writing::Plain {
+            return self.shape.write_json(entry, &mut self.made);
+        }
+        let mut json = Vec::with_capacity(entry.value.len() + TYPICAL_ITEM_BYTES);
+        self.shape.write_json(entry, &mut json)?;
+        let item = serde_json::from_slice(&json)
+            .map_err(|error| ApiError::Internal { message: format!("a stored object is no JSON: {error}") })?;
+        self.made.extend_from_slice(self.writing.item(item).as_bytes());
+        Ok(())
+    }
+}
+
+/// For buffers that grow anyway.
+const TYPICAL_ITEM_BYTES: usize = 1024;
+
+fn compress_chunk(gzip: &mut GzEncoder<Vec<u8>>, plain: &[u8], last: bool) -> Vec<u8> {
+    let written = gzip.write_all(plain).and_then(|()| if last { gzip.try_finish() } else { Ok(()) });
+    written.expect("writing to memory does not fail");
+    std::mem::take(gzip.get_mut())
+}
+
+/// All of it, compressed.
+pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
+    compress_chunk(&mut gzip, plain, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_registry::{
+        resource,
+        table::{IncludeObject, PartialObjectMetadataList},
+    };
+    use berth_store::{Header, Key, Revision};
+    use flate2::read::GzDecoder;
+    use jiff::Timestamp;
+    use std::io::Read as _;
+
+    const HEAD: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]}"#;
+    const LEAD: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"#;
+
+    fn entry(number: usize, data: &Value) -> Arc<Entry> {
+        let value = format!(r#"{LEAD}"name":"c{number}","labels":{{"app":"web"}}}},"data":{data}}}"#);
+        let header = Header { metadata_at: u32::try_from(LEAD.len()).expect("short"), ..Header::default() };
+        let (create_revision, mod_revision) = (Revision(1), Revision(number as u64));
+        Arc::new(Entry { key: Key::new("/registry/configmaps/a/c"), value: value.into(), header, create_revision, mod_revision })
+    }
+
+    fn entries(count: usize) -> Vec<Arc<Entry>> {
+        (0..count).map(|number| entry(number, &json!({"a": "x".repeat(1024)}))).collect()
+    }
+
+    /// A form, and the list without items in it.
+    fn form(name: &str) -> (Shape, Vec<u8>) {
+        let resource = Arc::clone(resource::built_in().find("", "v1", "configmaps").expect("served"));
+        let list = berth_registry::List { items: Vec::new(), revision: Revision(9), continue_token: "more".to_owned(), remaining: Some(3) };
+        match name {
+            "Table" => {
+                let printer = Printer { resource, include: IncludeObject::Object, now: Timestamp::UNIX_EPOCH };
+                let head = serde_json::to_vec(&printer.head(&list)).expect("JSON");
+                (Shape::Row(printer), head)
+            }
+            "Metadata" => (Shape::Metadata, serde_json::to_vec(&PartialObjectMetadataList::head(&list)).expect("JSON")),
+            _ => (Shape::Whole, HEAD.into()),
+        }
+    }
+
+    /// The pieces of a list, and whether they are compressed.
+    fn pieces(items: Vec<Arc<Entry>>, form: (Shape, Vec<u8>), writing: Writing, takes_gzip: bool) -> (Vec<Bytes>, bool) {
+        let (body, compressed) = list(&form.1, items, form.0, writing, takes_gzip).expect("objects");
+        let pieces = match body {
+            ResponseBody::Full(bytes) => vec![bytes],
+            ResponseBody::Large(mut large, _) => std::iter::from_fn(|| large.next_piece()).map(|piece| piece.expect("objects")).collect(),
+            ResponseBody::Watch(_) => unreachable!("a list is no watch"),
+        };
+        (pieces, compressed)
+    }
+
+    fn collect(count: usize, takes_gzip: bool) -> (usize, bool, Vec<u8>) {
+        let (pieces, compressed) = pieces(entries(count), form("Object"), Writing::Plain, takes_gzip);
+        (pieces.len(), compressed, pieces.concat())
+    }
+
+    #[track_caller]
+    fn check_items(json: &[u8], count: usize) {
+        let list: Value = serde_json::from_slice(json).expect("JSON");
+        let items = list["items"].as_array().expect("items");
+        assert_eq!(items.len(), count);
+        for (number, item) in items.iter().enumerate() {
+            assert_eq!(item["metadata"]["name"], format!("c{number}"));
+            assert_eq!(item["metadata"]["resourceVersion"], number.to_string());
+            assert_eq!(item.get("kind"), None);
+        }
+    }
+
+    #[test]
+    fn small_lists_are_one_piece_and_large_ones_several() {
+        for (count, several) in [(0, false), (1, false), (20, false), (1000, true)] {
+            let (pieces, compressed, json) = collect(count, false);
+            assert_eq!((2 < pieces, compressed), (several, false), "{count}");
+            check_items(&json, count);
+        }
+    }
+
+    #[test]
+    fn only_large_lists_are_compressed() {
+        assert!(!collect(20, true).1);
+        let (_, compressed, bytes) = collect(1000, true);
+        assert!(compressed);
+        let mut json = Vec::new();
+        GzDecoder::new(bytes.as_slice()).read_to_end(&mut json).expect("gzip");
+        check_items(&json, 1000);
+    }
+
+    #[test]
+    fn a_list_made_item_by_item_is_the_one_made_whole_in_every_form_and_writing() {
+        let odd = json!({"lines": "a\n  b\n\nc", "colon": "a: b", "empty": "", "number": "01", "wide": "x ".repeat(100), "é": "\u{1}\"\\"});
+        for name in ["Object", "Table", "Metadata"] {
+            for count in [0, 1, 3, 2000] {
+                let items: Vec<_> = (0..count).map(|number| entry(number, if number % 2 == 0 { &odd } else { &Value::Null })).collect();
+                let (shape, head) = form(name);
+                let mut whole = head[..head.len() - 2].to_vec();
+                for (index, item) in items.iter().enumerate() {
+                    whole.extend_from_slice(if index == 0 { b"" } else { b"," });
+                    shape.write_json(item, &mut whole).expect("an object");
+                }
+                whole.extend_from_slice(b"]}");
+                for writing in [Writing::Plain, Writing::Indented, Writing::Yaml] {
+                    let made = pieces(items.clone(), form(name), writing, false).0.concat();
+                    let made = if (name, writing) == ("Object", Writing::Plain) { made.trim_ascii_end() } else { &made[..] };
+                    let expected = writing.rewrite(whole.clone().into());
+                    assert!(*made == *expected, "{name} {count} {writing:?}:\n{}", String::from_utf8_lossy(&made[..made.len().min(2000)]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_any_length_takes_a_piece_of_memory_in_every_form_and_writing() {
+        const BYTES_MAX: u64 = 1 << 20;
+        for (name, writing, takes_gzip) in [
+            ("Object", Writing::Plain, true),
+            ("Table", Writing::Plain, false),
+            ("Table", Writing::Yaml, true),
+            ("Metadata", Writing::Plain, true),
+            ("Object", Writing::Indented, false),
+            ("Object", Writing::Yaml, false),
+        ] {
+            let items = vec![entry(1, &json!({"a": "x".repeat(4096)})); 4000];
+            let sent = |large: &mut LargeBody| large.next_piece().map(|piece| piece.expect("an object").len());
+            let counted = allocation_counter::measure(|| {
+                let (shape, head) = form(name);
+                match list(&head, items, shape, writing, takes_gzip).expect("objects").0 {
+                    ResponseBody::Large(mut large, _) => while sent(&mut large).is_some() {},
+                    ResponseBody::Full(_) | ResponseBody::Watch(_) => panic!("it is long"),
+                }
+            });
+            assert!(counted.bytes_max < BYTES_MAX, "{name} {writing:?}: {}", counted.bytes_max);
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_before_the_list_begins_or_breaks_it_off() {
+        let broken = || {
+            let Entry { key, header, create_revision, mod_revision, .. } = Arc::into_inner(entry(1, &Value::Null)).expect("one owner");
+            Arc::new(Entry { key, value: "[".into(), header, create_revision, mod_revision })
+        };
+        let (shape, head) = form("Table");
+        assert!(list(&head, vec![broken()], shape, Writing::Plain, false).is_err());
+        let (shape, head) = form("Table");
+        let (body, _) = list(&head, entries(2000).into_iter().chain([broken()]).collect(), shape, Writing::Plain, false).expect("begun");
+        let ResponseBody::Large(mut large, _) = body else { panic!("it is long") };
+        let ends: Vec<bool> = std::iter::from_fn(|| large.next_piece()).map(|piece| piece.is_ok()).collect();
+        assert!(1 < ends.len() && ends.iter().rev().skip(1).all(|is_made| *is_made) && ends.last() == Some(&false), "{ends:?}");
+    }
+}
