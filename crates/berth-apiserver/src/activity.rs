@@ -32,11 +32,16 @@ impl Activity {
         Open(self.clone())
     }
 
+    /// Whether no request is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.load(Ordering::Acquire) == 0
+    }
+
     /// Resolves when no request has been open for `timeout`.
     pub(crate) async fn idle_for(&self, timeout: Duration) {
         loop {
-            let is_open = self.open.load(Ordering::Acquire) != 0;
-            let since = if is_open { Instant::now() } else { self.began + Duration::from_millis(self.last_ended.load(Ordering::Relaxed)) };
+            let last_ended = Duration::from_millis(self.last_ended.load(Ordering::Relaxed));
+            let since = if self.is_idle() { self.began + last_ended } else { Instant::now() };
             let due = since + timeout;
             if due <= Instant::now() {
                 return;

@@ -12,6 +12,7 @@ pub mod audit;
 pub mod auth;
 mod body;
 mod brief;
+mod connections;
 mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;

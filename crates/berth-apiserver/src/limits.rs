@@ -1,8 +1,7 @@
-//! How much one server holds at a time, and how much of it one user or one address may have.
+//! How much one server holds at a time, and how much of it one user may have.
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -29,11 +28,10 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// How long a connection may be open without a request.
     pub idle_timeout: Duration,
-    /// Connections of all clients.
+    /// Connections of all clients: half for those whom the server knows, half for those whom it does not know (yet). Those of
+    /// `system:masters` are not counted.
     pub connections: usize,
-    /// Connections of one address; of IPv6, of one /64 network.
-    pub connections_per_address: usize,
-    /// Connections of one user, as far as its certificate says who it is. `system:masters` are not counted.
+    /// Connections of one user. `system:masters` are not counted.
     pub connections_per_user: usize,
     /// Watches of one user, on all its connections. `system:masters` are not counted.
     pub watches_per_user: usize,
@@ -52,7 +50,6 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(90),
             connections: 16 * 1024,
-            connections_per_address: 8 * 1024,
             connections_per_user: 1024,
             watches_per_user: 10_000,
         }
@@ -101,14 +98,6 @@ impl<K: Ord> Drop for Share<K> {
     }
 }
 
-/// Who counts as one client by address: whoever has an IPv6 address has a network of them.
-pub(crate) fn client_network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,18 +112,5 @@ mod tests {
         drop((first, other));
         assert!(quota.take("a").is_some());
         assert_eq!(quota.held.lock().expect("not poisoned").keys().copied().collect::<Vec<_>>(), ["a"], "who holds nothing is forgotten");
-    }
-
-    #[test]
-    fn addresses_of_one_network_are_one_client() {
-        for (address, network) in [
-            ("10.1.2.3", "10.1.2.3"),
-            ("::ffff:10.1.2.3", "10.1.2.3"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-            ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
-        ] {
-            let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
-            assert_eq!(client_network(parse(address)), parse(network), "{address}");
-        }
     }
 }

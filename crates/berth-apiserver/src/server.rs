@@ -4,10 +4,12 @@ use crate::{
     activity::Activity,
     audit::AuditLog,
     auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, Peer, User},
+    brief::{Rare, cut},
+    connections::Connections,
     flow::{Flow, Memory},
-    handlers::{self, Documents, Shared},
+    handlers::{self, Documents, Origin, Shared},
     health::Readiness,
-    limits::{Limits, Quota, Share, client_network},
+    limits::{Limits, Quota},
     metrics::Metrics,
     pki::Pki,
     protocol::{self, Protocol},
@@ -22,7 +24,7 @@ use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
     task::JoinSet,
     time::timeout,
 };
@@ -161,25 +163,24 @@ impl Server {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, tls, shared, stop, .. } = self;
         let mut connections = JoinSet::new();
-        // Those that are too many for all wait in the kernel's queue.
-        let permits = Arc::new(Semaphore::new(shared.limits.connections));
-        let (addresses, users) = (Quota::new(shared.limits.connections_per_address), Quota::new(shared.limits.connections_per_user));
+        let places = Connections::new(&shared.limits);
+        // With those that are being closed and those of administrators. What comes beyond waits in the kernel's queue.
+        let open_max = 2 * shared.limits.connections;
         let mut shutdown = pin!(shutdown);
         loop {
-            let accept = async {
-                let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
-                (accept(&listener).await, permit)
-            };
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
-                ((stream, from), permit) = accept => {
-                    let Some(share) = addresses.take(client_network(from.ip())) else { continue };
-                    let (tls, shared, users) = (tls.clone(), shared.clone(), users.clone());
+                (stream, from) = accept(&listener, &places), if connections.len() < open_max => {
+                    let activity = Activity::new();
+                    let (place, is_cut) = places.enter(from.ip(), activity.clone());
+                    let (tls, shared) = (tls.clone(), shared.clone());
                     connections.spawn(async move {
-                        connection(stream, from, &tls, shared, &users).await;
-                        tracing::debug!(%from, "connection closed");
-                        drop((share, permit));
+                        let origin = Origin { from, place: Arc::new(place) };
+                        tokio::select! {
+                            Ok(()) = is_cut => tracing::debug!(%from, "connection closed: there are too many"),
+                            () = connection(stream, origin, &tls, shared, activity) => tracing::debug!(%from, "connection closed"),
+                        }
                     });
                 }
             }
@@ -208,32 +209,45 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindEr
 }
 
 /// The next connection. Failures are of single connections, or of a machine short of something: both pass.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+async fn accept(listener: &TcpListener, places: &Connections) -> (TcpStream, SocketAddr) {
+    static FAILED: Rare = Rare::new();
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            Err(error) => tracing::warn!(%error, "could not accept a connection"),
+            Err(error) => {
+                if let Some(left_out) = FAILED.now() {
+                    tracing::warn!(%error, left_out, "could not accept a connection");
+                }
+            }
         }
+        // It may be descriptors that are short.
+        places.cut_stranger();
         tokio::time::sleep(ACCEPT_RETRY).await;
     }
 }
 
 /// Serves one connection to its end, until nobody uses it any more, or until the server stops.
-async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<Shared>, users: &Arc<Quota<String>>) {
+async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Shared>, activity: Arc<Activity>) {
+    let from = origin.from;
     // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
     let _ = stream.set_nodelay(true);
     let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream, shared.limits.stall_timeout));
-    let Ok(Ok(stream)) = timeout(shared.limits.handshake_timeout, handshake).await else { return };
+    let stream = match timeout(shared.limits.handshake_timeout, handshake).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tell_of_failed_handshake(from, &error),
+        Err(_elapsed) => return,
+    };
     let session = stream.get_ref().1;
     // Which protocol it is was said in the handshake: a client that then says nothing is one that has no request.
     let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
     let peer = tls.peer(session);
-    let Ok(_share) = share_of(&peer, users) else {
+    if let Peer::Known { user, .. } = &peer
+        && origin.place.belongs_to(user).is_err()
+    {
         tracing::debug!(%from, "closed: its user has too many connections");
         return;
-    };
+    }
     let mut stopping = shared.stopping.clone();
-    let activity = Activity::new();
     let unwanted = async {
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => DRAIN_TIMEOUT,
@@ -241,21 +255,20 @@ async fn connection(stream: TcpStream, from: SocketAddr, tls: &Tls, shared: Arc<
         }
     };
     let service = service_fn(|request| {
-        let (shared, peer, open) = (shared.clone(), peer.clone(), activity.begin());
-        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, from, request, open).await) }
+        let (shared, peer, origin, open) = (shared.clone(), peer.clone(), origin.clone(), activity.begin());
+        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, &origin, request, open).await) }
     });
     if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, unwanted).await {
         tracing::debug!(%error, "connection ended early");
     }
 }
 
-/// A user has too many connections.
-struct TooMany;
-
-/// The connection's place among its user's; none for those whose connections are not counted.
-fn share_of(peer: &Peer, users: &Arc<Quota<String>>) -> Result<Option<Share<String>>, TooMany> {
-    match peer {
-        Peer::Known { user, .. } if !user.is_master() => users.take(user.name.clone()).map(Some).ok_or(TooMany),
-        Peer::Known { .. } | Peer::Nobody | Peer::Untrusted => Ok(None),
+/// Who speaks no TLS that can be understood is told of; who only looks whether somebody listens is not.
+fn tell_of_failed_handshake(from: SocketAddr, error: &io::Error) {
+    static FAILED: Rare = Rare::new();
+    if error.kind() == io::ErrorKind::InvalidData
+        && let Some(left_out) = FAILED.now()
+    {
+        tracing::warn!(%from, error = %cut(&error.to_string()), left_out, "a TLS handshake failed");
     }
 }

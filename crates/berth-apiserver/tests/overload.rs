@@ -2,12 +2,12 @@
 
 mod common;
 
-use berth_apiserver::{Limits, pki::Pair};
-use common::{Client, Protocol, TestServer, connect, next_line};
+use berth_apiserver::{Limits, auth::User, pki::Pair};
+use common::{Client, Log, Protocol, TestServer, connect, next_line};
 use futures::future::join_all;
 use hyper::Method;
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -168,18 +168,63 @@ async fn watches_of_a_user_are_bounded() {
 }
 
 #[tokio::test]
-async fn connections_of_a_user_and_of_an_address_are_bounded() {
-    let limits = Limits { connections_per_user: 1, connections_per_address: 3, ..Limits::default() };
-    let server = TestServer::start_limited(limits).await;
+async fn connections_of_a_user_are_bounded() {
+    let server = TestServer::start_limited(Limits { connections_per_user: 1, ..Limits::default() }).await;
     let alice = server.certificate("alice", &[]);
     let mut first = Client::connect(&server, Some(&alice), Protocol::Http1).await;
     assert_eq!(first.get("/version").await.code, 200);
     ends(&mut connect(&server, Some(&alice), Protocol::Http1).await).await;
-    let mut second = server.user("bob", &[]).await;
-    let mut third = server.nobody().await;
+    let (mut second, mut third) = (server.user("bob", &[]).await, server.nobody().await);
     assert_eq!((second.get("/version").await.code.as_u16(), third.get("/version").await.code.as_u16()), (200, 200));
-    ends(&mut TcpStream::connect(server.address).await.expect("it listens")).await;
     assert_eq!(first.get("/version").await.code, 200);
+}
+
+#[tokio::test]
+async fn strangers_shut_nobody_out_who_proves_who_they_are() {
+    let token = [("authorization", "Bearer secret")];
+    let server = TestServer::start_changed(|config| {
+        config.limits = Limits { connections: 8, ..Limits::default() };
+        config.access.tokens = vec![("secret".to_owned(), User::authenticated("carol", &[]))];
+    })
+    .await;
+    let mut alice = server.user("alice", &[]).await;
+    assert_eq!(alice.get("/version").await.code, 200);
+    let mut carol = server.nobody().await;
+    assert_eq!(carol.send(Method::GET, "/version", &token, "").await.code, 200);
+    let mut strangers = Vec::new();
+    for _ in 0..4 {
+        strangers.push(TcpStream::connect(server.address).await.expect("it listens"));
+        strangers.push(connect(&server, None, Protocol::Http2).await.into_inner().0);
+        // Idle is who has been answered, too.
+        assert_eq!(server.nobody().await.get("/version").await.code, 200);
+        // Somebody else comes.
+        assert_eq!(server.user("bob", &[]).await.get("/version").await.code, 200);
+    }
+    for stranger in &mut strangers[..4] {
+        ends(stranger).await;
+    }
+    assert_eq!(alice.get("/version").await.code, 200, "who is known stays");
+    assert_eq!(carol.send(Method::GET, "/version", &token, "").await.code, 200, "with a token, too");
+}
+
+#[tokio::test]
+async fn failed_handshakes_are_told_of_once_a_second() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    // Of this thread, which is the server's too.
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let server = TestServer::start().await;
+    let begun = Instant::now();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(server.address).await.expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.expect("sent");
+        ends(&mut stream).await;
+    }
+    let seconds = usize::try_from(begun.elapsed().as_secs()).expect("not long");
+    let text = String::from_utf8(log.0.lock().expect("nobody panicked").clone()).expect("text");
+    let lines = text.lines().filter(|line| line.contains("a TLS handshake failed")).count();
+    assert!((1..=2 + seconds).contains(&lines), "{seconds} s: {text}");
 }
 
 #[tokio::test]

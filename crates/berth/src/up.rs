@@ -137,13 +137,25 @@ fn rotation(options: &Up) -> audit::Rotation {
     }
 }
 
+/// How many files and connections the process may have open: as many as it is allowed to ask for.
+fn open_files_max() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let current = if raised.is_ok() { limit.maximum } else { limit.current };
+    current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
+}
+
 /// How much the API server takes at a time.
 fn limits(options: &Up) -> Limits {
+    let limits = Limits::default();
     Limits {
+        // The other half is for the store, and for connections that are being closed.
+        connections: limits.connections.min(open_files_max() / 2),
         requests_inflight: options.max_requests_inflight,
         mutating_requests_inflight: options.max_mutating_requests_inflight,
         request_timeout: options.request_timeout,
-        ..Limits::default()
+        ..limits
     }
 }
 

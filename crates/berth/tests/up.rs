@@ -3,14 +3,15 @@
 
 mod common;
 
-use common::{deployment, kubectl_is_here, up, up_in};
+use common::{deployment, kubectl_is_here, up, up_in, up_logging};
 use std::{
-    fs,
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     process::{Command, Output},
     thread,
+    time::Instant,
 };
 use tempfile::TempDir;
 
@@ -148,4 +149,27 @@ fn without_controllers_and_nodes_nothing_moves() {
     let berth = up(&["--store", "memory", "--controllers=-*", "--nodes", "0"]);
     berth.apply(&deployment("web", 1, "web:1"));
     assert_eq!(berth.kubectl(&["get", "replicasets,pods,nodes", "-o", "name"]), "");
+}
+
+#[test]
+fn what_strangers_do_leaves_few_lines_and_no_colours_in_a_log_file() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let berth = up_logging(folder.path(), FAST, File::create(&log).unwrap().into());
+    let kubeconfig = fs::read_to_string(berth.kubeconfig()).unwrap();
+    let address = kubeconfig.split("https://").nth(1).unwrap().split_whitespace().next().unwrap();
+    let begun = Instant::now();
+    // No TLS at all, and a message of TLS that no client sends.
+    for hello in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), b"\x16\x03\x01\x00\x04\x0e\x00\x00\x00"].repeat(50) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(hello).unwrap();
+        // However it ends.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    drop(berth);
+    let text = fs::read_to_string(&log).unwrap();
+    let lines = text.lines().count();
+    assert!((1..=2 + seconds).contains(&lines), "{seconds} s: {text}");
+    assert!(text.contains("a TLS handshake failed") && !text.contains('\u{1b}'), "{text:?}");
 }

@@ -18,6 +18,7 @@ use crate::{
     auth::{Asked, Authenticator, Peer, Unauthorized, User, impersonation::impersonated, resource_verb},
     body::{self, Kept, LargeBody, ResponseBody},
     brief::{Rare, cut},
+    connections::Place,
     flow::{Flow, Level, Memory, Seat},
     health::{self, PolicyState, Readiness},
     limits::{Limits, Quota},
@@ -74,6 +75,15 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
+/// Where a request comes from.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// The other end of the connection.
+    pub(crate) from: SocketAddr,
+    /// The connection's place among all.
+    pub(crate) place: Arc<Place>,
+}
+
 /// One request, read as far as its head.
 pub(crate) struct Exchange<'a> {
     pub(crate) shared: &'a Shared,
@@ -82,7 +92,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) query: Query<'a>,
     /// What is served, for all of this request.
     pub(crate) resources: Arc<Resources>,
-    from: SocketAddr,
+    origin: &'a Origin,
     audit_id: HeaderValue,
     /// What the audit log will say of it, if it is to say something.
     audited: Mutex<Option<audit::Entry>>,
@@ -160,7 +170,7 @@ impl Exchange<'_> {
 }
 
 /// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
-pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, request: Request<Incoming>, open: Open) -> Response<Sending> {
+pub(crate) async fn serve(shared: &Shared, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
     let started = Instant::now();
     let (head, mut body) = request.into_parts();
     let route = path::parse(head.uri.path());
@@ -170,7 +180,7 @@ pub(crate) async fn serve(shared: &Shared, peer: &Peer, from: SocketAddr, reques
         headers: &head.headers,
         query: Query::parse(head.uri.query()),
         resources: shared.registry.resources(),
-        from,
+        origin,
         audit_id: audit_id(shared, &head.headers),
         audited: Mutex::new(None),
         caller: OnceLock::new(),
@@ -297,6 +307,8 @@ async fn identify(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Ro
     let attributes = asked.attributes();
     begin_audit(exchange, head, route, authenticated.as_deref().ok(), &attributes);
     let mut user = authenticated.map_err(|Unauthorized| Refusal::Unauthorized)?;
+    // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
+    let _ = exchange.origin.place.belongs_to(&user);
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {
         exchange.audit(|entry| entry.impersonates(&other));
         user = Arc::new(other);
@@ -320,7 +332,7 @@ fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: O
         audit_id: exchange.audit_id.to_str().unwrap_or_default(),
         uri: head.uri.path_and_query().map_or("", |uri| uri.as_str()),
         user_agent: exchange.header(USER_AGENT).unwrap_or_default(),
-        from: exchange.from.ip(),
+        from: exchange.origin.from.ip(),
         received,
         version: if let Route::Resource(at) = route { &at.version } else { "" },
     };

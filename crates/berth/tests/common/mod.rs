@@ -35,12 +35,18 @@ pub(crate) fn up(arguments: &[&str]) -> Berth {
 
 /// `berth up` on a folder that the test keeps.
 pub(crate) fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
+    up_logging(folder, arguments, Stdio::inherit())
+}
+
+/// `berth up` on a folder that the test keeps, with its standard error sent there.
+pub(crate) fn up_logging(folder: &Path, arguments: &[&str], log: Stdio) -> Berth {
     let mut child = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["up", "--secure-port", "0", "--data-dir"])
         .arg(folder)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(log)
         .spawn()
         .unwrap();
     let output = Lines::of(child.stdout.take().unwrap());

@@ -1,0 +1,352 @@
+//! Whose connections are open. Users whom the server knows and strangers have places of their own, so that neither shuts the other out.
+//!
+//! Everybody comes as a stranger, and moves to the places of their user once it has proved who it is: by its certificate in the handshake,
+//! by a token with its first request. Who comes when all places of strangers are taken gets that of another: of the network that holds the
+//! most, the connection that has no request, the oldest first. Among known users it is the same, user by user, and a user that holds the
+//! most itself is refused.
+
+use crate::{activity::Activity, limits::Limits};
+use berth_rbac::{UNAUTHENTICATED, User};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::oneshot;
+
+/// How many of the oldest connections of somebody are looked at for one without a request, before the oldest goes whatever it does.
+const LOOKED_AT_MAX: usize = 64;
+
+/// All connections of a server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    table: Mutex<Table>,
+    per_user: usize,
+}
+
+#[derive(Debug)]
+struct Table {
+    next: u64,
+    /// By network.
+    strangers: Part<IpAddr>,
+    /// By user name.
+    known: Part<String>,
+}
+
+/// A connection's place. Free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+    whose: Mutex<Whose>,
+    /// So that a request need not lock anything to see it.
+    is_stranger: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Whose {
+    Stranger(IpAddr),
+    Known(String),
+    /// Members of `system:masters` are not counted.
+    Master,
+}
+
+/// A user has all connections that it may have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+impl Connections {
+    /// Half of the places are strangers', half known users'.
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+        let half = (limits.connections / 2).max(1);
+        let table = Table { next: 0, strangers: Part::new(half), known: Part::new(half) };
+        Arc::new(Self { table: Mutex::new(table), per_user: limits.connections_per_user })
+    }
+
+    /// A place for who comes from there. The connection is to be closed at once when the receiver gets word: its place is another's.
+    pub(crate) fn enter(self: &Arc<Self>, from: IpAddr, activity: Arc<Activity>) -> (Place, oneshot::Receiver<()>) {
+        let network = client_network(from);
+        let (cut, is_cut) = oneshot::channel();
+        let mut table = self.table();
+        if table.strangers.is_full() {
+            table.strangers.cut_one();
+        }
+        let number = table.next;
+        table.next += 1;
+        table.strangers.add(network, number, Held { activity, cut });
+        drop(table);
+        let (whose, is_stranger) = (Mutex::new(Whose::Stranger(network)), AtomicBool::new(true));
+        (Place { connections: self.clone(), number, whose, is_stranger }, is_cut)
+    }
+
+    /// Closes a stranger's connection, if there is one: the machine has no more descriptors.
+    pub(crate) fn cut_stranger(&self) {
+        self.table().strangers.cut_one();
+    }
+
+    /// Nothing panics while it is locked; if it did, the counts would still be of whole steps.
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// It has turned out whose connection this is. The first to prove it counts.
+    ///
+    /// # Errors
+    /// [`TooMany`]: it stays among the strangers.
+    pub(crate) fn belongs_to(&self, user: &User) -> Result<(), TooMany> {
+        if !self.is_stranger.load(Ordering::Relaxed) || user.groups.iter().any(|group| group == UNAUTHENTICATED) {
+            return Ok(());
+        }
+        let mut whose = self.whose.lock().unwrap_or_else(PoisonError::into_inner);
+        let Whose::Stranger(network) = &*whose else { return Ok(()) };
+        let mut table = self.connections.table();
+        if !user.is_master() {
+            table.known.make_room_for(&user.name, self.connections.per_user)?;
+        }
+        // Who was cut meanwhile has no place that could be moved.
+        let held = table.strangers.remove(network, self.number).ok_or(TooMany)?;
+        *whose = if user.is_master() {
+            Whose::Master
+        } else {
+            table.known.add(user.name.clone(), self.number, held);
+            Whose::Known(user.name.clone())
+        };
+        self.is_stranger.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        match self.whose.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            Whose::Stranger(network) => drop(table.strangers.remove(network, self.number)),
+            Whose::Known(user) => drop(table.known.remove(user, self.number)),
+            Whose::Master => (),
+        }
+    }
+}
+
+/// One of the two halves.
+#[derive(Debug)]
+struct Part<K> {
+    max: usize,
+    count: usize,
+    /// The connections of each, by number: the oldest first.
+    of: BTreeMap<K, BTreeMap<u64, Held>>,
+    /// Who holds how many, who holds the most last.
+    by_count: BTreeSet<(usize, K)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    activity: Arc<Activity>,
+    cut: oneshot::Sender<()>,
+}
+
+impl<K: Ord + Clone> Part<K> {
+    fn new(max: usize) -> Self {
+        Self { max, count: 0, of: BTreeMap::new(), by_count: BTreeSet::new() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.max <= self.count
+    }
+
+    fn count_of(&self, who: &K) -> usize {
+        self.of.get(who).map_or(0, BTreeMap::len)
+    }
+
+    /// One more of `who`, who may have so many.
+    fn make_room_for(&mut self, who: &K, most: usize) -> Result<(), TooMany> {
+        let own = self.count_of(who);
+        if most <= own {
+            return Err(TooMany);
+        }
+        if self.is_full() {
+            if self.by_count.last().is_none_or(|(count, _)| *count <= own + 1) {
+                return Err(TooMany);
+            }
+            self.cut_one();
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, who: K, number: u64, held: Held) {
+        self.change(&who, |connections| connections.insert(number, held));
+    }
+
+    fn remove(&mut self, who: &K, number: u64) -> Option<Held> {
+        self.change(who, |connections| connections.remove(&number))
+    }
+
+    /// Closes a connection of whoever holds the most: the oldest without a request, else the oldest.
+    fn cut_one(&mut self) {
+        let Some((_, who)) = self.by_count.last().cloned() else { return };
+        let cut = self.change(&who, |connections| {
+            let idle = connections.iter().take(LOOKED_AT_MAX).find(|(_, held)| held.activity.is_idle());
+            let number = idle.or_else(|| connections.iter().next()).map(|(number, _)| *number);
+            number.and_then(|number| connections.remove(&number))
+        });
+        if let Some(held) = cut {
+            // Whoever has ended meanwhile need not be told.
+            let _ = held.cut.send(());
+        }
+    }
+
+    /// Changes whose connections there are, and the counts with it.
+    fn change<T>(&mut self, who: &K, change: impl FnOnce(&mut BTreeMap<u64, Held>) -> T) -> T {
+        let connections = self.of.entry(who.clone()).or_default();
+        let before = connections.len();
+        let result = change(connections);
+        let after = connections.len();
+        if after == 0 {
+            self.of.remove(who);
+        }
+        if before != after {
+            self.by_count.remove(&(before, who.clone()));
+            if after != 0 {
+                self.by_count.insert((after, who.clone()));
+            }
+            self.count = self.count + after - before;
+        }
+        result
+    }
+}
+
+/// Who counts as one client by address: whoever has an IPv6 address has a network of them.
+fn client_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "10.0.0.1";
+    const THERE: &str = "10.0.0.2";
+    const NONE: [usize; 0] = [];
+
+    fn connections(connections: usize, connections_per_user: usize) -> Arc<Connections> {
+        Connections::new(&Limits { connections, connections_per_user, ..Limits::default() })
+    }
+
+    /// A connection, and what it does.
+    struct Client {
+        place: Place,
+        is_cut: oneshot::Receiver<()>,
+        activity: Arc<Activity>,
+    }
+
+    impl Client {
+        fn is_cut(&mut self) -> bool {
+            self.is_cut.try_recv().is_ok()
+        }
+
+        fn is_of(&self, name: &str) -> Result<(), TooMany> {
+            self.place.belongs_to(&User::authenticated(name, &[]))
+        }
+    }
+
+    fn come(connections: &Arc<Connections>, from: &str) -> Client {
+        let activity = Activity::new();
+        let (place, is_cut) = connections.enter(from.parse().expect("an address"), activity.clone());
+        Client { place, is_cut, activity }
+    }
+
+    /// Which of them were cut since it was asked last.
+    fn cut(clients: &mut [Client]) -> Vec<usize> {
+        (0..clients.len()).filter(|at| clients[*at].is_cut()).collect()
+    }
+
+    #[test]
+    fn strangers_give_way_to_newcomers_the_idle_and_oldest_first_and_known_users_never() {
+        let all = connections(8, 4);
+        let mut alice = [come(&all, HERE), come(&all, HERE)];
+        assert!(alice.iter().all(|client| client.is_of("alice").is_ok()));
+        let mut strangers: Vec<_> = (0..4).map(|_| come(&all, HERE)).collect();
+        assert_eq!(cut(&mut strangers), NONE);
+        let _request = strangers[0].activity.begin();
+        for expected in [1, 2, 3] {
+            strangers.push(come(&all, HERE));
+            assert_eq!(cut(&mut strangers), [expected], "the oldest that has no request");
+        }
+        assert!(strangers[5].is_of("bob").is_ok());
+        strangers.push(come(&all, HERE));
+        assert_eq!(cut(&mut strangers), NONE, "who became known left a place");
+        let _requests: Vec<_> = strangers.iter().map(|client| client.activity.begin()).collect();
+        strangers.push(come(&all, HERE));
+        assert_eq!(cut(&mut strangers), [0], "where all have requests, the oldest");
+        assert_eq!(cut(&mut alice), NONE);
+        assert_eq!(strangers[1].is_of("late"), Err(TooMany), "whose place is gone stays out");
+    }
+
+    #[test]
+    fn the_network_with_the_most_strangers_gives_way() {
+        let all = connections(8, 4);
+        let mut there = [come(&all, THERE)];
+        let mut here: Vec<_> = (0..3).map(|_| come(&all, HERE)).collect();
+        for expected in [0, 1, 2] {
+            here.push(come(&all, HERE));
+            assert_eq!((cut(&mut here), cut(&mut there)), (vec![expected], vec![]));
+        }
+        let mut later = [come(&all, THERE)];
+        assert_eq!((cut(&mut here), cut(&mut there), cut(&mut later)), (vec![3], vec![], vec![]));
+    }
+
+    #[test]
+    fn the_user_with_the_most_connections_gives_way_and_gets_no_more() {
+        let all = connections(8, 3);
+        let become_of = |name: &str| {
+            let client = come(&all, HERE);
+            let outcome = client.is_of(name);
+            (client, outcome)
+        };
+        let mut alice: Vec<_> = (0..3).map(|_| become_of("alice").0).collect();
+        assert_eq!(become_of("alice").1, Err(TooMany), "so many for one user");
+        let (_bob, outcome) = become_of("bob");
+        assert_eq!((outcome, cut(&mut alice)), (Ok(()), vec![]));
+        let (_carol, outcome) = become_of("carol");
+        assert_eq!((outcome, cut(&mut alice)), (Ok(()), vec![0]));
+        assert_eq!(become_of("bob").1, Err(TooMany), "nobody holds more than bob would");
+        let master = User::authenticated("root", &["system:masters".to_owned()]);
+        for _ in 0..20 {
+            assert_eq!(come(&all, HERE).place.belongs_to(&master), Ok(()));
+        }
+        assert_eq!(cut(&mut alice), NONE);
+    }
+
+    #[test]
+    fn places_come_back() {
+        let all = connections(8, 4);
+        for _ in 0..3 {
+            let clients: Vec<_> = (0..4).map(|_| come(&all, HERE)).collect();
+            let _ = clients[0].is_of("alice");
+            let _ = clients[1].place.belongs_to(&User::anonymous());
+        }
+        let table = all.table();
+        assert_eq!((table.strangers.count, table.known.count), (0, 0));
+        assert!(table.strangers.of.is_empty() && table.strangers.by_count.is_empty() && table.known.of.is_empty());
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_client() {
+        for (address, network) in [
+            ("10.1.2.3", "10.1.2.3"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2:ffff::1", "2001:db8:1:2::"),
+        ] {
+            let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
+            assert_eq!(client_network(parse(address)), parse(network), "{address}");
+        }
+    }
+}
