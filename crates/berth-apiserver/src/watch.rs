@@ -74,12 +74,14 @@ pub(crate) struct Lines {
     rest: Bytes,
     /// The memory of the line that was made last.
     kept: Kept,
+    /// That of the list of all objects with which the watch begins, until all of them have been shown.
+    list: Kept,
 }
 
 impl Lines {
-    /// Lines of this user, whose memory is counted.
-    pub(crate) fn of(memory: &Memory, user: &str) -> Self {
-        Self { source: Some((memory.clone(), user.into())), ..Self::default() }
+    /// Lines of this user, whose memory is counted, behind a list that has this.
+    pub(crate) fn of(memory: &Memory, user: &str, list: Kept) -> Self {
+        Self { source: Some((memory.clone(), user.into())), list, ..Self::default() }
     }
 
     /// Whether the line of an event may be made. Where it may not, it waits, and so does whatever comes behind it.
@@ -103,6 +105,11 @@ impl Lines {
     fn next_piece(&mut self) -> Bytes {
         self.rest.split_to(self.rest.len().min(CHUNK_BYTES))
     }
+}
+
+/// How many bytes the list takes with which a watch begins: what it keeps of each object is the store's.
+pub(crate) fn list_bytes(events: &BoxStream<'static, WatchEvent>) -> usize {
+    events.size_hint().0 * size_of::<WatchEvent>()
 }
 
 /// Shorter lines are made without being counted: how many watches there are bounds them.
@@ -134,6 +141,9 @@ impl WatchBody {
         }
         // Whoever asks for the next line has taken the last one.
         self.lines.kept = None;
+        if self.lines.list.is_some() && list_bytes(&self.events) == 0 {
+            self.lines.list = None;
+        }
         if self.ended {
             return Poll::Ready(None);
         }
@@ -375,7 +385,7 @@ mod tests {
             form,
             counted: metrics.begin("GET"),
             share: None,
-            lines: Lines::of(memory, "alice"),
+            lines: Lines::of(memory, "alice", None),
             ended: false,
             audited: None,
         }
@@ -412,6 +422,20 @@ mod tests {
             assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(429)));
             assert_eq!(poll_fn(|cx| watch.poll_line(cx)).await, None);
         }
+    }
+
+    #[tokio::test]
+    async fn the_list_with_which_a_watch_begins_has_its_memory_until_it_is_shown() {
+        let memory = Memory::new(8 << 20, std::time::Duration::ZERO, &FlowCollectors::new().expect("valid names"));
+        let mut watch = watch_of("{}", WatchForm::Object, &memory);
+        watch.events = stream::iter(vec![WatchEvent::Added(entry(7)); 1000]).chain(stream::pending()).boxed();
+        assert_eq!(list_bytes(&watch.events), 1000 * size_of::<WatchEvent>());
+        watch.lines.list = memory.reserve("alice", list_bytes(&watch.events)).await.expect("free");
+        for _ in 0..1000 {
+            assert!(watch.lines.list.is_some());
+            poll_fn(|cx| watch.poll_line(cx)).await.expect("a line");
+        }
+        assert!(poll_fn(|cx| watch.poll_line(cx)).now_or_never().is_none() && watch.lines.list.is_none());
     }
 
     #[test]

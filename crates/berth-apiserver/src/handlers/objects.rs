@@ -9,7 +9,7 @@ use crate::{
     negotiate::{self, BodySyntax, Form, PatchType, Syntax},
     path::{ResourcePath, Route},
     status::{Refusal, Status},
-    watch::{Lines, WatchBody, WatchForm},
+    watch::{self, Lines, WatchBody, WatchForm},
 };
 use berth_api::{Scope, decode::DEPTH_MAX};
 use berth_protobuf::DecodeError;
@@ -158,7 +158,7 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     let route = Route::Resource(path.clone());
     let counted = exchange.shared.metrics.begin_watch(&Labels::of("WATCH", &route));
     let until = end_of_watch(exchange, timeout);
-    let lines = lines_of_watch(exchange);
+    let lines = lines_of_watch(exchange, watch::list_bytes(&events)).await?;
     let body = WatchBody { events, until, resource: at.resource, form, counted, share, lines, ended: false, audited: None };
     Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
 }
@@ -172,10 +172,11 @@ pub(super) fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<S
     exchange.shared.watches.take(user.name.clone()).map(Some).ok_or(Refusal::Overloaded)
 }
 
-/// Where the lines of a watch get their memory.
-pub(super) fn lines_of_watch(exchange: &Exchange<'_>) -> Lines {
+/// What the lines of a watch need of memory, which begins with a list of so many bytes.
+async fn lines_of_watch(exchange: &Exchange<'_>, list_bytes: usize) -> Result<Lines, Refusal> {
     let user = exchange.user();
-    if user.is_master() { Lines::default() } else { Lines::of(&exchange.shared.memory, &user.name) }
+    let list = exchange.memory(list_bytes).await?;
+    Ok(if user.is_master() { Lines::default() } else { Lines::of(&exchange.shared.memory, &user.name, list) })
 }
 
 /// How long a watch lasts that does not say, and a log that is followed.
