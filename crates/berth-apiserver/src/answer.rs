@@ -1,8 +1,10 @@
 //! Answers: objects and lists in the form and syntax that the client takes.
 
 use crate::{
-    body::{CHUNK_BYTES, GZIP_ABOVE_BYTES, Kept, ResponseBody},
-    listing::{self, Shape, Writing},
+    body::{LargeBody, ResponseBody},
+    flow::Kept,
+    limits::{CHUNK_BYTES, GZIP_ABOVE_BYTES},
+    listing::{self, Listed, Shape, Writing},
     negotiate::{Accepted, Form, Syntax},
     status::{RETRY_AFTER_SECONDS, Refusal, Status},
 };
@@ -131,7 +133,13 @@ impl Wishes {
         };
         let is_long = LONG_LIST_ITEMS < list.items.len();
         let make = || listing::list(&head, list.items, shape, self.writing(), self.gzip);
-        let (body, compressed) = if is_long { aside(make) } else { make() }?;
+        let (body, compressed) = match if is_long { aside(make) } else { make() }? {
+            Listed::Short(bytes) => (bytes.into(), false),
+            Listed::Long(list) => {
+                let compressed = list.is_compressed();
+                (ResponseBody::Large(LargeBody::List(list), None), compressed)
+            }
+        };
         let mut answer = answer(StatusCode::OK, self.content_type(), body);
         if compressed {
             mark_compressed(&mut answer);

@@ -1,6 +1,12 @@
 //! Bodies: what is read of a request, and the three kinds of answers: one piece, several, a watch.
 
-use crate::{flow::Seat, listing::ListBody, status::Refusal, watch::WatchBody};
+use crate::{
+    flow::Kept,
+    limits::{CHUNK_BYTES, FULL_BYTES_MAX},
+    listing::ListBody,
+    status::Refusal,
+    watch::WatchBody,
+};
 use berth_registry::ApiError;
 use bytes::{Bytes, BytesMut};
 use futures::future::poll_fn;
@@ -14,12 +20,6 @@ use std::{pin::Pin, time::Duration};
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 20;
 /// How long a body is read on that nobody needs.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
-/// A long answer is sent in pieces of about so many bytes.
-pub(crate) const CHUNK_BYTES: usize = 64 << 10;
-/// What is longer is a long answer.
-pub(crate) const FULL_BYTES_MAX: usize = 16 << 10;
-/// Answers larger than this are compressed for clients that take it.
-pub(crate) const GZIP_ABOVE_BYTES: usize = 128 << 10;
 
 /// What an answer says, before it is sent.
 pub(crate) enum ResponseBody {
@@ -30,9 +30,6 @@ pub(crate) enum ResponseBody {
     /// A watch.
     Watch(Box<WatchBody>),
 }
-
-/// What a long answer holds until it is sent, besides what its request holds: its memory.
-pub(crate) type Kept = Option<Seat>;
 
 /// A long answer.
 pub(crate) enum LargeBody {

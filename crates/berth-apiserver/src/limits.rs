@@ -6,6 +6,13 @@ use std::{
     time::Duration,
 };
 
+/// A long answer is sent in pieces of about so many bytes.
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
+/// What is longer is a long answer.
+pub(crate) const FULL_BYTES_MAX: usize = 16 << 10;
+/// Answers larger than this are compressed for clients that take it.
+pub(crate) const GZIP_ABOVE_BYTES: usize = 128 << 10;
+
 /// The bounds that a server can be given. Those that no client feels in ordinary use are constants where they are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -1,7 +1,7 @@
 //! Lists on their way: made item by item while they are sent, so that one of any length, in any form, takes a piece of memory.
 
 use crate::{
-    body::{CHUNK_BYTES, GZIP_ABOVE_BYTES, LargeBody, ResponseBody},
+    limits::{CHUNK_BYTES, GZIP_ABOVE_BYTES},
     negotiate::Syntax,
 };
 use berth_registry::{
@@ -144,25 +144,27 @@ const LOOKED_INTO_MAX: usize = 128;
 /// The same of a list that may be short enough to be made at once.
 const LOOKED_INTO_AT_ONCE_MAX: usize = 500;
 
-/// The body for a list: `head` is the JSON of the list without items. A short one is made at once. Also, whether it is compressed.
+/// The text of a list.
+pub(crate) enum Listed {
+    /// Made at once, and not compressed.
+    Short(Vec<u8>),
+    /// Made while it is sent.
+    Long(Box<ListBody>),
+}
+
+/// The text of a list: `head` is the JSON of the list without items.
 ///
 /// # Errors
 /// An item among the first is no object of its kind.
-pub(crate) fn list(
-    head: &[u8],
-    items: Vec<Arc<Entry>>,
-    shape: Shape,
-    writing: Writing,
-    takes_gzip: bool,
-) -> Result<(ResponseBody, bool), ApiError> {
+pub(crate) fn list(head: &[u8], items: Vec<Arc<Entry>>, shape: Shape, writing: Writing, takes_gzip: bool) -> Result<Listed, ApiError> {
     let (made, tail) = frame(head, &shape, writing, items.is_empty());
     let mut list = ListBody { made, items: items.into_iter(), shape, writing, tail, separate: false, state: State::Open, gzip: None };
     list.make(LOOKED_INTO_AT_ONCE_MAX, GZIP_ABOVE_BYTES + 1)?;
     if list.state == State::Made && list.made.len() <= GZIP_ABOVE_BYTES {
-        return Ok((list.made.into(), false));
+        return Ok(Listed::Short(list.made));
     }
     list.gzip = takes_gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()));
-    Ok((ResponseBody::Large(LargeBody::List(Box::new(list)), None), takes_gzip))
+    Ok(Listed::Long(Box::new(list)))
 }
 
 /// What comes before the first item and what behind the last.
@@ -186,6 +188,11 @@ fn frame(head: &[u8], shape: &Shape, writing: Writing, is_empty: bool) -> (Vec<u
 }
 
 impl ListBody {
+    /// Whether its pieces are compressed.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.gzip.is_some()
+    }
+
     /// The next piece; an empty one where nothing has come out of the compression yet. `None` behind the end.
     pub(crate) fn next_piece(&mut self) -> Option<Result<Bytes, ApiError>> {
         if self.state == State::Sent {
@@ -300,13 +307,13 @@ mod tests {
 
     /// The pieces of a list, and whether they are compressed.
     fn pieces(items: Vec<Arc<Entry>>, form: (Shape, Vec<u8>), writing: Writing, takes_gzip: bool) -> (Vec<Bytes>, bool) {
-        let (body, compressed) = list(&form.1, items, form.0, writing, takes_gzip).expect("objects");
-        let pieces = match body {
-            ResponseBody::Full(bytes) => vec![bytes],
-            ResponseBody::Large(mut large, _) => std::iter::from_fn(|| large.next_piece()).map(|piece| piece.expect("objects")).collect(),
-            ResponseBody::Watch(_) => unreachable!("a list is no watch"),
-        };
-        (pieces, compressed)
+        match list(&form.1, items, form.0, writing, takes_gzip).expect("objects") {
+            Listed::Short(bytes) => (vec![bytes.into()], false),
+            Listed::Long(mut list) => {
+                let compressed = list.is_compressed();
+                (std::iter::from_fn(|| list.next_piece()).map(|piece| piece.expect("objects")).collect(), compressed)
+            }
+        }
     }
 
     fn collect(count: usize, takes_gzip: bool) -> (usize, bool, Vec<u8>) {
@@ -330,7 +337,7 @@ mod tests {
     fn small_lists_are_one_piece_and_large_ones_several() {
         for (count, several) in [(0, false), (1, false), (20, false), (1000, true)] {
             let (pieces, compressed, json) = collect(count, false);
-            assert_eq!((2 < pieces, compressed), (several, false), "{count}");
+            assert_eq!((1 < pieces, compressed), (several, false), "{count}");
             check_items(&json, count);
         }
     }
@@ -380,12 +387,12 @@ mod tests {
             ("Object", Writing::Yaml, false),
         ] {
             let items = vec![entry(1, &json!({"a": "x".repeat(4096)})); 4000];
-            let sent = |large: &mut LargeBody| large.next_piece().map(|piece| piece.expect("an object").len());
+            let sent = |list: &mut ListBody| list.next_piece().map(|piece| piece.expect("an object").len());
             let counted = allocation_counter::measure(|| {
                 let (shape, head) = form(name);
-                match list(&head, items, shape, writing, takes_gzip).expect("objects").0 {
-                    ResponseBody::Large(mut large, _) => while sent(&mut large).is_some() {},
-                    ResponseBody::Full(_) | ResponseBody::Watch(_) => panic!("it is long"),
+                match list(&head, items, shape, writing, takes_gzip).expect("objects") {
+                    Listed::Long(mut list) => while sent(&mut list).is_some() {},
+                    Listed::Short(_) => panic!("it is long"),
                 }
             });
             assert!(counted.bytes_max < BYTES_MAX, "{name} {writing:?}: {}", counted.bytes_max);
@@ -401,9 +408,9 @@ mod tests {
         let (shape, head) = form("Table");
         assert!(list(&head, vec![broken()], shape, Writing::Plain, false).is_err());
         let (shape, head) = form("Table");
-        let (body, _) = list(&head, entries(2000).into_iter().chain([broken()]).collect(), shape, Writing::Plain, false).expect("begun");
-        let ResponseBody::Large(mut large, _) = body else { panic!("it is long") };
-        let ends: Vec<bool> = std::iter::from_fn(|| large.next_piece()).map(|piece| piece.is_ok()).collect();
+        let listed = list(&head, entries(2000).into_iter().chain([broken()]).collect(), shape, Writing::Plain, false).expect("begun");
+        let Listed::Long(mut listed) = listed else { panic!("it is long") };
+        let ends: Vec<bool> = std::iter::from_fn(|| listed.next_piece()).map(|piece| piece.is_ok()).collect();
         assert!(1 < ends.len() && ends.iter().rev().skip(1).all(|is_made| *is_made) && ends.last() == Some(&false), "{ends:?}");
     }
 }

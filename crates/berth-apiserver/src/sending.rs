@@ -5,9 +5,9 @@
 
 use crate::{
     activity::Open,
-    body::{Kept, LargeBody, ResponseBody},
+    body::{LargeBody, ResponseBody},
     brief::Rare,
-    flow::Seat,
+    flow::{Kept, Seat},
     watch::WatchBody,
 };
 use berth_registry::ApiError;

@@ -6,9 +6,8 @@
 
 use crate::{
     audit::Watched,
-    body::{CHUNK_BYTES, Kept},
-    flow::Memory,
-    limits::Share,
+    flow::{Kept, Memory},
+    limits::{CHUNK_BYTES, Share},
     metrics::Inflight,
     status::{Refusal, Status},
 };

@@ -4,11 +4,14 @@
 //! and those that become free go to who holds the fewest.
 
 use super::{Lane, Seat, metrics::FlowCollectors};
-use crate::{body::FULL_BYTES_MAX, status::Refusal};
+use crate::{limits::FULL_BYTES_MAX, status::Refusal};
 use std::{sync::Arc, time::Duration};
 
 /// Bytes are counted in units of so many.
 const UNIT_BYTES: usize = FULL_BYTES_MAX;
+
+/// The memory of an answer, kept until it is sent; none for what is not counted.
+pub(crate) type Kept = Option<Seat>;
 
 /// The memory for answers.
 #[derive(Clone, Debug)]
@@ -25,7 +28,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Refusal::Overloaded`]: too many of the user's wait already, or this one did for too long.
-    pub(crate) async fn reserve(&self, user: &str, bytes: usize) -> Result<Option<Seat>, Refusal> {
+    pub(crate) async fn reserve(&self, user: &str, bytes: usize) -> Result<Kept, Refusal> {
         if bytes <= FULL_BYTES_MAX {
             return Ok(None);
         }

@@ -23,7 +23,10 @@ use std::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-pub(crate) use self::{memory::Memory, metrics::FlowCollectors};
+pub(crate) use self::{
+    memory::{Kept, Memory},
+    metrics::FlowCollectors,
+};
 
 /// What may wait: of one user as upstream's queues of one flow hold together, of all users so that memory stays small.
 const ROOM: Room = Room { per_user: 400, total: 10_000 };
