@@ -15,7 +15,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -110,7 +110,11 @@ struct Held<V> {
 enum Decoded<V> {
     Restarted,
     Applied(Held<V>),
-    Deleted { key: ObjectKey, revision: Revision },
+    /// It is gone, or nobody can tell what it is.
+    Deleted {
+        key: ObjectKey,
+        revision: Revision,
+    },
     Synced(Revision),
     Progress(Revision),
 }
@@ -361,28 +365,52 @@ impl<V: View, I: Index<V>> FromIterator<Arc<V>> for Known<V, I> {
 
 async fn follow<V: View, I: Index<V>>(cache: Arc<Cache<V, I>>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
     let mut batches = changes.ready_chunks(BATCH_MAX);
+    let mut decoder = Decoder { resource: cache.resource, unreadable: BTreeSet::new(), metrics };
     while let Some(batch) = batches.next().await {
-        let decoded = batch.into_iter().filter_map(|change| decode(change, cache.resource, &metrics)).collect();
-        cache.take_in(decoded);
+        cache.take_in(batch.into_iter().map(|change| decoder.decode(change)).collect());
     }
 }
 
-fn decode<V: View>(change: Change, resource: ResourceName, metrics: &Metrics) -> Option<Decoded<V>> {
-    let view = |raw: &RawObject| match V::decode(raw) {
-        Ok(view) => Some(view),
-        Err(error) => {
-            metrics.resources_sync_errors.inc();
-            tracing::warn!(resource = resource.plural, revision = %raw.revision, %error, "an object cannot be read; it is left out");
-            None
+/// Makes views of objects.
+struct Decoder {
+    resource: ResourceName,
+    /// Objects of which it has been said that they cannot be read.
+    unreadable: BTreeSet<ObjectKey>,
+    metrics: Arc<Metrics>,
+}
+
+impl Decoder {
+    fn decode<V: View>(&mut self, change: Change) -> Decoded<V> {
+        match change {
+            Change::Restarted => Decoded::Restarted,
+            Change::Applied { key, object } => match V::decode(&object) {
+                Ok(view) => {
+                    self.unreadable.remove(&key);
+                    Decoded::Applied(Held { view: Arc::new(view), revision: object.revision })
+                }
+                // What it was before is not what it is: it is left out.
+                Err(error) => {
+                    let revision = object.revision;
+                    self.tell(&key, revision, &error);
+                    Decoded::Deleted { key, revision }
+                }
+            },
+            Change::Deleted { key, revision } => {
+                self.unreadable.remove(&key);
+                Decoded::Deleted { key, revision }
+            }
+            Change::Synced(revision) => Decoded::Synced(revision),
+            Change::Progress(revision) => Decoded::Progress(revision),
         }
-    };
-    Some(match change {
-        Change::Restarted => Decoded::Restarted,
-        Change::Applied(raw) => Decoded::Applied(Held { view: Arc::new(view(&raw)?), revision: raw.revision }),
-        Change::Deleted(raw) => Decoded::Deleted { key: view(&raw)?.key(), revision: raw.revision },
-        Change::Synced(revision) => Decoded::Synced(revision),
-        Change::Progress(revision) => Decoded::Progress(revision),
-    })
+    }
+
+    /// Once, until it can be read again or is gone.
+    fn tell(&mut self, key: &ObjectKey, revision: Revision, error: &serde_json::Error) {
+        if self.unreadable.insert(key.clone()) {
+            self.metrics.resources_sync_errors.inc();
+            tracing::error!(resource = self.resource.plural, %key, %revision, %error, "an object cannot be read; it is left out");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -393,8 +421,9 @@ mod tests {
     struct Thing(ObjectKey, Uid);
 
     impl View for Thing {
-        fn decode(_: &RawObject) -> Result<Self, serde_json::Error> {
-            unreachable!("the test gives decoded changes")
+        fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
+            let (name, uid): (String, String) = serde_json::from_slice(&raw.json)?;
+            Ok(Self(ObjectKey::new("ns", name), uid.into()))
         }
         fn key(&self) -> ObjectKey {
             self.0.clone()
@@ -468,5 +497,34 @@ mod tests {
         let synced = || vec![Decoded::Restarted, applied("a", "1", 1), Decoded::Synced(Revision(1))];
         check(vec![synced(), vec![deleted("a", 3), deleted("a", 3)]], &[("", "a:1"), ("a:1", "")], 3);
         check(vec![synced(), vec![Decoded::Progress(Revision(8))]], &[("", "a:1")], 8);
+    }
+
+    #[test]
+    fn what_can_no_longer_be_read_is_left_out_and_told_of_once() {
+        let registry = prometheus::Registry::new();
+        let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
+        let resource = ResourceName { group: "", plural: "things" };
+        let cache = Cache::<Thing>::new(resource);
+        let mut decoder = Decoder { resource, unreadable: BTreeSet::new(), metrics: Arc::clone(&metrics) };
+        let json = |json: &'static str, revision| RawObject { json: json.into(), revision: Revision(revision) };
+        let applied = |text, revision| Change::Applied { key: ObjectKey::new("ns", "a"), object: json(text, revision) };
+        let deleted = |revision| Change::Deleted { key: ObjectKey::new("ns", "a"), revision: Revision(revision) };
+        let mut check = |change: Change, shown: Option<&str>, told: u64, revision: u64| {
+            let text = format!("{change:?}");
+            cache.take_in(vec![decoder.decode(change)]);
+            let uid = cache.get(&ObjectKey::new("ns", "a")).map(|thing| thing.1.to_string());
+            let found = (uid.as_deref(), metrics.resources_sync_errors.get(), cache.revision());
+            assert_eq!(found, (shown, told, Revision(revision)), "{text}");
+        };
+        check(Change::Restarted, None, 0, 0);
+        check(applied("{", 1), None, 1, 0);
+        check(Change::Synced(Revision(2)), None, 1, 2);
+        check(applied(r#"["a", "1"]"#, 3), Some("1"), 1, 3);
+        check(applied("{", 4), None, 2, 4);
+        check(applied("{", 5), None, 2, 5);
+        check(applied(r#"["a", "1"]"#, 6), Some("1"), 2, 6);
+        check(applied("{", 7), None, 3, 7);
+        check(deleted(8), None, 3, 8);
+        check(applied("{", 9), None, 4, 9);
     }
 }

@@ -23,9 +23,19 @@ pub enum Change {
     /// A new consistent list begins: forget what is not named before [`Change::Synced`].
     Restarted,
     /// It is there, in this version.
-    Applied(RawObject),
-    /// It is gone; the last version, with the deletion's revision.
-    Deleted(RawObject),
+    Applied {
+        /// Where it is, whatever can be read of it.
+        key: ObjectKey,
+        /// This version.
+        object: RawObject,
+    },
+    /// It is gone.
+    Deleted {
+        /// Where it was.
+        key: ObjectKey,
+        /// That of the deletion.
+        revision: Revision,
+    },
     /// The list is complete up to this revision; later changes follow one by one.
     Synced(Revision),
     /// Nothing of this resource changed up to this revision.

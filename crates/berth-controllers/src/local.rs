@@ -11,7 +11,7 @@ use berth_store::{Entry, env::Env};
 use berth_workloads::{plan::Propagation, resources::PODS};
 use futures::{
     FutureExt, StreamExt,
-    future::BoxFuture,
+    future::{BoxFuture, ready},
     stream::{self, BoxStream},
 };
 use jiff::SignedDuration;
@@ -172,7 +172,10 @@ impl LocalCluster {
             ..WatchOptions::default()
         };
         match self.registry.watch(&at, &options).await {
-            Ok(events) => stream::iter([Change::Restarted]).chain(events.filter_map(async |event| change(event))).boxed(),
+            Ok(events) => {
+                let changes = events.filter_map(move |event| ready(change(&at.resource, event)));
+                stream::iter([Change::Restarted]).chain(changes).boxed()
+            }
             Err(error) => {
                 tracing::warn!(resource = name.plural, %error, "a watch could not begin; trying again");
                 self.env.clock.sleep_until(self.env.clock.now() + RETRY).await;
@@ -192,11 +195,15 @@ fn served(resource: &Resource) -> ServedKind {
 }
 
 /// What a watch event tells a cache. Nothing for the end of the stream: the list that follows tells it.
-fn change(event: WatchEvent) -> Option<Change> {
+fn change(resource: &Resource, event: WatchEvent) -> Option<Change> {
+    let key = |entry: &Entry| {
+        let (namespace, name) = resource.place(&entry.key)?;
+        Some(ObjectKey::new(namespace.unwrap_or_default(), name))
+    };
     Some(match event {
-        WatchEvent::Added(entry) => Change::Applied(stored(&entry)),
-        WatchEvent::Modified(event) => Change::Applied(stored(&event.entry)),
-        WatchEvent::Deleted { last, revision } => Change::Deleted(RawObject { json: last.value.clone(), revision }),
+        WatchEvent::Added(entry) => Change::Applied { key: key(&entry)?, object: stored(&entry) },
+        WatchEvent::Modified(event) => Change::Applied { key: key(&event.entry)?, object: stored(&event.entry) },
+        WatchEvent::Deleted { last, revision } => Change::Deleted { key: key(&last)?, revision },
         WatchEvent::Bookmark { revision, initial_events_end: true } => Change::Synced(revision),
         WatchEvent::Bookmark { revision, initial_events_end: false } => Change::Progress(revision),
         WatchEvent::Expired(error) => {

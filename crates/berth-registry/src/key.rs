@@ -23,6 +23,14 @@ pub(crate) fn key_of(resource: &Resource, namespace: Option<&str>, name: &str) -
     })
 }
 
+impl Resource {
+    /// The namespace, if there is one, and the name of the object at a key of this resource. `None`: no object of it can be there.
+    #[must_use]
+    pub fn place<'k>(&self, key: &'k Key) -> Option<(Option<&'k str>, &'k str)> {
+        place(self.scope, key)
+    }
+}
+
 impl Target {
     /// The key of the object.
     pub(crate) fn key(&self) -> Key {

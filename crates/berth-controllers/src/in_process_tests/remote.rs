@@ -69,8 +69,8 @@ impl Cluster for Remote {
         let shifted = move |revision: Revision| Revision(revision.0 + shift(resource));
         let change = move |change| match change {
             Change::Restarted => Change::Restarted,
-            Change::Applied(object) => Change::Applied(shown(resource, object)),
-            Change::Deleted(object) => Change::Deleted(shown(resource, object)),
+            Change::Applied { key, object } => Change::Applied { key, object: shown(resource, object) },
+            Change::Deleted { key, revision } => Change::Deleted { key, revision: shifted(revision) },
             Change::Synced(revision) => Change::Synced(shifted(revision)),
             Change::Progress(revision) => Change::Progress(shifted(revision)),
         };
