@@ -4,10 +4,11 @@ use crate::{
     cluster::{Cluster, ClusterError, DeleteParams, RawObject},
     events::Recorder,
     own_writes::{Unsettled, Writes},
+    panics::{Panicked, caught},
     worker::Looked,
 };
 use berth_api::{Subresource, decode::from_json, names};
-use berth_identity::{Name, ObjectRef, ResourceName, Uid};
+use berth_identity::{Name, ObjectRef, ResourceName, Revision, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
@@ -66,6 +67,9 @@ pub enum CarryError {
         /// Its name.
         name: Name,
     },
+    /// A fault in the program: whether it was done is unknown.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
 }
 
 impl CarryError {
@@ -73,6 +77,7 @@ impl CarryError {
     pub(crate) fn looked(&self) -> Looked {
         match self {
             Self::Cluster(error) => Looked::failed(error),
+            Self::Panicked(panicked) => Looked::Panicked(panicked.clone()),
             Self::NotAlive { .. } | Self::StillThere { .. } | Self::Taken { .. } => Looked::Failed,
         }
     }
@@ -97,6 +102,11 @@ struct KnownMeta {
 impl Carried {
     fn failed(error: impl Into<CarryError>) -> Self {
         Self { error: Some(error.into()), ..Self::default() }
+    }
+
+    /// What it wrote, if anything, nobody has noted.
+    fn panicked(panicked: Panicked) -> Self {
+        Self { writes: Writes { in_doubt: true, ..Writes::default() }, ..Self::failed(panicked) }
     }
 
     fn wrote(resource: ResourceName, written: &RawObject) -> Self {
@@ -157,6 +167,14 @@ impl Executor {
     /// Repeats writes of unknown outcome. Those that are still unknown are in the answer.
     pub async fn settle(&self, unsettled: Vec<Unsettled>) -> Carried {
         gather(unsettled.into_iter().map(|write| self.settle_one(write).boxed()).collect()).await
+    }
+
+    /// Up to which revision of `resource` the caches must be complete, to show all that was written before this call.
+    ///
+    /// # Errors
+    /// The cluster does not say.
+    pub(crate) async fn newest(&self, resource: ResourceName) -> Result<Revision, ClusterError> {
+        self.cluster.newest(resource).await
     }
 
     async fn act(&self, action: Action) -> Carried {
@@ -345,9 +363,10 @@ enum Presence {
     Absent,
 }
 
-/// Runs actions together, at most [`STAGE_CONCURRENCY`] at once.
+/// Runs actions together, at most [`STAGE_CONCURRENCY`] at once. Where one panics the others are finished: none is left under way.
 async fn gather(actions: Vec<BoxFuture<'_, Carried>>) -> Carried {
-    let mut running = stream::iter(actions).buffer_unordered(STAGE_CONCURRENCY);
+    let guarded: Vec<_> = actions.into_iter().map(|action| caught(action).map(|done| done.unwrap_or_else(Carried::panicked))).collect();
+    let mut running = stream::iter(guarded).buffer_unordered(STAGE_CONCURRENCY);
     let mut carried = Carried::default();
     while let Some(one) = running.next().await {
         carried.add(one);

@@ -10,6 +10,7 @@ mod volumes;
 use crate::{
     cluster::{Cluster, DeleteParams},
     local::LocalCluster,
+    lock,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
     testing::World,
@@ -24,7 +25,10 @@ use berth_workloads::{
 };
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
 const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
@@ -39,6 +43,7 @@ struct Running {
     world: World,
     registry: Registry,
     cluster: Arc<LocalCluster>,
+    metrics: Mutex<Vec<Arc<Metrics>>>,
 }
 
 impl Running {
@@ -58,7 +63,7 @@ impl Running {
         let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
         let bootstrap = registry.clone();
         world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
-        let running = Self { world, registry, cluster };
+        let running = Self { world, registry, cluster, metrics: Mutex::default() };
         running.run_controllers(controllers, gates(controller_gates));
         running
     }
@@ -71,6 +76,7 @@ impl Running {
     /// The same, of a cluster that is not the one at hand.
     fn run_controllers_over(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>) {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
+        lock(&self.metrics).push(Arc::clone(&metrics));
         let enabled = Enabled::parse(controllers).expect("known names");
         let env = self.world.env();
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
@@ -80,6 +86,7 @@ impl Running {
 
     fn settle(&self) {
         self.world.run_for(SETTLE);
+        assert!(!lock(&self.metrics).iter().any(|metrics| metrics.has_panics()), "a look panicked");
     }
 
     fn create(&self, namespace: Option<&str>, object: &Value) {

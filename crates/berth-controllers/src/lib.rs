@@ -19,6 +19,7 @@ pub mod namespace;
 pub mod node_lifecycle;
 pub mod own_writes;
 pub mod owners;
+pub mod panics;
 pub mod plan_loop;
 pub mod pod_gc;
 pub mod pods;

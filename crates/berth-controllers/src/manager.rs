@@ -235,6 +235,7 @@ impl ControllerManager {
             nodes: metadata.reserve(NODES),
             executor: Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events),
             clock: Arc::clone(&self.env.clock),
+            panics: self.metrics.panics_of("podgc"),
         };
         self.env.spawner.spawn("podgc", Box::pin(collector.run()));
     }

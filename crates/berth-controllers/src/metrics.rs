@@ -36,6 +36,8 @@ pub struct Metrics {
     pub events_dropped: IntCounter,
     /// `berth_waits`: objects that wait, by controller and reason.
     pub waits: IntGaugeVec,
+    /// `controller_runtime_reconcile_panics_total`, by controller.
+    panics: IntCounterVec,
 }
 
 /// The gauges of running work. Brought up to date when they are scraped, so that nothing runs while nobody looks.
@@ -147,7 +149,27 @@ impl Metrics {
                     &["controller", "reason"],
                 )?,
             )?,
+            panics: register(
+                registry,
+                IntCounterVec::new(
+                    Opts::new("controller_runtime_reconcile_panics_total", "Looks of a controller at one object that panicked"),
+                    &["controller"],
+                )?,
+            )?,
         })
+    }
+
+    /// The panics of one controller.
+    #[must_use]
+    pub fn panics_of(&self, controller: &str) -> IntCounter {
+        self.panics.with_label_values(&[controller])
+    }
+
+    /// Whether any controller has panicked.
+    #[must_use]
+    pub fn has_panics(&self) -> bool {
+        let families = self.panics.collect();
+        families.iter().flat_map(MetricFamily::get_metric).any(|metric| 0.0 < metric.get_counter().get_value())
     }
 
     /// The series of the queue `name`.

@@ -15,6 +15,8 @@ pub struct OwnWrites<K> {
     /// Objects that are gone but may still be cached, by key, then by object with its uid.
     gone: BTreeMap<K, BTreeSet<ObjectRef>>,
     unsettled: BTreeMap<K, Vec<Unsettled>>,
+    /// Keys for which something may have been written that is in none of these.
+    in_doubt: BTreeSet<K>,
 }
 
 /// What carrying out a plan left to wait for.
@@ -26,6 +28,8 @@ pub struct Writes {
     pub gone: Vec<ObjectRef>,
     /// Writes that may or may not have happened.
     pub unsettled: Vec<Unsettled>,
+    /// Something may have been written that nobody has noted.
+    pub in_doubt: bool,
 }
 
 /// A write whose outcome is unknown. It is repeated until the answer is definite, before its key is planned again.
@@ -62,12 +66,19 @@ impl Writes {
         }
         self.gone.extend(other.gone);
         self.unsettled.extend(other.unsettled);
+        self.in_doubt |= other.in_doubt;
     }
 }
 
 impl<K> Default for OwnWrites<K> {
     fn default() -> Self {
-        Self { revisions: BTreeMap::new(), by_revision: BTreeMap::new(), gone: BTreeMap::new(), unsettled: BTreeMap::new() }
+        Self {
+            revisions: BTreeMap::new(),
+            by_revision: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
+        }
     }
 }
 
@@ -87,6 +98,21 @@ impl<K: Ord + Clone> OwnWrites<K> {
         if !writes.unsettled.is_empty() {
             self.unsettled.entry(key.clone()).or_default().extend(writes.unsettled);
         }
+        if writes.in_doubt {
+            self.in_doubt.insert(key.clone());
+        }
+    }
+
+    /// Whether something may have been written for `key` that nobody has noted. It must not be planned before the caches show all that there is.
+    #[must_use]
+    pub fn is_in_doubt(&self, key: &K) -> bool {
+        self.in_doubt.contains(key)
+    }
+
+    /// From now on `key` waits until the caches are complete up to these revisions: they show all that it has written.
+    pub fn await_all(&mut self, key: &K, newest: BTreeMap<ResourceName, Revision>) {
+        self.in_doubt.remove(key);
+        self.record(key, Writes { revisions: newest, ..Writes::default() });
     }
 
     /// The cache of `resource` is complete up to `revision`: gives the keys that waited for that.
@@ -110,6 +136,7 @@ impl<K: Ord + Clone> OwnWrites<K> {
         }
         self.gone.remove(key);
         self.unsettled.remove(key);
+        self.in_doubt.remove(key);
     }
 
     /// Takes the writes of unknown outcome of `key`, to be repeated now.

@@ -131,12 +131,31 @@ impl<P: Planner> PlanLoop<P> {
     /// From now on `key` waits for what was written. If the caches were faster, it is looked at again at once.
     fn record(&self, key: &ObjectKey, carried: &mut Carried) {
         lock(&self.own).record(key, std::mem::take(&mut carried.writes));
+        self.wake();
+    }
+
+    /// Has `key` wait until the caches show all that it may have written, as a controller does that begins anew.
+    async fn await_all(&self, key: &ObjectKey) -> Result<(), ClusterError> {
+        let mut newest = BTreeMap::new();
+        for cache in &self.caches.0 {
+            newest.insert(cache.resource(), self.executor.newest(cache.resource()).await?);
+        }
+        lock(&self.own).await_all(key, newest);
+        self.wake();
+        Ok(())
+    }
+
+    fn wake(&self) {
         for cache in &self.caches.0 {
             wake(&self.own, &self.queue, cache.resource(), cache.revision());
         }
     }
 
     async fn look_at(&self, key: &ObjectKey) -> Looked {
+        let is_in_doubt = lock(&self.own).is_in_doubt(key);
+        if is_in_doubt && let Err(error) = self.await_all(key).await {
+            return Looked::failed(&error);
+        }
         let unsettled = lock(&self.own).take_unsettled(key);
         if !unsettled.is_empty() {
             let mut carried = self.executor.settle(unsettled).await;
@@ -257,6 +276,8 @@ mod tests {
         queue::WorkQueue,
         testing::{FakeCluster, World},
     };
+    use berth_identity::Uid;
+    use berth_workloads::resources::PODS;
     use berth_workloads::{
         Stage,
         plan::{Outcome, Reason, Subresource, Urgency},
@@ -290,11 +311,44 @@ mod tests {
 
     /// A planner's loop over `queue` and a cluster, without caches.
     fn looking<P: Planner>(planner: P, queue: &Queue<ObjectKey>, world: &World, cluster: &Arc<FakeCluster>) -> Arc<PlanLoop<P>> {
+        looking_at(Vec::new(), planner, queue, world, cluster)
+    }
+
+    /// The same, with caches.
+    fn looking_at<P: Planner>(
+        caches: Vec<Arc<dyn Warm>>,
+        planner: P,
+        queue: &Queue<ObjectKey>,
+        world: &World,
+        cluster: &Arc<FakeCluster>,
+    ) -> Arc<PlanLoop<P>> {
         let metrics = Arc::new(metrics());
         let (env, cluster): (_, Arc<dyn Cluster>) = (world.env(), Arc::<FakeCluster>::clone(cluster));
         let events = Recorder::new(Arc::clone(&cluster), world.env(), Arc::clone(&metrics), "test");
         let executor = Executor::new(cluster, env.rng, events);
-        PlanLoop::new(planner, executor, env.clock, queue.clone(), Vec::new(), Waits::new("test", metrics.waits.clone()))
+        PlanLoop::new(planner, executor, env.clock, queue.clone(), caches, Waits::new("test", metrics.waits.clone()))
+    }
+
+    /// A cache of pods that shows everything up to a revision, and wakes nobody.
+    struct PodsUpTo(AtomicU64);
+
+    impl Warm for PodsUpTo {
+        fn warm(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+        fn is_warm(&self) -> bool {
+            true
+        }
+        fn revision(&self) -> Revision {
+            Revision(self.0.load(Ordering::Relaxed))
+        }
+        fn resource(&self) -> ResourceName {
+            PODS
+        }
+        fn on_revision(&self, _: Box<dyn Fn(Revision) + Send + Sync>) {}
+        fn shows_alive(&self, _: &ObjectKey, _: &Uid) -> bool {
+            false
+        }
     }
 
     fn metrics() -> Metrics {
@@ -341,6 +395,30 @@ mod tests {
                 Action::CreatePods { template: Box::default(), count: 1, owner, reason: Reason::Replicas { wanted: 1, active: 0 } };
             Some(Plan { stages: vec![Stage { actions: vec![create] }], ..Plan::default() })
         }
+    }
+
+    #[test]
+    fn after_a_panic_nothing_is_written_before_everything_that_was_is_shown() {
+        let (world, mut creates) = (World::default(), 0);
+        let cluster = FakeCluster::new(move |call| {
+            creates += 1;
+            assert!(creates > 1, "nobody saw this coming: {call}");
+            Ok(json!({}))
+        });
+        let shown = Arc::new(PodsUpTo(AtomicU64::new(0)));
+        let queue = Queue::new("test", world.env().clock, &metrics());
+        let looks = looking_at(vec![Arc::<PodsUpTo>::clone(&shown)], Pods, &queue, &world, &cluster);
+        let look = || {
+            let looks = Arc::clone(&looks);
+            world.block_on(async move { looks.look_at(&ObjectKey::new("ns", "web")).await })
+        };
+        assert!(matches!(look(), Looked::Panicked(_)));
+        // A pod may have been made that the cache does not show.
+        assert!(matches!(look(), Looked::Finished));
+        assert_eq!(cluster.calls().len(), 0, "{:?}", cluster.calls());
+        shown.0.store(cluster.newest_revision().0, Ordering::Relaxed);
+        look();
+        assert_eq!(cluster.calls().len(), 1, "{:?}", cluster.calls());
     }
 
     #[test]

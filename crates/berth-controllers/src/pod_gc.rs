@@ -1,12 +1,19 @@
 //! The pod garbage collector: looks for pods that nobody will finish, now and then.
 
-use crate::{cache::Warm, executor::Executor, metadata::MetaCache, replica_set::PodCache};
+use crate::{
+    cache::Warm,
+    executor::{CarryError, Executor},
+    metadata::MetaCache,
+    panics::caught,
+    replica_set::PodCache,
+};
 use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
     pod_gc::{self, State, missing_nodes},
 };
 use jiff::{SignedDuration, Timestamp};
+use prometheus::IntCounter;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// How often to look.
@@ -22,6 +29,8 @@ pub struct PodCollector {
     pub executor: Executor,
     /// When to look.
     pub clock: Arc<dyn Clock>,
+    /// Looks that panicked.
+    pub panics: IntCounter,
 }
 
 impl PodCollector {
@@ -31,12 +40,21 @@ impl PodCollector {
         self.nodes.warm().await;
         let mut missing = BTreeMap::new();
         loop {
-            let carried = self.executor.carry_out("all pods", self.plan(&mut missing, self.clock.now())).await;
-            if let Some(error) = carried.error {
-                tracing::debug!(%error, "a pod could not be removed; trying again later");
+            match caught(self.look(&mut missing)).await {
+                Ok(None) => (),
+                Ok(Some(CarryError::Panicked(panicked))) | Err(panicked) => {
+                    self.panics.inc();
+                    tracing::error!(controller = "podgc", panic = ?panicked.0, "a look panicked; looking again later");
+                }
+                Ok(Some(error)) => tracing::debug!(%error, "a pod could not be removed; trying again later"),
             }
             self.clock.sleep_until(self.clock.now() + INTERVAL).await;
         }
+    }
+
+    async fn look(&self, missing: &mut BTreeMap<String, Timestamp>) -> Option<CarryError> {
+        let plan = self.plan(missing, self.clock.now());
+        self.executor.carry_out("all pods", plan).await.error
     }
 
     /// Costs a walk over all pods. `missing` is brought up to date.

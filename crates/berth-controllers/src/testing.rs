@@ -102,6 +102,11 @@ impl FakeCluster {
         lock(&self.calls).clone()
     }
 
+    /// That of the newest answer.
+    pub(crate) fn newest_revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Relaxed))
+    }
+
     fn call(&self, text: String) -> Result<Option<RawObject>, ClusterError> {
         // Events are no part of what these tests look at.
         if text.contains(" events ") {
@@ -137,7 +142,7 @@ impl Cluster for FakeCluster {
     }
 
     fn newest(&self, _: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
-        async move { Ok(Revision(self.revision.load(Ordering::Relaxed))) }.boxed()
+        async move { Ok(self.newest_revision()) }.boxed()
     }
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {

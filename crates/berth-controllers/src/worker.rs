@@ -4,12 +4,14 @@ use crate::{
     cluster::ClusterError,
     lock,
     metrics::{Metrics, RunningAges, RunningWork},
+    panics::{Panicked, caught},
     queue::WorkQueue,
 };
 use berth_store::env::{Clock, Env};
 use event_listener::Event;
 use futures::future::{BoxFuture, select};
 use jiff::Timestamp;
+use prometheus::IntCounter;
 use std::{
     fmt::Debug,
     sync::{Arc, Mutex},
@@ -25,6 +27,7 @@ struct Shared<K> {
     clock: Arc<dyn Clock>,
     queue: Mutex<WorkQueue<K>>,
     wake: Event,
+    panics: IntCounter,
 }
 
 /// What a look at one key came to.
@@ -38,6 +41,8 @@ pub enum Looked {
     Failed,
     /// As `Failed`, but not before this has passed: the server asked for it.
     NotBefore(Duration),
+    /// As `Failed`, by a fault in the program.
+    Panicked(Panicked),
 }
 
 impl Looked {
@@ -59,7 +64,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     #[must_use]
     pub fn new(name: &str, clock: Arc<dyn Clock>, metrics: &Metrics) -> Self {
         let queue = WorkQueue::new(Some(metrics.queue(name)));
-        let shared = Arc::new(Shared { clock, queue: Mutex::new(queue), wake: Event::new() });
+        let shared = Arc::new(Shared { clock, queue: Mutex::new(queue), wake: Event::new(), panics: metrics.panics_of(name) });
         let running: Arc<dyn RunningWork> = Arc::<Shared<K>>::clone(&shared);
         metrics.follow(name, Arc::downgrade(&running));
         Self { shared }
@@ -118,7 +123,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
         let now = self.shared.clock.now();
         self.change(|queue| {
             match looked {
-                Looked::Failed => queue.add_rate_limited(key.clone(), now),
+                Looked::Failed | Looked::Panicked(_) => queue.add_rate_limited(key.clone(), now),
                 Looked::NotBefore(after) => queue.add_rate_limited_after(key.clone(), *after, now),
                 Looked::Again(at) => {
                     queue.forget(key);
@@ -145,15 +150,19 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
     /// Starts `workers` tasks that look at keys for ever.
     pub fn start(&self, env: &Env, name: &'static str, workers: usize, reconcile: &Arc<impl Reconcile<K>>) {
         for _ in 0..workers {
-            env.spawner.spawn(name, Box::pin(work(self.clone(), Arc::clone(reconcile))));
+            env.spawner.spawn(name, Box::pin(work(self.clone(), name, Arc::clone(reconcile))));
         }
     }
 }
 
-async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, reconcile: Arc<impl Reconcile<K>>) {
+async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, name: &'static str, reconcile: Arc<impl Reconcile<K>>) {
     loop {
         let key = queue.next().await;
-        let looked = reconcile.look(&key).await;
+        let looked = caught(async { reconcile.look(&key).await }).await.unwrap_or_else(Looked::Panicked);
+        if let Looked::Panicked(Panicked(text)) = &looked {
+            queue.shared.panics.inc();
+            tracing::error!(controller = name, ?key, panic = ?text, "a look panicked; looking again after a back-off");
+        }
         queue.finish(&key, &looked);
     }
 }
@@ -167,5 +176,54 @@ impl<K> Clone for Queue<K> {
 impl<K: Ord + Clone + Send + Sync> RunningWork for Shared<K> {
     fn ages(&self) -> RunningAges {
         lock(&self.queue).running(self.clock.now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+    use jiff::SignedDuration;
+    use std::collections::BTreeMap;
+
+    /// Panics in the first looks at `bad`; notes when it looked at what.
+    struct Looks {
+        panics: usize,
+        clock: Arc<dyn Clock>,
+        seen: Mutex<BTreeMap<&'static str, Vec<Timestamp>>>,
+    }
+
+    impl Reconcile<&'static str> for Looks {
+        fn look<'a>(&'a self, key: &'a &'static str) -> BoxFuture<'a, Looked> {
+            let mut seen = lock(&self.seen);
+            let times = seen.entry(key).or_default();
+            times.push(self.clock.now());
+            assert!(*key != "bad" || self.panics < times.len(), "nobody saw this coming");
+            Box::pin(async { Looked::Finished })
+        }
+    }
+
+    #[test]
+    fn a_look_that_panics_is_counted_and_made_again_later_and_keeps_nobody_up() {
+        let world = World::default();
+        let (env, registry) = (world.env(), prometheus::Registry::new());
+        let metrics = Metrics::new(&registry).expect("an empty registry");
+        let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
+        let looks = Arc::new(Looks { panics: 40, clock: Arc::clone(&env.clock), seen: Mutex::default() });
+        // More panics than there are workers.
+        queue.start(&env, "test", 2, &looks);
+        queue.add("bad");
+        let second = SignedDuration::from_secs(1);
+        for _ in 0..300 {
+            queue.add("good");
+            world.run_for(second);
+        }
+        let seen = lock(&looks.seen);
+        assert_eq!((seen["good"].len(), seen["bad"].len()), (300, 41));
+        let pauses: Vec<_> = seen["bad"].windows(2).map(|times| times[1].duration_since(times[0])).collect();
+        assert_eq!(pauses[..3], [5, 10, 20].map(SignedDuration::from_millis));
+        assert_eq!(pauses[20], 5 * second);
+        assert_eq!((metrics.has_panics(), metrics.panics_of("test").get()), (true, 40));
+        assert_eq!(queue.shared.ages(), RunningAges::default(), "nothing is being processed any more");
     }
 }

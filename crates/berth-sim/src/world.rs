@@ -111,6 +111,8 @@ pub struct World {
     api: Arc<dyn Cluster>,
     user: Process,
     parts: BTreeMap<Part, Process>,
+    /// What the newest process of each part counts.
+    metrics: BTreeMap<Part, Arc<Metrics>>,
     changes: Watch,
     checker: Checker,
     log: Vec<String>,
@@ -160,6 +162,7 @@ impl World {
             registry,
             user,
             parts: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             changes,
             checker: Checker::default(),
             log: Vec::new(),
@@ -186,6 +189,8 @@ impl World {
         let cluster = SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes).noting(removed);
         let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
+        self.check_panics();
+        self.metrics.insert(part, Arc::clone(&metrics));
         let events = |component| Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), component);
         match part {
             Part::Controllers => self.start_controllers(cluster, env, metrics),
@@ -334,16 +339,24 @@ impl World {
     /// Steps until `condition` holds, which is looked at after each change; gives whether it came to hold within `longest`.
     fn run(&mut self, longest: Duration, condition: impl Fn(&Self) -> bool) -> bool {
         let until = self.time.now() + longest;
-        loop {
+        let held = loop {
             if condition(self) {
-                return true;
+                break true;
             }
             let lines = self.log.len();
-            while self.log.len() == lines {
-                if self.step(until) == Step::Quiet {
-                    return condition(self);
-                }
+            while self.log.len() == lines && self.step(until) != Step::Quiet {}
+            if self.log.len() == lines {
+                break condition(self);
             }
+        };
+        self.check_panics();
+        held
+    }
+
+    /// A process survives a panic in a look; a test does not.
+    fn check_panics(&self) {
+        if let Some((part, _)) = self.metrics.iter().find(|(_, metrics)| metrics.has_panics()) {
+            self.fail(&format!("a look of the part {part:?} panicked"));
         }
     }
 

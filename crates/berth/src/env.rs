@@ -1,5 +1,6 @@
 //! Time, randomness and tasks of the real machine.
 
+use berth_controllers::panics::{Panicked, caught};
 use berth_store::env::{Clock, Env, Rng, Spawner, Timestamp};
 use futures::{FutureExt, future::BoxFuture};
 use std::{
@@ -9,11 +10,38 @@ use std::{
     },
     time::Duration,
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 
-/// The machine's time, its randomness, and tasks on `runtime`.
-pub(crate) fn real(runtime: Handle) -> Env {
-    Env { clock: Arc::new(RealClock::new()), rng: Arc::new(RealRng::new()), spawner: Arc::new(RealSpawner(runtime)) }
+/// The machine's time, its randomness, and tasks on `runtime`. A task that panics is told to `faults`.
+pub(crate) fn real(runtime: Handle, faults: Faults) -> Env {
+    Env { clock: Arc::new(RealClock::new()), rng: Arc::new(RealRng::new()), spawner: Arc::new(RealSpawner { runtime, faults }) }
+}
+
+/// Where it is told that a part has panicked without which the rest cannot go on: nobody waits for its tasks, and others rely on what they do.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults(watch::Sender<Option<String>>);
+
+impl Faults {
+    pub(crate) fn new() -> Self {
+        Self(watch::Sender::new(None))
+    }
+
+    /// Runs the part `name` to its end; tells if that is a panic.
+    pub(crate) async fn watch(self, name: &'static str, part: impl Future<Output = ()>) {
+        if let Err(Panicked(text)) = caught(part).await {
+            tracing::error!(part = name, panic = ?text, "a part panicked that others rely on");
+            let fault = format!("the part {name:?} panicked: {text}");
+            self.0.send_if_modified(|first| first.is_none() && first.replace(fault).is_none());
+        }
+    }
+
+    /// The first that has been told, as soon as one is.
+    pub(crate) async fn first(&self) -> String {
+        let mut told = self.0.subscribe();
+        let first = told.wait_for(Option::is_some).await.map(|first| first.clone());
+        // This value is one of those that tell.
+        first.ok().flatten().unwrap_or_default()
+    }
 }
 
 /// Wall-clock time that never steps back: where the machine's clock is set back, it stands still until that has caught up.
@@ -58,10 +86,13 @@ impl Rng for RealRng {
     }
 }
 
-struct RealSpawner(Handle);
+struct RealSpawner {
+    runtime: Handle,
+    faults: Faults,
+}
 
 impl Spawner for RealSpawner {
-    fn spawn(&self, _name: &'static str, task: BoxFuture<'static, ()>) {
-        self.0.spawn(task);
+    fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) {
+        self.runtime.spawn(self.faults.clone().watch(name, task));
     }
 }

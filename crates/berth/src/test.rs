@@ -42,6 +42,7 @@ async fn serve(options: &Test, settings: Settings, documents: &[Document], start
     let data_dir = DataDir::open(options.up.data_dir.clone(), options.up.store)?;
     let plane = Plane::start(&options.up, settings, data_dir.path(), started).await?;
     let ended = tokio::select! {
+        fault = plane.fault() => Err(fault),
         ended = rolled_out(options, &plane, documents) => match ended {
             Ok(()) => run_command(options, &plane, &signals).await,
             Err(error) => Err(error),

@@ -3,7 +3,7 @@
 use crate::{
     cli::{StoreKind, Up},
     data_dir::DataDir,
-    env,
+    env::{self, Faults},
     kubeconfig_file::{self, KubeconfigFile},
     logging,
     manifests::{self, Depth, Document},
@@ -60,6 +60,7 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
     let plane = Plane::start(options, settings, data_dir.path(), started).await?;
     plane.announce(options, data_dir.path());
     let ended = tokio::select! {
+        fault = plane.fault() => Err(fault),
         ended = live(options, &plane, documents) => ended,
         signal = signals.beyond(0) => Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
     };
@@ -168,6 +169,7 @@ pub(crate) struct Plane {
     /// Where the Service `kubernetes` leads.
     advertised: Option<IpAddr>,
     started: Instant,
+    faults: Faults,
     readiness: Readiness,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
@@ -180,7 +182,8 @@ impl Plane {
     /// # Errors
     /// Something of the machine is not to be had: a folder, a port, a file.
     pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
-        let env = env::real(tokio::runtime::Handle::current());
+        let faults = Faults::new();
+        let env = env::real(tokio::runtime::Handle::current(), faults.clone());
         let table = Arc::new(ResourceTable::default());
         let Opened { store, close } = open_store(options, data_dir, &table, &env)?;
         let advertised = options.services.advertised(options.bind_address);
@@ -226,11 +229,11 @@ impl Plane {
         service_allocation::start(&registry, reachable, &env);
 
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(server.serve(stopped.map(drop)));
+        let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
         start_controllers(options, &settings, &registry, &env, &metrics)?;
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
-        Ok(Self { registry, controller_gates, kubeconfig, address, advertised, started, readiness, stop, serving, close })
+        Ok(Self { registry, controller_gates, kubeconfig, address, advertised, started, faults, readiness, stop, serving, close })
     }
 
     fn announce(&self, options: &Up, data_dir: &Path) {
@@ -244,6 +247,13 @@ impl Plane {
         if self.advertised.is_none() {
             Output::Stdout.line("  no address but loopback: the Service kubernetes has no endpoints (--advertise-address)");
         }
+    }
+
+    /// Resolves when a part has panicked without which the rest cannot go on. The server is not ready from then on, and the process is to end.
+    pub(crate) async fn fault(&self) -> Box<dyn Error> {
+        let fault = self.faults.first().await;
+        self.readiness.set_stopping();
+        format!("{fault}; whoever watches over this process may start it again, and what was acknowledged is kept").into()
     }
 
     /// Ends everything in order. A signal that comes meanwhile ends it at once, and is given; what was acknowledged is kept all the same.

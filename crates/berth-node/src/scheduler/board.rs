@@ -70,6 +70,16 @@ pub enum Placement {
     Room(MakeRoom),
 }
 
+impl Placement {
+    /// Whose it is.
+    #[must_use]
+    pub fn pod(&self) -> &Arc<PodInfo> {
+        match self {
+            Self::Node(pod, _) | Self::Volumes(pod, ..) | Self::Nowhere(pod, _) | Self::Room(MakeRoom { pod, .. }) => pod,
+        }
+    }
+}
+
 /// Room to be made for a pod on a node. It counts as the pod's from now on.
 #[derive(Clone, Debug)]
 pub struct MakeRoom {

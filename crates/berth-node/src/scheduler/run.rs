@@ -19,6 +19,7 @@ use berth_controllers::{
     disruption::BudgetCache,
     events::Recorder,
     metrics::Metrics,
+    panics::{Panicked, caught},
     volume_binder::ClassCache,
 };
 use berth_store::env::Env;
@@ -30,6 +31,7 @@ use berth_workloads::{
 };
 use event_listener::Event;
 use futures::{StreamExt, stream};
+use prometheus::IntCounter;
 use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -52,6 +54,7 @@ pub struct Scheduler {
     recorder: Recorder,
     board: Mutex<Board>,
     changed: Event,
+    panics: IntCounter,
 }
 
 impl Scheduler {
@@ -63,6 +66,7 @@ impl Scheduler {
             recorder: recorder.of("default-scheduler"),
             board: Mutex::default(),
             changed: Event::new(),
+            panics: metrics.panics_of("scheduler"),
         });
         let pods = Arc::new(Cache::<PodInfo>::new(PODS));
         let nodes = Arc::new(Cache::<NodeView>::new(NODES));
@@ -113,16 +117,32 @@ impl Scheduler {
                 changed.await;
                 continue;
             }
-            stream::iter(placements).for_each_concurrent(BINDINGS, |placement| self.carry_out(placement)).await;
+            stream::iter(placements).for_each_concurrent(BINDINGS, |placement| self.carry_out_or_give_back(placement)).await;
         }
     }
 
-    async fn carry_out(&self, placement: Placement) {
+    /// A placement that panics has failed: its pod is looked at again, a moment later.
+    async fn carry_out_or_give_back(&self, placement: Placement) {
+        let Err(Panicked(text)) = caught(self.carry_out(&placement)).await else { return };
+        self.panics.inc();
+        let pod = placement.pod();
+        tracing::error!(controller = "scheduler", key = ?pod.key(), panic = ?text, "a placement panicked; looking again after a moment");
+        self.env.clock.sleep_until(self.env.clock.now() + RETRY_AFTER).await;
+        match &placement {
+            Placement::Node(..) | Placement::Volumes(..) => self.board().give_back(pod),
+            // What was to be told to people is not.
+            Placement::Nowhere(..) => (),
+            // Those who have been told to go are shown as going.
+            Placement::Room(room) => self.board().try_room_again(pod, &room.victims),
+        }
+    }
+
+    async fn carry_out(&self, placement: &Placement) {
         match placement {
-            Placement::Node(pod, node) => self.bind(&pod, &node).await,
-            Placement::Volumes(pod, node, claims) => self.select_node(&pod, &node, &claims).await,
-            Placement::Nowhere(pod, message) => self.report(&pod, &message).await,
-            Placement::Room(room) => self.make_room(&room).await,
+            Placement::Node(pod, node) => self.bind(pod, node).await,
+            Placement::Volumes(pod, node, claims) => self.select_node(pod, node, claims).await,
+            Placement::Nowhere(pod, message) => self.report(pod, message).await,
+            Placement::Room(room) => self.make_room(room).await,
         }
     }
 
