@@ -1,90 +1,155 @@
 //! `/healthz`, `/livez` and `/readyz`.
 
 use crate::{path::HealthEndpoint, query::Query};
+use futures::{FutureExt, future::BoxFuture};
 use hyper::StatusCode;
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
+    time::Duration,
 };
+use tokio::time::timeout;
 
-/// Whether the server should be sent requests. The binary says when it has started; the server says when it stops. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicU8>);
+/// How long one check may take, as upstream's of etcd: a part that does not answer is not well.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Whether the server is alive, and should be sent requests. The binary says when it has started, and what else is looked at; the server says when it
+/// stops. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Readiness(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    stage: AtomicU8,
+    checks: Mutex<Vec<Check>>,
+}
 
 const STARTING: u8 = 0;
 const READY: u8 = 1;
 const STOPPING: u8 = 2;
 
+/// What a failing check means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It should be sent no requests, and may come to itself: `/readyz` fails.
+    Unready,
+    /// It will not come to itself, and should be started anew: `/livez` and `/healthz` fail too.
+    Dead,
+}
+
+/// What a check finds: why it fails.
+pub type Found = Result<(), String>;
+
+type Ask = dyn Fn() -> BoxFuture<'static, Found> + Send + Sync;
+
+/// One thing that is looked at.
+#[derive(Clone)]
+struct Check {
+    name: &'static str,
+    failure: Failure,
+    ask: Arc<Ask>,
+}
+
 impl Readiness {
     /// Everything has started. A server that stops already goes on stopping.
     pub fn set_ready(&self) {
-        let _ = self.0.compare_exchange(STARTING, READY, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.0.stage.compare_exchange(STARTING, READY, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The server will go away: `/readyz` fails from now on.
     pub fn set_stopping(&self) {
-        self.0.store(STOPPING, Ordering::Release);
+        self.0.stage.store(STOPPING, Ordering::Release);
     }
 
-    fn state(&self) -> u8 {
-        self.0.load(Ordering::Acquire)
+    /// Whether it has been told to go away.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.stage.load(Ordering::Acquire) == STOPPING
+    }
+
+    /// From now on `ask` is asked too, under this name. It is to be cheap: anybody may have it asked.
+    pub fn add<F>(&self, name: &'static str, failure: Failure, ask: impl Fn() -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Found> + Send + 'static,
+    {
+        self.checks().push(Check { name, failure, ask: Arc::new(move || ask().boxed()) });
+    }
+
+    fn checks(&self) -> MutexGuard<'_, Vec<Check>> {
+        self.0.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is looked at there, in the order in which it is shown.
+    fn checks_of(&self, endpoint: HealthEndpoint) -> Vec<Check> {
+        let fixed = |name, fails: Option<&'static str>| Check {
+            name,
+            failure: Failure::Unready,
+            ask: Arc::new(move || futures::future::ready(fails.map_or(Ok(()), |why| Err(why.to_owned()))).boxed()),
+        };
+        let is_asked = |check: &&Check| endpoint == HealthEndpoint::Readyz || check.failure == Failure::Dead;
+        let mut checks = vec![fixed("ping", None)];
+        checks.extend(self.checks().iter().filter(is_asked).cloned());
+        if endpoint == HealthEndpoint::Readyz {
+            let stage = self.0.stage.load(Ordering::Acquire);
+            checks.push(fixed("poststarthook/bootstrap", (stage == STARTING).then_some("not finished")));
+            checks.push(fixed("shutdown", (stage == STOPPING).then_some("process is shutting down")));
+        }
+        checks
     }
 }
 
-/// One check: its name and whether it passes.
-type Check = (&'static str, bool);
-
-fn checks(endpoint: HealthEndpoint, readiness: &Readiness, policy: PolicyState) -> Vec<Check> {
-    let mut checks = vec![("ping", true)];
-    if endpoint == HealthEndpoint::Readyz {
-        let state = readiness.state();
-        let policy = policy == PolicyState::Known;
-        checks.extend([("poststarthook/bootstrap", state != STARTING), ("policy-sync", policy), ("shutdown", state != STOPPING)]);
+impl Check {
+    async fn look(&self) -> Found {
+        within(CHECK_TIMEOUT, (self.ask)()).await
     }
-    checks
 }
 
-/// Whether requests can be authorised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PolicyState {
-    /// Roles and bindings are known as they were a moment ago.
-    Known,
-    /// What is known of them is too old.
-    TooOld,
+async fn within(longest: Duration, ask: impl Future<Output = Found>) -> Found {
+    timeout(longest, ask).await.unwrap_or_else(|_| Err(format!("no answer within {longest:?}")))
 }
 
 /// The answer, as text. `None`: no such check.
-pub(crate) fn answer(
+pub(crate) async fn answer(
     endpoint: HealthEndpoint,
     check: Option<&str>,
     query: &Query<'_>,
     readiness: &Readiness,
-    policy: PolicyState,
 ) -> Option<(StatusCode, String)> {
-    let all = checks(endpoint, readiness, policy);
-    let Some(name) = check else { return Some(report(endpoint, &all, query)) };
-    let found = all.into_iter().find(|(known, _)| *known == name)?;
-    Some(if found.1 { (StatusCode::OK, "ok".to_owned()) } else { report(endpoint, &[found], query) })
+    let checks = readiness.checks_of(endpoint);
+    let Some(name) = check else { return Some(report(endpoint, &checks, query).await) };
+    let found = checks.into_iter().find(|known| known.name == name)?.look().await;
+    Some(match found {
+        Ok(()) => (StatusCode::OK, "ok".to_owned()),
+        Err(why) => (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
+    })
 }
 
-fn report(endpoint: HealthEndpoint, checks: &[Check], query: &Query<'_>) -> (StatusCode, String) {
-    let mut lines = String::new();
-    let mut passed = true;
-    for (name, ok) in checks {
-        // Writing to a string cannot fail.
-        let _ = if query.all("exclude").any(|excluded| excluded == *name) {
+/// Anybody may read it: why a check fails is told by that check alone, and in the log.
+async fn report(endpoint: HealthEndpoint, checks: &[Check], query: &Query<'_>) -> (StatusCode, String) {
+    let endpoint = endpoint.as_str();
+    let mut excluded: BTreeSet<&str> = query.all("exclude").collect();
+    let (mut lines, mut passed) = (String::new(), true);
+    // Writing to a string cannot fail.
+    for check in checks {
+        let name = check.name;
+        let _ = if excluded.remove(name) {
             writeln!(lines, "[+]{name} excluded: ok")
-        } else if *ok {
-            writeln!(lines, "[+]{name} ok")
-        } else {
+        } else if let Err(why) = check.look().await {
             passed = false;
+            tracing::info!(endpoint, check = name, why, "a health check failed");
             writeln!(lines, "[-]{name} failed: reason withheld")
+        } else {
+            writeln!(lines, "[+]{name} ok")
         };
     }
-    let endpoint = endpoint.as_str();
+    if !excluded.is_empty() {
+        let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+        let _ = writeln!(lines, "warn: some health checks cannot be excluded: no matches for {}", names.join(","));
+    }
     match (passed, query.has("verbose")) {
         (true, false) => (StatusCode::OK, "ok".to_owned()),
         (true, true) => (StatusCode::OK, format!("{lines}{endpoint} check passed\n")),
@@ -95,54 +160,84 @@ fn report(endpoint: HealthEndpoint, checks: &[Check], query: &Query<'_>) -> (Sta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::future::{pending, ready};
 
-    #[track_caller]
-    fn check(readiness: &Readiness, endpoint: HealthEndpoint, name: Option<&str>, query: &str, expected: Option<(u16, &str)>) {
-        let found = answer(endpoint, name, &Query::parse(Some(query)), readiness, PolicyState::Known);
-        assert_eq!(found.as_ref().map(|(code, text)| (code.as_u16(), text.as_str())), expected);
+    async fn at(readiness: &Readiness, endpoint: HealthEndpoint, name: Option<&str>, query: &str) -> Option<(u16, String)> {
+        let found = answer(endpoint, name, &Query::parse(Some(query)), readiness).await;
+        found.map(|(code, text)| (code.as_u16(), text))
     }
 
-    #[test]
-    fn ready_only_between_start_and_stop() {
+    /// What the binary adds, and how the two are.
+    fn with_parts(store: Found, caches: Found) -> Readiness {
         let readiness = Readiness::default();
-        let unready =
-            "[+]ping ok\n[-]poststarthook/bootstrap failed: reason withheld\n[+]policy-sync ok\n[+]shutdown ok\nreadyz check failed\n";
-        check(&readiness, HealthEndpoint::Readyz, None, "", Some((500, unready)));
-        check(&readiness, HealthEndpoint::Livez, None, "", Some((200, "ok")));
         readiness.set_ready();
-        check(&readiness, HealthEndpoint::Readyz, None, "", Some((200, "ok")));
+        readiness.add("store", Failure::Dead, move || ready(store.clone()));
+        readiness.add("informer-sync", Failure::Unready, move || ready(caches.clone()));
+        readiness
+    }
+
+    fn is(code: u16, text: &str) -> Option<(u16, String)> {
+        Some((code, text.to_owned()))
+    }
+
+    #[tokio::test]
+    async fn ready_only_between_start_and_stop() {
+        let readiness = Readiness::default();
+        let unready = "[+]ping ok\n[-]poststarthook/bootstrap failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n";
+        assert_eq!(at(&readiness, HealthEndpoint::Readyz, None, "").await, is(500, unready));
+        assert_eq!(at(&readiness, HealthEndpoint::Livez, None, "").await, is(200, "ok"));
+        readiness.set_ready();
+        assert_eq!(at(&readiness, HealthEndpoint::Readyz, None, "").await, is(200, "ok"));
         readiness.set_stopping();
         readiness.set_ready();
-        let stopping =
-            "[+]ping ok\n[+]poststarthook/bootstrap ok\n[+]policy-sync ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n";
-        check(&readiness, HealthEndpoint::Readyz, None, "", Some((500, stopping)));
-        check(&readiness, HealthEndpoint::Healthz, None, "", Some((200, "ok")));
+        let stopping = "[+]ping ok\n[+]poststarthook/bootstrap ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(at(&readiness, HealthEndpoint::Readyz, None, "").await, is(500, stopping));
+        assert_eq!(at(&readiness, HealthEndpoint::Healthz, None, "").await, is(200, "ok"));
     }
 
-    #[test]
-    fn a_server_that_does_not_know_who_may_do_what_is_alive_but_not_ready() {
-        let readiness = Readiness::default();
-        readiness.set_ready();
-        let at = |endpoint| answer(endpoint, None, &Query::parse(None), &readiness, PolicyState::TooOld).expect("all checks");
-        assert_eq!(at(HealthEndpoint::Livez).0, StatusCode::OK);
-        let (code, text) = at(HealthEndpoint::Readyz);
-        assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(text.contains("[-]policy-sync failed"), "{text}");
+    #[tokio::test]
+    async fn what_may_come_to_itself_is_unready_and_what_does_not_is_dead() {
+        let codes = async |readiness: &Readiness| {
+            let mut codes = Vec::new();
+            for endpoint in [HealthEndpoint::Readyz, HealthEndpoint::Livez, HealthEndpoint::Healthz] {
+                codes.extend(at(readiness, endpoint, None, "").await.map(|(code, _)| code));
+            }
+            codes
+        };
+        let broken = || Err("no space is left".to_owned());
+        assert_eq!(codes(&with_parts(Ok(()), Ok(()))).await, [200, 200, 200]);
+        assert_eq!(codes(&with_parts(Ok(()), broken())).await, [500, 200, 200]);
+        assert_eq!(codes(&with_parts(broken(), Ok(()))).await, [500, 500, 500]);
     }
 
-    #[test]
-    fn checks_can_be_listed_left_out_and_asked_alone() {
-        let readiness = Readiness::default();
-        check(&readiness, HealthEndpoint::Livez, None, "verbose", Some((200, "[+]ping ok\nlivez check passed\n")));
-        check(&readiness, HealthEndpoint::Readyz, None, "exclude=poststarthook/bootstrap", Some((200, "ok")));
-        check(&readiness, HealthEndpoint::Readyz, Some("ping"), "", Some((200, "ok")));
-        check(
-            &readiness,
-            HealthEndpoint::Readyz,
-            Some("poststarthook/bootstrap"),
-            "",
-            Some((500, "[-]poststarthook/bootstrap failed: reason withheld\nreadyz check failed\n")),
+    #[tokio::test]
+    async fn checks_can_be_listed_left_out_and_asked_alone() {
+        let readiness = with_parts(Err("no space is left".to_owned()), Ok(()));
+        let livez = HealthEndpoint::Livez;
+        assert_eq!(
+            at(&readiness, livez, None, "verbose").await,
+            is(500, "[+]ping ok\n[-]store failed: reason withheld\nlivez check failed\n")
         );
-        check(&readiness, HealthEndpoint::Readyz, Some("nope"), "", None);
+        assert_eq!(
+            at(&readiness, livez, None, "verbose&exclude=store").await,
+            is(200, "[+]ping ok\n[+]store excluded: ok\nlivez check passed\n")
+        );
+        assert_eq!(
+            at(&readiness, livez, None, "verbose=1&exclude=store&exclude=b&exclude=a").await,
+            is(
+                200,
+                "[+]ping ok\n[+]store excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"a\",\"b\"\nlivez check passed\n"
+            )
+        );
+        assert_eq!(at(&readiness, livez, Some("ping"), "").await, is(200, "ok"));
+        assert_eq!(at(&readiness, livez, Some("store"), "exclude=store").await, is(500, "internal server error: no space is left\n"));
+        assert_eq!(at(&readiness, HealthEndpoint::Readyz, Some("informer-sync"), "verbose").await, is(200, "ok"));
+        assert_eq!(at(&readiness, livez, Some("informer-sync"), "").await, None);
+        assert_eq!(at(&readiness, livez, Some("nope"), "").await, None);
+    }
+
+    #[tokio::test]
+    async fn a_part_that_does_not_answer_is_not_well() {
+        assert_eq!(within(Duration::from_millis(1), pending()).await, Err("no answer within 1ms".to_owned()));
     }
 }

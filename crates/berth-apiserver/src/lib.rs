@@ -37,7 +37,7 @@ mod warnings;
 mod watch;
 mod x509;
 
-pub use health::Readiness;
+pub use health::{Failure, Found, Readiness};
 pub use kubeconfig::Kubeconfig;
 pub use limits::Limits;
 pub use pki::{Pki, PkiOptions};

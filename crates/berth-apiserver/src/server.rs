@@ -8,7 +8,7 @@ use crate::{
     connections::Connections,
     flow::{Flow, Memory},
     handlers::{self, Documents, Origin, Shared},
-    health::Readiness,
+    health::{Failure, Readiness},
     limits::{Limits, Quota},
     metrics::Metrics,
     pki::Pki,
@@ -132,6 +132,7 @@ impl Server {
             audit.register(&config.metrics)?;
         }
         let (listener, address) = listen(config.bind).await?;
+        check_registry(&config.readiness, &config.registry);
         let (stop, stopping) = watch::channel(false);
         let shared = Shared {
             registry: config.registry,
@@ -194,6 +195,19 @@ impl Server {
             connections.shutdown().await;
         }
     }
+}
+
+/// What every request needs: a store that answers, and roles and bindings as they were a moment ago.
+fn check_registry(readiness: &Readiness, registry: &Registry) {
+    let (store, policy) = (registry.clone(), registry.clone());
+    readiness.add("store", Failure::Dead, move || {
+        let registry = store.clone();
+        async move { registry.check_store().await.map_err(|error| error.to_string()) }
+    });
+    readiness.add("policy-sync", Failure::Unready, move || {
+        let registry = policy.clone();
+        async move { registry.policy().await.map(drop).map_err(|error| error.to_string()) }
+    });
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {

@@ -3,7 +3,7 @@
 use crate::{
     cluster::{Change, Cluster, RawObject},
     lock,
-    metrics::Metrics,
+    metrics::{Filling, Metrics},
 };
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
@@ -151,6 +151,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 
     /// Follows the resource for ever.
     pub fn start(self: &Arc<Self>, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.tell_of_it(metrics);
         let changes = cluster.watch(self.resource);
         spawner.spawn("cache", Box::pin(follow(Arc::clone(self), changes, Arc::clone(metrics))));
     }
@@ -163,12 +164,18 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         metrics: &Arc<Metrics>,
         end: impl Future<Output: Send> + Send + 'static,
     ) -> oneshot::Receiver<()> {
+        self.tell_of_it(metrics);
         let nothing = [Change::Restarted, Change::Synced(Revision::default())];
         let changes = cluster.watch(self.resource).take_until(end).chain(stream::iter(nothing)).boxed();
         let (is_over, over) = oneshot::channel();
         let following = follow(Arc::clone(self), changes, Arc::clone(metrics)).map(|()| drop(is_over));
         spawner.spawn("cache", Box::pin(following));
         over
+    }
+
+    fn tell_of_it(self: &Arc<Self>, metrics: &Metrics) {
+        let cache: Arc<dyn Filling> = Arc::<Self>::clone(self);
+        metrics.follow_cache(Arc::downgrade(&cache));
     }
 
     /// What it is a cache of.
@@ -211,6 +218,12 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         if synced {
             self.synced.notify(usize::MAX);
         }
+    }
+}
+
+impl<V: View, I: Index<V>> Filling for Cache<V, I> {
+    fn unsynced(&self) -> Option<ResourceName> {
+        (!self.is_warm()).then_some(self.resource)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Metrics of work queues and controllers, under upstream's names, labels and buckets.
 
+use berth_identity::ResourceName;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::{Collector, Desc},
@@ -38,6 +39,8 @@ pub struct Metrics {
     pub waits: IntGaugeVec,
     /// `controller_runtime_reconcile_panics_total`, by controller.
     panics: IntCounterVec,
+    /// For whoever asks whether all is well.
+    caches: Mutex<Vec<Weak<dyn Filling>>>,
 }
 
 /// The gauges of running work. Brought up to date when they are scraped, so that nothing runs while nobody looks.
@@ -49,6 +52,7 @@ struct RunningGauges {
 }
 
 struct Running {
+    name: Box<str>,
     work: Weak<dyn RunningWork>,
     unfinished: Gauge,
     longest: Gauge,
@@ -76,6 +80,12 @@ pub struct RunningAges {
 pub trait RunningWork: Send + Sync {
     /// Ages, now, of the keys being processed.
     fn ages(&self) -> RunningAges;
+}
+
+/// A cache that is being filled, or was.
+pub trait Filling: Send + Sync {
+    /// What it is a cache of, as long as it has not been complete.
+    fn unsynced(&self) -> Option<ResourceName>;
 }
 
 impl Metrics {
@@ -156,6 +166,7 @@ impl Metrics {
                     &["controller"],
                 )?,
             )?,
+            caches: Mutex::default(),
         })
     }
 
@@ -186,10 +197,32 @@ impl Metrics {
     }
 
     /// From now on the gauges show the running work of the queue `name`, until it is dropped.
-    pub(crate) fn follow(&self, name: &str, work: Weak<dyn RunningWork>) {
+    pub fn follow(&self, name: &str, work: Weak<dyn RunningWork>) {
         let RunningGauges { unfinished, longest, followed } = &self.running;
-        let running = Running { work, unfinished: unfinished.with_label_values(&[name]), longest: longest.with_label_values(&[name]) };
-        crate::lock(followed).push(running);
+        let [unfinished, longest] = [unfinished, longest].map(|gauges| gauges.with_label_values(&[name]));
+        crate::lock(followed).push(Running { name: name.into(), work, unfinished, longest });
+    }
+
+    /// A queue with a key that has been processed for longer than this, and for how long.
+    #[must_use]
+    pub fn hanging(&self, longer_than: Duration) -> Option<(String, Duration)> {
+        let followed = crate::lock(&self.running.followed);
+        let longest = |running: &Running| Some((running.name.to_string(), running.work.upgrade()?.ages().longest));
+        followed.iter().filter_map(longest).find(|(_, age)| longer_than < *age)
+    }
+
+    /// Counts `cache` among those that [`Metrics::unsynced`] looks at, until it is dropped.
+    pub(crate) fn follow_cache(&self, cache: Weak<dyn Filling>) {
+        let mut caches = crate::lock(&self.caches);
+        caches.retain(|cache| cache.strong_count() > 0);
+        caches.push(cache);
+    }
+
+    /// What caches have been started for and have not been complete yet.
+    #[must_use]
+    pub fn unsynced(&self) -> Vec<ResourceName> {
+        let caches: Vec<_> = crate::lock(&self.caches).iter().filter_map(Weak::upgrade).collect();
+        caches.iter().filter_map(|cache| cache.unsynced()).collect()
     }
 }
 

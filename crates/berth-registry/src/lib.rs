@@ -109,6 +109,15 @@ impl Registry {
         }
     }
 
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub async fn check_store(&self) -> Result<(), ApiError> {
+        self.store.revision("/registry/").await?;
+        Ok(())
+    }
+
     /// The kinds that it serves, to be added to.
     #[must_use]
     pub fn table(&self) -> &Arc<ResourceTable> {

@@ -1,6 +1,7 @@
 //! `berth up`: wires the parts and tells what it does.
 
 use crate::{
+    chain,
     cli::{StoreKind, Up},
     data_dir::DataDir,
     env::{self, Faults},
@@ -13,7 +14,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Limits, Pki, PkiOptions, Readiness, Server,
+    Access, Config, Failure, Limits, Pki, PkiOptions, Readiness, Server,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
 };
@@ -28,7 +29,7 @@ use berth_controllers::{
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
-use futures::FutureExt;
+use futures::{FutureExt, future::ready};
 use jiff::SignedDuration;
 use std::{
     error::Error,
@@ -36,11 +37,14 @@ use std::{
     path::Path,
     process::ExitCode,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// A look that takes longer hangs. The longest delete or change all that an owner or a namespace has, a few hundred objects a second on a slow disk.
+const LOOK_MAX: Duration = Duration::from_mins(5);
 
 /// Starts everything, applies the manifests, runs until it is told to stop, or with `--wait` until they are rolled out.
 pub(crate) fn run(options: &Up) -> Outcome<ExitCode> {
@@ -218,7 +222,7 @@ impl Plane {
             readiness: readiness.clone(),
             rng: Arc::clone(&env.rng),
         };
-        let server = Server::bind(config).await.map_err(|error| format!("{error} (--secure-port, --bind-address)"))?;
+        let server = Server::bind(config).await.map_err(|error| format!("{} (--secure-port, --bind-address)", chain(&error)))?;
         let address = server.local_addr();
         let kubeconfig = write_kubeconfig(options, data_dir, &pki, address)?;
 
@@ -230,7 +234,8 @@ impl Plane {
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
-        start_controllers(options, &settings, &registry, &env, &metrics)?;
+        let controllers = start_controllers(options, &settings, &registry, &env, &metrics)?;
+        check_controllers(&readiness, &controllers);
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
         Ok(Self { registry, controller_gates, kubeconfig, address, advertised, started, faults, readiness, stop, serving, close })
@@ -253,7 +258,7 @@ impl Plane {
     pub(crate) async fn fault(&self) -> Box<dyn Error> {
         let fault = self.faults.first().await;
         self.readiness.set_stopping();
-        format!("{fault}; whoever watches over this process may start it again, and what was acknowledged is kept").into()
+        format!("{fault}; this is a fault in berth, which ends").into()
     }
 
     /// Ends everything in order. A signal that comes meanwhile ends it at once, and is given; what was acknowledged is kept all the same.
@@ -313,7 +318,13 @@ fn write_kubeconfig(options: &Up, data_dir: &Path, pki: &Pki, address: SocketAdd
     Ok(KubeconfigFile::write(options.kubeconfig_file.as_deref(), data_dir, &access)?)
 }
 
-fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env: &Env, metrics: &prometheus::Registry) -> Outcome<()> {
+fn start_controllers(
+    options: &Up,
+    settings: &Settings,
+    registry: &Registry,
+    env: &Env,
+    metrics: &prometheus::Registry,
+) -> Outcome<Arc<Metrics>> {
     let local = LocalCluster::new(registry.clone(), env.clone());
     let cluster: Arc<dyn Cluster> = Arc::new(local.clone());
     let metrics = Arc::new(Metrics::new(metrics)?);
@@ -338,7 +349,20 @@ fn start_controllers(options: &Up, settings: &Settings, registry: &Registry, env
         let cluster: Arc<dyn Cluster> = Arc::new(local.named("berth-node"));
         Nodes::start(&cluster, env, &events, &metrics, (options.nodes, shape, latencies));
     }
-    Ok(())
+    Ok(metrics)
+}
+
+/// Controllers that do not know what there is do nothing yet; one whose look does not end does nothing more.
+fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>) {
+    let (caches, looks) = (Arc::clone(metrics), Arc::clone(metrics));
+    readiness.add("informer-sync", Failure::Unready, move || {
+        let unsynced: Vec<_> = caches.unsynced().iter().map(|resource| resource.plural).collect();
+        ready(if unsynced.is_empty() { Ok(()) } else { Err(format!("informers not synced yet: {}", unsynced.join(", "))) })
+    });
+    readiness.add("controllers", Failure::Dead, move || {
+        let why = |(queue, age): (String, Duration)| format!("{queue} has looked at one object for {} s", age.as_secs());
+        ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
+    });
 }
 
 /// What the simulated nodes have.
@@ -349,4 +373,26 @@ fn node_shape(options: &Up) -> NodeShape {
     shape.zones.clone_from(&options.zones);
     shape.missing_images = MissingImages::matching(options.image_fails.clone());
     shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{self, Command};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_part_that_panics_ends_what_relies_on_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let arguments = ["berth", "up", "--store", "memory", "--secure-port", "0"];
+        let Command::Up(options) = cli::parse(arguments.map(Into::into)).command else { panic!("that is berth up") };
+        let settings = Settings::new(&options).expect("nothing is wrong with it");
+        let signals = Signals::take().expect("the machine has signals");
+        let plane = Plane::start(&options, settings, folder.path(), Instant::now()).await.expect("a free port");
+        assert!(plane.fault().now_or_never().is_none(), "nothing has happened");
+        plane.faults.clone().watch("cache", async { panic!("nobody saw this coming") }).await;
+        let fault = plane.fault().await.to_string();
+        assert_eq!(fault, "the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends");
+        assert!(plane.readiness.is_stopping(), "it should be sent no requests");
+        assert_eq!(plane.stop(&signals).await, None);
+    }
 }

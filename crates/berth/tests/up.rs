@@ -173,3 +173,27 @@ fn what_strangers_do_leaves_few_lines_and_no_colours_in_a_log_file() {
     assert!((1..=2 + seconds).contains(&lines), "{seconds} s: {text}");
     assert!(text.contains("a TLS handshake failed") && !text.contains('\u{1b}'), "{text:?}");
 }
+
+#[test]
+fn health_tells_of_store_caches_and_controllers() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    let raw = |path: &str| berth.kubectl(&["get", "--raw", path]);
+    assert_eq!(raw("/livez?verbose"), "[+]ping ok\n[+]store ok\n[+]controllers ok\nlivez check passed\n");
+    // Caches may still be filling.
+    let is_ready = || berth.kubectl_with("", &["get", "--raw", "/readyz"]).status.success();
+    let started = Instant::now();
+    while !is_ready() {
+        assert!(started.elapsed() < common::PATIENCE, "it does not become ready");
+    }
+    assert_eq!(
+        raw("/readyz?verbose&exclude=store"),
+        "[+]ping ok\n[+]store excluded: ok\n[+]policy-sync ok\n[+]informer-sync ok\n[+]controllers ok\n[+]poststarthook/bootstrap ok\n\
+         [+]shutdown ok\nreadyz check passed\n"
+    );
+    for check in ["ping", "store", "policy-sync", "informer-sync", "controllers", "poststarthook/bootstrap", "shutdown"] {
+        assert_eq!(raw(&format!("/readyz/{check}")), "ok", "{check}");
+    }
+}

@@ -20,11 +20,11 @@ use crate::{
     brief::{Rare, cut},
     connections::Place,
     flow::{Flow, Kept, Level, Memory, Seat},
-    health::{self, PolicyState, Readiness},
+    health::{self, Readiness},
     limits::{Limits, Quota},
     metrics::{Labels, Metrics},
     negotiate,
-    path::{self, HealthEndpoint, Route},
+    path::{self, Route},
     query::Query,
     sending::Sending,
     state_metrics,
@@ -288,11 +288,13 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
     }
     match route {
         Route::Health { endpoint, check } => {
-            let is_asked = *endpoint == HealthEndpoint::Readyz;
-            let policy = if is_asked && shared.registry.policy().await.is_err() { PolicyState::TooOld } else { PolicyState::Known };
-            let answer = health::answer(*endpoint, *check, &exchange.query, &shared.readiness, policy);
+            let answer = health::answer(*endpoint, *check, &exchange.query, &shared.readiness).await;
             let (code, text) = answer.ok_or(Refusal::PageNotFound)?;
-            Ok(answer::text(code, text))
+            let mut answer = answer::text(code, text);
+            if check.is_none() || !code.is_success() {
+                answer.headers_mut().insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            }
+            Ok(answer)
         }
         Route::Metrics => metrics(shared).await,
         _ => shared.documents.answer(exchange, route).await,

@@ -18,7 +18,7 @@ use berth_controllers::{
     cache::{Cache, Delta, View, Warm},
     disruption::BudgetCache,
     events::Recorder,
-    metrics::Metrics,
+    metrics::{Metrics, RunningAges, RunningWork},
     panics::{Panicked, caught},
     volume_binder::ClassCache,
 };
@@ -31,6 +31,7 @@ use berth_workloads::{
 };
 use event_listener::Event;
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use prometheus::IntCounter;
 use serde_json::{Value, json};
 use std::{
@@ -55,6 +56,16 @@ pub struct Scheduler {
     board: Mutex<Board>,
     changed: Event,
     panics: IntCounter,
+    /// Since when a batch is carried out.
+    busy_since: Mutex<Option<Timestamp>>,
+}
+
+impl RunningWork for Scheduler {
+    fn ages(&self) -> RunningAges {
+        let since = *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = since.and_then(|since| Duration::try_from(self.env.clock.now().duration_since(since)).ok()).unwrap_or_default();
+        RunningAges { sum: age, longest: age }
+    }
 }
 
 impl Scheduler {
@@ -67,7 +78,10 @@ impl Scheduler {
             board: Mutex::default(),
             changed: Event::new(),
             panics: metrics.panics_of("scheduler"),
+            busy_since: Mutex::default(),
         });
+        let running: Arc<dyn RunningWork> = Arc::<Self>::clone(&scheduler);
+        metrics.follow("scheduler", Arc::downgrade(&running));
         let pods = Arc::new(Cache::<PodInfo>::new(PODS));
         let nodes = Arc::new(Cache::<NodeView>::new(NODES));
         let own = Arc::clone(&scheduler);
@@ -95,6 +109,10 @@ impl Scheduler {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn set_busy_since(&self, since: Option<Timestamp>) {
+        *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
     /// Puts a change onto the board.
     fn take_in<V>(&self, delta: &Delta<V>, set: impl FnOnce(&mut Board, Arc<V>), remove: impl FnOnce(&mut Board, &V)) {
         match delta {
@@ -117,7 +135,9 @@ impl Scheduler {
                 changed.await;
                 continue;
             }
+            self.set_busy_since(Some(self.env.clock.now()));
             stream::iter(placements).for_each_concurrent(BINDINGS, |placement| self.carry_out_or_give_back(placement)).await;
+            self.set_busy_since(None);
         }
     }
 
