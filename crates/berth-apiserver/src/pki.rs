@@ -147,7 +147,7 @@ pub(crate) fn client_verifier(ca_certificate: &str) -> Option<Arc<dyn ClientCert
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build().ok()
 }
 
-fn unix_time(at: Timestamp) -> UnixTime {
+pub(crate) fn unix_time(at: Timestamp) -> UnixTime {
     UnixTime::since_unix_epoch(unix_seconds(at))
 }
 

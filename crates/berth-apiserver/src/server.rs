@@ -254,7 +254,7 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
     let session = stream.get_ref().1;
     // Which protocol it is was said in the handshake: a client that then says nothing is one that has no request.
     let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
-    let peer = tls.peer(session);
+    let peer = tls.peer(session, shared.registry.now());
     if let Peer::Known { user, .. } = &peer
         && origin.place.belongs_to(user).is_err()
     {

@@ -6,6 +6,7 @@ use crate::{
     pki::{self, Pki},
     x509,
 };
+use jiff::Timestamp;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -49,9 +50,9 @@ impl Tls {
     }
 
     /// Who is at the other end, by certificate. Its holder proved in the handshake that the key is theirs.
-    pub(crate) fn peer(&self, connection: &ServerConnection) -> Peer {
+    pub(crate) fn peer(&self, connection: &ServerConnection, now: Timestamp) -> Peer {
         let Some((leaf, chain)) = connection.peer_certificates().and_then(<[_]>::split_first) else { return Peer::Nobody };
-        let trusted = self.judge.verify_client_cert(leaf, chain, UnixTime::now()).is_ok();
+        let trusted = self.judge.verify_client_cert(leaf, chain, pki::unix_time(now)).is_ok();
         match trusted.then(|| x509::subject(leaf).zip(x509::not_after(leaf))).flatten() {
             Some((subject, until)) if !subject.common_name.is_empty() => {
                 let mut user = User::authenticated(&subject.common_name, &subject.organizations);

@@ -7,9 +7,10 @@ use berth_apiserver::{
     audit::{AuditLog, Policy, Rotation},
     auth::{Anonymous, parse_token_file},
 };
-use common::{Answer, Client, TestServer};
+use common::{Answer, Client, MovedClock, TestServer};
 use hyper::Method;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ACCESS: &str = "/apis/authorization.k8s.io/v1";
@@ -197,6 +198,24 @@ async fn reviews_say_what_requests_would_find() {
 
 async fn token(client: &mut Client, account: &str, spec: Value) -> Answer {
     client.post(&format!("/api/v1/namespaces/default/serviceaccounts/{account}/token"), &json!({"spec": spec})).await
+}
+
+#[tokio::test]
+async fn tokens_begin_and_end_by_the_time_that_stamps_objects() {
+    let clock = Arc::new(MovedClock::default());
+    // It was set back by an hour since: what is made now begins in the future of the machine's clock.
+    clock.set_ahead(60);
+    let server = TestServer::start_by(Arc::<MovedClock>::clone(&clock), |_| ()).await;
+    let mut admin = server.admin().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    bind(&server, "default", "view", json!({"kind": "ServiceAccount", "name": "default"})).await;
+    let made = token(&mut admin, "default", json!({"expirationSeconds": 600})).await.json();
+    let bearer = format!("Bearer {}", made["status"]["token"].as_str().expect("a token"));
+    let mut nobody = server.nobody().await;
+    for (minutes, code) in [(60, 200), (69, 200), (71, 401)] {
+        clock.set_ahead(minutes);
+        assert_eq!(nobody.send(Method::GET, pods, &[("authorization", &bearer)], "").await.code.as_u16(), code, "{minutes}");
+    }
 }
 
 #[tokio::test]

@@ -60,7 +60,10 @@ pub use resource::{Resource, ResourceTable, Resources, Subresource};
 
 use berth_api::{FeatureGates, Object};
 use berth_rbac::User;
-use berth_store::{Entry, Revision, Store, env::Clock, env::Rng};
+use berth_store::{
+    Entry, Revision, Store,
+    env::{Clock, Rng, Timestamp},
+};
 use std::sync::Arc;
 
 /// The API over one store. Cheap to clone.
@@ -107,6 +110,12 @@ impl Registry {
             root_ca: None,
             ranges: Arc::default(),
         }
+    }
+
+    /// What time it is, by the clock that stamps objects: what is compared with their times is read here.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Whether the store answers.

@@ -15,6 +15,7 @@
 pub mod check;
 pub mod crashes;
 mod facts;
+mod machine;
 pub mod network;
 pub mod rng;
 pub mod seeds;

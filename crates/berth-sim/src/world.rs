@@ -5,6 +5,7 @@ mod user;
 use crate::{
     check::{Changed, Checker, Presence},
     lock,
+    machine::SimMachine,
     network::{Crash, Faults, Network, Removed, SimCluster, Writes},
     rng::{Purpose, SeededRng},
     seeds::{self, SEED_VARIABLE},
@@ -24,10 +25,12 @@ use berth_store::{
     Event, EventKind, Limits, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
     files::disk::Disk,
+    steady_time::SteadyTime,
     virtual_time::{Order, Process, Step, VirtualTime},
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
+use jiff::SignedDuration;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -95,6 +98,9 @@ pub struct World {
     seed: u64,
     options: Options,
     time: VirtualTime,
+    /// What time the parts think it is.
+    clock: Arc<dyn Clock>,
+    machine: SimMachine,
     names: Arc<SeededRng>,
     network: Network,
     /// The controllers', over all their lives.
@@ -124,19 +130,28 @@ impl World {
     /// A world in which every part runs.
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
-        Self::with_disk(seed, options, None)
+        let begun = beginning(seed, options);
+        Self::by(Arc::new(begun.0.clone()), begun, None, seed, options)
     }
 
     /// The same, in which the store is durable and [power can be lost](Self::lose_power).
     #[must_use]
     pub fn on_disk(seed: u64, options: Options) -> Self {
-        Self::with_disk(seed, options, Some(Disk::default()))
+        let begun = beginning(seed, options);
+        Self::by(Arc::new(begun.0.clone()), begun, Some(Disk::default()), seed, options)
     }
 
-    fn with_disk(seed: u64, options: Options, disk: Option<Disk>) -> Self {
-        let beginning = Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century");
-        let time = VirtualTime::new(options.order, Arc::new(SeededRng::new(seed, Purpose::Order)), beginning);
-        let clock: Arc<dyn Clock> = Arc::new(time.clone());
+    /// The same, whose parts have the time of a machine, as in production: its [clock can be set](Self::set_clock).
+    #[must_use]
+    pub fn on_a_machine(seed: u64, options: Options) -> Self {
+        let (time, machine) = beginning(seed, options);
+        let clock = SteadyTime::new(machine.clone());
+        let world = Self::by(Arc::new(clock.clone()), (time, machine), None, seed, options);
+        world.user.spawn("clock", clock.follow(|_| ()).boxed());
+        world
+    }
+
+    fn by(clock: Arc<dyn Clock>, (time, machine): (VirtualTime, SimMachine), disk: Option<Disk>, seed: u64, options: Options) -> Self {
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
         let store = store_on(disk.as_ref(), &table);
@@ -149,7 +164,9 @@ impl World {
         let mut world = Self {
             seed,
             options,
-            network: Network::new(seed, clock, options.faults),
+            network: Network::new(seed, Arc::new(time.clone()), options.faults),
+            clock,
+            machine,
             api: Arc::new(LocalCluster::new(registry.clone(), env)),
             writes: Writes::default(),
             let_go: Removed::default(),
@@ -183,7 +200,7 @@ impl World {
         assert!(self.parts.insert(part, process.clone()).is_none(), "{part:?} runs");
         self.note(&format!("{part:?} started"));
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&self.names);
-        let env = Env { clock: Arc::new(self.time.clone()), rng, spawner: Arc::new(process) };
+        let env = Env { clock: Arc::clone(&self.clock), rng, spawner: Arc::new(process) };
         let writes = if part == Part::Controllers { self.writes.clone() } else { Writes::default() };
         let removed = if part == Part::Nodes { Arc::clone(&self.let_go) } else { Removed::default() };
         let cluster = SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes).noting(removed);
@@ -241,7 +258,7 @@ impl World {
     /// Stops everything, and starts it again over the same store with these gates.
     pub fn restart_with(&mut self, gates: Gates) {
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
-        let (clock, rng): (Arc<dyn Clock>, Arc<dyn Rng>) = (Arc::new(self.time.clone()), Arc::<SeededRng>::clone(&self.names) as _);
+        let (clock, rng): (_, Arc<dyn Rng>) = (Arc::clone(&self.clock), Arc::<SeededRng>::clone(&self.names) as _);
         let table = Arc::clone(self.registry.table());
         self.registry =
             Registry::new(Arc::<SimStore>::clone(&self.store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
@@ -265,6 +282,12 @@ impl World {
     /// From now on, `faults` go wrong.
     pub fn set_faults(&mut self, faults: Faults) {
         self.network.set_faults(faults);
+    }
+
+    /// Sets the machine's clock forward, or back. Only a world that is [`World::on_a_machine`] has one.
+    pub fn set_clock(&mut self, by: SignedDuration) {
+        self.machine.set_clock(by);
+        self.note(&format!("clock set by {by}"));
     }
 
     /// How long it has existed.
@@ -422,7 +445,7 @@ impl World {
             Presence::Gone => drop(self.objects.remove(&key)),
         }
         let changed = Changed { kind: &resource.kind, json: &event.entry.value, presence };
-        let checked = self.checker.take_in(&changed, self.time.now());
+        let checked = self.checker.take_in(&changed, self.clock.now());
         let text = checked.as_ref().map_or("", |text| text);
         self.note(&format!("{} {verb} {plural} {name} {text}", event.entry.mod_revision));
         if let Err(violation) = checked {
@@ -469,6 +492,13 @@ impl Drop for World {
     fn drop(&mut self) {
         self.parts.values().chain([&self.user]).for_each(Process::kill);
     }
+}
+
+/// The world's time, and its machine, at their beginning.
+fn beginning(seed: u64, options: Options) -> (VirtualTime, SimMachine) {
+    let beginning = Timestamp::from_second(BEGINNING_SECONDS).expect("a year of this century");
+    let time = VirtualTime::new(options.order, Arc::new(SeededRng::new(seed, Purpose::Order)), beginning);
+    (time.clone(), SimMachine::new(time))
 }
 
 fn shown_lines() -> usize {

@@ -11,6 +11,7 @@ pub mod files;
 mod log;
 mod mvcc;
 mod shared;
+pub mod steady_time;
 pub mod virtual_time;
 
 #[cfg(feature = "embedded")]

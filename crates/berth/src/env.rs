@@ -1,20 +1,24 @@
 //! Time, randomness and tasks of the real machine.
 
 use berth_controllers::panics::{Panicked, caught};
-use berth_store::env::{Clock, Env, Rng, Spawner, Timestamp};
+use berth_store::{
+    env::{Env, Rng, Spawner, Timestamp},
+    steady_time::{Machine, SteadyTime},
+};
 use futures::{FutureExt, future::BoxFuture};
+use jiff::SignedDuration;
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, sync::watch};
 
 /// The machine's time, its randomness, and tasks on `runtime`. A task that panics is told to `faults`.
 pub(crate) fn real(runtime: Handle, faults: Faults) -> Env {
-    Env { clock: Arc::new(RealClock::new()), rng: Arc::new(RealRng::new()), spawner: Arc::new(RealSpawner { runtime, faults }) }
+    let time = SteadyTime::new(RealMachine { started: Instant::now() });
+    let spawner = RealSpawner { runtime, faults };
+    spawner.spawn("clock", time.clone().follow(tell_of_clock).boxed());
+    Env { clock: Arc::new(time), rng: Arc::new(RealRng::new()), spawner: Arc::new(spawner) }
 }
 
 /// Where it is told that a part has panicked without which the rest cannot go on: nobody waits for its tasks, and others rely on what they do.
@@ -44,27 +48,31 @@ impl Faults {
     }
 }
 
-/// Wall-clock time that never steps back: where the machine's clock is set back, it stands still until that has caught up.
-struct RealClock {
-    newest_nanoseconds: AtomicI64,
+/// The machine as it tells of time. Its running time is counted from here, whoever sets its clock.
+struct RealMachine {
+    started: Instant,
 }
 
-impl RealClock {
-    fn new() -> Self {
-        Self { newest_nanoseconds: AtomicI64::new(i64::MIN) }
+impl Machine for RealMachine {
+    fn running(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn wall_clock(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(duration).boxed()
     }
 }
 
-impl Clock for RealClock {
-    fn now(&self) -> Timestamp {
-        let read = i64::try_from(Timestamp::now().as_nanosecond()).expect("the year is before 2262");
-        let newest = self.newest_nanoseconds.fetch_max(read, Ordering::Relaxed).max(read);
-        Timestamp::from_nanosecond(newest.into()).expect("was a timestamp before")
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        let left = Duration::try_from(at.duration_since(self.now())).unwrap_or_default();
-        tokio::time::sleep(left).boxed()
+/// Told when the machine's clock has been set, by how much it is ahead now.
+fn tell_of_clock(ahead: SignedDuration) {
+    if ahead.is_negative() {
+        tracing::warn!(behind = %ahead.abs(), "the machine's clock was set back: time passes more slowly here until it has caught up");
+    } else {
+        tracing::warn!(%ahead, "the machine's clock was set forward: time passes faster here until it has caught up");
     }
 }
 
@@ -94,5 +102,21 @@ struct RealSpawner {
 impl Spawner for RealSpawner {
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) {
         self.runtime.spawn(self.faults.clone().watch(name, task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_panics_is_told_of_and_what_it_leaves_behind_as_well_only_once() {
+        let faults = Faults::new();
+        let env = real(Handle::current(), faults.clone());
+        env.spawner.spawn("cache", async { panic!("nobody saw this coming") }.boxed());
+        let first = faults.first().await;
+        faults.clone().watch("events", async { panic!("what follows from it") }).await;
+        assert_eq!(first, "the part \"cache\" panicked: nobody saw this coming");
+        assert_eq!(faults.first().await, first);
     }
 }

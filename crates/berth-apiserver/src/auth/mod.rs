@@ -93,7 +93,7 @@ impl Authenticator {
     /// A token or a certificate that does not count, and nothing else that does.
     pub async fn authenticate(&self, registry: &Registry, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, Unauthorized> {
         match (peer, bearer_token(headers)) {
-            (Peer::Known { user, until }, _) if Timestamp::now() < *until => Ok(user.clone()),
+            (Peer::Known { user, until }, _) if registry.now() < *until => Ok(user.clone()),
             (_, Some(token)) => {
                 let own = [self.account_tokens.issuer().to_owned()];
                 self.holder(registry, token, &own).await.map(|holder| holder.user).ok_or(Unauthorized)
@@ -113,7 +113,7 @@ impl Authenticator {
                 .any(|audience| audience == own)
                 .then(|| Holder { user: user.clone(), audiences: vec![own.to_owned()] });
         }
-        let claims = self.account_tokens.verify(token, Timestamp::now())?;
+        let claims = self.account_tokens.verify(token, registry.now())?;
         let audiences: Vec<String> = audiences.iter().filter(|audience| claims.aud.contains(audience)).cloned().collect();
         if audiences.is_empty() || !still_holds(registry, &claims.kubernetes).await {
             return None;

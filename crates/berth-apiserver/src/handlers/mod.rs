@@ -165,7 +165,7 @@ impl Exchange<'_> {
             .ok_or_else(|| ApiError::BadRequest { message: format!("unrecognized includeObject value: {include:?}") })?;
         let gzip = negotiate::accepts_gzip(self.header(ACCEPT_ENCODING));
         let pretty = self.query.truth("pretty").unwrap_or(false);
-        Ok(Wishes { accepted, include, gzip, pretty, now: Timestamp::now() })
+        Ok(Wishes { accepted, include, gzip, pretty, now: self.shared.registry.now() })
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn request(exchange: &Exchange<'_>, target: &Target, body: &mut
     }
     let audiences = spec.audiences.take().filter(|audiences| !audiences.is_empty());
     let audiences = audiences.unwrap_or_else(|| vec![tokens.issuer().to_owned()]);
-    let now = Timestamp::now().as_second();
+    let now = exchange.registry().now().as_second();
     let claims = Claims {
         aud: audiences.clone(),
         exp: now + seconds,

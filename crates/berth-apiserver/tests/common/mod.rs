@@ -20,6 +20,7 @@ use hyper::{
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::SignedDuration;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
@@ -28,7 +29,10 @@ use serde_json::Value;
 use std::{
     net::SocketAddr,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{net::TcpStream, sync::oneshot, task::JoinHandle};
@@ -44,6 +48,27 @@ impl Clock for MachineClock {
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
         let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+        Box::pin(tokio::time::sleep(left))
+    }
+}
+
+/// The machine's time, as far ahead as the test says.
+#[derive(Default)]
+pub(crate) struct MovedClock(AtomicI64);
+
+impl MovedClock {
+    pub(crate) fn set_ahead(&self, minutes: i64) {
+        self.0.store(60 * minutes, Ordering::Relaxed);
+    }
+}
+
+impl Clock for MovedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now() + SignedDuration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let left = Duration::try_from(at.duration_since(self.now())).unwrap_or_default();
         Box::pin(tokio::time::sleep(left))
     }
 }
@@ -74,13 +99,18 @@ impl std::io::Write for Log {
 
 /// What a server over an empty store needs.
 pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
+    config_by(Arc::new(MachineClock), folder, bind).await
+}
+
+/// The same, by another time.
+pub(crate) async fn config_by(clock: Arc<dyn Clock>, folder: &Path, bind: SocketAddr) -> Config {
     let rng = Arc::new(MachineRng);
     let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
     let pki = Pki::load_or_create(&options, &*rng).expect("certificates");
     let table = Arc::new(ResourceTable::default());
     let store = Arc::new(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES));
     let gates = Arc::new(FeatureGates::default());
-    let registry = Registry::new(store, table, Arc::new(MachineClock), rng.clone(), gates.clone());
+    let registry = Registry::new(store, table, clock, rng.clone(), gates.clone());
     registry.bootstrap().await.expect("an empty store takes the first objects");
     registry.bootstrap_policy().await.expect("an empty store takes the first roles");
     let (metrics, readiness, access) = (prometheus::Registry::new(), Readiness::default(), Access::default());
@@ -122,8 +152,12 @@ impl TestServer {
     }
 
     pub(crate) async fn start_changed(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_by(Arc::new(MachineClock), change).await
+    }
+
+    pub(crate) async fn start_by(clock: Arc<dyn Clock>, change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
+        let mut config = config_by(clock, folder.path(), ([127, 0, 0, 1], 0).into()).await;
         change(&mut config);
         let (pki, readiness) = (config.pki.clone(), config.readiness.clone());
         let server = Server::bind(config).await.expect("a free port");
@@ -153,11 +187,11 @@ impl TestServer {
 
     /// A certificate for an hour.
     pub(crate) fn certificate(&self, name: &str, groups: &[&str]) -> Pair {
-        self.certificate_of(name, groups, (Timestamp::now(), jiff::SignedDuration::from_hours(1)))
+        self.certificate_of(name, groups, (Timestamp::now(), SignedDuration::from_hours(1)))
     }
 
     /// A certificate that holds from then on, for so long.
-    pub(crate) fn certificate_of(&self, name: &str, groups: &[&str], validity: (Timestamp, jiff::SignedDuration)) -> Pair {
+    pub(crate) fn certificate_of(&self, name: &str, groups: &[&str], validity: (Timestamp, SignedDuration)) -> Pair {
         let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
         berth_apiserver::pki::issue(self.folder.path(), name, &groups, validity).expect("a certificate").client
     }

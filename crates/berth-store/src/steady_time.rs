@@ -1,0 +1,336 @@
+//! Wall-clock time that runs evenly, whatever is done to the machine's clock.
+//!
+//! Whoever sleeps, counts seconds or compares with a moment before needs time that neither stands still nor jumps; whoever reads a timestamp needs the
+//! time of the day. So time goes on from the wall clock's at the start as the machine's running time does. Where the wall clock is set, by hand, by NTP or
+//! by a machine that has slept, time runs faster or slower until the two agree again.
+
+use crate::env::{Clock, Timestamp};
+use event_listener::Event;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, select},
+};
+use jiff::SignedDuration;
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+/// How often the machine's clock is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What is no difference: two readings are not made at the same moment.
+const TOLERANCE: Nanoseconds = 100_000_000;
+/// How fast time runs where the wall clock is ahead. Leases are renewed by the same time, so that none runs out; an hour is caught up in nine minutes.
+const FASTER: Speed = Speed { num: 8, den: 1 };
+/// How fast where it is behind. Time never goes back; an hour takes four.
+const SLOWER: Speed = Speed { num: 3, den: 4 };
+const EVEN: Speed = Speed { num: 1, den: 1 };
+/// A wall clock that is further ahead was wrong before: what it says now is taken over at once.
+const CAUGHT_UP_MAX: Nanoseconds = 24 * 3600 * 1_000_000_000;
+
+/// What a machine tells of time.
+pub trait Machine: Send + Sync + 'static {
+    /// How long it has run since some moment. Never goes back, and nobody can set it.
+    fn running(&self) -> Duration;
+    /// What its clock says. It can be set at any moment, either way.
+    fn wall_clock(&self) -> Timestamp;
+    /// Resolves when it has run for so long.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// A [`Clock`] over a [`Machine`]. Cheap to clone.
+pub struct SteadyTime<M>(Arc<Shared<M>>);
+
+struct Shared<M> {
+    machine: M,
+    pace: RwLock<Pace>,
+    /// Time runs otherwise than was thought.
+    turned: Event,
+}
+
+/// Of time, or of the machine's running time.
+type Nanoseconds = i128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Speed {
+    num: Nanoseconds,
+    den: Nanoseconds,
+}
+
+/// How time passes: from `from` to `until`, on the machine's running time, at `speed`, then evenly.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    from: Nanoseconds,
+    /// What time it is at `from`.
+    at: Nanoseconds,
+    until: Nanoseconds,
+    speed: Speed,
+}
+
+impl Pace {
+    fn even(from: Nanoseconds, at: Nanoseconds) -> Self {
+        Self { from, at, until: from, speed: EVEN }
+    }
+
+    /// What time it is. Never earlier for a later `running`.
+    fn time_at(&self, running: Nanoseconds) -> Nanoseconds {
+        let passed = (running - self.from).max(0);
+        let scaled = passed.min(self.until - self.from);
+        self.at + scaled * self.speed.num / self.speed.den + (passed - scaled)
+    }
+
+    /// The first moment at which it is that time, or later.
+    fn running_at(&self, time: Nanoseconds) -> Nanoseconds {
+        let left = (time - self.at).max(0);
+        let scaled = (self.until - self.from) * self.speed.num / self.speed.den;
+        if left <= scaled { self.from + (left * self.speed.den + self.speed.num - 1) / self.speed.num } else { self.until + left - scaled }
+    }
+
+    /// How time passes from now on, if the wall clock is not where it was thought to be; and how far it is ahead.
+    fn turned(&self, running: Nanoseconds, wall_clock: Nanoseconds) -> Option<(Self, Nanoseconds)> {
+        let expected = self.time_at(self.until) + (running - self.until);
+        if (wall_clock - expected).abs() <= TOLERANCE {
+            return None;
+        }
+        let at = self.time_at(running);
+        let ahead = wall_clock - at;
+        let (speed, takes) = match ahead {
+            _ if CAUGHT_UP_MAX < ahead => return Some((Self::even(running, wall_clock), ahead)),
+            0.. => (FASTER, ahead * FASTER.den / (FASTER.num - FASTER.den)),
+            _ => (SLOWER, -ahead * SLOWER.den / (SLOWER.den - SLOWER.num)),
+        };
+        Some((Self { from: running, at, until: running + takes, speed }, ahead))
+    }
+}
+
+impl<M: Machine> SteadyTime<M> {
+    /// Time from the wall clock's on. It agrees with the wall clock again after that was set only where [`SteadyTime::follow`] runs.
+    #[must_use]
+    pub fn new(machine: M) -> Self {
+        let pace = Pace::even(nanoseconds(machine.running()), machine.wall_clock().as_nanosecond());
+        Self(Arc::new(Shared { machine, pace: RwLock::new(pace), turned: Event::new() }))
+    }
+
+    /// Follows the machine's clock for ever. `told` hears by how much it is ahead whenever it has been set; less than nothing where it is behind.
+    pub async fn follow(self, told: impl Fn(SignedDuration) + Send) {
+        loop {
+            self.0.machine.sleep(LOOK_EVERY).await;
+            if let Some(ahead) = self.0.look() {
+                told(SignedDuration::from_nanos_i128(ahead));
+            }
+        }
+    }
+}
+
+impl<M: Machine> Shared<M> {
+    fn pace(&self) -> Pace {
+        // Nothing panics while it is written.
+        *self.pace.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Nanoseconds {
+        let running = nanoseconds(self.machine.running());
+        self.pace().time_at(running)
+    }
+
+    /// By how much the wall clock is ahead, if it has been set.
+    fn look(&self) -> Option<Nanoseconds> {
+        let before = nanoseconds(self.machine.running());
+        let wall_clock = self.machine.wall_clock().as_nanosecond();
+        let running = nanoseconds(self.machine.running());
+        // A thread that was stopped between the two readings knows nothing.
+        if TOLERANCE / 2 < running - before {
+            return None;
+        }
+        let (pace, ahead) = self.pace().turned(running, wall_clock)?;
+        *self.pace.write().unwrap_or_else(PoisonError::into_inner) = pace;
+        self.turned.notify(usize::MAX);
+        Some(ahead)
+    }
+}
+
+impl<M: Machine> Clock for SteadyTime<M> {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanosecond(self.0.now()).unwrap_or(Timestamp::MAX)
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let (shared, at) = (Arc::clone(&self.0), at.as_nanosecond());
+        let sleep = async move {
+            loop {
+                let turned = shared.turned.listen();
+                let left = shared.pace().running_at(at) - nanoseconds(shared.machine.running());
+                if left <= 0 {
+                    return;
+                }
+                let left = Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX));
+                drop(select(shared.machine.sleep(left), turned).await);
+            }
+        };
+        sleep.boxed()
+    }
+}
+
+impl<M> Clone for SteadyTime<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+fn nanoseconds(duration: Duration) -> Nanoseconds {
+    Nanoseconds::try_from(duration.as_nanos()).unwrap_or(Nanoseconds::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        env::{Rng, Spawner},
+        virtual_time::{Order, Step, VirtualTime},
+    };
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    struct Zeros;
+
+    impl Rng for Zeros {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(0);
+        }
+    }
+
+    /// A machine whose running time is virtual, and whose clock the test sets.
+    #[derive(Clone)]
+    struct Settable {
+        time: VirtualTime,
+        set_by: Arc<Mutex<SignedDuration>>,
+        sleeps: Arc<AtomicU64>,
+    }
+
+    const BEGINNING: i64 = 1_800_000_000;
+
+    impl Settable {
+        fn new() -> Self {
+            let time = VirtualTime::new(Order::Fifo, Arc::new(Zeros), seconds(BEGINNING));
+            Self { time, set_by: Arc::default(), sleeps: Arc::default() }
+        }
+
+        fn set(&self, by: SignedDuration) {
+            *self.set_by.lock().expect("no test panics with it") += by;
+        }
+
+        fn run_for(&self, duration: SignedDuration) {
+            let until = self.time.now() + duration;
+            while self.time.step(until) != Step::Quiet {}
+        }
+
+        fn start(&self) -> SteadyTime<Self> {
+            let steady = SteadyTime::new(self.clone());
+            self.time.process().spawn("clock", steady.clone().follow(|_| ()).boxed());
+            steady
+        }
+    }
+
+    impl Machine for Settable {
+        fn running(&self) -> Duration {
+            Duration::try_from(self.time.now().duration_since(seconds(BEGINNING))).expect("it does not go back")
+        }
+
+        fn wall_clock(&self) -> Timestamp {
+            self.time.now() + *self.set_by.lock().expect("no test panics with it")
+        }
+
+        fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
+            self.time.sleep_until(self.time.now() + duration)
+        }
+    }
+
+    fn seconds(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("in range")
+    }
+
+    const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+
+    /// Sets the clock by so many minutes, then looks at each minute what time it is, as minutes ahead of the wall clock.
+    fn ahead_after(set_by: i64, minutes: i32) -> Vec<i64> {
+        let machine = Settable::new();
+        let steady = machine.start();
+        machine.run_for(MINUTE);
+        assert_eq!(steady.now(), machine.wall_clock());
+        machine.set(MINUTE * i32::try_from(set_by).expect("small"));
+        let mut last = steady.now();
+        let mut ahead = Vec::new();
+        for _ in 0..minutes {
+            machine.run_for(MINUTE);
+            let now = steady.now();
+            assert!(last < now, "time has not passed");
+            last = now;
+            ahead.push(now.duration_since(machine.wall_clock()).as_mins());
+        }
+        ahead
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_waited_for_while_time_goes_on() {
+        let ahead = ahead_after(-60, 300);
+        // A second may pass before it is noticed.
+        assert_eq!((ahead[0], ahead[1], ahead[119], ahead[238], ahead[241]), (59, 59, 30, 0, 0));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_forward_is_caught_up_with() {
+        let ahead = ahead_after(60, 20);
+        assert_eq!((ahead[0], ahead[3], ahead[7], ahead[8], ahead[9]), (-53, -32, -4, 0, 0));
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_by_years_is_believed_at_once() {
+        let ahead = ahead_after(60 * 24 * 365 * 10, 2);
+        assert_eq!(ahead, [0, 0]);
+    }
+
+    #[test]
+    fn sleepers_wake_when_it_is_time_and_not_before_however_the_clock_is_set() {
+        for (set_by, after_minutes) in [(0, 10), (-60, 13), (60, 1), (-1, 11), (1, 9)] {
+            let machine = Settable::new();
+            let steady = machine.start();
+            let (asked, woken) = (steady.now() + 10 * MINUTE, Arc::new(Mutex::new(None)));
+            let (sink, clock, running) = (Arc::clone(&woken), steady.clone(), machine.clone());
+            let task = async move {
+                clock.sleep_until(asked).await;
+                *sink.lock().expect("one thread") = Some((clock.now(), running.running()));
+            };
+            machine.time.process().spawn("sleeper", task.boxed());
+            machine.run_for(SignedDuration::from_secs(1));
+            machine.set(MINUTE * set_by);
+            machine.sleeps.store(0, Ordering::Relaxed);
+            machine.run_for(20 * MINUTE);
+            let (at, running) = woken.lock().expect("one thread").expect("it has woken");
+            assert!(asked <= at && at < asked + SignedDuration::from_micros(1), "{set_by}: {at}, not {asked}");
+            assert_eq!(running.as_secs() / 60, after_minutes, "{set_by}");
+            // One look each second, and the sleeper once more for the step.
+            assert!(machine.sleeps.load(Ordering::Relaxed) <= 20 * 60 + 2, "{set_by}: sleepers woke again and again");
+        }
+    }
+
+    #[test]
+    fn time_never_goes_back_and_ends_with_the_wall_clock_whatever_is_done_to_it() {
+        let machine = Settable::new();
+        let steady = machine.start();
+        let mut last = steady.now();
+        for step in 0..2000_i64 {
+            // Scattered: a few seconds either way.
+            machine.set(SignedDuration::from_millis((step * 7919) % 9000 - 4500));
+            machine.run_for(SignedDuration::from_millis((step * 104_729) % 1700 + 1));
+            let now = steady.now();
+            assert!(last < now, "step {step}: {last}, then {now}");
+            last = now;
+        }
+        machine.run_for(SignedDuration::from_hours(100));
+        let apart = steady.now().duration_since(machine.wall_clock()).abs();
+        assert!(apart <= SignedDuration::from_millis(100), "{apart}");
+    }
+}
