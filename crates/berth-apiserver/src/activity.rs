@@ -14,22 +14,37 @@ use tokio::time::Instant;
 pub(crate) struct Activity {
     began: Instant,
     open: AtomicUsize,
+    /// Of those, the ones that end when the server does.
+    watching: AtomicUsize,
     /// When the last request ended, in milliseconds from `began`.
     last_ended: AtomicU64,
 }
 
 /// A request that is open until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Open(Arc<Activity>);
+pub(crate) struct Open {
+    activity: Arc<Activity>,
+    is_watch: bool,
+}
+
+/// How soon it is noticed that all has been answered.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Activity {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), open: AtomicUsize::new(0), last_ended: AtomicU64::new(0) })
+        Arc::new(Self { began: Instant::now(), open: AtomicUsize::new(0), watching: AtomicUsize::new(0), last_ended: AtomicU64::new(0) })
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Open {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Open(self.clone())
+        Open { activity: self.clone(), is_watch: false }
+    }
+
+    /// Resolves when nothing is open but watches.
+    pub(crate) async fn answered(&self) {
+        while self.watching.load(Ordering::Acquire) < self.open.load(Ordering::Acquire) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Whether no request is open.
@@ -51,12 +66,23 @@ impl Activity {
     }
 }
 
+impl Open {
+    /// It is a watch: nobody waits for its end.
+    pub(crate) fn into_watch(mut self) -> Self {
+        self.activity.watching.fetch_add(usize::from(!self.is_watch), Ordering::Release);
+        self.is_watch = true;
+        self
+    }
+}
+
 impl Drop for Open {
     fn drop(&mut self) {
-        let passed = u64::try_from(self.0.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let Self { activity, is_watch } = self;
+        let passed = u64::try_from(activity.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         // The time first: whoever sees that nothing is open sees also since when.
-        self.0.last_ended.store(passed, Ordering::Relaxed);
-        self.0.open.fetch_sub(1, Ordering::Release);
+        activity.last_ended.store(passed, Ordering::Relaxed);
+        activity.watching.fetch_sub(usize::from(*is_watch), Ordering::Release);
+        activity.open.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -73,5 +99,20 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(20), activity.idle_for(Duration::from_millis(1))).await.is_err());
         drop(open);
         activity.idle_for(Duration::from_millis(1)).await;
+    }
+
+    #[tokio::test]
+    async fn all_is_answered_where_only_watches_are_open() {
+        let activity = Activity::new();
+        activity.answered().await;
+        let (first, watch) = (activity.begin(), activity.begin().into_watch());
+        assert!(activity.answered().now_or_never().is_none());
+        drop(first);
+        activity.answered().await;
+        drop(watch);
+        let second = activity.begin();
+        assert!(activity.answered().now_or_never().is_none());
+        drop(second);
+        activity.answered().await;
     }
 }

@@ -12,7 +12,6 @@ use hyper_util::{
     server::graceful::GracefulConnection,
 };
 use std::{convert::Infallible, pin::pin, time::Duration};
-use tokio::time::timeout;
 
 /// The largest head of a request, in bytes: request line and headers, or what HTTP/2 has in their place. Selectors stand in it.
 const HEAD_BYTES_MAX: u32 = 256 << 10;
@@ -38,8 +37,8 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// Serves a connection to its end; once `unwanted` resolves, takes no new requests, and gives those that are being answered as long as it
-/// says. The first head of a connection, and each later one of HTTP/1, has to come within `head_timeout`.
+/// Serves a connection to its end; once `unwanted` resolves, takes no new requests, and gives those that are being answered until `over`
+/// does, which is asked from then on. The first head of a connection, and each later one of HTTP/1, has to come within `head_timeout`.
 ///
 /// # Errors
 /// The client broke the protocol, or is gone.
@@ -48,7 +47,7 @@ pub(crate) async fn serve<I, S, B>(
     protocol: Protocol,
     head_timeout: Duration,
     service: S,
-    unwanted: impl Future<Output = Duration>,
+    (unwanted, over): (impl Future<Output = ()>, impl Future<Output = ()>),
 ) -> hyper::Result<()>
 where
     I: Read + Write + Unpin + 'static,
@@ -57,19 +56,24 @@ where
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     match protocol {
-        Protocol::Http1 => until(http1(head_timeout).serve_connection(io, service), unwanted).await,
-        Protocol::Http2 => until(http2().serve_connection(io, service), unwanted).await,
+        Protocol::Http1 => until(http1(head_timeout).serve_connection(io, service), unwanted, over).await,
+        Protocol::Http2 => until(http2().serve_connection(io, service), unwanted, over).await,
     }
 }
 
-async fn until<C: GracefulConnection>(serving: C, unwanted: impl Future<Output = Duration>) -> Result<(), C::Error> {
+async fn until<C: GracefulConnection>(
+    serving: C,
+    unwanted: impl Future<Output = ()>,
+    over: impl Future<Output = ()>,
+) -> Result<(), C::Error> {
     let mut serving = pin!(serving);
     tokio::select! {
-        ended = serving.as_mut() => ended,
-        grace = unwanted => {
-            serving.as_mut().graceful_shutdown();
-            timeout(grace, serving).await.unwrap_or(Ok(()))
-        }
+        ended = serving.as_mut() => return ended,
+        () = unwanted => serving.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        ended = serving => ended,
+        () = over => Ok(()),
     }
 }
 
@@ -193,7 +197,7 @@ mod tests {
             Ok::<_, Infallible>(Response::builder().status(code).body(Empty::<Bytes>::new()).expect("an answer"))
         });
         // What a refused head does to the connection is not what this is about.
-        let _ = serve(io, Protocol::Http1, Duration::from_secs(60), service, pending()).await;
+        let _ = serve(io, Protocol::Http1, Duration::from_secs(60), service, (pending(), pending())).await;
         let written = String::from_utf8(written.lock().expect("one thread").clone()).expect("heads are ASCII");
         written.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().expect("a code")).collect()
     }
@@ -262,7 +266,8 @@ mod tests {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             let theirs = Sips { stream: theirs, bytes: read_bytes };
             let service = service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });
-            let server = tokio::spawn(serve(TokioIo::new(theirs), Protocol::Http2, Duration::from_secs(60), service, pending()));
+            let server =
+                tokio::spawn(serve(TokioIo::new(theirs), Protocol::Http2, Duration::from_secs(60), service, (pending(), pending())));
             let connected = client::handshake(TokioExecutor::new(), TokioIo::new(ours)).await;
             let (mut sender, connection) = connected.expect("a connection");
             let connection = tokio::spawn(connection);

@@ -37,6 +37,7 @@ enum What {
 impl Sending {
     /// Begins to send. An answer in pieces keeps its seat until it is sent, and is given up when the client takes nothing for `stall`.
     pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration) -> Self {
+        let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
         let what = match body {
             ResponseBody::Full(bytes) => What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
             ResponseBody::Large(large, memory) => What::Pieces(Pieces::begin(Source::Large(large, (seat, memory)), stall)),

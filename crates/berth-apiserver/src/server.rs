@@ -26,13 +26,13 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
 /// How long requests may go on once the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an idle client may take to answer that its connection is closed.
+/// How long a client may take to hear that its connection is closed, and to take the rest of its watches.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A pause after a failed accept, so that a lack of file descriptors does not become a busy loop.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -236,7 +236,7 @@ async fn accept(listener: &TcpListener, places: &Connections) -> (TcpStream, Soc
         }
         // It may be descriptors that are short.
         places.cut_stranger();
-        tokio::time::sleep(ACCEPT_RETRY).await;
+        sleep(ACCEPT_RETRY).await;
     }
 }
 
@@ -264,15 +264,21 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
     let mut stopping = shared.stopping.clone();
     let unwanted = async {
         tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => DRAIN_TIMEOUT,
-            () = activity.idle_for(shared.limits.idle_timeout) => GOODBYE_TIMEOUT,
+            _ = stopping.wait_for(|stopping| *stopping) => (),
+            () = activity.idle_for(shared.limits.idle_timeout) => (),
         }
+    };
+    let over = async {
+        // A watch has ended by now, but for what its client does not take.
+        let may_be_answered = if *shared.stopping.borrow() { DRAIN_TIMEOUT } else { Duration::ZERO };
+        let _ = timeout(may_be_answered, activity.answered()).await;
+        sleep(GOODBYE_TIMEOUT).await;
     };
     let service = service_fn(|request| {
         let (shared, peer, origin, open) = (shared.clone(), peer.clone(), origin.clone(), activity.begin());
         async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, &origin, request, open).await) }
     });
-    if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, unwanted).await {
+    if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, (unwanted, over)).await {
         tracing::debug!(%error, "connection ended early");
     }
 }

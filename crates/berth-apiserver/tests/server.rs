@@ -7,7 +7,7 @@ use common::{Client, Protocol, TestServer, next_line};
 use flate2::read::GzDecoder;
 use hyper::Method;
 use serde_json::{Value, json};
-use std::io::Read;
+use std::{io::Read, time::Duration};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -122,6 +122,24 @@ async fn stopping_ends_watches_and_fails_readiness() {
     stopped.await.expect("it ends by itself");
     readiness.set_ready();
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn stopping_does_not_wait_for_watchers_that_do_not_read() {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let server = TestServer::start().await;
+        let mut admin = server.admin().await;
+        // More than sockets hold.
+        for number in 0..24 {
+            let created = admin.post(CONFIG_MAPS, &config_map(&format!("c{number}"), &"x".repeat(900_000))).await;
+            assert_eq!(created.code, 201, "{}", created.text());
+        }
+        let mut watcher = Client::connect(&server, Some(&server.pki.admin), protocol).await;
+        let unread = watcher.open(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), &[], "").await;
+        let stopped = tokio::time::timeout(Duration::from_secs(5), server.stop()).await;
+        stopped.expect("nobody waits ten seconds for it").expect("it ends by itself");
+        drop(unread);
+    }
 }
 
 #[tokio::test]
