@@ -121,12 +121,13 @@ impl Pki {
 }
 
 impl Pair {
-    /// From one file that holds both; `None` if they cannot be used.
+    /// From one file that holds both; `None` if they cannot be used, or not together.
     fn parse(text: &str) -> Option<Self> {
         let (certificate, key) = text.split_at_checked(text.find("-----BEGIN PRIVATE KEY-----")?)?;
         let pair = Self { certificate: certificate.to_owned(), key: key.to_owned() };
-        KeyPair::from_pem(&pair.key).ok()?;
-        pair.der().map(|_| pair)
+        let key = KeyPair::from_pem(&pair.key).ok()?;
+        let is_its_own = x509::public_key(&pair.der()?)? == key.public_key_raw();
+        is_its_own.then_some(pair)
     }
 
     fn der(&self) -> Option<CertificateDer<'static>> {
@@ -412,5 +413,21 @@ mod tests {
         let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("damage is an error") };
         assert!(matches!(error, PkiError::Damaged { .. }), "{error}");
         assert_eq!(fs::read_to_string(folder.path().join("ca.pem")).expect("read"), "rubbish");
+    }
+
+    #[test]
+    fn a_key_that_is_not_the_certificates_is_damage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["ca.pem", "admin.pem"] {
+            load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+            let path = folder.path().join(name);
+            let text = fs::read_to_string(&path).expect("read");
+            let key = KeyPair::generate().expect("a key").serialize_pem();
+            let (certificate, _) = text.split_once("-----BEGIN PRIVATE KEY-----").expect("a pair");
+            fs::write(&path, format!("{certificate}{key}")).expect("written");
+            let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("{name}: clients could not trust such a server") };
+            assert!(matches!(&error, PkiError::Damaged { path: damaged } if *damaged == path), "{error}");
+            fs::write(&path, text).expect("written");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The two facts that are needed of a certificate and that the TLS library keeps to itself: who it names, and until when it holds. And
-//! certificates that name more than one organization, which the library that makes them cannot.
+//! The facts that are needed of a certificate and that the TLS library keeps to itself: who it names, until when it holds, and whose key it is of.
+//! And certificates that name more than one organization, which the library that makes them cannot.
 //!
 //! Only certificates whose chain has been verified, or that were read from the server's own folder, come here; malformed ones give `None`.
 
@@ -37,6 +37,11 @@ pub(crate) fn subject(certificate: &[u8]) -> Option<Subject> {
 /// The end of its validity.
 pub(crate) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     Timestamp::from_second(parse(certificate)?.validity().not_after.timestamp()).ok()
+}
+
+/// The public key, as it stands in it.
+pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
+    Some(parse(certificate)?.public_key().subject_public_key.as_ref().to_vec())
 }
 
 /// Extensions are not looked into: what they allow is the TLS library's to judge.
