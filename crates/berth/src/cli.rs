@@ -152,7 +152,7 @@ pub(crate) struct Man {
 }
 
 const KUBECONFIG_EXAMPLES: &str = "Examples:
-  berth kubeconfig --user alice --group dev > alice.kubeconfig
+  berth kubeconfig --user alice --group dev --output alice.kubeconfig
   kubectl create rolebinding dev --clusterrole edit --group dev
 
 A certificate cannot be taken back before it ends: take the user's bindings away instead, or give it a short --duration.";
@@ -161,11 +161,11 @@ A certificate cannot be taken back before it ends: take the user's bindings away
 #[derive(Args, Debug)]
 pub(crate) struct IssueKubeconfig {
     /// The user's name.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = subject)]
     pub(crate) user: String,
 
     /// A group of the user. Repeatable.
-    #[arg(long = "group", value_name = "GROUP")]
+    #[arg(long = "group", value_name = "GROUP", value_parser = subject)]
     pub(crate) groups: Vec<String>,
 
     /// How long the certificate holds.
@@ -180,9 +180,18 @@ pub(crate) struct IssueKubeconfig {
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 
-    /// The file to write, readable by its owner alone [default: standard output].
+    /// The file to write, readable by its owner alone; `-`: standard output, even if that is a terminal [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// The name of a user or a group. Others read it in logs and tables, and the empty one is nobody's.
+fn subject(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("a name has at least one character"),
+        _ if text.chars().any(char::is_control) => Err("a name has no control characters"),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 const ROLLOUT_EXAMPLES: &str = "Examples:

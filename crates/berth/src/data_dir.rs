@@ -2,21 +2,27 @@
 
 use crate::cli::StoreKind;
 use etcetera::BaseStrategy;
+use rustix::{
+    fs::{Access, access},
+    process::geteuid,
+};
 use std::{
-    fs::{self, DirBuilder, File, Permissions},
+    fs::{self, DirBuilder, File, Permissions, TryLockError},
     io,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
 
 /// What is made in it. The store shuts its own folder.
-const OWN: [&str; 3] = ["store", "pki", "kubeconfig"];
+const OWN: [&str; 4] = ["store", "pki", "kubeconfig", "lock"];
 
 /// A data folder; a throw-away one is removed with the value.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
+    /// Held as long as a control plane uses the folder.
+    _lock: Option<File>,
     _throw_away: Option<TempDir>,
 }
 
@@ -29,6 +35,15 @@ pub(crate) enum DataDirError {
     Create { path: PathBuf, source: io::Error },
     #[error("cannot take {} from others than its owner, who could read secrets and keys in it (--data-dir)", path.display())]
     Shut { path: PathBuf, source: io::Error },
+    #[error(
+        "cannot use the data folder {} (--data-dir): it belongs to the user with the id {owner}, and berth runs as {user}",
+        path.display()
+    )]
+    Foreign { path: PathBuf, owner: u32, user: u32 },
+    #[error("the data folder {} is in use by another berth; stop it, or name another folder with --data-dir", path.display())]
+    InUse { path: PathBuf },
+    #[error("cannot lock the data folder {} (--data-dir)", path.display())]
+    Lock { path: PathBuf, source: io::Error },
 }
 
 impl DataDir {
@@ -40,15 +55,30 @@ impl DataDir {
         }
         let path = kept(asked)?;
         make(&path).map_err(|source| DataDirError::Create { path: path.clone(), source })?;
+        check_owner(&path)?;
         shut(&path)?;
-        Ok(Self { path: fs::canonicalize(&path).unwrap_or(path), _throw_away: None })
+        Ok(Self { path: fs::canonicalize(&path).unwrap_or(path), _lock: None, _throw_away: None })
+    }
+
+    /// Keeps it from other control planes, whatever store they have: certificates and kubeconfig are here too.
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub(crate) fn locked(self) -> Result<Self, DataDirError> {
+        let failed = |source| DataDirError::Lock { path: self.path.clone(), source };
+        let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(self.path.join("lock")).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _lock: Some(file), ..self }),
+            Err(TryLockError::WouldBlock) => Err(DataDirError::InUse { path: self.path }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
     }
 
     /// A fresh folder of its owner's, under a name that nobody can guess.
     pub(crate) fn throw_away() -> Result<Self, DataDirError> {
         let made = tempfile::Builder::new().prefix("berth-").tempdir();
         let folder = made.map_err(|source| DataDirError::Create { path: std::env::temp_dir(), source })?;
-        Ok(Self { path: folder.path().to_path_buf(), _throw_away: Some(folder) })
+        Ok(Self { path: folder.path().to_path_buf(), _lock: None, _throw_away: Some(folder) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -74,6 +104,17 @@ fn make(path: &Path) -> io::Result<()> {
     match fs::canonicalize(path)?.parent() {
         Some(parent) => File::open(parent)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+/// Whose a folder is matters where nothing can be done in it. What else is wrong with it is told by what is done there.
+fn check_owner(path: &Path) -> Result<(), DataDirError> {
+    let user = geteuid().as_raw();
+    match fs::metadata(path).map(|folder| folder.uid()) {
+        Ok(owner) if owner != user && access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_err() => {
+            Err(DataDirError::Foreign { path: path.to_path_buf(), owner, user })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -7,10 +7,19 @@ use crate::{
 use berth_apiserver::{Kubeconfig, pki};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::{error::Error, fs, io::Write, path::Path};
+use std::{
+    error::Error,
+    fs,
+    io::{IsTerminal, Write},
+    path::Path,
+};
 
 /// Makes the certificate, writes the kubeconfig.
 pub(crate) fn run(options: &IssueKubeconfig) -> Result<(), Box<dyn Error>> {
+    let to_file = options.output.as_deref().filter(|path| *path != Path::new("-"));
+    if options.output.is_none() && std::io::stdout().is_terminal() {
+        return Err("a kubeconfig holds a private key, which a terminal would show: name a file (--output FILE), or say --output -".into());
+    }
     let data_dir = DataDir::open(options.data_dir.clone(), StoreKind::Embedded)?;
     let server = match &options.server {
         Some(server) => server.clone(),
@@ -25,7 +34,7 @@ pub(crate) fn run(options: &IssueKubeconfig) -> Result<(), Box<dyn Error>> {
         client_certificate: &issued.client.certificate,
         client_key: &issued.client.key,
     };
-    match &options.output {
+    match to_file {
         Some(path) => kubeconfig.write(path).map_err(|error| format!("cannot write the kubeconfig {}: {error}", path.display()))?,
         None => std::io::stdout().write_all(kubeconfig.render().as_bytes())?,
     }

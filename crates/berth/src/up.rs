@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Up) -> Outcome<ExitCode> {
 
 async fn serve(options: &Up, settings: Settings, documents: &[Document], started: Instant) -> Outcome<ExitCode> {
     let signals = Signals::take()?;
-    let data_dir = DataDir::open(options.data_dir.clone(), options.store)?;
+    let data_dir = DataDir::open(options.data_dir.clone(), options.store)?.locked()?;
     let plane = Plane::start(options, settings, data_dir.path(), started).await?;
     plane.announce(options, data_dir.path());
     let ended = tokio::select! {

@@ -1,5 +1,5 @@
 //! How `berth up` and `berth test` end: signals, exit codes, and what is left behind.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
 
 mod common;
 
@@ -12,7 +12,10 @@ use std::{
     fs::{self, File},
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    os::unix::process::ExitStatusExt,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::{CommandExt, ExitStatusExt},
+    },
     path::Path,
     process::{Child, Command, ExitStatus, Output, Stdio},
     time::Instant,
@@ -58,7 +61,11 @@ impl Run {
     }
 
     fn start(&self, arguments: &[&str]) -> Running<'_> {
-        let mut command = self.command(&[&["up"], MEMORY, arguments].concat());
+        self.start_with(&[&["up"], MEMORY, arguments].concat())
+    }
+
+    fn start_with(&self, arguments: &[&str]) -> Running<'_> {
+        let mut command = self.command(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = Lines::of(child.stdout.take().unwrap());
         Running { child, lines, run: self }
@@ -171,6 +178,92 @@ fn a_start_that_fails_leaves_nothing_behind() {
     let (_, complaint) = says(&run.to_its_end(&[&["up"], MEMORY, &["--kubeconfig-file", &other]].concat()), 1);
     assert!(complaint.contains("what it says of production would be lost"), "{complaint}");
     run.leaves_nothing();
+}
+
+#[test]
+fn a_start_that_fails_tells_why() {
+    let run = Run::new();
+    let file = run.file("file", "");
+    let below = format!("{file}/below");
+    // This address is nobody's: RFC 5737.
+    for (arguments, what, why) in [
+        (["--bind-address", "203.0.113.1"], "could not listen on 203.0.113.1:0: ", "os error 99"),
+        (["--kubeconfig-file", &below], "cannot write the kubeconfig (--kubeconfig-file): could not write ", "os error"),
+        (["--data-dir", &below], "cannot make the data folder ", "Not a directory"),
+    ] {
+        let (_, complaint) = says(&run.to_its_end(&[&["up"], MEMORY, &arguments[..]].concat()), 1);
+        assert!(complaint.contains(what) && complaint.contains(why), "{arguments:?}: {complaint}");
+        run.leaves_nothing();
+    }
+}
+
+#[test]
+fn a_folder_of_another_user_is_told_by_whose_it_is() {
+    let run = Run::new();
+    let folder = run.folder.path().join("theirs");
+    fs::create_dir(&folder).unwrap();
+    if fs::metadata(&folder).unwrap().uid() != 0 {
+        println!("skipped: only the administrator can be somebody else");
+        return;
+    }
+    // That folder, and no other, is closed to them.
+    fs::set_permissions(run.folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+    let nobody = 65534;
+    let mut command = run.command(&["up", "--secure-port", "0", "--data-dir", folder.to_str().unwrap()]);
+    let (_, complaint) = says(&command.uid(nobody).output().unwrap(), 1);
+    assert!(complaint.contains("it belongs to the user with the id 0, and berth runs as 65534"), "{complaint}");
+}
+
+#[test]
+fn a_folder_serves_one_control_plane_at_a_time_whatever_the_store() {
+    let run = Run::new();
+    let folder = run.folder.path().join("data").to_str().unwrap().to_owned();
+    for first in ["memory", "embedded"] {
+        let mut up = run.start_with(&["up", "--secure-port", "0", "--nodes", "2", "--store", first, "--data-dir", &folder]);
+        up.line_with("Running.");
+        let kubeconfig = fs::read_to_string(format!("{folder}/kubeconfig")).unwrap();
+        for second in ["memory", "embedded"] {
+            let output = run.to_its_end(&["up", "--secure-port", "0", "--store", second, "--data-dir", &folder]);
+            let (_, complaint) = says(&output, 1);
+            assert!(complaint.contains("is in use by another berth"), "{first}, then {second}: {complaint}");
+        }
+        assert_eq!(fs::read_to_string(format!("{folder}/kubeconfig")).unwrap(), kubeconfig, "{first}");
+        up.signal("TERM");
+        assert_eq!(up.ends_cleanly(), Some(0));
+    }
+}
+
+#[test]
+fn a_kubeconfig_is_for_somebody_and_for_their_eyes_only() {
+    let run = Run::new();
+    let folder = run.folder.path().join("data").to_str().unwrap().to_owned();
+    let mut up = run.start(&["--data-dir", &folder]);
+    up.line_with("Running.");
+    let issue = ["kubeconfig", "--data-dir", &folder];
+    for (refused, why) in [
+        (&["--user", ""][..], "at least one character"),
+        (&["--user", "a\nb"], "no control characters"),
+        (&["--user", "a", "--group", ""], "at least one character"),
+        (&["--user", "a", "--group", "\u{1b}[31m"], "no control characters"),
+    ] {
+        let (_, complaint) = says(&run.to_its_end(&[&issue, refused].concat()), 2);
+        assert!(complaint.contains(why), "{refused:?}: {complaint}");
+    }
+    let file = run.folder.path().join("alice");
+    says(&run.to_its_end(&[&issue[..], &["--user", "alice", "--output", file.to_str().unwrap()]].concat()), 0);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let to_standard_output = |more: &[&str]| run.command(&[&issue[..], &["--user", "alice"], more].concat());
+    for more in [&[][..], &["--output", "-"]] {
+        let (shown, _) = says(&to_standard_output(more).output().unwrap(), 0);
+        assert!(shown.contains("client-key-data"), "{more:?}: {shown}");
+    }
+    let shown = shown_on_a_terminal(to_standard_output(&[]), (100, 200));
+    assert!(shown.contains("name a file (--output FILE), or say --output -") && !shown.contains("client-key-data"), "{shown}");
+    let shown = shown_on_a_terminal(to_standard_output(&["-o", "-"]), (100, 200));
+    assert!(shown.contains("client-key-data"), "{shown}");
+    up.signal("TERM");
+    assert_eq!(up.ends_cleanly(), Some(0));
 }
 
 #[test]
