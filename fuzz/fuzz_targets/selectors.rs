@@ -15,7 +15,7 @@ fn label_text(text: &str) {
     let Ok(selector) = Selector::parse(text) else { return };
     let printed = selector.to_string();
     assert_eq!(Selector::parse(&printed).as_ref(), Ok(&selector), "{printed}");
-    let _ = selector.matches_map(&BTreeMap::from([("a".to_owned(), "b".to_owned())]));
+    let _ = selector.matches(&BTreeMap::from([("a".to_owned(), "b".to_owned())]));
 }
 
 /// Read again, the requirements may stand in another order: they are sorted as they were written.
@@ -23,7 +23,7 @@ fn field_text(text: &str) {
     let Ok(selector) = FieldSelector::parse(text) else { return };
     let again = FieldSelector::parse(&selector.to_string()).expect("what is printed is read");
     let sorted = |selector: FieldSelector| {
-        let mut texts: Vec<_> = selector.requirements.iter().map(ToString::to_string).collect();
+        let mut texts: Vec<_> = selector.requirements().iter().map(ToString::to_string).collect();
         texts.sort();
         texts
     };
@@ -48,7 +48,7 @@ fn spec(u: &mut Unstructured<'_>) -> Result<()> {
     let Ok(selector) = selector else { return Ok(()) };
     let again = Selector::parse(&selector.to_string()).expect("what is printed is read");
     let labels = labels(u)?;
-    assert_eq!(selector.matches_map(&labels), again.matches_map(&labels), "{selector} {labels:?}");
+    assert_eq!(selector.matches(&labels), again.matches(&labels), "{selector} {labels:?}");
     Ok(())
 }
 

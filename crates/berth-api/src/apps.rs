@@ -175,7 +175,7 @@ fn validate_selector_and_template(
 
 fn labels_match(selector: &Selector, template: &PodTemplateSpec) -> Option<FieldError> {
     let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
-    let matches = selector.matches(|key| labels.and_then(|labels| labels.get(key)).map(String::as_str));
+    let matches = selector.matches(&labels);
     let path = template_path().child("metadata").child("labels");
     (!matches).then(|| FieldError::invalid(&path, json!(labels), "`selector` does not match template `labels`"))
 }

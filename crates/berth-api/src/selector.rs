@@ -1,11 +1,14 @@
 //! Label selectors and field selectors, as clients write them in queries and in specs.
 
+mod demands;
 mod fields;
 mod parse;
 
+pub use demands::LabelSource;
 pub use fields::{FieldOperator, FieldRequirement, FieldSelector};
 
 use crate::names::{check_label_key, check_label_value};
+use demands::Demands;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,8 +22,16 @@ pub struct Selector(Matching);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Matching {
     Nothing,
-    /// Sorted by key; none at all matches everything.
-    AllOf(Vec<Requirement>),
+    AllOf(Requirements),
+}
+
+/// Requirements as they were written; none at all matches everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirements {
+    /// Sorted by key.
+    list: Vec<Requirement>,
+    /// The same by label, where there are many.
+    by_label: Option<Box<Demands>>,
 }
 
 /// One condition on the label `key`.
@@ -52,7 +63,7 @@ impl Selector {
     /// Matches every object.
     #[must_use]
     pub fn everything() -> Self {
-        Self(Matching::AllOf(Vec::new()))
+        Self::all_of(Vec::new())
     }
 
     /// Matches no object.
@@ -89,28 +100,40 @@ impl Selector {
 
     fn all_of(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Self(Matching::AllOf(requirements))
+        let by_label = Demands::of(requirements.iter().map(|requirement| (requirement.key.as_str(), &requirement.test)));
+        Self(Matching::AllOf(Requirements { list: requirements, by_label }))
     }
 
-    /// Whether an object matches whose labels `get` knows.
-    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+    /// Whether an object with `labels` matches. However many requirements there are, each label, or each key that is asked for, whichever
+    /// are fewer, is looked at once.
+    #[must_use]
+    pub fn matches(&self, labels: &(impl LabelSource + ?Sized)) -> bool {
         match &self.0 {
             Matching::Nothing => false,
-            Matching::AllOf(requirements) => requirements.iter().all(|requirement| requirement.test.holds(get(&requirement.key))),
+            Matching::AllOf(Requirements { by_label: Some(demands), .. }) => demands.are_met_by(labels),
+            Matching::AllOf(Requirements { list, .. }) => {
+                list.iter().all(|requirement| requirement.test.holds(labels.get(&requirement.key)))
+            }
         }
     }
 
-    /// Whether an object with `labels` matches.
+    /// How many requirements there are.
     #[must_use]
-    pub fn matches_map(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.matches(|key| labels.get(key).map(String::as_str))
+    pub fn requirement_count(&self) -> usize {
+        self.requirements().len()
+    }
+
+    fn requirements(&self) -> &[Requirement] {
+        match &self.0 {
+            Matching::Nothing => &[],
+            Matching::AllOf(requirements) => &requirements.list,
+        }
     }
 
     /// A label that every object that matches has, with its value; `None` where no requirement asks for exactly one.
     #[must_use]
     pub fn required_label(&self) -> Option<(&str, &str)> {
-        let Matching::AllOf(requirements) = &self.0 else { return None };
-        requirements.iter().find_map(|requirement| match &requirement.test {
+        self.requirements().iter().find_map(|requirement| match &requirement.test {
             Test::Equals(value) => Some((requirement.key.as_str(), value.as_str())),
             Test::In(values) if values.len() == 1 => Some((requirement.key.as_str(), values.first()?.as_str())),
             _ => None,
@@ -120,15 +143,14 @@ impl Selector {
     /// Whether every object matches.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        matches!(&self.0, Matching::AllOf(requirements) if requirements.is_empty())
+        matches!(&self.0, Matching::AllOf(requirements) if requirements.list.is_empty())
     }
 }
 
 impl fmt::Display for Selector {
     /// As kubectl and `/scale` print it; [`Selector::parse`] reads it back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Matching::AllOf(requirements) = &self.0 else { return Ok(()) };
-        for (index, requirement) in requirements.iter().enumerate() {
+        for (index, requirement) in self.requirements().iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma}{requirement}")?;
         }
@@ -241,7 +263,7 @@ mod tests {
 
     fn check_match(selector: &str, object: &str, wanted: bool) {
         let parsed = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector}: {error}"));
-        assert_eq!(parsed.matches_map(&labels(object)), wanted, "{selector} on {object}");
+        assert_eq!(parsed.matches(&labels(object)), wanted, "{selector} on {object}");
     }
 
     #[test]
@@ -264,7 +286,7 @@ mod tests {
         check_match("a<1", "a=2", false);
         check_match("a>1", "a=x", false);
         check_match("in in (in,notin)", "in=notin", true);
-        assert!(!Selector::nothing().matches_map(&labels("a=b")));
+        assert!(!Selector::nothing().matches(&labels("a=b")));
     }
 
     #[test]
@@ -307,11 +329,13 @@ mod tests {
         assert!(long.starts_with("values[0][a]: Invalid value: \"-\": a valid label"), "{long}");
     }
 
+    const WORD: &str = "(in|notin|[a-z0-9]([a-zA-Z0-9._-]{0,5}[a-zA-Z0-9])?)";
+
     fn word() -> impl Strategy<Value = String> {
-        "(in|notin|[a-z0-9]([a-zA-Z0-9._-]{0,5}[a-zA-Z0-9])?)"
+        WORD
     }
 
-    fn requirement() -> impl Strategy<Value = Requirement> {
+    fn requirement(key: &'static str) -> impl Strategy<Value = Requirement> {
         let set = || proptest::collection::btree_set(word(), 1..4);
         let test = prop_oneof![
             Just(Test::Exists),
@@ -323,12 +347,23 @@ mod tests {
             (0..i64::MAX).prop_map(Test::GreaterThan),
             (0..i64::MAX).prop_map(Test::LessThan),
         ];
-        (word(), test).prop_map(|(key, test)| Requirement { key, test })
+        (key, test).prop_map(|(key, test)| Requirement { key, test })
     }
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(requirements in proptest::collection::vec(requirement(), 0..5)) {
+        fn many_requirements_hold_as_each_of_them_does(
+            requirements in proptest::collection::vec(requirement("[a-d]"), 0..24),
+            labels in proptest::collection::btree_map("[a-f]", "[a-z]|-?[0-9]|in", 0..6),
+        ) {
+            let each = requirements.iter().all(|requirement| requirement.test.holds(labels.get(&requirement.key).map(String::as_str)));
+            let pairs: Vec<(Box<str>, Box<str>)> = labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+            let selector = Selector::all_of(requirements);
+            prop_assert_eq!((selector.matches(&labels), selector.matches(&*pairs)), (each, each), "{}", selector);
+        }
+
+        #[test]
+        fn what_is_printed_reads_back(requirements in proptest::collection::vec(requirement(WORD), 0..12)) {
             let selector = Selector::all_of(requirements);
             prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
         }

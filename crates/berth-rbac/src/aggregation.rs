@@ -30,7 +30,7 @@ fn is_another(role: &ClusterRole, than: &ClusterRole) -> bool {
 }
 
 fn is_taken(role: &ClusterRole, selector: &Selector) -> bool {
-    selector.matches(|key| role.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str))
+    selector.matches(&role.metadata.labels.as_ref())
 }
 
 /// Those of `roles` whose rules are not what they gather, as they should be. Roles may gather roles that gather: each takes what the ones

@@ -107,7 +107,7 @@ impl Registry {
             let spec = object.downcast_ref::<PodDisruptionBudget>().and_then(|budget| budget.spec.as_ref());
             // A selector that cannot be read selects nothing, as an absent one.
             let selector = spec.and_then(|spec| spec.selector.as_ref()).and_then(|selector| Selector::from_label_selector(selector).ok());
-            if selector.is_some_and(|selector| selector.matches_map(&labels)) {
+            if selector.is_some_and(|selector| selector.matches(&labels)) {
                 found.extend(key::target_of(budgets, &entry.key).map(|target| Target { subresource: Some(Subresource::Status), ..target }));
             }
         }

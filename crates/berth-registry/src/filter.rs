@@ -5,6 +5,10 @@ use berth_api::{FieldSelector, Selector, selector::FieldOperator};
 use berth_store::{Entry, Mark};
 use std::{cell::OnceCell, sync::Arc};
 
+/// More requirements are refused: a watch keeps its selectors for as long as it lasts. Nobody writes so many by hand, and one requirement takes
+/// as many values as fit in a URL.
+const REQUIREMENTS_MAX: usize = 1000;
+
 /// What a list or a watch selects.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -14,15 +18,17 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads both selectors and checks that the resource has the fields named.
+    /// Reads both selectors and checks that they are not too long, and that the resource has the fields named.
     ///
     /// # Errors
     /// 400 with upstream's texts.
     pub(crate) fn parse(resource: &Arc<Resource>, labels: &str, fields: &str) -> Result<Self, ApiError> {
         let bad = |error: berth_api::SelectorError| ApiError::bad_request(error.to_string());
         let (labels, fields) = (Selector::parse(labels).map_err(bad)?, FieldSelector::parse(fields).map_err(bad)?);
+        check_count("labelSelector", labels.requirement_count())?;
+        check_count("fieldSelector", fields.requirements().len())?;
         let filter = Self { resource: Arc::clone(resource), labels, fields };
-        for requirement in &filter.fields.requirements {
+        for requirement in filter.fields.requirements() {
             check_field(resource, &requirement.field)?;
         }
         Ok(filter)
@@ -30,12 +36,12 @@ impl Filter {
 
     /// Whether every entry matches.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_everything() && self.fields.requirements.is_empty()
+        self.labels.is_everything() && self.fields.requirements().is_empty()
     }
 
     /// What every entry that matches has, if there is such a thing: changes of others need not be looked at.
     pub(crate) fn mark(&self) -> Option<Mark> {
-        let mut fields = self.fields.requirements.iter().filter(|one| one.operator == FieldOperator::Equals);
+        let mut fields = self.fields.requirements().iter().filter(|one| one.operator == FieldOperator::Equals);
         let field = fields.find(|one| one.field != "metadata.namespace").map(|one| match one.field.as_str() {
             "metadata.name" => Mark::Name(one.value.as_str().into()),
             field => Mark::Field { field: field.into(), value: one.value.as_str().into() },
@@ -52,13 +58,20 @@ impl Filter {
         // A header may be older than the kind: of an object from before the kind was added, or from another server that knew it first.
         let late = OnceCell::new();
         let read = || late.get_or_init(|| header::read(&self.resource.selectable_fields, &entry.value));
-        self.labels.matches(|key| entry.header.label(key))
+        self.labels.matches(&*entry.header.labels)
             && self.fields.matches(|field| match (field, place) {
                 ("metadata.name", Some((_, name))) => Some(name),
                 ("metadata.namespace", Some((namespace, _))) => Some(namespace.unwrap_or_default()),
                 _ => entry.header.field(field).or_else(|| read().field(field)),
             })
     }
+}
+
+fn check_count(option: &str, count: usize) -> Result<(), ApiError> {
+    if count <= REQUIREMENTS_MAX {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("{option}: {count} requirements are more than the {REQUIREMENTS_MAX} that are allowed")))
 }
 
 fn check_field(resource: &Resource, field: &str) -> Result<(), ApiError> {

@@ -4,11 +4,14 @@ use crate::{
     ApiError, Collection, List, ListOptions, Registry, Resource, checks, continuing::Token, filter::Filter, get::wanted_revision, key,
     stored,
 };
-use berth_store::{Entry, Key, RangeRequest, ReadError, Revision};
+use berth_store::{Entry, Key, RangeRequest, ReadError, Revision, env::yield_now};
 use std::sync::Arc;
 
 /// How many entries are read at once where a selector may drop most of them.
 const SCAN_PAGE: usize = 1000;
+
+/// How many entries are read at once at most, before others have their turn: about a millisecond's work.
+const PIECE_ENTRIES: usize = 4096;
 
 /// Text of 410 for a token whose revision is gone; the answer carries a token that goes on at the newest revision.
 const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
@@ -17,13 +20,21 @@ const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to displ
     was returned and now may show up in the list.";
 
 /// Which entries a page is made of.
-struct Page {
+#[derive(Clone)]
+pub(crate) struct Page {
     prefix: String,
     start_after: Option<Key>,
     at: Option<Revision>,
     limit: Option<usize>,
     /// How many keys stand behind `start_after`, if known.
     behind: Option<usize>,
+}
+
+impl Page {
+    /// All of them, as of now.
+    pub(crate) fn all(prefix: String) -> Self {
+        Self { prefix, start_after: None, at: None, limit: None, behind: None }
+    }
 }
 
 impl Registry {
@@ -37,12 +48,12 @@ impl Registry {
         let prefix = key::prefix_of(at);
         let limit = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit);
         if !options.continue_token.is_empty() {
-            return self.continue_list(at, options, &filter, Page { prefix, start_after: None, at: None, limit, behind: None }).await;
+            return self.continue_list(at, options, &filter, Page { limit, ..Page::all(prefix) }).await;
         }
         let revision = self.revision_to_list_at(at, options, limit).await?;
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
-        self.page(at, &filter, Page { prefix, start_after: None, at: revision, limit, behind: None }).await
+        self.page(at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await
     }
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
@@ -80,10 +91,21 @@ impl Registry {
         Ok(exact.then_some(revision))
     }
 
-    async fn page(&self, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
+    /// Reads in pieces, between which others have their turn, and which together are as of one revision.
+    pub(crate) async fn page(&self, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
+        let newest = page.at.is_none();
+        match self.page_by(at, filter, page.clone(), Some(PIECE_ENTRIES)).await {
+            // Others write so much that a revision is gone before it is read: then in one piece, as which the newest is always there.
+            Err(ApiError::Expired { .. }) if newest => self.page_by(at, filter, page, None).await,
+            done => done,
+        }
+    }
+
+    async fn page_by(&self, at: &Collection, filter: &Filter, page: Page, piece: Option<usize>) -> Result<List, ApiError> {
         let Page { prefix, start_after, at: revision, limit, behind } = page;
-        let scan = if filter.is_everything() { limit } else { limit.map(|limit| limit.max(SCAN_PAGE)) };
-        let mut request = RangeRequest { prefix, start_after, at: revision, limit: scan, behind };
+        let wanted = limit.map(|limit| if filter.is_everything() { limit } else { limit.max(SCAN_PAGE) });
+        let mut request =
+            RangeRequest { prefix, start_after, at: revision, limit: piece.map(|piece| wanted.unwrap_or(piece).min(piece)), behind };
         let mut items = Vec::new();
         loop {
             let range = self.store.range(request.clone()).await.map_err(expired)?;
@@ -100,6 +122,7 @@ impl Registry {
             }
             request.start_after = Some(last);
             request.behind = Some(range.remaining);
+            yield_now().await;
         }
     }
 }

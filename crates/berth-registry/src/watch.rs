@@ -1,9 +1,10 @@
 //! Watches: the changes of a collection behind a revision, through selectors, with bookmarks.
 
 use crate::{
-    ApiError, Collection, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision, key, stored,
+    ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision, key,
+    list::Page, stored,
 };
-use berth_store::{Entry, Event, EventKind, Events, RangeRequest, ReadError, Revision, Watch, WatchItem, env::Clock};
+use berth_store::{Entry, Event, EventKind, Events, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
     Stream, StreamExt,
     future::BoxFuture,
@@ -18,6 +19,9 @@ use std::{
 
 /// How often a quiet watch says up to where it is complete.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How many changes that a watch does not show are looked at before others have their turn: about a millisecond's work.
+const PIECE_CHANGES: usize = 1024;
 
 /// Where a watch begins.
 enum Start {
@@ -86,14 +90,12 @@ impl Registry {
         if let Some(revision) = not_before {
             self.wait_for(at, revision).await?;
         }
-        let request = RangeRequest::all(prefix.to_owned());
-        let range = self.store.range(request).await?;
-        let shown = range.entries.into_iter().map(|entry| stored::shown(&at.resource, entry));
-        let mut events: Vec<WatchEvent> = shown.filter(|entry| filter.matches(entry)).map(WatchEvent::Added).collect();
+        let List { items, revision, .. } = self.page(at, filter, Page::all(prefix.to_owned())).await?;
+        let mut events: Vec<WatchEvent> = items.into_iter().map(WatchEvent::Added).collect();
         if options.send_initial_events == Some(true) && options.allow_bookmarks {
-            events.push(WatchEvent::Bookmark { revision: range.revision, initial_events_end: true });
+            events.push(WatchEvent::Bookmark { revision, initial_events_end: true });
         }
-        Ok((events, range.revision))
+        Ok((events, revision))
     }
 }
 
@@ -182,11 +184,17 @@ impl Stream for Live {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
         let this = self.get_mut();
+        let mut left = PIECE_CHANGES;
         loop {
             while let Some(change) = this.rest.next() {
                 if let Some(event) = this.event(change) {
                     return Poll::Ready(Some(event));
                 }
+                left = left.saturating_sub(1);
+            }
+            if left == 0 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
             }
             let Some(changes) = &mut this.changes else { return Poll::Ready(None) };
             match changes.poll_next_unpin(context) {

@@ -1,7 +1,7 @@
 //! The memory store, with other tasks let in before every operation: what a real store's IO does to the order of things.
 
 use berth_store::{
-    Entry, Key, Mark, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, virtual_time::yield_now,
+    Entry, Key, Mark, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::yield_now,
 };
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::Arc;

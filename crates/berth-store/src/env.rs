@@ -1,8 +1,7 @@
 //! Time, randomness and tasks, as parameters: the real ones in `berth`, seeded and virtual ones in `berth-sim`.
 
-use futures::future::BoxFuture;
-
-use std::sync::Arc;
+use futures::future::{BoxFuture, poll_fn};
+use std::{sync::Arc, task::Poll};
 
 /// A point in wall-clock time, in nanoseconds since the Unix epoch.
 pub use jiff::Timestamp;
@@ -33,6 +32,19 @@ pub trait Rng: Send + Sync + 'static {
 pub trait Spawner: Send + Sync + 'static {
     /// Runs `task` beside the caller until it ends or the process stops. `name` is for logs and profiles.
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>);
+}
+
+/// Lets every other task run that can: what stands between two operations that are not one, and between the pieces of one that is long.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// All three, shared.

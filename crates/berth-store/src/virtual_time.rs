@@ -245,19 +245,6 @@ impl Ready {
     }
 }
 
-/// Lets every other task run that can. What stands between two operations that are not one.
-pub async fn yield_now() {
-    let mut yielded = false;
-    futures::future::poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
 /// There is one thread: a lock is never contended, and a holder that panicked ends the test.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -302,7 +289,7 @@ mod tests {
             let notes = Arc::clone(&notes);
             let task = async move {
                 lock(&notes).push(number);
-                yield_now().await;
+                crate::env::yield_now().await;
                 lock(&notes).push(number);
             };
             process.spawn("note", Box::pin(task));

@@ -1,5 +1,6 @@
 //! Labels, and label selectors of workloads.
 
+use berth_api::selector::LabelSource;
 use berth_identity::Recent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::{
@@ -21,8 +22,7 @@ impl Labels {
     /// The value of one label.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(there, _)| (**there).cmp(key)).ok()?;
-        Some(&self.0[at].1)
+        LabelSource::get(&*self.0, key)
     }
 
     /// Keys and values, by key.
@@ -46,6 +46,20 @@ impl Labels {
 impl fmt::Debug for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl LabelSource for Labels {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        Self::get(self, key)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter()
     }
 }
 
@@ -130,7 +144,7 @@ impl Selector {
     /// Whether `labels` meet every requirement.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.0.matches(|key| labels.get(key))
+        self.0.matches(labels)
     }
 }
 

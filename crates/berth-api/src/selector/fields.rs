@@ -1,13 +1,14 @@
 //! Field selectors: `metadata.name=a,status.phase!=Running`.
 
-use super::SelectorError;
+use super::{SelectorError, Test, demands::Demands};
 use std::fmt;
 
 /// Which fields an object must have. All requirements must hold; none at all matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
-    /// In the order in which upstream prints them: sorted as written.
-    pub requirements: Vec<FieldRequirement>,
+    requirements: Vec<FieldRequirement>,
+    /// The same by field, where there are many.
+    by_field: Option<Box<Demands>>,
 }
 
 /// One condition on a field.
@@ -38,16 +39,41 @@ impl FieldSelector {
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut parts: Vec<&str> = split_terms(text).into_iter().filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
-        let requirements = parts.into_iter().map(|part| parse_term(text, part)).collect::<Result<_, _>>()?;
-        Ok(Self { requirements })
+        parts.into_iter().map(|part| parse_term(text, part)).collect::<Result<_, _>>().map(Self::new)
     }
 
-    /// Whether an object matches whose fields `get` knows; a field that it does not know is empty.
+    /// All of these.
+    #[must_use]
+    pub fn new(requirements: Vec<FieldRequirement>) -> Self {
+        let tests: Vec<Test> = requirements.iter().map(FieldRequirement::test).collect();
+        let by_field = Demands::of(requirements.iter().map(|requirement| requirement.field.as_str()).zip(&tests));
+        Self { requirements, by_field }
+    }
+
+    /// In the order in which upstream prints them: sorted as written.
+    #[must_use]
+    pub fn requirements(&self) -> &[FieldRequirement] {
+        &self.requirements
+    }
+
+    /// Whether an object matches whose fields `get` knows; a field that it does not know is empty. Each is asked for once, or a few times.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        if let Some(demands) = &self.by_field {
+            return demands.are_met_by_fields(|field| get(field).unwrap_or_default());
+        }
         self.requirements.iter().all(|requirement| {
             let equal = get(&requirement.field).unwrap_or_default() == requirement.value;
             equal == (requirement.operator == FieldOperator::Equals)
         })
+    }
+}
+
+impl FieldRequirement {
+    fn test(&self) -> Test {
+        match self.operator {
+            FieldOperator::Equals => Test::Equals(self.value.clone()),
+            FieldOperator::NotEquals => Test::NotEquals(self.value.clone()),
+        }
     }
 }
 
@@ -155,11 +181,36 @@ mod tests {
         assert!(!selector("a!=1").matches(get));
     }
 
+    #[test]
+    fn a_field_is_asked_for_once_however_many_requirements_there_are() {
+        let text = (0..2700).map(|at| format!("a!={at},b=")).collect::<Vec<_>>().join(",");
+        let asked = std::cell::Cell::new(0);
+        let get = |field: &str| {
+            asked.set(asked.get() + 1);
+            (field == "a").then_some("x")
+        };
+        assert!(FieldSelector::parse(&text).expect("valid").matches(get));
+        assert_eq!(asked.get(), 2);
+    }
+
+    fn requirements() -> impl Strategy<Value = Vec<FieldRequirement>> {
+        let operator = prop_oneof![Just(FieldOperator::NotEquals), Just(FieldOperator::Equals)];
+        let one = ("[a-c]", operator, "[x-z]?").prop_map(|(field, operator, value)| FieldRequirement { field, operator, value });
+        proptest::collection::vec(one, 0..16)
+    }
+
     proptest! {
+        #[test]
+        fn many_requirements_hold_as_each_of_them_does(requirements in requirements(), a in "[x-z]?") {
+            let get = |field: &str| (field == "a").then_some(a.as_str());
+            let each = requirements.iter().all(|one| FieldSelector::new(vec![one.clone()]).matches(get));
+            prop_assert_eq!(FieldSelector::new(requirements).matches(get), each);
+        }
+
         #[test]
         fn any_value_survives_printing(value in ".{0,12}") {
             let requirement = FieldRequirement { field: "a.b".to_owned(), operator: FieldOperator::NotEquals, value };
-            let selector = FieldSelector { requirements: vec![requirement] };
+            let selector = FieldSelector::new(vec![requirement]);
             prop_assert_eq!(FieldSelector::parse(&selector.to_string()), Ok(selector));
         }
     }

@@ -57,7 +57,7 @@ fn selected_name(verb: &str, query: &Query<'_>) -> Option<String> {
         return None;
     }
     let selector = FieldSelector::parse(query.first("fieldSelector")?).ok()?;
-    let requirement = selector.requirements.iter().find(|requirement| requirement.field == "metadata.name")?;
+    let requirement = selector.requirements().iter().find(|requirement| requirement.field == "metadata.name")?;
     (requirement.operator == FieldOperator::Equals).then(|| requirement.value.clone()).filter(|name| !name.is_empty())
 }
 

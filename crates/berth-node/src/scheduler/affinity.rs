@@ -36,5 +36,5 @@ fn holds(requirement: &NodeSelectorRequirement, found: Option<&str>) -> bool {
 
 /// Whether `term`, said by one pod, means `other`.
 pub(super) fn shuns(term: &AntiAffinityTerm, other: &PodInfo) -> bool {
-    term.namespaces.contains(&other.namespace) && term.selector.matches(|key| other.labels.get(key))
+    term.namespaces.contains(&other.namespace) && term.selector.matches(&other.labels)
 }

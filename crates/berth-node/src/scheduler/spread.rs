@@ -74,7 +74,7 @@ impl SpreadConstraint {
 
     /// Whether `other` is one of the pods that this constraint of `pod` counts.
     fn selects(&self, pod: &PodInfo, other: &PodInfo) -> bool {
-        !other.deleting && other.namespace == pod.namespace && self.selector.matches(|key| other.labels.get(key))
+        !other.deleting && other.namespace == pod.namespace && self.selector.matches(&other.labels)
     }
 }
 
@@ -152,7 +152,7 @@ impl Tallies {
             return;
         }
         let tallies = self.namespaces.get_mut(&pod.namespace);
-        for (text, tally) in tallies.into_iter().flatten().filter(|(_, tally)| tally.selector.matches(|key| pod.labels.get(key))) {
+        for (text, tally) in tallies.into_iter().flatten().filter(|(_, tally)| tally.selector.matches(&pod.labels)) {
             let count = tally.nodes.entry(node.to_owned()).or_default();
             *count += by;
             if *count == 0 {
@@ -185,7 +185,7 @@ impl Tallies {
         {
             let mut recount: BTreeMap<String, i64> = BTreeMap::new();
             for (pod, node) in placed.clone().filter(|(pod, _)| !pod.deleting && pod.namespace == *namespace) {
-                if tally.selector.matches(|key| pod.labels.get(key)) {
+                if tally.selector.matches(&pod.labels) {
                     *recount.entry(node.to_owned()).or_default() += 1;
                 }
             }
@@ -295,7 +295,7 @@ const WEIGHT_UNIT: i64 = 1000;
 
 impl<'a> Counts<'a> {
     fn new(constraint: &'a SpreadConstraint, pod: &PodInfo) -> Self {
-        let own = i64::from(constraint.selector.matches(|key| pod.labels.get(key)));
+        let own = i64::from(constraint.selector.matches(&pod.labels));
         Self { constraint, own, domains: BTreeMap::new(), fewest: [None, None] }
     }
 

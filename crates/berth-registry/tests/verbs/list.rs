@@ -1,8 +1,12 @@
-use crate::world::{World, config_map, labelled, names, now, pod, target};
-use berth_registry::{ApiError, GetOptions, ListOptions};
-use berth_store::{Revision, Store as _};
-use futures::FutureExt;
+use crate::world::{World, collection, config_map, labelled, names, now, pod, target, turns};
+use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, ResourceTable, WatchEvent, WatchOptions};
+use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use futures::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, ready},
+};
 use serde_json::json;
+use std::sync::Arc;
 
 fn by_label(selector: &str) -> ListOptions {
     ListOptions { label_selector: selector.to_owned(), ..ListOptions::default() }
@@ -51,6 +55,106 @@ fn bad_selectors_are_refused_with_upstreams_words() {
     check("deployments.apps", by_field("spec.replicas=1"), text);
     check("pods", by_field("foo"), "invalid selector: 'foo'; can't understand 'foo'");
     check("pods", by_label("=x"), "found '=', expected: ");
+}
+
+#[test]
+fn selectors_of_more_requirements_than_anybody_writes_are_refused() {
+    let world = World::new();
+    world.made("configmaps", labelled("a", "x", "1"));
+    let many = |one: fn(usize) -> String, count: usize| (0..count).map(one).collect::<Vec<_>>().join(",");
+    let label = |count| by_label(&many(|at| format!("!k{at}"), count));
+    let field = |count| by_field(&many(|at| format!("metadata.name!=n{at}"), count));
+    for options in [label(1000), field(1000), by_label(&format!("x in ({})", many(|at| at.to_string(), 5000)))] {
+        assert_eq!(world.names("configmaps", &options), ["a"]);
+    }
+    let refused = |options: ListOptions| world.list("configmaps", &options).expect_err("refused").to_string();
+    assert_eq!(refused(label(1001)), "labelSelector: 1001 requirements are more than the 1000 that are allowed");
+    assert_eq!(refused(field(2700)), "fieldSelector: 2700 requirements are more than the 1000 that are allowed");
+}
+
+/// So many config maps, the last one with a label.
+fn fill(world: &World, count: usize) {
+    for at in 1..=count {
+        let labels = if at == count { r#"{"last":""}"# } else { "{}" };
+        let metadata = format!(r#"{{"name":"c{at:05}","namespace":"default","labels":{labels}}}"#);
+        let value = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
+        let key = Key::new(&format!("/registry/core/configmaps/default/c{at:05}"));
+        now(world.store.put(key, value.into(), Expected::Absent)).expect("there is none");
+    }
+}
+
+#[test]
+fn looking_through_many_objects_lets_others_have_their_turn() {
+    let world = World::new();
+    fill(&world, 20_000);
+    let at = collection("configmaps");
+    let (list, given) = turns(world.registry.list(&at, &by_label("last")));
+    assert_eq!((names(&list.expect("a list")), given), (vec!["c20000".to_owned()], 4));
+    let all = WatchOptions { label_selector: "last".to_owned(), ..WatchOptions::default() };
+    let (watch, given) = turns(world.registry.watch(&at, &all));
+    assert_eq!((watch.is_ok(), given), (true, 4));
+    let behind = WatchOptions { resource_version: "1".to_owned(), ..all };
+    let mut watch = now(world.registry.watch(&at, &behind)).expect("a watch");
+    let (event, given) = turns(watch.next());
+    assert!(matches!(event, Some(WatchEvent::Added(_))));
+    assert_eq!(given, 19, "on the way through changes that it does not show");
+}
+
+/// A store whose readers are outrun by its writers: no revision is there when it is asked for again.
+struct Outrun(Arc<MemoryStore>);
+
+impl Store for Outrun {
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.0.revision(prefix)
+    }
+
+    fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+        self.0.get(key)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        match request.at {
+            Some(requested) => ready(Err(ReadError::Compacted { requested, oldest: requested })).boxed(),
+            None => self.0.range(request),
+        }
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        self.0.commit(writes)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+        self.0.watch(prefix, after)
+    }
+
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.0.compact(prefix, revision)
+    }
+}
+
+#[test]
+fn a_list_that_writers_outrun_is_read_in_one_piece() {
+    let world = World::over(|| {
+        let store = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
+        (Arc::clone(&store), Arc::new(Outrun(store)))
+    });
+    fill(&world, 10_000);
+    assert_eq!(world.names("configmaps", &ListOptions::default()).len(), 10_000);
+    assert_eq!(world.names("configmaps", &ListOptions { limit: 1, ..by_label("last") }), ["c10000"]);
+    let newest = world.revision().to_string();
+    let exact = ListOptions { resource_version: newest, resource_version_match: "Exact".to_owned(), ..ListOptions::default() };
+    assert!(matches!(world.list("configmaps", &exact), Err(ApiError::Expired { .. })), "a revision that is asked for is another matter");
+}
+
+#[test]
+fn deleting_many_objects_lets_others_have_their_turn() {
+    let world = World::new();
+    for at in 0..50 {
+        world.made("configmaps", config_map(&format!("c{at}")));
+    }
+    let (at, list, options) = (collection("configmaps"), ListOptions::default(), DeleteOptions::default());
+    let (deleted, given) = turns(world.registry.delete_collection(&at, &list, &options));
+    assert_eq!((names(&deleted.expect("deleted")).len(), given), (50, 3));
 }
 
 #[test]

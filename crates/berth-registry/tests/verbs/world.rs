@@ -14,11 +14,12 @@ use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json};
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    task::Poll,
+    task::{Context, Poll, Wake, Waker},
 };
 
 /// 2026-01-01T00:00:00Z.
@@ -81,7 +82,28 @@ pub(crate) struct World {
 
 /// What a future of the memory store gives: it never waits.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
-    future.now_or_never().expect("nothing here waits")
+    turns(future).0
+}
+
+/// As [`now`], and how often it let others have their turn.
+pub(crate) fn turns<T>(future: impl Future<Output = T>) -> (T, usize) {
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let (waker, mut future) = (Waker::from(Arc::clone(&woken)), pin!(future));
+    for given in 0.. {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return (output, given);
+        }
+        assert!(woken.0.swap(false, Ordering::SeqCst), "nothing here waits");
+    }
+    unreachable!("it gives way for ever")
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 impl World {

@@ -1,0 +1,208 @@
+//! Many requirements, put together by what they are asked of: an object is looked at once, whatever the number of requirements.
+//!
+//! Without this, a selector costs each object a look-up for each requirement, and requirements are a client's to write by the thousand.
+
+use super::Test;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many requirements are looked at one by one: most selectors have one or two, and need no second form of themselves.
+const FEW: usize = 8;
+
+/// Labels of an object, by key, as selectors look at them.
+pub trait LabelSource {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The value of one.
+    fn get(&self, key: &str) -> Option<&str>;
+
+    /// Keys and values, each key once.
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)>;
+}
+
+impl LabelSource for BTreeMap<String, String> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+/// Sorted by key.
+impl LabelSource for [(Box<str>, Box<str>)] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        let at = self.binary_search_by(|(there, _)| (**there).cmp(key)).ok()?;
+        Some(&self[at].1)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+/// Absent labels are none.
+impl<L: LabelSource> LabelSource for Option<&L> {
+    fn count(&self) -> usize {
+        self.map_or(0, L::count)
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        (*self)?.get(key)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().flat_map(|labels| labels.pairs())
+    }
+}
+
+/// All that a selector asks, by label or field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Demands {
+    /// Sorted by name, each once.
+    by_name: Vec<(Box<str>, Demand)>,
+    /// How many of them ask that the label be there.
+    required: usize,
+}
+
+/// All that is asked of one label or field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Demand {
+    /// Whether the label must be there.
+    is_required: bool,
+    /// The values that it may have; `None`: any.
+    allowed: Option<BTreeSet<Box<str>>>,
+    banned: BTreeSet<Box<str>>,
+    above: Option<i64>,
+    below: Option<i64>,
+}
+
+impl Demands {
+    /// `None`: there are so few that each may be asked by itself.
+    pub(super) fn of<'a>(tests: impl ExactSizeIterator<Item = (&'a str, &'a Test)>) -> Option<Box<Self>> {
+        if tests.len() <= FEW {
+            return None;
+        }
+        let mut by_name: BTreeMap<&str, Demand> = BTreeMap::new();
+        for (name, test) in tests {
+            by_name.entry(name).or_default().add(test);
+        }
+        let required = by_name.values().filter(|demand| demand.is_required).count();
+        Some(Box::new(Self { by_name: by_name.into_iter().map(|(name, demand)| (name.into(), demand)).collect(), required }))
+    }
+
+    /// Whether labels are as asked: goes through the labels or through the demands, whichever are fewer.
+    pub(super) fn are_met_by(&self, labels: &(impl LabelSource + ?Sized)) -> bool {
+        if self.by_name.len() < labels.count() {
+            return self.by_name.iter().all(|(name, demand)| match labels.get(name) {
+                Some(value) => demand.admits(value),
+                None => !demand.is_required,
+            });
+        }
+        let mut found = 0;
+        for (key, value) in labels.pairs() {
+            let Ok(at) = self.by_name.binary_search_by(|(name, _)| (**name).cmp(key)) else { continue };
+            let demand = &self.by_name[at].1;
+            if !demand.admits(value) {
+                return false;
+            }
+            found += usize::from(demand.is_required);
+        }
+        found == self.required
+    }
+
+    /// Whether fields are as asked, of which each has a value.
+    pub(super) fn are_met_by_fields<'a>(&self, get: impl Fn(&str) -> &'a str) -> bool {
+        self.by_name.iter().all(|(name, demand)| demand.admits(get(name)))
+    }
+}
+
+impl Demand {
+    fn add(&mut self, test: &Test) {
+        match test {
+            Test::Exists | Test::Equals(_) | Test::In(_) | Test::GreaterThan(_) | Test::LessThan(_) => self.is_required = true,
+            Test::DoesNotExist | Test::NotEquals(_) | Test::NotIn(_) => (),
+        }
+        match test {
+            Test::Exists => (),
+            Test::DoesNotExist => self.allowed = Some(BTreeSet::new()),
+            Test::Equals(value) => self.allow_only(&BTreeSet::from([value.clone()])),
+            Test::In(values) => self.allow_only(values),
+            Test::NotEquals(value) => _ = self.banned.insert(value.as_str().into()),
+            Test::NotIn(values) => self.banned.extend(values.iter().map(|value| value.as_str().into())),
+            Test::GreaterThan(bound) => self.above = Some(self.above.map_or(*bound, |before| before.max(*bound))),
+            Test::LessThan(bound) => self.below = Some(self.below.map_or(*bound, |before| before.min(*bound))),
+        }
+    }
+
+    fn allow_only(&mut self, values: &BTreeSet<String>) {
+        match &mut self.allowed {
+            Some(allowed) => allowed.retain(|value| values.contains(&**value)),
+            None => self.allowed = Some(values.iter().map(|value| value.as_str().into()).collect()),
+        }
+    }
+
+    fn admits(&self, value: &str) -> bool {
+        self.allowed.as_ref().is_none_or(|allowed| allowed.contains(value)) && !self.banned.contains(value) && self.bounds_hold(value)
+    }
+
+    fn bounds_hold(&self, value: &str) -> bool {
+        if self.above.is_none() && self.below.is_none() {
+            return true;
+        }
+        let fits = |number: i64| self.above.is_none_or(|above| above < number) && self.below.is_none_or(|below| number < below);
+        value.parse().is_ok_and(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selector;
+    use std::cell::Cell;
+
+    /// Labels that count how often they are looked at.
+    struct Counted {
+        labels: BTreeMap<String, String>,
+        looks: Cell<usize>,
+    }
+
+    impl LabelSource for Counted {
+        fn count(&self) -> usize {
+            self.labels.len()
+        }
+
+        fn get(&self, key: &str) -> Option<&str> {
+            self.looks.set(self.looks.get() + 1);
+            LabelSource::get(&self.labels, key)
+        }
+
+        fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+            self.labels.pairs().inspect(|_| self.looks.set(self.looks.get() + 1))
+        }
+    }
+
+    #[test]
+    fn an_object_is_looked_at_once_however_many_requirements_there_are() {
+        let looks = |selector: &str, labels: usize| {
+            let labels = (0..labels).map(|at| (format!("l{at}"), "v".to_owned())).collect();
+            let object = Counted { labels, looks: Cell::new(0) };
+            assert!(Selector::parse(selector).expect("valid").matches(&object));
+            object.looks.get()
+        };
+        let many = |one: fn(usize) -> String| (0..3500).map(one).collect::<Vec<_>>().join(",");
+        assert_eq!(looks(&many(|at| format!("!k{at}")), 3), 3);
+        assert_eq!(looks(&many(|at| format!("k{at}!=v,l1")), 3), 3);
+        assert_eq!(looks(&many(|at| format!("l1!=v{at}")), 3), 1, "of one label");
+        assert_eq!(looks("l1", 5000), 1, "nor does one requirement look at every label");
+    }
+}
