@@ -12,7 +12,7 @@ pub use typed::DecodeError;
 use crate::Kind;
 use serde::{Deserialize, de::Error};
 use serde_json::Value;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// How many unknown or duplicate fields are reported at most, as upstream.
 const REPORTED_FIELDS_MAX: usize = 100;
@@ -46,6 +46,9 @@ pub fn from_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, serde_jso
     serde_json::from_str(text)
 }
 
+/// How much of the path of such a field is told, in bytes.
+const REPORTED_BYTES_MAX: usize = 1024;
+
 /// Where a value stands. Linked upwards, so that only a fault costs an allocation.
 #[derive(Clone, Copy)]
 enum Path<'a> {
@@ -67,9 +70,37 @@ impl fmt::Display for Path<'_> {
 
 /// Adds `path` to `report` unless it is there or the report is full.
 fn report(report: &mut Vec<String>, path: Path<'_>) {
-    let path = path.to_string();
-    if report.len() < REPORTED_FIELDS_MAX && !report.contains(&path) {
+    if REPORTED_FIELDS_MAX <= report.len() {
+        return;
+    }
+    let path = text_of(path);
+    if !report.contains(&path) {
         report.push(path);
+    }
+}
+
+/// The text of a path, cut where it becomes longer than anybody reads: a document can make it as long as itself, and have it told of at every
+/// second byte.
+fn text_of(path: Path<'_>) -> String {
+    let mut text = Cut(String::new());
+    // That it is full is no fault.
+    let _ = write!(text, "{path}");
+    text.0
+}
+
+/// Takes text up to [`REPORTED_BYTES_MAX`].
+struct Cut(String);
+
+impl fmt::Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = REPORTED_BYTES_MAX - self.0.len();
+        if text.len() <= room {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        let end = (0..=room).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        self.0.push_str(&text[..end]);
+        Err(fmt::Error)
     }
 }
 

@@ -7,7 +7,7 @@ pub use crate::names::{
 
 use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule, unset::drop_zero};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sum of the bytes of all annotation keys and values of one object.
 const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
@@ -216,10 +216,8 @@ fn validate_finalizers(finalizers: &[String], path: &Path) -> Vec<FieldError> {
 }
 
 fn new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> Option<FieldError> {
-    let old = old.finalizers.as_deref().unwrap_or_default();
-    let mut added: Vec<&String> = new.finalizers.iter().flatten().filter(|finalizer| !old.contains(finalizer)).collect();
-    added.sort();
-    added.dedup();
+    let old: BTreeSet<&String> = old.finalizers.iter().flatten().collect();
+    let added: BTreeSet<&String> = new.finalizers.iter().flatten().filter(|finalizer| !old.contains(finalizer)).collect();
     let quoted: Vec<String> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
     let detail =
         format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", quoted.join(", "));

@@ -53,7 +53,9 @@ fn lists(root: Root<'_>, list: &ListType, live: Option<&Value>, config: Option<&
     let (live, config) = (keyed(root, list, live), keyed(root, list, config));
     let wanted: BTreeMap<&PathElement, &Value> = config.iter().map(|(element, value)| (element, *value)).collect();
     let stored = once_only(&live);
-    let mut shared: VecDeque<&PathElement> = config.iter().map(|(element, _)| element).filter(|e| contains(&live, e)).collect();
+    // Lists may be long, so that looking through one for every element of the other would not do.
+    let standing: BTreeSet<&PathElement> = live.iter().map(|(element, _)| element).collect();
+    let mut shared: VecDeque<&PathElement> = config.iter().map(|(element, _)| element).filter(|e| standing.contains(e)).collect();
     let mut rest = live.iter().peekable();
     let mut out: Vec<Option<Value>> = Vec::new();
     for (element, value) in &config {
@@ -84,10 +86,6 @@ type Keyed<'v> = Vec<(PathElement, &'v Value)>;
 fn keyed<'v>(root: Root<'_>, list: &ListType, value: Option<&'v Value>) -> Keyed<'v> {
     let items = value.and_then(Value::as_array).into_iter().flatten().enumerate();
     items.map(|(index, item)| (fields::element_or_index(root, list, item, index), item)).collect()
-}
-
-fn contains(list: &Keyed<'_>, element: &PathElement) -> bool {
-    list.iter().any(|(other, _)| other == element)
 }
 
 /// Stored elements whose key is there once: one of several cannot be merged with, it is replaced with the others.

@@ -142,8 +142,19 @@ impl Set {
     }
 
     /// Members of this set that are not in the other. A container's fields are not taken out with it.
+    ///
+    /// Costs a look at the smaller set.
     #[must_use]
     pub fn difference(mut self, other: &Self) -> Self {
+        if self.nodes.len() < other.nodes.len() {
+            self.nodes.retain(|element, ours| {
+                let Some(theirs) = other.nodes.get(element) else { return true };
+                ours.is_member &= !theirs.is_member;
+                ours.below = std::mem::take(&mut ours.below).difference(&theirs.below);
+                !ours.is_empty()
+            });
+            return self;
+        }
         for (element, theirs) in &other.nodes {
             let Some(ours) = self.nodes.get_mut(element) else { continue };
             ours.is_member &= !theirs.is_member;

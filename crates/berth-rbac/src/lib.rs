@@ -16,7 +16,7 @@ mod user;
 pub use aggregation::{aggregated_rules, stale_aggregates};
 pub use attributes::{Attributes, PathAttributes, ResourceAttributes};
 pub use policy::{Binding, Grant, Policy, RoleName, Scope};
-pub use rule::{allows, compact, describe, everything, uncovered};
+pub use rule::{allows, combinations, compact, describe, everything, uncovered};
 pub use user::{AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED, User, service_account_name};
 
 /// The API group of roles and bindings.

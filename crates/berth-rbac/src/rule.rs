@@ -2,7 +2,7 @@
 
 use crate::{Attributes, PathAttributes, ResourceAttributes};
 use berth_api::k8s_openapi::api::rbac::v1::PolicyRule;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stands for all verbs, groups, resources or paths.
 const ALL: &str = "*";
@@ -52,6 +52,19 @@ fn covers_path(rule: &PolicyRule, path: &str) -> bool {
 #[must_use]
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     wanted.iter().flat_map(break_down).filter(|atom| !held.iter().any(|rule| covers(rule, atom))).collect()
+}
+
+/// Into how many rules of one verb and one resource, name or path [`uncovered`] takes rules apart: it looks at each of them for each rule that
+/// is held.
+#[must_use]
+pub fn combinations(rules: &[PolicyRule]) -> usize {
+    let product = |parts: [usize; 3]| parts.into_iter().fold(1_usize, usize::saturating_mul);
+    let of_one = |rule: &PolicyRule| {
+        let names = list(&rule.resource_names).len().max(1);
+        let targets = product([list(&rule.api_groups).len(), list(&rule.resources).len(), names]);
+        targets.saturating_add(list(&rule.non_resource_urls).len()).saturating_mul(rule.verbs.len())
+    };
+    rules.iter().map(of_one).fold(0, usize::saturating_add)
 }
 
 /// The rule as rules of one verb and one resource, name or path each.
@@ -105,11 +118,12 @@ fn covers(held: &PolicyRule, atom: &PolicyRule) -> bool {
 #[must_use]
 pub fn compact(rules: &[PolicyRule]) -> Vec<PolicyRule> {
     let mut compacted: Vec<PolicyRule> = Vec::new();
+    let mut places: BTreeMap<_, usize> = BTreeMap::new();
     for rule in rules {
-        let same = compacted.iter_mut().find(|other| is_of_one_resource(rule) && same_but_for_verbs(rule, other));
-        match same {
-            Some(other) => other.verbs.extend(rule.verbs.iter().cloned()),
-            None => compacted.push(rule.clone()),
+        let place = *places.entry(all_but_verbs(rule)).or_insert(compacted.len());
+        match compacted.get_mut(place) {
+            Some(other) if is_of_one_resource(rule) => other.verbs.extend(rule.verbs.iter().cloned()),
+            _ => compacted.push(rule.clone()),
         }
     }
     compacted
@@ -119,11 +133,8 @@ fn is_of_one_resource(rule: &PolicyRule) -> bool {
     list(&rule.api_groups).len() == 1 && list(&rule.resources).len() == 1 && list(&rule.resource_names).len() < 2
 }
 
-fn same_but_for_verbs(one: &PolicyRule, other: &PolicyRule) -> bool {
-    let parts = |rule: &PolicyRule| -> [Vec<String>; 4] {
-        [&rule.api_groups, &rule.resources, &rule.resource_names, &rule.non_resource_urls].map(|field| list(field).to_vec())
-    };
-    parts(one) == parts(other)
+fn all_but_verbs(rule: &PolicyRule) -> [&[String]; 4] {
+    [&rule.api_groups, &rule.resources, &rule.resource_names, &rule.non_resource_urls].map(list)
 }
 
 /// How refusals write rules: compacted, each on a line, sorted.
@@ -242,6 +253,16 @@ mod tests {
     fn check_missing(held: &[&str], wanted: &str, expected: &str) {
         let held: Vec<PolicyRule> = held.iter().map(|text| rule(text)).collect();
         assert_eq!(describe(&uncovered(&held, &[rule(wanted)])), expected, "{held:?} | {wanted}");
+    }
+
+    #[test]
+    fn combinations_are_counted_without_being_made() {
+        let rules = vec![rule("get,list apps deployments,replicasets a,b,c"), rule("get /a,/b")];
+        assert_eq!(combinations(&rules), rules.iter().map(|rule| break_down(rule).len()).sum::<usize>());
+        let many = || vec!["x".to_owned(); 100_000];
+        let (verbs, groups, resources, names) = (many(), Some(many()), Some(many()), Some(many()));
+        let all = PolicyRule { verbs, api_groups: groups, resources, resource_names: names, non_resource_urls: None };
+        assert_eq!(combinations(&[all]), usize::MAX);
     }
 
     #[test]

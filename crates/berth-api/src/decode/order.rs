@@ -1,7 +1,7 @@
 //! Where the faults of a document stand in it. Read again for that, because the tree has forgotten the order, and because only refused or
 //! warned of documents need it.
 
-use super::{Path, REPORTED_FIELDS_MAX};
+use super::{Path, REPORTED_FIELDS_MAX, text_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::{cell::RefCell, collections::BTreeSet, fmt};
 
@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut seen = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             let path = Path::Member(&self.path, &key);
-            let text = path.to_string();
+            let text = text_of(path);
             if self.walk.unknown.contains(text.as_str()) {
                 self.walk.add(FieldFault::Unknown(text));
                 map.next_value::<IgnoredAny>()?;

@@ -3,7 +3,7 @@
 use super::Path;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use std::{cell::RefCell, fmt};
+use std::{cell::RefCell, collections::BTreeSet, fmt};
 
 /// How deep objects and lists may be nested. No API type needs half of it; upstream allows 10000, which a small stack would not survive.
 pub const DEPTH_MAX: usize = 127;
@@ -94,9 +94,10 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
+        let mut twice = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             let path = Path::Member(&self.path, &key);
-            if object.contains_key(&key) {
+            if object.contains_key(&key) && twice.insert(key.clone()) {
                 super::report(&mut self.duplicates.borrow_mut(), path);
             }
             let value = map.next_value_seed(Node { path, ..self })?;
@@ -116,6 +117,17 @@ mod tests {
         let parsed = parse_json(br#"{"metadata":{"name":"a","name":"b","name":"c"},"l":[{},{"x":1,"x":2}],"l2":1}"#).expect("JSON");
         assert_eq!(parsed.duplicates, ["metadata.name", "l[1].x"]);
         assert_eq!(parsed.value, serde_json::json!({"metadata": {"name": "c"}, "l": [{}, {"x": 2}], "l2": 1}));
+    }
+
+    #[test]
+    fn no_more_is_told_of_than_anybody_reads() {
+        let deep = |inner: &str| (0..100).fold(inner.to_owned(), |inner, _| format!(r#"{{"{}":{inner}}}"#, "ä".repeat(1000)));
+        let same = format!("{{{}}}", vec![r#""a":1"#; 10_000].join(","));
+        let duplicates = parse_json(deep(&same).as_bytes()).expect("JSON").duplicates;
+        assert_eq!(duplicates, ["ä".repeat(512)]);
+        let others: Vec<String> = (0..200).map(|at| format!(r#""{at}":1,"{at}":1"#)).collect();
+        let duplicates = parse_json(format!("{{{}}}", others.join(",")).as_bytes()).expect("JSON").duplicates;
+        assert_eq!((duplicates.len(), duplicates[99].as_str()), (100, "99"));
     }
 
     #[test]

@@ -16,7 +16,10 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 /// Cluster IP of a service that has none and whose pods are found one by one.
 const HEADLESS: &str = "None";
@@ -147,8 +150,10 @@ fn keep_what_was_allocated(spec: &mut ServiceSpec, old: &ServiceSpec) {
 /// A port is the same one if it has the same name.
 fn keep_node_ports(ports: &mut [ServicePort], old: &[ServicePort]) {
     let mut used: BTreeSet<i32> = ports.iter().filter_map(|port| port.node_port).collect();
+    // Of several of one name the first.
+    let by_name: BTreeMap<&str, &ServicePort> = old.iter().rev().map(|other| (text(&other.name), other)).collect();
     for port in ports.iter_mut().filter(|port| port.node_port.is_none()) {
-        let same = old.iter().find(|other| text(&other.name) == text(&port.name));
+        let same = by_name.get(text(&port.name));
         port.node_port = same.and_then(|other| other.node_port).filter(|number| used.insert(*number));
     }
 }
@@ -356,11 +361,10 @@ fn validate_external_name(spec: &ServiceSpec, path: &Path, faults: &mut Faults) 
 
 fn validate_addresses(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     let (families, policy) = (list(&spec.ip_families), text(&spec.ip_family_policy));
+    let mut seen = BTreeSet::new();
     for (index, name) in families.iter().enumerate() {
         faults.one_of(&path.child("ipFamilies").index(index), name, &["IPv4", "IPv6"]);
-        if families[..index].contains(name) {
-            faults.duplicate(&path.child("ipFamilies").index(index), name.as_str());
-        }
+        faults.unique(&path.child("ipFamilies").index(index), name, &mut seen);
     }
     let policy_path = path.child("ipFamilyPolicy");
     faults.optional_one_of(&policy_path, &spec.ip_family_policy, &["PreferDualStack", "RequireDualStack", "SingleStack"]);

@@ -7,8 +7,9 @@ use crate::{
     names::check_qualified_name,
     unset::{list, list_mut},
 };
-use k8s_openapi::api::core::v1::{Affinity, ContainerStatus, NodeSelector, NodeSelectorTerm, Pod, PodSpec, Toleration};
+use k8s_openapi::api::core::v1::{Affinity, Container, ContainerStatus, NodeSelector, NodeSelectorTerm, Pod, PodSpec, Toleration};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 const IMMUTABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                          `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -46,7 +47,8 @@ fn validate_change(spec: &PodSpec, old: &PodSpec, faults: &mut Faults) {
         return;
     }
     validate_added_tolerations(list(&spec.tolerations), list(&old.tolerations), &path.child("tolerations"), faults);
-    for gate in list(&spec.scheduling_gates).iter().filter(|gate| !list(&old.scheduling_gates).contains(gate)) {
+    let gates: BTreeSet<&str> = list(&old.scheduling_gates).iter().map(|gate| gate.name.as_str()).collect();
+    for gate in list(&spec.scheduling_gates).iter().filter(|gate| !gates.contains(gate.name.as_str())) {
         let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.name);
         faults.forbidden(&path.child("schedulingGates"), detail);
     }
@@ -70,11 +72,11 @@ fn validate_deadline(seconds: Option<i64>, old: Option<i64>, path: &Path, faults
 
 /// Each old toleration must still be there; only how long it lasts may change.
 fn validate_added_tolerations(tolerations: &[Toleration], old: &[Toleration], path: &Path, faults: &mut Faults) {
-    let same = |new: &Toleration, old: &Toleration| {
-        let lasting = Toleration { toleration_seconds: old.toleration_seconds, ..new.clone() };
-        lasting == *old
-    };
-    if old.iter().any(|old| !tolerations.iter().any(|new| same(new, old))) {
+    fn but_for_seconds(one: &Toleration) -> [&Option<String>; 4] {
+        [&one.key, &one.operator, &one.value, &one.effect]
+    }
+    let there: BTreeSet<_> = tolerations.iter().map(but_for_seconds).collect();
+    if !old.iter().all(|old| there.contains(&but_for_seconds(old))) {
         faults.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }
 }
@@ -159,7 +161,7 @@ fn take_back_node_affinity(affinity: &mut Option<Affinity>, old: Option<&Affinit
 fn difference(spec: &PodSpec, old: &PodSpec) -> String {
     let (Value::Object(new), Value::Object(old)) = (to_value(spec), to_value(old)) else { return String::new() };
     let line = |sign, name: &str, value: Option<&Value>| value.map(|value| format!("{sign}  {name}: {value}"));
-    let names: std::collections::BTreeSet<&String> = new.keys().chain(old.keys()).collect();
+    let names: BTreeSet<&String> = new.keys().chain(old.keys()).collect();
     let differing = names.into_iter().filter(|name| new.get(*name) != old.get(*name));
     let lines = differing.flat_map(|name| [line('-', name, old.get(name)), line('+', name, new.get(name))]);
     lines.flatten().collect::<Vec<_>>().join("\n")
@@ -189,22 +191,21 @@ pub(super) fn validate_status_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
 
 /// A container that ended and will not be restarted cannot run again.
 fn validate_transitions((new, old): (&[ContainerStatus], &[ContainerStatus]), spec: &PodSpec, path: &Path, faults: &mut Faults) {
+    // A pod may have thousands of containers.
+    let runs = |status: &ContainerStatus| status.state.as_ref().is_none_or(|state| state.terminated.is_none());
+    let running: BTreeSet<&str> = new.iter().filter(|status| runs(status)).map(|status| status.name.as_str()).collect();
+    let of_spec = spec.containers.iter().chain(list(&spec.init_containers)).rev();
+    let containers: BTreeMap<&str, &Container> = of_spec.map(|container| (container.name.as_str(), container)).collect();
     for (index, old) in old.iter().enumerate() {
         let Some(ended) = old.state.as_ref().and_then(|state| state.terminated.as_ref()) else { continue };
-        if may_restart(&old.name, ended.exit_code, spec) {
-            continue;
-        }
-        let runs_again =
-            |status: &ContainerStatus| status.name == old.name && status.state.as_ref().is_none_or(|state| state.terminated.is_none());
-        if new.iter().any(runs_again) {
+        let own = containers.get(old.name.as_str()).copied();
+        if !may_restart(own, ended.exit_code, spec) && running.contains(old.name.as_str()) {
             faults.forbidden(&path.index(index).child("state"), "may not be transitioned to non-terminated state");
         }
     }
 }
 
-fn may_restart(name: &str, exit_code: i32, spec: &PodSpec) -> bool {
-    let mut containers = spec.containers.iter().chain(list(&spec.init_containers));
-    let own = containers.find(|container| container.name == name);
+fn may_restart(own: Option<&Container>, exit_code: i32, spec: &PodSpec) -> bool {
     let has_rules = own.is_some_and(|container| !list(&container.restart_policy_rules).is_empty());
     let policy = own.and_then(|container| container.restart_policy.as_deref()).or(spec.restart_policy.as_deref());
     match policy {

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::unset::{entries, list, text};
 use k8s_openapi::api::core::v1::{LifecycleHandler, Probe, SELinuxOptions, SecurityContext};
+use std::collections::BTreeSet;
 
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
@@ -192,7 +193,8 @@ pub(super) fn se_linux(pod: &Subject<'_>, known: usize) -> Option<Violation> {
 /// Before there were fields.
 pub(super) fn seccomp_annotations(pod: &Subject<'_>) -> Option<Violation> {
     let is_bad = |value: &str| !matches!(value, "runtime/default" | "docker/default") && !value.starts_with("localhost/");
-    let has_container = |key: &str| key.strip_prefix(SECCOMP).is_some_and(|name| pod.containers.iter().any(|part| part.name == name));
+    let containers: BTreeSet<&str> = pod.containers.iter().map(|part| part.name).collect();
+    let has_container = |key: &str| key.strip_prefix(SECCOMP).is_some_and(|name| containers.contains(name));
     let bad: Vec<String> = entries(&pod.meta.annotations)
         .filter(|(key, value)| (key.as_str() == SECCOMP_OF_POD || has_container(key)) && is_bad(value))
         .map(|(key, value)| format!("{key}={value:?}"))

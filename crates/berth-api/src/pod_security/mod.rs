@@ -17,6 +17,7 @@ use k8s_openapi::{
     api::core::v1::{Container, EphemeralContainer, PodSpec},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use std::collections::BTreeSet;
 
 use crate::unset::list;
 
@@ -33,8 +34,8 @@ pub fn is_significant_update(new: &PodSpec, old: &PodSpec) -> bool {
     let same = |new: &[Container], old: &[Container]| {
         new.len() == old.len() && new.iter().zip(old).all(|(container, before)| container.image == before.image)
     };
-    let was_there =
-        |new: &EphemeralContainer| list(&old.ephemeral_containers).iter().any(|old| old.name == new.name && old.image == new.image);
+    let before: BTreeSet<_> = list(&old.ephemeral_containers).iter().map(|old| (&old.name, &old.image)).collect();
+    let was_there = |new: &EphemeralContainer| before.contains(&(&new.name, &new.image));
     !same(&new.containers, &old.containers)
         || !same(list(&new.init_containers), list(&old.init_containers))
         || !list(&new.ephemeral_containers).iter().all(was_there)

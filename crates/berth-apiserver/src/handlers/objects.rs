@@ -25,6 +25,7 @@ use hyper::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use serde_saphyr::MergeKeyPolicy;
 use std::{sync::Arc, time::Duration};
 
 /// Without `timeoutSeconds` a watch lasts this long, and up to twice as long, so that not all end at once.
@@ -318,9 +319,24 @@ pub(crate) fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
 /// Its reader takes up to 16 KiB of stack for each level of YAML, and threads have 2 MiB.
 const YAML_STACK_BYTES: usize = 8 << 20;
 
+/// What stands for something else in YAML may unfold to so many nodes in all.
+const YAML_REPLAYED_EVENTS_MAX: usize = 20_000;
+/// So many merge keys are unfolded, and none in longer bodies: those that stand in each other copy what is in them at each level.
+const YAML_MERGE_KEYS_MAX: usize = 100;
+const YAML_MERGE_BYTES_MAX: usize = 64 << 10;
+
 /// YAML nests as deep as JSON, and its aliases unfold within bounds.
 fn yaml_to_json(bytes: &[u8], what_fails: &str) -> Result<Vec<u8>, ApiError> {
-    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: DEPTH_MAX } };
+    let is_short = bytes.len() <= YAML_MERGE_BYTES_MAX;
+    let options = serde_saphyr::options! {
+        merge_keys: if is_short { MergeKeyPolicy::Merge } else { MergeKeyPolicy::Error },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: YAML_REPLAYED_EVENTS_MAX },
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            max_merge_keys: YAML_MERGE_KEYS_MAX,
+            max_recorded_anchor_events: 10 * YAML_REPLAYED_EVENTS_MAX,
+        },
+    };
     let value: Value =
         stacker::maybe_grow(YAML_STACK_BYTES / 2, YAML_STACK_BYTES, || serde_saphyr::from_slice_with_options(bytes, options))
             .map_err(|error| ApiError::BadRequest { message: format!("{what_fails}: {error}") })?;

@@ -8,7 +8,11 @@ use berth_api::{
     Object,
     k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef},
 };
-use berth_rbac::{Policy, ResourceAttributes, Scope, User, describe, everything, uncovered};
+use berth_rbac::{Policy, ResourceAttributes, Scope, User, combinations, describe, everything, uncovered};
+
+/// What names more combinations of verb, group, resource and name is not compared with what the caller holds. The largest roles that are there from
+/// the start name some hundreds; a body of 100 KB can name more than there is time for.
+const COMBINATIONS_MAX: usize = 10_000;
 
 /// Where the caller writes a role or a binding: they must hold all that it grants, or be allowed to `escalate` or `bind`.
 pub(super) struct Escalation;
@@ -100,6 +104,13 @@ impl Attempt<'_> {
     }
 
     fn check_held(&self, rules: &[PolicyRule]) -> Result<(), ApiError> {
+        let count = combinations(rules);
+        if COMBINATIONS_MAX < count {
+            return Err(self.forbidden(&format!(
+                "the rules name {count} combinations of verbs, groups, resources and names, more than the {COMBINATIONS_MAX} that are compared \
+                 with what their author holds"
+            )));
+        }
         let missing = self.missing(rules);
         if missing.is_empty() {
             return Ok(());

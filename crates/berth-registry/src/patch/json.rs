@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 const OPERATIONS_MAX: usize = 10_000;
 /// How many bytes of JSON all `copy` operations of a patch may add.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// How many elements and members all operations of a patch together may move: those behind a place in a list where one comes or goes, and
+/// those of what `move` takes elsewhere. Some milliseconds' work, and a thousand times that of patches that people write.
+const MOVED_MAX: usize = 2_000_000;
 
 /// `doc` after the operations of `patch`, the JSON text of an array.
 ///
@@ -15,7 +18,7 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// `test` for null passes on an absent member, `copy` of an absent member copies null.
 ///
 /// # Errors
-/// [`ApiError::BadRequest`] if the patch is no array of objects, [`ApiError::TooLarge`] if it has too many operations,
+/// [`ApiError::BadRequest`] if the patch is no array of objects, [`ApiError::TooLarge`] if it has too many operations or these move too much,
 /// [`ApiError::Unprocessable`] if an operation does not fit the document.
 pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let operations: Vec<Map<String, Value>> =
@@ -28,32 +31,44 @@ pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
         return Err(ApiError::TooLarge { message });
     }
     let mut doc = doc.clone();
-    let mut copied_bytes = 0;
+    let mut work = Work::default();
     for operation in operations {
-        apply(&mut doc, operation, &mut copied_bytes).ok_or(ApiError::Unprocessable)?;
+        apply(&mut doc, operation, &mut work).ok_or(ApiError::Unprocessable)?;
+        if MOVED_MAX < work.moved {
+            let message = format!("Request entity too large: a JSON patch may move {MOVED_MAX} elements of lists and members of objects");
+            return Err(ApiError::TooLarge { message });
+        }
     }
     Ok(doc)
 }
 
+/// What a patch has cost so far.
+#[derive(Default)]
+struct Work {
+    copied_bytes: usize,
+    moved: usize,
+}
+
 /// `None` if the operation does not fit.
-fn apply(doc: &mut Value, mut operation: Map<String, Value>, copied_bytes: &mut usize) -> Option<()> {
+fn apply(doc: &mut Value, mut operation: Map<String, Value>, work: &mut Work) -> Option<()> {
     let value = operation.remove("value").unwrap_or(Value::Null);
     let path = Pointer::parse(operation.get("path")?.as_str()?)?;
     let from = || Pointer::parse(operation.get("from")?.as_str()?);
     match operation.get("op")?.as_str()? {
-        "add" => add(doc, &path, value),
-        "remove" => remove(doc, &path).map(drop),
+        "add" => add(doc, &path, value, work),
+        "remove" => remove(doc, &path, work).map(drop),
         "replace" => replace(doc, &path, value),
         "test" => (get(doc, &path)?.unwrap_or(&Value::Null) == &value).then_some(()),
         "move" => {
-            let value = remove(doc, &from()?)?;
-            add(doc, &path, value)
+            let value = remove(doc, &from()?, work)?;
+            work.moved += size(&value);
+            add(doc, &path, value, work)
         }
         "copy" => {
             let value = get(doc, &from()?)?.cloned().unwrap_or(Value::Null);
-            *copied_bytes = copied_bytes.saturating_add(value.to_string().len());
-            (*copied_bytes <= COPIED_BYTES_MAX).then_some(())?;
-            add(doc, &path, value)
+            work.copied_bytes = work.copied_bytes.saturating_add(value.to_string().len());
+            (work.copied_bytes <= COPIED_BYTES_MAX).then_some(())?;
+            add(doc, &path, value, work)
         }
         _ => None,
     }
@@ -107,7 +122,7 @@ fn index(step: &str, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < len)
 }
 
-fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Option<()> {
+fn add(doc: &mut Value, pointer: &Pointer, value: Value, work: &mut Work) -> Option<()> {
     check_depth(pointer, &value)?;
     let Some((last, way)) = pointer.steps.split_last() else {
         *doc = value;
@@ -116,7 +131,11 @@ fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Option<()> {
     match parent_mut(doc, way)? {
         Value::Object(members) => drop(members.insert(last.clone(), value)),
         Value::Array(items) if last == "-" => items.push(value),
-        Value::Array(items) => items.insert(index(last, items.len() + 1)?, value),
+        Value::Array(items) => {
+            let index = index(last, items.len() + 1)?;
+            work.moved += items.len() - index;
+            items.insert(index, value);
+        }
         _ => return None,
     }
     Some(())
@@ -139,12 +158,25 @@ fn replace(doc: &mut Value, pointer: &Pointer, value: Value) -> Option<()> {
     Some(())
 }
 
-fn remove(doc: &mut Value, pointer: &Pointer) -> Option<Value> {
+fn remove(doc: &mut Value, pointer: &Pointer, work: &mut Work) -> Option<Value> {
     let (last, way) = pointer.steps.split_last()?;
     match parent_mut(doc, way)? {
         Value::Object(members) => members.remove(last),
-        Value::Array(items) => Some(items.remove(index(last, items.len())?)),
+        Value::Array(items) => {
+            let index = index(last, items.len())?;
+            work.moved += items.len() - index;
+            Some(items.remove(index))
+        }
         _ => None,
+    }
+}
+
+/// How many values there are in it, itself included.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(size).sum::<usize>(),
+        _ => 1,
     }
 }
 
@@ -263,6 +295,21 @@ mod tests {
         assert!(json(&value!({}), patch(10_000).as_bytes()).is_ok());
         let error = json(&value!({}), patch(10_001).as_bytes()).expect_err("one too many");
         assert_eq!(error.to_string(), "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001");
+    }
+
+    #[test]
+    fn operations_that_move_too_much_are_refused() {
+        let refused = |doc: Value, operation: Value| {
+            let error = json(&doc, Value::Array(vec![operation; 10_000]).to_string().as_bytes()).expect_err("too much");
+            assert!(matches!(error, ApiError::TooLarge { .. }), "{error:?}");
+            assert!(error.to_string().contains("may move 2000000 elements"), "{error}");
+        };
+        refused(value!([]), value!({"op": "add", "path": "/0", "value": 1}));
+        refused(Value::Array(vec![value!(1); 20_000]), value!({"op": "remove", "path": "/0"}));
+        refused(value!({"a": vec![1; 1000]}), value!({"op": "move", "from": "/a", "path": "/a"}));
+        let gentle = |operation: Value| json(&value!({"a": []}), Value::Array(vec![operation; 10_000]).to_string().as_bytes());
+        assert_eq!(gentle(value!({"op": "add", "path": "/a/-", "value": 1})).expect("fits")["a"].as_array().map(Vec::len), Some(10_000));
+        assert!(gentle(value!({"op": "move", "from": "/a", "path": "/a"})).is_ok());
     }
 
     #[test]

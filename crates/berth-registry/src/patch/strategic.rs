@@ -88,7 +88,8 @@ fn retain_keys(doc: &mut Object, patch: &mut Object) -> Result<(), ApiError> {
         Some(Value::Array(keys)) => keys,
         Some(_) => return bad(format!("{RETAIN_KEYS} must be a list of strings")),
     };
-    let retained = |key: &str| keys.iter().any(|k| k.as_str() == Some(key));
+    let keys: BTreeSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let retained = |key: &str| keys.contains(key);
     let stray = patch.iter().find(|(key, value)| !value.is_null() && !key.starts_with('$') && !retained(key));
     if let Some((key, _)) = stray {
         return bad(format!("{RETAIN_KEYS} must name every field of its patch, and lacks {key:?}"));
@@ -131,9 +132,12 @@ fn list_member(value: Option<&Value>, name: &str) -> Result<Option<Vec<Value>>, 
 
 /// Elements of the patch must stand in the order that it asks for.
 fn check_order(items: &[Value], order: &[Value], key: Option<&str>) -> Result<(), ApiError> {
-    let mut order = order.iter();
+    let mut order = order.iter().map(|at| identity(at, key));
     let deleted = |item: &Value| item.get(DIRECTIVE).is_some();
-    let mut listed = |item: &Value| order.any(|at| identity(at, key) == identity(item, key));
+    let mut listed = |item: &Value| {
+        let wanted = identity(item, key);
+        order.any(|at| at == wanted)
+    };
     match items.iter().find(|item| !deleted(item) && !listed(item)) {
         None => Ok(()),
         Some(item) => bad(format!("{item} is not in the order that {ORDER_PREFIX} gives")),
@@ -229,21 +233,23 @@ fn key_of<'a>(item: &'a Object, key: &str) -> Result<&'a Value, ApiError> {
 /// the one that `order` names does.
 fn sort_elements(items: Vec<Value>, order: &[Value], server_order: &[Value], key: Option<&str>) -> Vec<Value> {
     let (order, server_order) = (positions(order, key), positions(server_order, key));
-    let position = |list: &BTreeMap<String, usize>, item: &Value| list.get(&identity(item, key)).copied();
-    let (mut named, mut others): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| position(&order, item).is_some());
-    named.sort_by_cached_key(|item| position(&order, item));
-    others.sort_by_cached_key(|item| position(&server_order, item));
+    // Both places of each are found once: what tells an element apart may be long.
+    let placed = items.into_iter().map(|item| {
+        let identity = identity(&item, key);
+        (order.get(&identity).copied(), server_order.get(&identity).copied(), item)
+    });
+    let (mut named, mut others): (Vec<_>, Vec<_>) = placed.partition(|(at, ..)| at.is_some());
+    named.sort_by_key(|(at, ..)| *at);
+    others.sort_by_key(|(_, at, _)| *at);
     let mut sorted = Vec::with_capacity(named.len() + others.len());
     let mut named = named.into_iter().peekable();
-    for other in others {
-        let at = position(&server_order, &other);
-        let before = |next: &Value| position(&server_order, next).is_none_or(|next| at.is_none_or(|at| next < at));
-        while let Some(next) = named.next_if(before) {
+    for (_, at, other) in others {
+        while let Some((.., next)) = named.next_if(|(_, next, _)| next.is_none_or(|next| at.is_none_or(|at| next < at))) {
             sorted.push(next);
         }
         sorted.push(other);
     }
-    sorted.extend(named);
+    sorted.extend(named.map(|(.., item)| item));
     sorted
 }
 

@@ -138,6 +138,8 @@ fn validate_host_ports(spec: &PodSpec, path: &Path, faults: &mut Faults) {
 
 fn validate_mounts(container: &Container, path: &Path, pod: &Surroundings<'_>, faults: &mut Faults) {
     let devices = list(&container.volume_devices);
+    let device_names: BTreeSet<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    let device_paths: BTreeSet<&str> = devices.iter().map(|device| device.device_path.as_str()).collect();
     let mut seen = BTreeSet::new();
     for (index, mount) in list(&container.volume_mounts).iter().enumerate() {
         let path = path.index(index);
@@ -146,10 +148,10 @@ fn validate_mounts(container: &Container, path: &Path, pod: &Surroundings<'_>, f
         if !seen.insert(mount.mount_path.as_str()) {
             faults.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must be unique");
         }
-        if devices.iter().any(|device| device.name == mount.name) {
+        if device_names.contains(mount.name.as_str()) {
             faults.invalid(&path.child("name"), mount.name.as_str(), "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|device| device.device_path == mount.mount_path) {
+        if device_paths.contains(mount.mount_path.as_str()) {
             faults.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must not already exist as a path in volumeDevices");
         }
         validate_sub_path(mount, &path, faults);
