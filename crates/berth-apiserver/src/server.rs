@@ -18,7 +18,8 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_registry::Registry;
-use berth_store::env::Rng;
+use berth_store::{Health, env::Rng};
+use futures::future::ready;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
@@ -199,10 +200,22 @@ impl Server {
 
 /// What every request needs: a store that answers, and roles and bindings as they were a moment ago.
 fn check_registry(readiness: &Readiness, registry: &Registry) {
-    let (store, policy) = (registry.clone(), registry.clone());
+    let (store, writes, policy) = (registry.clone(), registry.clone(), registry.clone());
     readiness.add("store", Failure::Dead, move || {
         let registry = store.clone();
-        async move { registry.check_store().await.map_err(|error| error.to_string()) }
+        async move {
+            registry.check_store().await.map_err(|error| error.to_string())?;
+            match registry.store_health() {
+                Health::Ready | Health::Refusing { .. } => Ok(()),
+                Health::Ended { cause } => Err(cause),
+            }
+        }
+    });
+    readiness.add("store-readiness", Failure::Unready, move || {
+        ready(match writes.store_health() {
+            Health::Ready => Ok(()),
+            Health::Refusing { cause } | Health::Ended { cause } => Err(cause),
+        })
     });
     readiness.add("policy-sync", Failure::Unready, move || {
         let registry = policy.clone();

@@ -5,12 +5,15 @@ mod common;
 use berth_api::FeatureGates;
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    DEFAULT_HISTORY_BYTES, Entry, Health, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
 };
 use common::{MachineClock, MachineRng, Protocol, TestServer, connect};
 use futures::future::BoxFuture;
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -101,8 +104,8 @@ async fn tls_older_than_1_2_is_refused() {
     }
 }
 
-/// A store that panics at keys with `panic` in them.
-struct Brittle(MemoryStore);
+/// A store that panics at keys with `panic` in them, and is as well as the test says.
+struct Brittle(MemoryStore, Mutex<Health>);
 
 fn touch(key: &Key) {
     assert!(!key.as_str().contains("panic"), "as asked");
@@ -134,12 +137,38 @@ impl Store for Brittle {
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         self.0.compact(prefix, revision)
     }
+
+    fn health(&self) -> Health {
+        self.1.lock().expect("nobody panicked with it").clone()
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_takes_no_writes_is_told_of_by_health() {
+    let table = Arc::new(ResourceTable::default());
+    let store = Arc::new(Brittle(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES), Mutex::new(Health::Ready)));
+    let of = Arc::<Brittle>::clone(&store);
+    let registry = Registry::new(of, table, Arc::new(MachineClock), Arc::new(MachineRng), Arc::new(FeatureGates::default()));
+    registry.bootstrap().await.expect("an empty store takes the first objects");
+    let server = TestServer::start_changed(|config| config.registry = registry).await;
+    let mut client = server.admin().await;
+    let cause = || "no space is left".to_owned();
+    for (health, codes) in
+        [(Health::Refusing { cause: cause() }, [500, 200]), (Health::Ended { cause: cause() }, [500, 500]), (Health::Ready, [200, 200])]
+    {
+        let is_well = health == Health::Ready;
+        *store.1.lock().expect("nobody panicked with it") = health.clone();
+        let found = [client.get("/readyz").await.code.as_u16(), client.get("/livez").await.code.as_u16()];
+        assert_eq!(found, codes, "{health:?}");
+        let why = client.get("/readyz/store-readiness").await.text();
+        assert_eq!(why, if is_well { "ok" } else { "internal server error: no space is left\n" }, "{health:?}");
+    }
 }
 
 #[tokio::test]
 async fn a_panic_is_one_answer_500_and_the_server_goes_on() {
     let table = Arc::new(ResourceTable::default());
-    let store = Arc::new(Brittle(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES)));
+    let store = Arc::new(Brittle(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES), Mutex::new(Health::Ready)));
     let registry = Registry::new(store, table, Arc::new(MachineClock), Arc::new(MachineRng), Arc::new(FeatureGates::default()));
     registry.bootstrap().await.expect("an empty store takes the first objects");
     let server = TestServer::start_changed(|config| config.registry = registry).await;

@@ -61,7 +61,7 @@ pub use resource::{Resource, ResourceTable, Resources, Subresource};
 use berth_api::{FeatureGates, Object};
 use berth_rbac::User;
 use berth_store::{
-    Entry, Revision, Store,
+    Entry, Health, Revision, Store,
     env::{Clock, Rng, Timestamp},
 };
 use std::sync::Arc;
@@ -125,6 +125,12 @@ impl Registry {
     pub async fn check_store(&self) -> Result<(), ApiError> {
         self.store.revision("/registry/").await?;
         Ok(())
+    }
+
+    /// Whether the store takes writes.
+    #[must_use]
+    pub fn store_health(&self) -> Health {
+        self.store.health()
     }
 
     /// The kinds that it serves, to be added to.

@@ -1,7 +1,7 @@
 //! How far this server's own writes of roles and bindings have come.
 
 use super::policy::{RESOURCES, resources};
-use berth_store::{Entry, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use berth_store::{Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::{
     Arc,
@@ -65,5 +65,9 @@ impl Store for OwnWrites {
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         self.store.compact(prefix, revision)
+    }
+
+    fn health(&self) -> Health {
+        self.store.health()
     }
 }
