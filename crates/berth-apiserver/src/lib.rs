@@ -32,6 +32,7 @@ mod server;
 mod stall;
 mod state_metrics;
 pub mod status;
+mod storage_metrics;
 mod tls;
 mod warnings;
 mod watch;

@@ -198,9 +198,9 @@ impl Server {
     }
 }
 
-/// What every request needs: a store that answers, and roles and bindings as they were a moment ago.
+/// What every request needs: a store that answers and has room, and roles and bindings as they were a moment ago.
 fn check_registry(readiness: &Readiness, registry: &Registry) {
-    let (store, writes, policy) = (registry.clone(), registry.clone(), registry.clone());
+    let [store, writes, policy, space] = std::array::from_fn(|_| registry.clone());
     readiness.add("store", Failure::Dead, move || {
         let registry = store.clone();
         async move {
@@ -220,6 +220,11 @@ fn check_registry(readiness: &Readiness, registry: &Registry) {
     readiness.add("policy-sync", Failure::Unready, move || {
         let registry = policy.clone();
         async move { registry.policy().await.map(drop).map_err(|error| error.to_string()) }
+    });
+    // The quota as a whole: nobody takes the server out of service from one namespace.
+    readiness.add("store-space", Failure::Unready, move || {
+        let is_left = space.usage().is_none_or(|usage| usage.takes_growth);
+        std::future::ready(if is_left { Ok(()) } else { Err("the quota is used up".to_owned()) })
     });
 }
 

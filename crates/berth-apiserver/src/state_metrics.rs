@@ -29,8 +29,8 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
 }
 
-fn cannot_show(error: &prometheus::Error) -> ApiError {
-    ApiError::Internal { message: format!("could not show the state of workloads as metrics: {error}") }
+pub(crate) fn cannot_show(error: &prometheus::Error) -> ApiError {
+    ApiError::Internal { message: format!("could not show the state of what is stored as metrics: {error}") }
 }
 
 fn fill(kind: &Kind, objects: &[Seen], families: &prometheus::Registry) -> Result<(), prometheus::Error> {

@@ -3,6 +3,7 @@
 mod kinds;
 mod nodes;
 mod remote;
+mod room;
 mod services;
 mod stateful_sets;
 mod volumes;
@@ -53,12 +54,17 @@ impl Running {
 
     /// With gates of their own for the API server and the controllers.
     fn start_with(controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
+        Self::start_within(None, controllers, api_gates, controller_gates)
+    }
+
+    /// Over a store that takes so many bytes.
+    fn start_within(quota: Option<u64>, controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
         let gates = |text: &str| Arc::new(FeatureGates::parse(text).expect("known gates"));
         let world = World::default();
         world.run_for(SignedDuration::from_secs(1_800_000_000));
         let env: Env = world.env();
         let table = Arc::new(ResourceTable::default());
-        let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 26));
+        let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 26).with_quota(quota));
         let registry = Registry::new(store, table, Arc::clone(&env.clock), Arc::clone(&env.rng), gates(api_gates));
         let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
         let bootstrap = registry.clone();

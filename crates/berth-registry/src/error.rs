@@ -160,7 +160,7 @@ pub enum ApiError {
         /// Complete.
         message: String,
     },
-    /// The store has no space left for it. Reads go on, and deletions.
+    /// The store has no space left for it, on its disk or within its quota. Reads go on, and deletions.
     #[error("{message}")]
     NoSpace {
         /// Complete.
@@ -264,7 +264,7 @@ impl ApiError {
                 Self::TooLarge { message: format!("Request entity too large: an object of {size} bytes is larger than the limit of {max}") }
             }
             WriteError::Unavailable { .. } => Self::Unavailable { message: error.to_string() },
-            WriteError::NoSpace { .. } => Self::NoSpace { message: error.to_string() },
+            WriteError::NoSpace { .. } | WriteError::QuotaExceeded { .. } => Self::NoSpace { message: error.to_string() },
             WriteError::Unknown { .. } => Self::outcome_unknown(error),
         }
     }

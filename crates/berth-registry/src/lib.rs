@@ -33,9 +33,11 @@ pub mod options;
 mod ownership;
 pub mod patch;
 mod patching;
+mod pressure;
 mod replicas;
 pub mod resource;
 mod scale;
+mod shares;
 pub mod splice;
 mod stamps;
 mod stored;
@@ -56,12 +58,13 @@ pub use document::{Discovery, Document, OpenApi};
 pub use error::ApiError;
 pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
+pub use pressure::Pressure;
 pub use resource::{Resource, ResourceTable, Resources, Subresource};
 
 use berth_api::{FeatureGates, Object};
 use berth_rbac::User;
 use berth_store::{
-    Entry, Health, Revision, Store,
+    Entry, Health, Revision, Store, Usage,
     env::{Clock, Rng, Timestamp},
 };
 use std::sync::Arc;
@@ -84,6 +87,8 @@ pub struct Registry {
     pub(crate) root_ca: Option<Arc<str>>,
     /// What Services are given.
     pub(crate) ranges: Arc<allocation::ServiceRanges>,
+    pub(crate) pressure: Pressure,
+    pub(crate) shares: Arc<shares::Shares>,
 }
 
 impl Registry {
@@ -109,6 +114,8 @@ impl Registry {
             reviewers: Arc::default(),
             root_ca: None,
             ranges: Arc::default(),
+            pressure: Pressure::default(),
+            shares: Arc::default(),
         }
     }
 
@@ -143,6 +150,24 @@ impl Registry {
     #[must_use]
     pub fn resources(&self) -> Arc<Resources> {
         self.table.resources()
+    }
+
+    /// How much is stored, and how much may be; `None`: the store does not say.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        self.store.usage()
+    }
+
+    /// The same API, which slows users who write more than their share of so many bytes of history.
+    #[must_use]
+    pub fn with_history_shares(self, history_bytes: u64) -> Self {
+        Self { shares: Arc::new(shares::Shares::of(history_bytes)), ..self }
+    }
+
+    /// The same API, which stores no more while the process has too little memory.
+    #[must_use]
+    pub fn with_pressure(self, pressure: Pressure) -> Self {
+        Self { pressure, ..self }
     }
 
     /// The same API, where each namespace has a config map `kube-root-ca.crt` with the certificate (PEM) by which clients know the server.

@@ -5,7 +5,11 @@ use crate::{
     stored,
 };
 use berth_store::{Entry, Key, RangeRequest, ReadError, Revision, env::yield_now};
+use jiff::SignedDuration;
 use std::sync::Arc;
+
+/// How long a list that has begun goes on, if the store can afford it: etcd's time between compactions, which clients of Kubernetes know.
+const LIST_TIME: SignedDuration = SignedDuration::from_mins(5);
 
 /// How many entries are read at once where a selector may drop most of them.
 const SCAN_PAGE: usize = 1000;
@@ -53,7 +57,21 @@ impl Registry {
         let revision = self.revision_to_list_at(at, options, limit).await?;
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
-        self.page(at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await
+        let list = self.page(at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await?;
+        self.keep_for_next_page(at, &list);
+        Ok(list)
+    }
+
+    /// What the next pages show is to be there still.
+    fn keep_for_next_page(&self, at: &Collection, list: &List) {
+        if !list.continue_token.is_empty() {
+            self.store.pin(&key::prefix_of(at), list.revision, self.caller_name(), self.clock.now() + LIST_TIME);
+        }
+    }
+
+    /// Whose lists count together; all of administrators and the process itself.
+    fn caller_name(&self) -> &str {
+        self.caller.as_ref().map_or("", |user| &user.name)
     }
 
     /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
@@ -68,10 +86,22 @@ impl Registry {
         }
         let token = Token::decode(&options.continue_token)?;
         let start_after = Some(token.start_after(&page.prefix));
+        let begun_at = token.revision();
         match self.page(at, filter, Page { start_after, at: token.revision(), behind: token.left(), ..page }).await {
             Err(ApiError::Expired { .. }) => {
                 let continue_token = Some(token.at_newest().encode());
                 Err(ApiError::Expired { message: TOKEN_EXPIRED.to_owned(), continue_token })
+            }
+            Ok(list) => {
+                match begun_at {
+                    // It goes on at another revision than it began with: from here on it is a list like others.
+                    None => self.keep_for_next_page(at, &list),
+                    Some(revision) if list.continue_token.is_empty() => {
+                        self.store.unpin(&key::prefix_of(at), revision, self.caller_name());
+                    }
+                    Some(_) => (),
+                }
+                Ok(list)
             }
             other => other,
         }

@@ -2,7 +2,7 @@
 
 use crate::{ApiError, BoxObject, Registry, Resource, events};
 use berth_api::{Object, decode::from_json};
-use berth_store::{Entry, Event, Expected, Key, Write, WriteError};
+use berth_store::{Entry, Event, Expected, Key, Purpose, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde::Deserialize;
@@ -33,9 +33,10 @@ impl Registry {
         key: Key,
         value: Bytes,
         expected: Expected,
+        purpose: Purpose,
     ) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
         let expires_at = events::expires_at(resource, self.clock.now());
-        self.store.write(Write { expires_at, ..Write::put(key, value, expected) })
+        self.store.write(Write { expires_at, purpose, ..Write::put(key, value, expected) })
     }
 }
 

@@ -1,7 +1,8 @@
 //! The memory store, with other tasks let in before every operation: what a real store's IO does to the order of things.
 
 use berth_store::{
-    Entry, Key, Mark, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::yield_now,
+    Entry, Key, Mark, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
+    env::{Timestamp, yield_now},
 };
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
@@ -54,5 +55,17 @@ impl Store for SimStore {
 
     fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         self.0.compact(prefix, revision)
+    }
+
+    fn pin(&self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
+        self.0.pin(prefix, revision, owner, until);
+    }
+
+    fn unpin(&self, prefix: &str, revision: Revision, owner: &str) {
+        self.0.unpin(prefix, revision, owner);
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.0.usage()
     }
 }

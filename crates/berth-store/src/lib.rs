@@ -11,6 +11,7 @@ pub mod files;
 mod log;
 mod mvcc;
 mod shared;
+mod space;
 pub mod steady_time;
 pub mod virtual_time;
 
@@ -23,6 +24,7 @@ pub use files::folder::{Folder, FolderError};
 #[cfg(fuzzing)]
 pub use log::fuzzing;
 pub use log::{Fault, FileRead, Limits, LogError, OnDamage};
+pub use space::{Bound, Purpose, Usage};
 
 use bytes::Bytes;
 use env::Timestamp;
@@ -109,6 +111,12 @@ pub trait Layout: Send + Sync + 'static {
     /// resource, or of several. Where keys are in memory, readers of one resource do not pay for the others. No resource's keys begin as
     /// those of another do.
     fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str>;
+
+    /// The namespace of a key, where its resource has any: what all of one namespace take is bounded together.
+    fn namespace<'t>(&self, key: &'t str) -> Option<&'t str> {
+        let prefix = self.resource_prefix(key)?;
+        key[prefix.len()..].split_once('/').map(|(namespace, _)| namespace)
+    }
 
     /// Reads the header of a value: once per write, and once per value at recovery.
     fn header(&self, key: &Key, value: &[u8]) -> Header;
@@ -231,19 +239,27 @@ pub struct Write {
     pub value: Option<Bytes>,
     /// When a value is to be deleted, unless it is written again before: some seconds later at most. `None`: it stays.
     pub expires_at: Option<Timestamp>,
+    /// How much of the quota it may use.
+    pub purpose: Purpose,
 }
 
 impl Write {
-    /// Gives the key a value.
+    /// Gives the key a value, of which the store may grow.
     #[must_use]
     pub fn put(key: Key, value: Bytes, expected: Expected) -> Self {
-        Self { key, expected, value: Some(value), expires_at: None }
+        Self { key, expected, value: Some(value), expires_at: None, purpose: Purpose::Growth }
+    }
+
+    /// The same for another purpose.
+    #[must_use]
+    pub fn with_purpose(self, purpose: Purpose) -> Self {
+        Self { purpose, ..self }
     }
 
     /// Deletes the key.
     #[must_use]
     pub fn delete(key: Key, expected: Revision) -> Self {
-        Self { key, expected: Expected::At(expected), value: None, expires_at: None }
+        Self { key, expected: Expected::At(expected), value: None, expires_at: None, purpose: Purpose::Removal }
     }
 }
 
@@ -335,6 +351,14 @@ pub enum WriteError {
     NoSpace {
         /// The key.
         key: Key,
+    },
+    /// What is stored would grow beyond a bound; nothing changed. Reads go on, and so does what makes room. The first words are etcd's.
+    #[error("mvcc: database space exceeded: {bound}")]
+    QuotaExceeded {
+        /// The key, of several the first.
+        key: Key,
+        /// Which one.
+        bound: Bound,
     },
     /// The backend cannot be reached, or takes no writes until it is opened again; nothing changed.
     #[error("the store takes no writes: {cause}")]
@@ -473,5 +497,17 @@ pub trait Store: Send + Sync + 'static {
     /// Whether it takes writes, as far as it knows without trying.
     fn health(&self) -> Health {
         Health::Ready
+    }
+
+    /// A list of the keys below `prefix` at `revision` goes on: until then the store keeps what its next pages show, as far as it can afford that.
+    /// Whose lists make it keep most loses them first, the oldest first.
+    fn pin(&self, _prefix: &str, _revision: Revision, _owner: &str, _until: Timestamp) {}
+
+    /// A list that was [pinned](Store::pin) has come to its end.
+    fn unpin(&self, _prefix: &str, _revision: Revision, _owner: &str) {}
+
+    /// How much is stored, and how much may be; `None`: the backend does not say.
+    fn usage(&self) -> Option<Usage> {
+        None
     }
 }

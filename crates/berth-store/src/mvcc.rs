@@ -1,20 +1,29 @@
 //! Keys, their versions and the log of changes, as a plain structure: no locks, no IO, no time.
 //!
 //! A commit is one revision of one or several keys. Revisions only grow: a store that others write to as well has gaps between those that
-//! it sees. One number, `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`).
+//! it sees. Of each resource one number, `oldest`, bounds both reads (`at >= oldest`) and watches (`after >= oldest`): where history becomes too
+//! large, the resource that takes most of it forgets first, so that a busy one does not expire the others. Lists that go on read further back
+//! ([`pins`]).
+
+mod pins;
 
 use crate::{
-    Entry, Event, EventKind, Events, Expected, Header, Key, Mark, Range, RangeRequest, ReadError, Revision, WriteError, env::Timestamp,
+    Entry, Event, EventKind, Events, Expected, Header, Key, Layout, Mark, Purpose, Range, RangeRequest, ReadError, Revision, Usage,
+    WriteError,
+    env::Timestamp,
+    space::{Room, Space},
 };
 use bytes::Bytes;
+use pins::{PinId, Pins};
 use smallvec::smallvec;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque, btree_map},
+    mem,
     ops::Bound,
     sync::{Arc, OnceLock},
 };
 
-/// What one kept change costs beside its values, in bytes: the event, two log places, a place among the key's older versions, and an
+/// What one kept change costs beside its values, in bytes: the event, a place in the log, one among the key's older versions, and an
 /// entry with a usual header.
 const EVENT_OVERHEAD_BYTES: usize = 512;
 
@@ -30,6 +39,7 @@ pub(crate) struct Prepared {
     pub(crate) value: Option<(Bytes, Header)>,
     /// When the value is to go.
     pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) purpose: Purpose,
 }
 
 /// What one revision changes.
@@ -39,6 +49,7 @@ pub(crate) struct Commit {
     pub(crate) events: Events,
     /// Those of its keys whose values are to go some time.
     pub(crate) expiries: Vec<(Key, Timestamp)>,
+    pub(crate) purpose: Purpose,
 }
 
 impl Commit {
@@ -61,12 +72,13 @@ pub(crate) fn evaluate<'a>(
 ) -> Result<Commit, WriteError> {
     let expiring = |write: &Prepared| write.expires_at.filter(|_| write.value.is_some()).map(|at| (write.key.clone(), at));
     let expiries = writes.iter().filter_map(expiring).collect();
+    let purpose = writes.iter().map(|write| write.purpose).min().unwrap_or(Purpose::Growth);
     let events: Result<Events, WriteError> = writes.into_iter().map(|write| evaluate_one(write, next, &current).map(Arc::new)).collect();
-    Ok(Commit { events: events?, expiries })
+    Ok(Commit { events: events?, expiries, purpose })
 }
 
 fn evaluate_one<'a>(write: Prepared, next: Revision, current: impl Fn(&Key) -> Option<&'a Arc<Entry>>) -> Result<Event, WriteError> {
-    let Prepared { key, expected, value, expires_at: _ } = write;
+    let Prepared { key, expected, value, expires_at: _, purpose: _ } = write;
     let current = current(&key);
     let found = current.map(|entry| entry.mod_revision);
     let as_expected = match expected {
@@ -97,15 +109,18 @@ struct Versions {
     newest: Option<Arc<Entry>>,
     /// The revision of the write that made `newest` what it is.
     since: Revision,
-    /// What came before and can still be read, oldest first, each with the revision of its write.
+    /// What came before and can still be read, oldest first, each with the revision of its write. A version ends where the next begins, or earlier:
+    /// between two that are kept for lists others may be gone.
     older: VecDeque<(Revision, Option<Arc<Entry>>)>,
+    /// How many of the oldest are kept for lists alone.
+    pinned: usize,
     /// When `newest` is to go, if some time.
     expires_at: Option<Timestamp>,
 }
 
 impl Versions {
     fn new(newest: Option<Arc<Entry>>, since: Revision) -> Self {
-        Self { newest, since, older: VecDeque::new(), expires_at: None }
+        Self { newest, since, older: VecDeque::new(), pinned: 0, expires_at: None }
     }
 
     fn at(&self, revision: Revision) -> Option<&Arc<Entry>> {
@@ -117,21 +132,35 @@ impl Versions {
     }
 
     fn replace(&mut self, newest: Option<Arc<Entry>>, since: Revision) {
-        let before = std::mem::replace(&mut self.newest, newest);
+        let before = mem::replace(&mut self.newest, newest);
         self.older.push_back((self.since, before));
         self.since = since;
     }
 
-    /// Drops what was replaced at or before `oldest`.
-    fn compact(&mut self, oldest: Revision) {
-        while !self.older.is_empty() {
-            let replaced = self.older.get(1).map_or(self.since, |(since, _)| *since);
+    /// Drops what was replaced at or before `oldest`, but what `keep` says is kept: it is told when a version came, when it was replaced, and
+    /// what it takes.
+    fn compact(&mut self, oldest: Revision, mut keep: impl FnMut(Revision, Revision, usize) -> bool) {
+        while let Some((since, version)) = self.older.get(self.pinned) {
+            let replaced = self.older.get(self.pinned + 1).map_or(self.since, |(since, _)| *since);
             if oldest < replaced {
                 return;
             }
-            self.older.pop_front();
+            let bytes = EVENT_OVERHEAD_BYTES + version.as_ref().map_or(0, |entry| entry.value.len());
+            if keep(*since, replaced, bytes) {
+                self.pinned += 1;
+            } else {
+                self.older.remove(self.pinned);
+            }
         }
         self.older.shrink_to(0);
+    }
+
+    /// Drops a version that was kept for lists alone.
+    fn drop_pinned(&mut self, since: Revision) {
+        if let Ok(at) = self.older.binary_search_by_key(&since, |(since, _)| *since) {
+            self.older.remove(at);
+            self.pinned -= 1;
+        }
     }
 
     /// Nothing to read at `oldest` or later.
@@ -147,6 +176,10 @@ struct Resource {
     log: VecDeque<Arc<Event>>,
     /// The revision of the last change that the log has lost.
     dropped: Revision,
+    /// From where on it can be read and watched.
+    oldest: Revision,
+    /// What its log costs.
+    history_bytes: usize,
     /// Keys that are not deleted, by [`folder_of`] them: of a resource in namespaces, by namespace.
     live: BTreeMap<Box<str>, usize>,
     /// All of them.
@@ -161,6 +194,30 @@ enum Change {
 }
 
 impl Resource {
+    /// One that has lost all up to `oldest`.
+    fn since(oldest: Revision) -> Self {
+        Self { dropped: oldest, oldest, ..Self::default() }
+    }
+
+    fn push(&mut self, event: &Arc<Event>) {
+        self.history_bytes += cost_bytes(event);
+        self.log.push_back(Arc::clone(event));
+    }
+
+    /// Takes the oldest revision out of the log, all of it.
+    fn pop(&mut self) -> Events {
+        let mut events = Events::new();
+        let is_next = |log: &VecDeque<Arc<Event>>, revision| log.front().is_some_and(|event| event.entry.mod_revision == revision);
+        let Some(revision) = self.log.front().map(|event| event.entry.mod_revision) else { return events };
+        while is_next(&self.log, revision) {
+            events.extend(self.log.pop_front());
+        }
+        self.history_bytes -= events.iter().map(|event| cost_bytes(event)).sum::<usize>();
+        self.dropped = revision;
+        self.oldest = self.oldest.max(revision);
+        events
+    }
+
     fn count(&mut self, key: &Key, change: Change) {
         let folder = folder_of(key);
         let live = self.live.get_mut(folder);
@@ -204,14 +261,18 @@ pub(crate) struct Newest {
 }
 
 /// All keys and the changes that are kept.
-#[derive(Debug)]
 pub(crate) struct Mvcc {
+    layout: Arc<dyn Layout>,
+    space: Space,
     revision: Revision,
-    oldest: Revision,
     keys: BTreeMap<Key, Versions>,
-    log: VecDeque<Arc<Event>>,
-    /// By what their keys begin with, none as those of another. One per kind that was ever asked for, so few.
+    /// By what their keys begin with, none as those of another. One per kind that was ever written or asked for, so few.
     resources: BTreeMap<Box<str>, Resource>,
+    /// All other keys.
+    rest: Resource,
+    /// Revisions that changed several of them and that all still know, each as a whole: their order among each other stands nowhere else.
+    spanning: BTreeMap<Revision, Events>,
+    pins: Pins,
     /// What is to go some time, by when.
     due: BTreeSet<(Timestamp, Key)>,
     history_bytes: usize,
@@ -220,20 +281,24 @@ pub(crate) struct Mvcc {
 
 impl Mvcc {
     /// Nothing, at revision 0. Keeps changes and replaced versions up to `history_bytes_max`.
-    pub(crate) fn new(history_bytes_max: usize) -> Self {
-        Self::recovered(Revision(0), Recovered::default(), history_bytes_max)
+    pub(crate) fn new(layout: Arc<dyn Layout>, history_bytes_max: usize) -> Self {
+        Self::recovered(layout, Revision(0), Recovered::default(), history_bytes_max)
     }
 
     /// The newest versions as of `revision`, in any order, without what was before.
-    pub(crate) fn recovered(revision: Revision, recovered: Recovered, history_bytes_max: usize) -> Self {
+    pub(crate) fn recovered(layout: Arc<dyn Layout>, revision: Revision, recovered: Recovered, history_bytes_max: usize) -> Self {
         let Recovered { entries, expiries } = recovered;
+        let space = Space::of(&*layout, entries.iter());
         let versions = |entry: Arc<Entry>| (entry.key.clone(), Versions::new(Some(Arc::clone(&entry)), entry.mod_revision));
         let mut mvcc = Self {
+            layout,
+            space,
             revision,
-            oldest: revision,
             keys: entries.into_iter().map(versions).collect(),
-            log: VecDeque::new(),
             resources: BTreeMap::new(),
+            rest: Resource::since(revision),
+            spanning: BTreeMap::new(),
+            pins: Pins::new(history_bytes_max),
             due: BTreeSet::new(),
             history_bytes: 0,
             history_bytes_max,
@@ -255,9 +320,18 @@ impl Mvcc {
         if !self.can_keep_apart(prefix) {
             return;
         }
-        let is_of_it = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix);
-        let log = self.log.iter().filter(is_of_it).cloned().collect();
-        let mut resource = Resource { log, dropped: self.oldest, ..Resource::default() };
+        let mut resource = Resource::since(self.rest.oldest);
+        let mut rest = Resource::since(self.rest.oldest);
+        let is_of_it = |event: &Arc<Event>| event.entry.key.as_str().starts_with(prefix);
+        let log: Vec<_> = mem::take(&mut self.rest.log).into();
+        for whole in log.chunk_by(|one, next| one.entry.mod_revision == next.entry.mod_revision) {
+            if whole.iter().any(is_of_it) && !whole.iter().all(is_of_it) {
+                self.spanning.entry(whole[0].entry.mod_revision).or_insert_with(|| whole.into());
+            }
+            whole.iter().for_each(|event| if is_of_it(event) { resource.push(event) } else { rest.push(event) });
+        }
+        rest.dropped = self.rest.dropped;
+        self.rest = rest;
         let request = RangeRequest::all(prefix);
         let live = self.under(&request).filter_map(|versions| versions.newest.as_ref());
         live.for_each(|entry| resource.count(&entry.key, Change::Came));
@@ -268,6 +342,24 @@ impl Mvcc {
         self.revision
     }
 
+    pub(crate) fn layout(&self) -> &Arc<dyn Layout> {
+        &self.layout
+    }
+
+    /// Bounds what is stored, from the next commit on.
+    pub(crate) fn set_quota(&mut self, quota: Option<u64>) {
+        self.space.set_quota(quota);
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.space.usage()
+    }
+
+    /// Room for commits that are evaluated now, one behind the other.
+    pub(crate) fn room(&self) -> Room<'_> {
+        self.space.room(&*self.layout)
+    }
+
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
         self.keys.get(key)?.newest.as_ref()
     }
@@ -276,7 +368,7 @@ impl Mvcc {
     /// namespaces at the newest revision) nor told by the request.
     pub(crate) fn range(&self, request: &RangeRequest) -> Result<Range, ReadError> {
         let revision = request.at.unwrap_or(self.revision);
-        self.check_readable(revision)?;
+        self.check_readable(&request.prefix, revision)?;
         let mut found = self.under(request).filter_map(|versions| versions.at(revision));
         let entries: Vec<_> = match request.limit {
             Some(limit) => found.by_ref().take(limit).cloned().collect(),
@@ -315,20 +407,37 @@ impl Mvcc {
         if prefix == request.prefix { Some(found.live_total) } else { found.live.get(request.prefix.as_str()).copied() }
     }
 
-    fn check_readable(&self, revision: Revision) -> Result<(), ReadError> {
+    fn check_readable(&self, prefix: &str, revision: Revision) -> Result<(), ReadError> {
         if self.revision < revision {
             return Err(ReadError::Future { requested: revision, newest: self.revision });
         }
-        self.check_kept(revision, self.oldest)
+        let is_pinned = || self.resource_prefix(prefix).is_some_and(|resource| self.pins.is_pinned(resource, revision));
+        match self.check_watchable(prefix, revision) {
+            Err(_) if is_pinned() => Ok(()),
+            checked => checked,
+        }
     }
 
-    fn check_kept(&self, requested: Revision, kept_from: Revision) -> Result<(), ReadError> {
-        if requested < kept_from { Err(ReadError::Compacted { requested, oldest: self.oldest }) } else { Ok(()) }
+    /// Whether a watch of what begins with `prefix` may begin behind `after`.
+    pub(crate) fn check_watchable(&self, prefix: &str, after: Revision) -> Result<(), ReadError> {
+        let oldest = self.oldest(prefix);
+        if after < oldest { Err(ReadError::Compacted { requested: after, oldest }) } else { Ok(()) }
     }
 
-    /// Whether a watch may begin behind `after`.
-    pub(crate) fn check_watchable(&self, after: Revision) -> Result<(), ReadError> {
-        self.check_kept(after, self.oldest)
+    /// From where on what begins with `prefix` can be read and watched.
+    fn oldest(&self, prefix: &str) -> Revision {
+        self.kept_under(prefix).map(|found| found.oldest).max().unwrap_or_default()
+    }
+
+    /// What is kept of the keys that begin with `prefix`, and of others.
+    fn kept_under(&self, prefix: &str) -> impl Iterator<Item = &Resource> {
+        let own = resource_of(&self.resources, prefix).map(|(_, found)| found);
+        let is_whole = own.is_none();
+        let below = self
+            .resources
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
+            .take_while(move |(name, _)| is_whole && name.starts_with(prefix));
+        own.into_iter().chain(below.map(|(_, found)| found)).chain(is_whole.then_some(&self.rest))
     }
 
     /// What the keys of the resource begin with that `text` belongs to, if they are kept apart.
@@ -347,19 +456,28 @@ impl Mvcc {
         if self.revision < after {
             return Ok(Next::Future);
         }
-        let found = resource_of(&self.resources, prefix);
-        let (log, dropped) = found.map_or((&self.log, self.oldest), |(_, found)| (&found.log, found.dropped));
-        self.check_kept(after, dropped)?;
-        let from = log.partition_point(|event| event.entry.mod_revision <= after);
+        if self.kept_under(prefix).any(|found| after < found.dropped) {
+            return Err(ReadError::Compacted { requested: after, oldest: self.oldest(prefix) });
+        }
         let has_mark = |event: &Event| mark.is_none_or(|mark| event.versions().any(|entry| mark.is_on(entry)));
         let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix) && has_mark(event);
-        let mut behind = log.range(from..);
-        let Some(first) = behind.find(is_seen) else { return Ok(Next::CaughtUp(self.revision)) };
-        let mut events: Events = smallvec![Arc::clone(first)];
+        let first = |found: &'_ Resource| {
+            let from = found.log.partition_point(|event| event.entry.mod_revision <= after);
+            let at = from + found.log.range(from..).position(|event| is_seen(&event))?;
+            Some((found.log[at].entry.mod_revision, at))
+        };
+        let firsts = self.kept_under(prefix).filter_map(|found| first(found).map(|(revision, at)| (revision, at, found)));
+        let Some((revision, at, found)) = firsts.min_by_key(|(revision, ..)| *revision) else { return Ok(Next::CaughtUp(self.revision)) };
         // The whole revision: the watcher's place is a revision, so what is left out of this one would be lost.
-        let same = |event: &&Arc<Event>| event.entry.mod_revision == first.entry.mod_revision;
-        events.extend(behind.take_while(same).filter(is_seen).cloned());
-        Ok(Next::Events(events))
+        Ok(Next::Events(match self.spanning.get(&revision) {
+            Some(whole) => whole.iter().filter(is_seen).cloned().collect(),
+            None => {
+                let behind = found.log.range(at + 1..).take_while(|event| event.entry.mod_revision == revision).filter(is_seen);
+                let mut events: Events = smallvec![Arc::clone(&found.log[at])];
+                events.extend(behind.cloned());
+                events
+            }
+        }))
     }
 
     /// Makes a commit visible. Its revision must be behind the newest, and its changes be evaluated against the newest versions of their keys.
@@ -371,22 +489,37 @@ impl Mvcc {
             assert_eq!(event.entry.mod_revision, revision, "a commit is one revision");
             self.apply_one(event);
         }
+        let place = |event: &Arc<Event>| self.resource_prefix(event.entry.key.as_str());
+        if commit.events.windows(2).any(|pair| place(&pair[0]) != place(&pair[1])) {
+            self.spanning.insert(revision, commit.events.clone());
+        }
         commit.expiries.iter().for_each(|(key, at)| self.expire(key.clone(), *at));
         while self.history_bytes_max < self.history_bytes {
-            self.drop_oldest();
+            let heaviest = self.resources.iter().max_by_key(|(_, found)| found.history_bytes);
+            let heaviest = heaviest.filter(|(_, found)| self.rest.history_bytes < found.history_bytes).map(|(name, _)| name.clone());
+            self.forget_oldest(heaviest.as_deref());
         }
+        self.end_excess_lists();
     }
 
     fn apply_one(&mut self, event: &Arc<Event>) {
         let revision = event.entry.mod_revision;
         let newest = (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry));
+        self.space.count(&*self.layout, event);
+        if resource_of(&self.resources, event.entry.key.as_str()).is_none() {
+            let layout = Arc::clone(&self.layout);
+            layout.resource_prefix(event.entry.key.as_str()).into_iter().for_each(|prefix| self.keep_apart(prefix));
+        }
+        self.history_bytes += cost_bytes(event);
         if let Some(resource) = resource_of_mut(&mut self.resources, &event.entry.key) {
             match (&event.previous, &newest) {
                 (None, Some(_)) => resource.count(&event.entry.key, Change::Came),
                 (Some(_), None) => resource.count(&event.entry.key, Change::Went),
                 (None, None) | (Some(_), Some(_)) => (),
             }
-            resource.log.push_back(Arc::clone(event));
+            resource.push(event);
+        } else {
+            self.rest.push(event);
         }
         match self.keys.entry(event.entry.key.clone()) {
             btree_map::Entry::Occupied(versions) => {
@@ -398,8 +531,6 @@ impl Mvcc {
             }
             btree_map::Entry::Vacant(place) => drop(place.insert(Versions::new(newest, revision))),
         }
-        self.history_bytes += cost_bytes(event);
-        self.log.push_back(Arc::clone(event));
     }
 
     /// Notes when the newest value of a key is to go.
@@ -421,34 +552,77 @@ impl Mvcc {
         if self.revision < revision {
             return Err(ReadError::Future { requested: revision, newest: self.revision });
         }
-        while self.log.front().is_some_and(|event| event.entry.mod_revision <= revision) {
-            self.drop_oldest();
+        let names: Vec<_> = self.resources.keys().cloned().map(Some).chain([None]).collect();
+        for name in names {
+            while self.kept_mut(name.as_deref()).log.front().is_some_and(|event| event.entry.mod_revision <= revision) {
+                self.forget_oldest(name.as_deref());
+            }
+            let kept = self.kept_mut(name.as_deref());
+            kept.oldest = kept.oldest.max(revision);
         }
-        self.oldest = self.oldest.max(revision);
+        self.pins.before(revision).iter().for_each(|list| self.end_list(list));
         Ok(())
     }
 
-    /// Forgets the oldest revision of the log, all of it.
-    fn drop_oldest(&mut self) {
-        let revision = self.log.front().expect("what the history costs is in the log").entry.mod_revision;
-        self.oldest = revision;
-        while self.log.front().is_some_and(|event| event.entry.mod_revision == revision) {
-            self.drop_change();
+    /// What is kept of the resource of that name; of all other keys without one.
+    fn kept_mut(&mut self, resource: Option<&str>) -> &mut Resource {
+        resource.and_then(|name| self.resources.get_mut(name)).unwrap_or(&mut self.rest)
+    }
+
+    /// Forgets the oldest revision that is kept of a resource (of all other keys without one), all that it changed there.
+    fn forget_oldest(&mut self, resource: Option<&str>) {
+        let events = self.kept_mut(resource).pop();
+        let Some(revision) = events.first().map(|event| event.entry.mod_revision) else { return };
+        self.history_bytes -= events.iter().map(|event| cost_bytes(event)).sum::<usize>();
+        self.spanning.remove(&revision);
+        for event in &events {
+            let key = &event.entry.key;
+            let Some(versions) = self.keys.get_mut(key) else { continue };
+            let pins = &mut self.pins;
+            let keep = |since, replaced, bytes| resource.is_some_and(|name| pins.keep(name, key, since, replaced, bytes));
+            versions.compact(revision, keep);
+            if versions.is_gone(revision) {
+                self.keys.remove(key);
+            }
         }
     }
 
-    fn drop_change(&mut self) {
-        let event = self.log.pop_front().expect("the caller has looked");
-        let revision = event.entry.mod_revision;
-        self.history_bytes -= cost_bytes(&event);
-        if let Some(resource) = resource_of_mut(&mut self.resources, &event.entry.key) {
-            resource.log.pop_front();
-            resource.dropped = revision;
+    /// A list of what begins with `prefix` goes on: until then what it shows at `revision` is kept for it, within [bounds](pins). Where that revision is
+    /// not kept any more, or the keys are of no resource that is kept apart, nothing is.
+    pub(crate) fn pin(&mut self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
+        let Some((resource, found)) = resource_of(&self.resources, prefix) else { return };
+        if found.oldest <= revision && revision <= self.revision {
+            self.pins.add(resource, revision, owner, until);
+            self.end_excess_lists();
         }
-        if let Some(versions) = self.keys.get_mut(&event.entry.key) {
-            versions.compact(revision);
-            if versions.is_gone(revision) {
-                self.keys.remove(&event.entry.key);
+    }
+
+    /// A list has come to its end.
+    pub(crate) fn unpin(&mut self, prefix: &str, revision: Revision, owner: &str) {
+        let Some((resource, _)) = resource_of(&self.resources, prefix) else { return };
+        if let Some(ended) = self.pins.end(resource, revision, owner) {
+            self.end_list(&ended);
+        }
+    }
+
+    /// Ends lists whose time is over.
+    pub(crate) fn end_due_lists(&mut self, now: Timestamp) {
+        self.pins.due(now).iter().for_each(|list| self.end_list(list));
+    }
+
+    fn end_excess_lists(&mut self) {
+        while let Some(list) = self.pins.excess() {
+            self.end_list(&list);
+        }
+    }
+
+    fn end_list(&mut self, list: &PinId) {
+        let oldest = self.resources.get(&list.0).map(|found| found.oldest).unwrap_or_default();
+        for (key, since) in self.pins.release(list) {
+            let Some(versions) = self.keys.get_mut(&key) else { continue };
+            versions.drop_pinned(since);
+            if versions.is_gone(oldest) {
+                self.keys.remove(&key);
             }
         }
     }

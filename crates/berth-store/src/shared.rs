@@ -21,7 +21,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(mvcc: Mvcc, layout: Arc<dyn Layout>) -> Arc<Self> {
+    pub(crate) fn new(mvcc: Mvcc) -> Arc<Self> {
+        let layout = Arc::clone(mvcc.layout());
         Arc::new(Self { mvcc: RwLock::new(mvcc), bells: Mutex::default(), layout })
     }
 
@@ -86,8 +87,8 @@ impl Shared {
     }
 
     pub(crate) fn watch(self: &Arc<Self>, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
-        self.read().check_watchable(after)?;
         self.keep_apart(prefix);
+        self.read().check_watchable(prefix, after)?;
         let bell = self.bell(prefix, mark.as_ref());
         let prefix = prefix.into();
         let watcher = Watcher { shared: Arc::clone(self), bell, prefix, mark, after, reported: None, woken: None, ended: false };

@@ -5,8 +5,8 @@
 mod util;
 
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Limits, OnDamage, OpenError, Opening, ReadError, Revision, Store,
-    Write as StoreWrite, WriteError, check,
+    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Limits, OnDamage, OpenError, Opening, Purpose, ReadError,
+    Revision, Store, Write as StoreWrite, WriteError, check,
     env::Timestamp,
     expiry::Expire,
     files::disk::{Disk, Trouble},
@@ -404,4 +404,45 @@ fn every_acknowledged_write_survives_kill_9() {
         assert!(told <= newest(&store).0);
         assert_eq!(kept.entries.len() as u64, newest(&store).0, "each revision made one key, none is half there");
     }
+}
+
+/// The store of a folder, which takes so many bytes.
+fn within(dir: &Path, quota: u64) -> EmbeddedStore {
+    reopen(dir).with_quota(Some(quota))
+}
+
+/// Creates pods until one is refused; gives how many there are.
+fn fill(store: &dyn Store) -> usize {
+    let created = |number: &usize| match util::put(store, &pod(&format!("p{number}")), &"x".repeat(1000), Expected::Absent) {
+        Ok(_) => true,
+        Err(WriteError::QuotaExceeded { bound: Bound::Namespace { name, .. }, .. }) if &*name == "default" => false,
+        Err(other) => panic!("{other}"),
+    };
+    (0..).take_while(created).count()
+}
+
+#[test]
+fn a_store_that_is_full_when_it_opens_can_be_emptied_and_filled_again() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let store = within(dir.path(), 100_000);
+    let stored = fill(&store);
+    assert!((20..35).contains(&stored), "{stored} of 1.5 kB in half of 94 kB");
+    let before = store.usage();
+    drop(store);
+
+    // With less than is there.
+    let store = within(dir.path(), 50_000);
+    let usage = store.usage().expect("counted");
+    assert_eq!(Some(usage.bytes), before.map(|usage| usage.bytes), "a recount gives the same");
+    let refused = util::put(&store, &pod("more"), "", Expected::Absent);
+    assert!(matches!(refused, Err(WriteError::QuotaExceeded { .. })), "{refused:?}");
+    let first = get(&store, &pod("p0")).expect("it can be read");
+    let mark = StoreWrite::put(pod("p0"), [&first.value[..], b"deleted"].concat().into(), Expected::At(first.mod_revision));
+    let refused = block_on(store.write(mark.clone()));
+    assert!(matches!(refused, Err(WriteError::QuotaExceeded { .. })), "{refused:?}");
+    block_on(store.write(mark.with_purpose(Purpose::Removal))).expect("a mark");
+    for number in 0..stored {
+        delete(&store, &pod(&format!("p{number}")));
+    }
+    assert!((10..18).contains(&fill(&store)), "half of the new bound");
 }

@@ -91,6 +91,8 @@ for_each_store! {
     compaction_keeps_what_is_readable_from_there_on
     compaction_forgets_a_revision_as_a_whole
     history_stays_within_its_bytes
+    a_busy_resource_does_not_expire_the_others
+    a_list_that_goes_on_shows_its_revision_until_its_time_is_over
     a_watch_yields_changes_behind_its_revision
     a_watch_yields_a_revision_as_a_whole
     a_watch_sees_its_prefix_only
@@ -162,6 +164,10 @@ impl World {
 
     fn update(&self, key: &Key, value: &str) -> u64 {
         self.wrote(util::update(&*self.store, key, value))
+    }
+
+    fn update_often(&self, key: &Key) {
+        (0..200).for_each(|_| _ = self.update(key, &"x".repeat(1000)));
     }
 
     fn delete(&self, key: &Key) -> u64 {
@@ -377,10 +383,7 @@ fn compaction_forgets_a_revision_as_a_whole(open: Open) {
 fn history_stays_within_its_bytes(open: Open) {
     let world = World::with_history(open, 100_000);
     world.create(&pod("a"), "");
-    let value = "x".repeat(1000);
-    for _ in 0..200 {
-        world.update(&pod("a"), &value);
-    }
+    world.update_often(&pod("a"));
     let oldest = match world.store.watch(PODS, world.at(0)) {
         Err(ReadError::Compacted { oldest, .. }) => oldest,
         other => panic!("200 versions of 1000 bytes do not fit: {:?}", other.err()),
@@ -388,6 +391,34 @@ fn history_stays_within_its_bytes(open: Open) {
     assert!((120..190).contains(&world.number(oldest)), "{oldest}");
     assert!(world.store.watch(PODS, oldest).is_ok());
     assert!(range(&*world.store, RangeRequest { at: Some(oldest), ..all(PODS) }).is_ok());
+}
+
+fn a_busy_resource_does_not_expire_the_others(open: Open) {
+    let world = World::with_history(open, 100_000);
+    let deployment = Key::new("/registry/apps/deployments/default/web");
+    world.create(&deployment, "1");
+    world.update(&deployment, "2");
+    world.create(&pod("a"), "");
+    world.update_often(&pod("a"));
+    assert!(world.store.watch(PODS, world.at(3)).is_err(), "200 versions of 1000 bytes do not fit");
+    let shown = world.read(RangeRequest { at: Some(world.at(1)), ..all(DEPLOYMENTS) }).expect("nobody wrote deployments");
+    assert_eq!(shown.0, "web=1@1");
+    assert_eq!(world.drain(&mut world.watch(DEPLOYMENTS, 1)), format!("+web=2@2 !{}", world.newest()));
+}
+
+fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open: Open) {
+    let world = World::with_history(open, 100_000);
+    for name in ["a", "b", "c"] {
+        world.create(&pod(name), "1");
+    }
+    world.store.pin(PODS, world.at(3), "somebody", world.second(300));
+    world.delete(&pod("c"));
+    world.update_often(&pod("b"));
+    world.create(&pod("c"), "2");
+    (world.pass)(world.second(299));
+    assert_eq!(world.show_at(3).expect("its time is not over"), "a=1@1 b=1@2 c=1@3");
+    (world.pass)(world.second(300));
+    assert!(matches!(world.show_at(3), Err(ReadError::Compacted { .. })));
 }
 
 fn a_watch_yields_changes_behind_its_revision(open: Open) {

@@ -264,9 +264,19 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) accept_loss: bool,
 
-    /// How many bytes of replaced versions are kept for watches and paged lists.
+    /// How many bytes of replaced versions are kept for watches and lists, and how many more for paged lists that go on.
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) history_bytes: usize,
+
+    /// How many bytes may be stored. Beyond it, what grows is refused; reads, deletions, statuses and leases go on. No namespace takes more than half of
+    /// what the others leave. 0: no bound [default: an eighth of the machine's memory, or of the cgroup's limit].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) quota_bytes: Option<u64>,
+
+    /// How many bytes of memory the process may take until it stores no more; shortly before that it stores slowly. 0: no bound
+    /// [default: three quarters of the machine's memory, or of the cgroup's limit].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_bytes: Option<u64>,
 
     /// The address to listen on.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]

@@ -12,6 +12,7 @@ mod kubeconfig_file;
 mod logging;
 mod manifests;
 mod manual;
+mod memory;
 mod progress;
 mod rollout;
 mod rollouts;

@@ -8,6 +8,7 @@ use crate::{
     kubeconfig_file::{self, KubeconfigFile},
     logging,
     manifests::{self, Depth, Document},
+    memory,
     progress::Output,
     rollouts::{Rollouts, Verdict},
     signals::{Signal, Signals},
@@ -27,7 +28,7 @@ use berth_controllers::{
     service_allocation,
 };
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
-use berth_registry::{Registry, ResourceTable, ServerAddress};
+use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
 use futures::{FutureExt, future::ready};
 use jiff::SignedDuration;
@@ -201,6 +202,12 @@ impl Plane {
         let mut registry =
             Registry::new(Arc::clone(&store), table, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
                 .with_service_ranges(ranges);
+        registry = registry.with_history_shares(options.history_bytes as u64);
+        if let Some(watermark) = options.memory_bytes.or_else(memory::default_watermark).filter(|bytes| 0 < *bytes) {
+            let pressure = Pressure::default();
+            memory::watch(pressure.clone(), watermark);
+            registry = registry.with_pressure(pressure);
+        }
         if settings.controllers.contains("root-ca-cert-publisher") {
             registry = registry.with_root_ca(&pki.ca_certificate);
         }
@@ -283,9 +290,10 @@ struct Opened {
 }
 
 fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>, env: &Env) -> Outcome<Opened> {
+    let quota = Some(options.quota_bytes.unwrap_or_else(memory::default_quota)).filter(|bytes| 0 < *bytes);
     match options.store {
         StoreKind::Memory => {
-            let store = Arc::new(MemoryStore::new(Arc::clone(table), options.history_bytes));
+            let store = Arc::new(MemoryStore::new(Arc::clone(table), options.history_bytes).with_quota(quota));
             expiry::start(Arc::<MemoryStore>::clone(&store), env);
             Ok(Opened { store, close: Box::new(|| ()) })
         }
@@ -294,7 +302,7 @@ fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>, env: &E
             let opening = Opening { history_bytes: options.history_bytes, on_damage, ..Opening::default() };
             let store = EmbeddedStore::open_with(&data_dir.join("store"), Arc::clone(table), opening).map_err(with_advice)?;
             store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost, as --accept-loss accepts"));
-            let store = Arc::new(store);
+            let store = Arc::new(store.with_quota(quota));
             expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
             Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), close: Box::new(move || store.close()) })
         }

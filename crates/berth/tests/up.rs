@@ -190,11 +190,20 @@ fn health_tells_of_store_caches_and_controllers() {
     }
     assert_eq!(
         raw("/readyz?verbose&exclude=store"),
-        "[+]ping ok\n[+]store excluded: ok\n[+]store-readiness ok\n[+]policy-sync ok\n[+]informer-sync ok\n[+]controllers ok\n[+]poststarthook/bootstrap ok\n\
+        "[+]ping ok\n[+]store excluded: ok\n[+]store-readiness ok\n[+]policy-sync ok\n[+]store-space ok\n[+]informer-sync ok\n[+]controllers ok\n[+]poststarthook/bootstrap ok\n\
          [+]shutdown ok\nreadyz check passed\n"
     );
-    for check in ["ping", "store", "store-readiness", "policy-sync", "informer-sync", "controllers", "poststarthook/bootstrap", "shutdown"]
-    {
+    for check in [
+        "ping",
+        "store",
+        "store-readiness",
+        "policy-sync",
+        "store-space",
+        "informer-sync",
+        "controllers",
+        "poststarthook/bootstrap",
+        "shutdown",
+    ] {
         assert_eq!(raw(&format!("/readyz/{check}")), "ok", "{check}");
     }
 }

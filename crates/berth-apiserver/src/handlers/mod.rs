@@ -29,7 +29,7 @@ use crate::{
     sending::Sending,
     state_metrics,
     status::Refusal,
-    warnings,
+    storage_metrics, warnings,
 };
 use berth_rbac::Attributes;
 use berth_registry::{ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
@@ -370,6 +370,7 @@ async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
     let mut text = prometheus::TextEncoder::new()
         .encode_to_string(&shared.prometheus.gather())
         .map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })?;
+    text.push_str(&storage_metrics::text(&shared.registry)?);
     text.push_str(&state_metrics::text(&shared.registry).await?);
     Ok(answer::text(StatusCode::OK, text))
 }

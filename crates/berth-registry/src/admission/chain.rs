@@ -141,6 +141,7 @@ chain![
     aggregated_roles::AggregatedRoles,
     escalation::Escalation,
     reviewers::Reviewers,
+    room::StoreRoom,
     resource_quota::ResourceQuota,
     service_allocation::ServiceAllocation,
 ];

@@ -9,7 +9,7 @@ use berth_api::{
     quantity::Quantity,
     quota::{self, Amounts, Taken},
 };
-use berth_store::{Entry, Expected, Key, RangeRequest, WriteError};
+use berth_store::{Entry, Expected, Key, Purpose, RangeRequest, Write, WriteError};
 use futures::lock::Mutex;
 use std::{mem, sync::Arc};
 
@@ -127,7 +127,7 @@ impl Registry {
                 return Ok(Charged::No);
             }
             set_used(&mut loaded, &after);
-            match self.store.put(entry.key.clone(), stored::encode(quota_resource(), &loaded), Expected::At(entry.mod_revision)).await {
+            match self.store.write(replacing(&entry, &loaded)).await {
                 Ok(_) => return Ok(Charged::Yes),
                 Err(WriteError::Conflict { .. }) => (),
                 Err(error) => return Err(ApiError::write_failed(&error)),
@@ -150,8 +150,7 @@ impl Registry {
                 let given = charge.amounts.iter().filter_map(|(name, amount)| Some((name.clone(), used.get(name)?.minus(*amount))));
                 let after: Amounts = given.filter(|(_, amount)| !amount.is_negative()).collect();
                 set_used(&mut loaded, &after);
-                let put = self.store.put(key.clone(), stored::encode(quota_resource(), &loaded), Expected::At(entry.mod_revision)).await;
-                if !matches!(put, Err(WriteError::Conflict { .. })) {
+                if !matches!(self.store.write(replacing(&entry, &loaded)).await, Err(WriteError::Conflict { .. })) {
                     break;
                 }
             }
@@ -172,6 +171,12 @@ fn quota_resource() -> &'static Arc<resource::Resource> {
 fn load(entry: &Entry) -> Result<WireQuota, ApiError> {
     let object = stored::load(quota_resource(), entry)?;
     object.into_any().downcast().map(|quota| *quota).map_err(|_| ApiError::UnknownResource)
+}
+
+/// Stores the quota in place of the entry.
+fn replacing(entry: &Entry, quota: &WireQuota) -> Write {
+    let value = stored::encode(quota_resource(), quota);
+    Write::put(entry.key.clone(), value, Expected::At(entry.mod_revision)).with_purpose(Purpose::Upkeep)
 }
 
 fn set_used(quota: &mut WireQuota, after: &Amounts) {

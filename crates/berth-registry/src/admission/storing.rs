@@ -2,7 +2,7 @@
 
 use super::{Admission, Operation};
 use crate::{ApiError, Current, Registry, checks::Mode, stored};
-use berth_store::{Entry, Expected, WriteError};
+use berth_store::{Entry, Expected, Purpose, Write, WriteError};
 use std::sync::Arc;
 
 /// Why an admitted write is not there.
@@ -48,10 +48,13 @@ impl Registry {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
             self.store.delete(key, revision).await.map(|gone| if is_same { gone } else { stored::with_value(resource, &gone, value) })
         } else {
-            self.put(resource, key, value, Expected::At(revision)).await
+            self.put(resource, key, value, Expected::At(revision), self.purpose(admission)).await
         };
         match written {
-            Ok(entry) => Ok(Current::Stored(stored::shown(resource, entry))),
+            Ok(entry) => {
+                self.note_history(admission, &entry);
+                Ok(Current::Stored(stored::shown(resource, entry)))
+            }
             Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
             Err(error) => Err(ApiError::write_failed(&error).into()),
         }
@@ -64,8 +67,11 @@ impl Registry {
             let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
             return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
         }
-        match self.put(resource, key, stored::encode(resource, object), Expected::Absent).await {
-            Ok(entry) => Ok(Current::Stored(stored::shown(resource, entry))),
+        match self.put(resource, key, stored::encode(resource, object), Expected::Absent, self.purpose(admission)).await {
+            Ok(entry) => {
+                self.note_history(admission, &entry);
+                Ok(Current::Stored(stored::shown(resource, entry)))
+            }
             Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
             Err(error) => Err(ApiError::write_failed(&error).into()),
         }
@@ -78,7 +84,10 @@ impl Registry {
     pub(super) async fn undo(&self, admission: &Admission<'_>, written: &Current) -> Result<(), ApiError> {
         let Current::Stored(entry) = written else { return Ok(()) };
         let undone = match &admission.old {
-            Some(old) => self.store.put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision)).await,
+            Some(old) => {
+                let put = Write::put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision));
+                self.store.write(put.with_purpose(Purpose::Removal)).await
+            }
             None => self.store.delete(entry.key.clone(), entry.mod_revision).await,
         };
         match undone {
@@ -91,7 +100,8 @@ impl Registry {
     pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<(), Failure> {
         let Some(old) = &admission.old else { return Ok(()) };
         let value = stored::encode(admission.at.resource, &*admission.object);
-        match self.put(admission.at.resource, old.entry.key.clone(), value, Expected::At(old.entry.mod_revision)).await {
+        let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
+        match self.put(admission.at.resource, key, value, expected, Purpose::Removal).await {
             Ok(_) => Ok(()),
             Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
             Err(error) => Err(ApiError::write_failed(&error).into()),

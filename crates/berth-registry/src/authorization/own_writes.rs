@@ -1,7 +1,9 @@
 //! How far this server's own writes of roles and bindings have come.
 
 use super::policy::{RESOURCES, resources};
-use berth_store::{Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use berth_store::{
+    Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp,
+};
 use futures::{FutureExt, future::BoxFuture};
 use std::sync::{
     Arc,
@@ -69,5 +71,17 @@ impl Store for OwnWrites {
 
     fn health(&self) -> Health {
         self.store.health()
+    }
+
+    fn pin(&self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
+        self.store.pin(prefix, revision, owner, until);
+    }
+
+    fn unpin(&self, prefix: &str, revision: Revision, owner: &str) {
+        self.store.unpin(prefix, revision, owner);
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.store.usage()
     }
 }

@@ -1,6 +1,8 @@
 use crate::world::{World, collection, config_map, labelled, names, now, pod, target, turns};
 use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, ResourceTable, WatchEvent, WatchOptions};
-use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use berth_store::{
+    Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, expiry::Expire as _,
+};
 use futures::{
     FutureExt, StreamExt,
     future::{BoxFuture, ready},
@@ -261,4 +263,62 @@ fn an_expired_token_comes_with_a_fresh_one() {
 
     let exact = ListOptions { resource_version: "1".to_owned(), resource_version_match: "Exact".to_owned(), ..ListOptions::default() };
     assert!(matches!(world.list("configmaps", &exact), Err(ApiError::Expired { .. })));
+}
+
+#[test]
+fn a_list_that_has_begun_goes_on_for_five_minutes_whatever_others_write() {
+    let world = World::over(|| {
+        let store = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 50_000));
+        (Arc::clone(&store), store)
+    });
+    for name in ["a", "b", "c", "d"] {
+        world.made("configmaps", config_map(name));
+    }
+    let mut options = ListOptions { limit: 1, ..ListOptions::default() };
+    let first = world.list("configmaps", &options).expect("a page");
+    let busy = |from: usize| {
+        for number in from..from + 200 {
+            world.merge("configmaps", "d", json!({"data": {"number": number.to_string()}})).expect("changed");
+        }
+    };
+    busy(0);
+    now(world.registry.delete(&target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
+    busy(200);
+    let exact = ListOptions {
+        resource_version: (first.revision.0 + 1).to_string(),
+        resource_version_match: "Exact".to_owned(),
+        ..ListOptions::default()
+    };
+    assert!(matches!(world.list("configmaps", &exact), Err(ApiError::Expired { .. })), "nobody reads there");
+    options.continue_token.clone_from(&first.continue_token);
+    let second = world.list("configmaps", &options).expect("a page");
+    assert_eq!((names(&second), second.revision), (vec!["b".to_owned()], first.revision));
+
+    world.clock.advance(299);
+    now(world.store.expire(world.clock.time())).expect("nothing to delete");
+    options.continue_token = second.continue_token;
+    let third = world.list("configmaps", &options).expect("a page");
+    assert_eq!((names(&third), third.remaining), (vec!["c".to_owned()], Some(1)));
+    world.clock.advance(1);
+    now(world.store.expire(world.clock.time())).expect("nothing to delete");
+    let error = world.list("configmaps", &options).expect_err("its time is over");
+    let ApiError::Expired { continue_token: Some(continue_token), .. } = error else { panic!("{error}") };
+    assert_eq!(world.names("configmaps", &ListOptions { continue_token, ..ListOptions::default() }), ["d"], "as things are now");
+}
+
+#[test]
+fn a_list_at_its_end_keeps_nothing() {
+    let world = World::over(|| {
+        let store = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 50_000));
+        (Arc::clone(&store), store)
+    });
+    ["a", "b"].into_iter().for_each(|name| drop(world.made("configmaps", config_map(name))));
+    let mut options = ListOptions { limit: 1, ..ListOptions::default() };
+    let first = world.list("configmaps", &options).expect("a page");
+    options.continue_token.clone_from(&first.continue_token);
+    assert_eq!(world.names("configmaps", &options), ["b"]);
+    for number in 0..200 {
+        world.merge("configmaps", "a", json!({"data": {"number": number.to_string()}})).expect("changed");
+    }
+    assert!(matches!(world.list("configmaps", &options), Err(ApiError::Expired { .. })));
 }

@@ -14,6 +14,7 @@ mod places;
 mod pods;
 mod quota;
 mod races;
+mod room;
 mod scale;
 mod services;
 mod split;

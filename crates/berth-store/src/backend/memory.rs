@@ -1,7 +1,7 @@
 //! Keeps everything in memory, for tests, the simulation and throw-away use; or, for the first two, in files too.
 
 use crate::{
-    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
     backend::{prepare, recovered},
     env::Timestamp,
     expiry::{self, Expire},
@@ -35,7 +35,7 @@ impl MemoryStore {
     /// An empty store at revision 0, which keeps up to `history_bytes` of replaced versions and changes.
     #[must_use]
     pub fn new(layout: Arc<impl Layout>, history_bytes: usize) -> Self {
-        let shared = Shared::new(Mvcc::new(history_bytes), layout);
+        let shared = Shared::new(Mvcc::new(layout, history_bytes));
         Self { shared, writing: Mutex::default(), progress: Progress::EachWrite, revision_step: 1 }
     }
 
@@ -46,7 +46,8 @@ impl MemoryStore {
     /// [`LogError`].
     pub fn open(files: Arc<dyn Files>, limits: Limits, layout: Arc<impl Layout>, history_bytes: usize) -> Result<Self, LogError> {
         let (log, found) = Log::open(files, limits, OnDamage::Refuse)?;
-        let shared = Shared::new(Mvcc::recovered(log.revision(), recovered(found, &*layout), history_bytes), layout);
+        let found = (log.revision(), recovered(found, &*layout));
+        let shared = Shared::new(Mvcc::recovered(layout, found.0, found.1, history_bytes));
         Ok(Self { shared, writing: Mutex::new(Some(log)), progress: Progress::EachWrite, revision_step: 1 })
     }
 
@@ -69,6 +70,13 @@ impl MemoryStore {
         Self { revision_step: step, ..self }
     }
 
+    /// The same store, in which so many bytes may be stored ([`Purpose`](crate::Purpose) tells who is refused when).
+    #[must_use]
+    pub fn with_quota(self, bytes: Option<u64>) -> Self {
+        self.shared.write().set_quota(bytes);
+        self
+    }
+
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.
     pub fn tell_progress(&self) {
         self.shared.ring_all();
@@ -79,7 +87,9 @@ impl MemoryStore {
         let mut log = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let commit = {
             let visible = self.shared.read();
-            evaluate(writes, visible.revision().later(self.revision_step), |key| visible.get(key))?
+            let commit = evaluate(writes, visible.revision().later(self.revision_step), |key| visible.get(key))?;
+            visible.room().take(&commit.events, commit.purpose)?;
+            commit
         };
         let entries = commit.entries();
         if let Some(log) = &mut *log {
@@ -138,10 +148,23 @@ impl Store for MemoryStore {
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         ready(self.shared.write().compact(revision)).boxed()
     }
+
+    fn pin(&self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
+        self.shared.write().pin(prefix, revision, owner, until);
+    }
+
+    fn unpin(&self, prefix: &str, revision: Revision, owner: &str) {
+        self.shared.write().unpin(prefix, revision, owner);
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        Some(self.shared.read().usage())
+    }
 }
 
 impl Expire for MemoryStore {
     fn expire(&self, now: Timestamp) -> BoxFuture<'_, Result<usize, WriteError>> {
+        self.shared.write().end_due_lists(now);
         let due = self.shared.read().due(now);
         expiry::delete(self, due).boxed()
     }

@@ -38,11 +38,11 @@ fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, Wri
 }
 
 fn prepare_one(layout: &dyn Layout, write: Write) -> Result<Prepared, WriteError> {
-    let Write { key, expected, value, expires_at } = write;
+    let Write { key, expected, value, expires_at, purpose } = write;
     if let Some(value) = value.as_ref().filter(|value| MAX_VALUE_BYTES < value.len()) {
         return Err(WriteError::TooLarge { key, size: value.len(), max: MAX_VALUE_BYTES });
     }
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
     let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), layout.header(&key, &value)));
-    Ok(Prepared { key, expected, value, expires_at })
+    Ok(Prepared { key, expected, value, expires_at, purpose })
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Expected, Header, MemoryStore, RangeRequest, Store, Write, WriteError,
+    Expected, Header, MemoryStore, Purpose, RangeRequest, Store, Write, WriteError,
     files::disk::{Disk, Lie, Trouble},
     mvcc::{Mvcc, Prepared, evaluate},
     shared::Shared,
@@ -403,12 +403,12 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space_again() {
 fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
     let disk = Disk::default();
     let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse).expect("an empty disk").0;
-    let shared = Shared::new(Mvcc::new(1 << 20), Arc::new(()));
+    let shared = Shared::new(Mvcc::new(Arc::new(()), 1 << 20));
     let write = |log: &mut Log, key: &str, value: Option<&str>| {
         let key = Key::new(key);
         let expected = shared.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
         let value = value.map(|value| (value.to_owned().into(), Header::default()));
-        let prepared = Prepared { key, expected, value, expires_at: None };
+        let prepared = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth };
         let commit = {
             let visible = shared.read();
             evaluate(vec![prepared], visible.revision().later(1), |key| visible.get(key)).expect("as expected")

@@ -19,6 +19,12 @@ enum Op {
     Compact(u64),
     /// From now on, what is of that number in [`APART`].
     KeepApart(usize),
+    /// A list of what is of that number in [`APART`] begins, of the owner of that letter, for so many seconds.
+    Pin(usize, char, i64),
+    /// The oldest list that goes on comes to its end.
+    Unpin,
+    /// So many seconds pass.
+    Pass(i64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +43,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         9 => (1..4u64, writes).prop_map(|(gap, writes)| Op::Commit(gap, writes)),
         1 => (0..20u64).prop_map(Op::Compact),
         1 => (0..APART.len()).prop_map(Op::KeepApart),
+        2 => (0..APART.len(), prop_oneof![Just('a'), Just('b')], 1..5_i64).prop_map(|(number, owner, time)| Op::Pin(number, owner, time)),
+        1 => Just(Op::Unpin),
+        1 => (1..3_i64).prop_map(Op::Pass),
     ];
-    prop::collection::vec(op, 0..40)
+    prop::collection::vec(op, 0..60)
 }
 
 /// Create revision, mod revision, size of the value.
@@ -56,12 +65,17 @@ struct Made {
 /// All that ever was, the beginning first.
 struct Model {
     made: Vec<Made>,
-    oldest: u64,
+    /// What was compacted on demand.
+    compacted: u64,
+    /// Lists that go on, with their end: they may be read, unless they took too much.
+    lists: Vec<(&'static str, u64, char, i64)>,
+    now: i64,
 }
 
 impl Model {
     fn new() -> Self {
-        Self { made: vec![Made { revision: 0, state: BTreeMap::new(), changes: Vec::new() }], oldest: 0 }
+        let made = vec![Made { revision: 0, state: BTreeMap::new(), changes: Vec::new() }];
+        Self { made, compacted: 0, lists: Vec::new(), now: 0 }
     }
 
     fn last(&self) -> &Made {
@@ -119,10 +133,37 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
         Op::Compact(back) => {
             let revision = mvcc.revision().0.saturating_sub(*back);
             mvcc.compact(Revision(revision)).expect("not in the future");
-            model.oldest = model.oldest.max(revision);
+            model.compacted = model.compacted.max(revision);
+            model.lists.retain(|(_, at, ..)| model.compacted <= *at);
             return;
         }
         Op::KeepApart(number) => return mvcc.keep_apart(APART[*number]),
+        Op::Pin(number, owner, time) => {
+            let (prefix, until) = (APART[*number], model.now + time);
+            mvcc.pin(prefix, mvcc.revision(), &owner.to_string(), Timestamp::from_second(until).expect("a time"));
+            let resource = APART.into_iter().find(|apart| mvcc.resource_prefix(prefix) == Some(*apart));
+            let begun = resource.map(|resource| (resource, mvcc.revision().0, *owner, until));
+            model.lists.extend(begun);
+            // Lists of one owner at one revision end together, with the last of them.
+            let is_same = |list: &&mut (&str, u64, char, i64)| begun.is_some_and(|new| (list.0, list.1, list.2) == (new.0, new.1, new.2));
+            let last = model.lists.iter_mut().filter(is_same).map(|list| list.3).max();
+            model.lists.iter_mut().filter(is_same).for_each(|list| list.3 = list.3.max(last.unwrap_or_default()));
+            return;
+        }
+        Op::Unpin => {
+            if !model.lists.is_empty() {
+                let (prefix, revision, owner, _) = model.lists.remove(0);
+                mvcc.unpin(prefix, Revision(revision), &owner.to_string());
+            }
+            return;
+        }
+        Op::Pass(seconds) => {
+            model.now += seconds;
+            mvcc.end_due_lists(Timestamp::from_second(model.now).expect("a time"));
+            let now = model.now;
+            model.lists.retain(|list| now < list.3);
+            return;
+        }
         Op::Commit(gap, writes) => (gap, writes),
     };
     let expected = |(key, (size, guess)): (&usize, &(Option<usize>, Guess))| (KEYS[*key], *size, model.expected(KEYS[*key], *guess));
@@ -132,6 +173,7 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
         expected,
         value: size.map(|size| (vec![0; size].into(), Header::default())),
         expires_at: None,
+        purpose: Purpose::Growth,
     };
     let next = Revision(mvcc.revision().0 + gap);
     let commit = evaluate(writes.iter().map(prepare).collect(), next, |key| mvcc.get(key));
@@ -141,25 +183,33 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
     }
 }
 
-/// What the budget dropped is the structure's choice; that it had to is checked here.
-fn check_history(mvcc: &Mvcc, model: &mut Model) {
-    assert_eq!(mvcc.log.iter().map(|event| cost_bytes(event)).sum::<usize>(), mvcc.history_bytes);
+/// What the budget dropped is the structure's choice; that it had to, and of what takes most, is checked here.
+fn check_history(mvcc: &Mvcc, model: &Model) {
+    let all = || mvcc.resources.values().chain([&mvcc.rest]);
+    for kept in all() {
+        assert_eq!(kept.log.iter().map(|event| cost_bytes(event)).sum::<usize>(), kept.history_bytes);
+        assert!(Revision(model.compacted) <= kept.oldest && kept.dropped <= kept.oldest && kept.oldest <= mvcc.revision);
+    }
+    assert_eq!(all().map(|kept| kept.history_bytes).sum::<usize>(), mvcc.history_bytes);
     assert!(mvcc.history_bytes <= mvcc.history_bytes_max);
-    assert!(Revision(model.oldest) <= mvcc.oldest && mvcc.oldest <= mvcc.revision);
-    model.oldest = mvcc.oldest.0;
-    assert_eq!(mvcc.log.len(), model.changes(model.oldest).count());
+    let kept_for_lists = mvcc.pins.check_counts();
+    assert_eq!(mvcc.keys.values().map(|versions| versions.pinned).sum::<usize>(), kept_for_lists);
+    for prefix in APART.iter().filter(|prefix| mvcc.resource_prefix(prefix) == Some(**prefix)) {
+        let found = &mvcc.resources[*prefix];
+        assert_eq!(found.log.len(), model.changes(found.oldest.0).filter(|(_, key, _)| key.starts_with(prefix)).count());
+    }
 }
 
 /// Nothing is left of keys that cannot be read any more.
 fn check_no_remains(mvcc: &Mvcc, model: &Model) {
-    let readable = |key: &str| {
-        let later = model.made.iter().filter(|made| model.oldest < made.revision).map(|made| &made.state);
-        later.chain([model.state(model.oldest)]).any(|state| state.contains_key(key))
-    };
     for key in KEYS {
-        let is_kept = mvcc.keys.contains_key(&Key::new(key));
-        let has_changed = model.changes(model.oldest).any(|(_, changed, _)| changed == key);
-        assert_eq!(is_kept, readable(key) || has_changed, "{key}");
+        let oldest = mvcc.oldest(key).0;
+        let later = model.made.iter().filter(|made| oldest < made.revision).map(|made| &made.state);
+        let is_readable = later.chain([model.state(oldest)]).any(|state| state.contains_key(key));
+        let has_changed = model.changes(oldest).any(|(_, changed, _)| changed == key);
+        let kept = mvcc.keys.get(&Key::new(key));
+        let is_pinned = kept.is_some_and(|versions| 0 < versions.pinned);
+        assert_eq!(kept.is_some(), is_readable || has_changed || is_pinned, "{key}");
     }
 }
 
@@ -183,14 +233,29 @@ fn check_ranges(mvcc: &Mvcc, model: &Model) {
             for start_after in [None, Some(Key::new(KEYS[0])), Some(Key::new("/r/core/pods/b/"))] {
                 let request = |at| RangeRequest { prefix: prefix.into(), start_after: start_after.clone(), at, limit, behind: None };
                 check_range(mvcc, model, model.newest(), &request(None));
-                (model.oldest..=model.newest()).for_each(|at| check_range(mvcc, model, at, &request(Some(Revision(at)))));
+                let oldest = mvcc.oldest(prefix).0;
+                (oldest..=model.newest()).for_each(|at| check_range(mvcc, model, at, &request(Some(Revision(at)))));
+                let is_list = |at: &u64| mvcc.resource_prefix(prefix).is_some_and(|resource| mvcc.pins.is_pinned(resource, Revision(*at)));
+                for at in 0..oldest {
+                    if is_list(&at) {
+                        check_range(mvcc, model, at, &request(Some(Revision(at))));
+                    } else {
+                        assert!(matches!(mvcc.range(&request(Some(Revision(at)))), Err(ReadError::Compacted { .. })), "{prefix} at {at}");
+                    }
+                }
+                assert!(matches!(mvcc.range(&request(Some(Revision(model.newest() + 1)))), Err(ReadError::Future { .. })));
             }
         }
     }
-    let at =
-        |at: u64| mvcc.range(&RangeRequest { prefix: String::new(), start_after: None, at: Some(Revision(at)), limit: None, behind: None });
-    assert!((0..model.oldest).all(|revision| matches!(at(revision), Err(ReadError::Compacted { .. }))));
-    assert!(matches!(at(model.newest() + 1), Err(ReadError::Future { .. })));
+}
+
+/// Lists that take little are not ended, and those that are over are.
+fn check_lists(mvcc: &Mvcc, model: &Model) {
+    if mvcc.history_bytes_max == usize::MAX {
+        assert!(model.lists.iter().all(|(prefix, at, ..)| mvcc.pins.is_pinned(prefix, Revision(*at))));
+    }
+    let known = |prefix: &str, at: Revision| model.lists.iter().any(|list| list.0 == prefix && list.1 == at.0);
+    assert!(mvcc.pins.due(Timestamp::MAX).iter().all(|(resource, at, _)| known(resource, *at)));
 }
 
 fn check_watch(mvcc: &Mvcc, model: &Model, prefix: &str, from: u64) {
@@ -217,18 +282,20 @@ fn check_watch(mvcc: &Mvcc, model: &Model, prefix: &str, from: u64) {
 
 fn check_watches(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
-        (model.oldest..=model.newest()).for_each(|from| check_watch(mvcc, model, prefix, from));
+        let oldest = mvcc.oldest(prefix);
+        (oldest.0..=model.newest()).for_each(|from| check_watch(mvcc, model, prefix, from));
         assert!(matches!(mvcc.next(prefix, mvcc.revision().later(1), None), Ok(Next::Future)));
+        assert!((0..oldest.0).all(|from| mvcc.check_watchable(prefix, Revision(from)).is_err()));
+        assert!(mvcc.check_watchable(prefix, oldest).is_ok());
     }
-    assert!((0..model.oldest).all(|from| mvcc.check_watchable(Revision(from)).is_err()));
-    assert!(mvcc.check_watchable(mvcc.oldest).is_ok());
 }
 
 /// A reader that has seen all up to `from` may only be let go on if nothing of its prefix is missing.
 fn check_late_readers(mvcc: &Mvcc, model: &Model) {
     for prefix in PREFIXES {
-        for from in 0..model.oldest {
-            let lost = model.changes(from).any(|(revision, key, _)| revision <= model.oldest && key.starts_with(prefix));
+        let oldest = mvcc.oldest(prefix).0;
+        for from in 0..oldest {
+            let lost = model.changes(from).any(|(revision, key, _)| revision <= oldest && key.starts_with(prefix));
             match mvcc.next(prefix, Revision(from), None) {
                 Ok(_) => assert!(!lost, "{prefix} from {from}"),
                 Err(error) => assert!(matches!(error, ReadError::Compacted { .. })),
@@ -242,11 +309,12 @@ proptest! {
 
     #[test]
     fn agrees_with_a_model_that_keeps_everything(ops in ops(), history_bytes in prop_oneof![Just(usize::MAX), 0..20_000usize]) {
-        let (mut mvcc, mut model) = (Mvcc::new(history_bytes), Model::new());
+        let (mut mvcc, mut model) = (Mvcc::new(Arc::new(()), history_bytes), Model::new());
         for op in &ops {
             apply(&mut mvcc, &mut model, op);
-            check_history(&mvcc, &mut model);
+            check_history(&mvcc, &model);
             check_no_remains(&mvcc, &model);
+            check_lists(&mvcc, &model);
         }
         check_ranges(&mvcc, &model);
         check_watches(&mvcc, &model);
@@ -256,7 +324,7 @@ proptest! {
 
 #[test]
 fn a_resource_is_kept_apart_unless_it_is_another_s_part() {
-    let mut mvcc = Mvcc::new(0);
+    let mut mvcc = Mvcc::new(Arc::new(()), 0);
     ["/r/services/specs/", "/r/services/", "/r/services/specs/a/", "/r/services/endpoints/", "/r/"]
         .iter()
         .for_each(|prefix| mvcc.keep_apart(prefix));
@@ -267,4 +335,57 @@ fn a_resource_is_kept_apart_unless_it_is_another_s_part() {
     check("/r/services/specs", None);
     check("/r/services/others/a", None);
     check("", None);
+}
+
+/// A store of one resource, with a kilobyte in each of ten keys.
+fn ten_keys(history_bytes: usize) -> Mvcc {
+    let mut mvcc = Mvcc::new(Arc::new(()), history_bytes);
+    mvcc.keep_apart("/r/core/pods/");
+    (0..10).for_each(|number| write(&mut mvcc, number));
+    mvcc
+}
+
+fn write(mvcc: &mut Mvcc, number: usize) {
+    let key = Key::new(&format!("/r/core/pods/a/{number}"));
+    let expected = mvcc.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
+    let value = Some((vec![0; 1000].into(), Header::default()));
+    let write = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth };
+    let commit = evaluate(vec![write], mvcc.revision().later(1), |key| mvcc.get(key)).expect("as expected");
+    mvcc.apply(&commit);
+}
+
+#[test]
+fn the_oldest_lists_of_who_makes_most_be_kept_end_first() {
+    // Room for 25 versions that are kept for lists, and for as much history.
+    let mut mvcc = ten_keys(40_000);
+    let mut lists = Vec::new();
+    let mut begin = |mvcc: &mut Mvcc, owner: &str| {
+        mvcc.pin("/r/core/pods/", mvcc.revision(), owner, Timestamp::MAX);
+        lists.push(mvcc.revision());
+    };
+    begin(&mut mvcc, "modest");
+    write(&mut mvcc, 0);
+    for _ in 0..3 {
+        begin(&mut mvcc, "heavy");
+        (0..10).for_each(|number| write(&mut mvcc, number));
+    }
+    for number in (0..10).cycle().take(60) {
+        write(&mut mvcc, number);
+    }
+    let goes_on = lists.iter().map(|at| mvcc.range(&RangeRequest { at: Some(*at), ..RangeRequest::all("/r/core/pods/") }).is_ok());
+    assert_eq!(goes_on.collect::<Vec<_>>(), [true, false, false, true]);
+}
+
+#[test]
+fn one_owner_has_so_many_lists_at_once() {
+    let mut mvcc = ten_keys(1 << 20);
+    let first = mvcc.revision();
+    let goes_on = |mvcc: &Mvcc, owner: &str, at| mvcc.pins.due(Timestamp::MAX).iter().any(|list| *list.2 == *owner && list.1 == at);
+    mvcc.pin("/r/core/pods/", first, "other", Timestamp::MAX);
+    for number in 0..300 {
+        mvcc.pin("/r/core/pods/", mvcc.revision(), "many", Timestamp::MAX);
+        write(&mut mvcc, number % 10);
+    }
+    assert_eq!(mvcc.pins.due(Timestamp::MAX).len(), 1 + 256);
+    assert!(!goes_on(&mvcc, "many", first) && goes_on(&mvcc, "other", first));
 }

@@ -173,12 +173,14 @@ impl<D: Durable> Committer<D> {
         let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
         let mut made = Vec::with_capacity(commits.len());
         let has_space = self.engine.has_space();
+        let mut room = visible.room();
         let mut evaluate_next = |writes: Vec<Prepared>| {
             if let Some(put) = writes.iter().find(|write| !has_space && write.value.is_some()) {
                 return Err(WriteError::NoSpace { key: put.key.clone() });
             }
             let current = |key: &Key| changed.get(key).map_or_else(|| visible.get(key), Option::as_ref);
             let commit = evaluate(writes, revision.later(1), current)?;
+            room.take(&commit.events, commit.purpose)?;
             revision = revision.later(1);
             for event in &commit.events {
                 changed.insert(event.entry.key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry)));
@@ -225,7 +227,7 @@ fn cause(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Header, Revision, mvcc::Mvcc};
+    use crate::{Expected, Header, Purpose, Revision, mvcc::Mvcc};
     use futures::FutureExt;
     use std::sync::mpsc::{Sender, channel};
 
@@ -273,7 +275,9 @@ mod tests {
     fn ask(requests: &Sender<Request>, keys: &str, expected: Expected) -> Pending {
         let (reply, answer) = oneshot::channel();
         let value = || Some(("".into(), Header::default()));
-        let writes = keys.split(' ').map(|key| Prepared { key: Key::new(key), expected, value: value(), expires_at: None }).collect();
+        let purpose = Purpose::Growth;
+        let writes =
+            keys.split(' ').map(|key| Prepared { key: Key::new(key), expected, value: value(), expires_at: None, purpose }).collect();
         requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
         answer
     }
@@ -289,7 +293,7 @@ mod tests {
     }
 
     fn committer(fails_at: usize) -> (Sender<Request>, Committer<Disk>) {
-        let shared = Shared::new(Mvcc::new(1 << 20), Arc::new(()));
+        let shared = Shared::new(Mvcc::new(Arc::new(()), 1 << 20));
         let (requests, waiting) = channel();
         let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_at, is_broken: false, stays_broken: 0, is_full: false };
         (requests, Committer::new(disk, shared, waiting, Arc::new(Mutex::new(Health::Ready))))
@@ -371,7 +375,8 @@ mod tests {
         committer.commit(batch.commits);
         assert_eq!(told(first), "1");
         committer.engine.is_full = true;
-        let delete = |key: &str| Prepared { key: Key::new(key), expected: Expected::At(Revision(1)), value: None, expires_at: None };
+        let (expected, purpose) = (Expected::At(Revision(1)), Purpose::Growth);
+        let delete = |key: &str| Prepared { key: Key::new(key), expected, value: None, expires_at: None, purpose };
         let put = Prepared { value: Some(("".into(), Header::default())), ..delete("/b") };
         let asked = [vec![put], vec![delete("/a")]].map(|writes| {
             let (reply, answer) = oneshot::channel();

@@ -12,7 +12,8 @@ mod convert;
 mod engine;
 
 use crate::{
-    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write,
+    WriteError,
     backend::{prepare, recovered},
     env::Timestamp,
     expiry::{self, Expire},
@@ -137,7 +138,10 @@ impl EmbeddedStore {
     pub fn open_on(files: Arc<dyn Files>, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, LogError> {
         let (log, found) = Log::open(files, opening.limits, opening.on_damage)?;
         let faults = found.faults.clone();
-        let shared = Shared::new(Mvcc::recovered(log.revision(), recovered(found, &*layout), opening.history_bytes), layout);
+        let shared = {
+            let found = recovered(found, &*layout);
+            Shared::new(Mvcc::recovered(layout, log.revision(), found, opening.history_bytes))
+        };
         let (requests, waiting) = mpsc::channel();
         let health = Arc::new(Mutex::new(Health::Ready));
         let committer = Committer::new(Engine::new(log, Arc::clone(&shared)), Arc::clone(&shared), waiting, Arc::clone(&health));
@@ -149,6 +153,13 @@ impl EmbeddedStore {
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// The same store, in which so many bytes may be stored ([`Purpose`](crate::Purpose) tells who is refused when). What is there already stays.
+    #[must_use]
+    pub fn with_quota(self, bytes: Option<u64>) -> Self {
+        self.shared.write().set_quota(bytes);
+        self
     }
 
     /// Waits until the writes that were given are durable and answered, then lets go of the folder. Reads go on from memory, writes
@@ -216,10 +227,23 @@ impl Store for EmbeddedStore {
         }
         self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn pin(&self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
+        self.shared.write().pin(prefix, revision, owner, until);
+    }
+
+    fn unpin(&self, prefix: &str, revision: Revision, owner: &str) {
+        self.shared.write().unpin(prefix, revision, owner);
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        Some(self.shared.read().usage())
+    }
 }
 
 impl Expire for EmbeddedStore {
     fn expire(&self, now: Timestamp) -> BoxFuture<'_, Result<usize, WriteError>> {
+        self.shared.write().end_due_lists(now);
         let due = self.shared.read().due(now);
         expiry::delete(self, due).boxed()
     }

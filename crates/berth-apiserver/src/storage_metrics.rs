@@ -1,0 +1,48 @@
+//! How much is stored, how much may be, and how often it was too much. The first two names are upstream's.
+
+use crate::state_metrics::cannot_show;
+use berth_registry::{ApiError, Registry};
+use berth_store::Usage;
+use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, TextEncoder};
+
+/// All families, as text; none where the store does not say.
+///
+/// # Errors
+/// They cannot be written.
+pub(crate) fn text(registry: &Registry) -> Result<String, ApiError> {
+    let Some(usage) = registry.usage() else { return Ok(String::new()) };
+    let families = prometheus::Registry::new();
+    fill(registry, &usage, &families).map_err(|error| cannot_show(&error))?;
+    TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
+}
+
+fn fill(registry: &Registry, usage: &Usage, families: &prometheus::Registry) -> Result<(), prometheus::Error> {
+    let size = IntGaugeVec::new(Opts::new("apiserver_storage_size_bytes", "What is stored, in bytes."), &["storage_cluster_id"])?;
+    size.with_label_values(&["berth"]).set(bytes(usage.bytes));
+    let help = "What is stored of a resource, in bytes.";
+    let of_resources = IntGaugeVec::new(Opts::new("apiserver_resource_size_estimate_bytes", help), &["group", "resource"])?;
+    let resources = registry.resources();
+    for (prefix, stored) in &usage.resources {
+        let Some(resource) = resources.by_key(prefix) else { continue };
+        of_resources.with_label_values(&[resource.group.as_str(), resource.plural.as_str()]).set(bytes(*stored));
+    }
+    let help = "1 while the quota is used up but for the reserve: nothing that grows is stored.";
+    let alarm = IntGauge::new("berth_store_no_space", help)?;
+    alarm.set((!usage.takes_growth).into());
+    let refused = IntCounter::new("berth_store_refused_writes_total", "Writes that a bound of what is stored refused.")?;
+    refused.inc_by(usage.refused);
+    families.register(Box::new(size))?;
+    families.register(Box::new(of_resources))?;
+    families.register(Box::new(alarm))?;
+    families.register(Box::new(refused))?;
+    if let Some(quota) = usage.quota {
+        let most = IntGauge::new("berth_store_quota_bytes", "What may be stored, in bytes.")?;
+        most.set(bytes(quota));
+        families.register(Box::new(most))?;
+    }
+    Ok(())
+}
+
+fn bytes(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

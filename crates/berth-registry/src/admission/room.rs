@@ -1,0 +1,89 @@
+//! What is stored has bounds: the store's quota, which the store keeps itself, the memory of the process, and each user's share of history.
+
+use super::{Admission, Charges, Operation, chain::PlugIn};
+use crate::{ApiError, Registry, Subresource, checks::Mode, pressure::Advice, shares};
+use berth_api::Object;
+use berth_store::{Entry, Purpose};
+use std::time::Duration;
+
+/// When a writer may come again that found no memory.
+const RETRY_AFTER_SECONDS: u32 = 2;
+
+const NO_MEMORY: &str = "The server has no memory left to store more; deletions make room.";
+const OVER_SHARE: &str = "You have written more than your share of what the server remembers of changes.";
+
+pub(super) struct StoreRoom;
+
+impl PlugIn for StoreRoom {
+    const NAME: &'static str = "StoreRoom";
+
+    /// A user who has written more than his share waits; so does everybody who makes the store larger while little memory is left.
+    async fn charge(api: &Registry, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
+        if admission.at.mode == Mode::Dry {
+            return Ok(());
+        }
+        let beyond_share = api.caller.as_ref().map_or(Duration::ZERO, |user| api.shares.delay(&user.name, api.clock.now()));
+        if shares::DELAY_MAX < beyond_share {
+            return Err(too_much(OVER_SHARE, u32::try_from(beyond_share.as_secs()).unwrap_or(u32::MAX)));
+        }
+        let for_memory = match api.pressure.advice() {
+            Advice::Go => Duration::ZERO,
+            _ if api.purpose(admission) != Purpose::Growth => Duration::ZERO,
+            Advice::Wait(delay) => delay,
+            Advice::Refuse => return Err(too_much(NO_MEMORY, RETRY_AFTER_SECONDS)),
+        };
+        let delay = beyond_share.max(for_memory);
+        if Duration::ZERO < delay {
+            api.clock.sleep_until(api.clock.now() + delay).await;
+        }
+        Ok(())
+    }
+}
+
+fn too_much(message: &str, retry_after_seconds: u32) -> ApiError {
+    ApiError::TooManyRequests { message: message.to_owned(), retry_after_seconds, causes: Vec::new() }
+}
+
+impl Registry {
+    /// What an admitted write is for. The reserve is for what keeps the rest going; what leads to a deletion always finds room.
+    pub(super) fn purpose(&self, admission: &Admission<'_>) -> Purpose {
+        match admission.subresource() {
+            _ if admission.operation == Operation::Delete || only_drops_finalizers(admission) => Purpose::Removal,
+            Some(Subresource::Finalize) => Purpose::Removal,
+            Some(Subresource::Status | Subresource::Scale) => Purpose::Upkeep,
+            _ if self.keeps_things_going(admission) => Purpose::Upkeep,
+            _ => Purpose::Growth,
+        }
+    }
+
+    /// Counts what a change adds to history.
+    pub(super) fn note_history(&self, admission: &Admission<'_>, written: &Entry) {
+        let Some(user) = &self.caller else { return };
+        let before = admission.old.as_ref().map_or(0, |old| old.entry.value.len());
+        self.shares.note(&user.name, before + written.value.len(), self.clock.now());
+    }
+
+    /// Leases; of the server itself and administrators also events, and what belongs to the whole cluster.
+    fn keeps_things_going(&self, admission: &Admission<'_>) -> bool {
+        let resource = admission.at.resource;
+        match (resource.group.as_str(), resource.plural.as_str()) {
+            ("coordination.k8s.io", "leases") => true,
+            ("" | "events.k8s.io", "events") => self.caller.is_none(),
+            _ => self.caller.is_none() && admission.at.namespace.is_none(),
+        }
+    }
+}
+
+/// Whether a change takes finalizers away and does nothing else. Who is recorded as the author may make it longer all the same.
+fn only_drops_finalizers(admission: &Admission<'_>) -> bool {
+    let Some((old, new)) = admission.changed() else { return false };
+    let finalizers = |object: &dyn Object| object.meta().finalizers.as_ref().map_or(0, Vec::len);
+    if finalizers(old) <= finalizers(new) {
+        return false;
+    }
+    let mut without = new.clone_object();
+    let (meta, before) = (without.meta_mut(), old.meta());
+    meta.finalizers.clone_from(&before.finalizers);
+    meta.managed_fields.clone_from(&before.managed_fields);
+    without.same_as(old)
+}

@@ -1,0 +1,114 @@
+//! Each user's share of history: what he writes beyond it is slowed, so that what others watch and resume from is not forgotten in seconds.
+
+use berth_store::env::Timestamp;
+use jiff::SignedDuration;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Which part of all history one user may write at once.
+const BURST_PART: u64 = 4;
+
+/// In how many seconds a user may write as much as all history holds, from then on.
+const REFILL_SECONDS: u64 = 64;
+
+/// The longest that a write is held up. Who would have to wait longer is told to come again.
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(5);
+
+/// What a change costs in history beside the values, in bytes.
+const CHANGE_BYTES: u64 = 512;
+
+/// How many users are known before those who owe nothing are forgotten.
+const USERS_MAX: usize = 1024;
+
+/// What users have written lately, in bytes of history.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// How much history the store keeps; 0: nobody is slowed.
+    history_bytes: u64,
+    users: Mutex<BTreeMap<String, Share>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    bytes: u64,
+    /// When it was that.
+    at: Timestamp,
+}
+
+impl Shares {
+    pub(crate) fn of(history_bytes: u64) -> Self {
+        Self { history_bytes, users: Mutex::default() }
+    }
+
+    /// How long a user has to wait before the next write.
+    pub(crate) fn delay(&self, user: &str, now: Timestamp) -> Duration {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = users.get(user).map_or(0, |share| self.left(*share, now));
+        let beyond = written.saturating_sub(self.history_bytes / BURST_PART);
+        if beyond == 0 { Duration::ZERO } else { Duration::from_millis(beyond.saturating_mul(1000) / self.refill()) }
+    }
+
+    /// A user has changed an object, of that many bytes before and after.
+    pub(crate) fn note(&self, user: &str, bytes: usize, now: Timestamp) {
+        if self.history_bytes == 0 {
+            return;
+        }
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if USERS_MAX <= users.len() && !users.contains_key(user) {
+            users.retain(|_, share| 0 < self.left(*share, now));
+        }
+        let before = users.get(user).map_or(0, |share| self.left(*share, now));
+        let bytes = before.saturating_add(CHANGE_BYTES).saturating_add(bytes as u64);
+        users.insert(user.to_owned(), Share { bytes, at: now });
+    }
+
+    /// What still counts of a share.
+    fn left(&self, share: Share, now: Timestamp) -> u64 {
+        let passed = u64::try_from(now.duration_since(share.at).max(SignedDuration::ZERO).as_millis()).unwrap_or(u64::MAX);
+        share.bytes.saturating_sub(self.refill().saturating_mul(passed) / 1000)
+    }
+
+    /// In bytes a second.
+    fn refill(&self) -> u64 {
+        (self.history_bytes / REFILL_SECONDS).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_beyond_his_share_waits_and_others_do_not() {
+        let shares = Shares::of(64_000);
+        let second = |second| Timestamp::from_second(second).expect("a time");
+        shares.note("a", 16_000 - 512, second(0));
+        assert_eq!(shares.delay("a", second(0)), Duration::ZERO, "a quarter at once");
+        shares.note("a", 2_000 - 512, second(0));
+        assert_eq!(shares.delay("a", second(0)), Duration::from_secs(2), "then a 64th each second");
+        assert_eq!(shares.delay("a", second(1)), Duration::from_secs(1));
+        assert_eq!(shares.delay("b", second(0)), Duration::ZERO);
+        shares.note("a", 0, second(1000));
+        assert_eq!(shares.delay("a", second(1000)), Duration::ZERO, "what was long ago does not count");
+    }
+
+    #[test]
+    fn without_a_bound_nobody_waits() {
+        let shares = Shares::default();
+        let now = Timestamp::UNIX_EPOCH;
+        shares.note("a", usize::MAX, now);
+        assert_eq!(shares.delay("a", now), Duration::ZERO);
+    }
+
+    #[test]
+    fn users_who_owe_nothing_are_forgotten() {
+        let shares = Shares::of(64_000);
+        let now = Timestamp::UNIX_EPOCH;
+        (0..USERS_MAX).for_each(|number| shares.note(&number.to_string(), 0, now));
+        shares.note("more", 0, now + SignedDuration::from_secs(60));
+        assert_eq!(shares.users.lock().expect("no panic").len(), 1);
+    }
+}

@@ -1,0 +1,153 @@
+//! A store that fills up: what is refused then, and that everything can be deleted.
+
+use crate::world::{World, collection, config_map, deployment, now, pod};
+use berth_rbac::User;
+use berth_registry::{ApiError, Body, DeleteOptions, Pressure, Registry, WriteOptions};
+use berth_store::MemoryStore;
+use futures::FutureExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const QUOTA: u64 = 1 << 20;
+
+/// A world whose store takes [`QUOTA`] bytes.
+fn small() -> World {
+    World::over(|| {
+        let store = Arc::new(MemoryStore::new(Arc::<berth_registry::ResourceTable>::default(), 1 << 24).with_quota(Some(QUOTA)));
+        (Arc::clone(&store), store)
+    })
+}
+
+fn no_space(result: Result<Value, ApiError>) -> String {
+    match result.expect_err("refused") {
+        ApiError::NoSpace { message } => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn large(name: &str) -> Value {
+    let mut object = config_map(name);
+    object["data"] = json!({"text": "x".repeat(10_000)});
+    object["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    object
+}
+
+/// Fills `default` to the last kilobyte. Gives how many large config maps there are.
+fn fill(world: &World) -> usize {
+    world.made("configmaps", config_map("small-0"));
+    let large = (0..).take_while(|number| world.create("configmaps", large(&format!("large-{number}"))).is_ok()).count();
+    (1..).take_while(|number| world.create("configmaps", config_map(&format!("small-{number}"))).is_ok()).for_each(drop);
+    large
+}
+
+#[test]
+fn a_namespace_takes_half_of_what_the_others_leave_and_then_no_more() {
+    let world = small();
+    let stored = fill(&world);
+    assert!((40..50).contains(&stored), "half of {QUOTA} bytes, not {stored} times 10,000");
+    let refusal = no_space(world.create("configmaps", large("another")));
+    let words = "mvcc: database space exceeded: namespace \"default\" takes half of what the others leave of the store's 1048576 bytes";
+    assert_eq!(refusal, words);
+    assert_eq!(no_space(world.create("pods", pod("p"))), words, "whatever the resource");
+    assert_eq!(no_space(world.merge("configmaps", "small-0", json!({"data": {"text": "x".repeat(2000)}}))), words, "growth");
+    world.merge("configmaps", "large-0", json!({"data": null})).expect("what gets smaller");
+    assert!(world.registry.usage().is_some_and(|usage| usage.takes_growth && usage.refused >= 4), "others find room");
+    world.made("configmaps@kube-system", large("elsewhere"));
+}
+
+#[test]
+fn a_full_namespace_goes_on_and_can_be_emptied() {
+    let world = small();
+    world.made("deployments.apps", deployment("d"));
+    world.made("pods", pod("p"));
+    let stored = fill(&world);
+    // What keeps things going.
+    world.merge("deployments.apps/status", "d", json!({"status": {"replicas": 3, "observedGeneration": 1}})).expect("a status");
+    world.merge("deployments.apps/scale", "d", json!({"spec": {"replicas": 0}})).expect("a scale");
+    world.made("leases.coordination.k8s.io", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}));
+    world.made(
+        "events",
+        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}),
+    );
+    world.post("pods/binding", "p", json!({"target": {"name": "n"}})).expect("a binding");
+    // Marks for deletion, then finalizers that go.
+    let foreground = || DeleteOptions { propagation_policy: Some("Foreground".to_owned()), ..DeleteOptions::default() };
+    for number in 0..stored {
+        world.delete("configmaps", &format!("large-{number}"), &foreground()).expect("marked");
+    }
+    let at = |number: usize| format!("large-{number}");
+    let only_one = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
+    for number in 0..stored {
+        world.merge("configmaps", &at(number), only_one.clone()).expect("a finalizer less");
+        world.merge("configmaps", &at(number), json!({"metadata": {"finalizers": null}})).expect("the last");
+    }
+    world.delete("pods", "p", &DeleteOptions { grace_period_seconds: Some(30), ..DeleteOptions::default() }).expect("marked");
+    world.made("configmaps", large("room-again"));
+}
+
+#[test]
+fn the_reserve_is_not_for_users() {
+    let world = small();
+    fill(&world);
+    let user = User { name: "u".to_owned(), ..User::default() };
+    let registry = world.registry.on_behalf_of(Arc::new(user));
+    let made = |registry: &Registry, what: &str, object: Value| {
+        let body = Body::Json(object.to_string().into_bytes());
+        now(registry.create(&collection(what), body, &WriteOptions::default())).map(drop)
+    };
+    let event = |name: &str| json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": {"namespace": "default"}, "message": "x".repeat(1000)});
+    assert!(matches!(made(&registry, "events", event("a")), Err(ApiError::NoSpace { .. })));
+    made(&world.registry, "events", event("b")).expect("one of the server's");
+}
+
+#[test]
+fn writes_wait_and_are_refused_before_memory_ends() {
+    let world = World::new();
+    world.made("configmaps", config_map("before"));
+    let pressure = Pressure::default();
+    let registry = world.registry.clone().with_pressure(pressure.clone());
+    let create = |name: &str| {
+        let body = Body::Json(config_map(name).to_string().into_bytes());
+        let (registry, at) = (registry.clone(), collection("configmaps"));
+        async move { registry.create(&at, body, &WriteOptions::default()).await.map(drop) }
+    };
+    pressure.set(999, 1000);
+    let mut slow = Box::pin(create("slow"));
+    assert!((&mut slow).now_or_never().is_none(), "it waits");
+    world.clock.advance(1);
+    slow.now_or_never().expect("a second is over").expect("then it is stored");
+    pressure.set(1000, 1000);
+    let refused = now(create("more"));
+    assert!(matches!(refused, Err(ApiError::TooManyRequests { retry_after_seconds: 2, .. })), "{refused:?}");
+    world.delete("configmaps", "before", &DeleteOptions::default()).expect("what makes room");
+    now(registry.delete(&crate::world::target("configmaps", "slow"), &DeleteOptions::default())).expect("what makes room");
+    pressure.set(0, 1000);
+    now(create("more")).expect("there is memory again");
+}
+
+#[test]
+fn a_user_who_writes_more_than_his_share_of_history_is_slowed() {
+    let world = World::new();
+    let registry = world.registry.clone().with_history_shares(400_000);
+    let user = |name: &str| registry.on_behalf_of(Arc::new(User { name: name.to_owned(), ..User::default() }));
+    let create = |registry: Registry, name: String| {
+        let body = Body::Json(large(&name).to_string().into_bytes());
+        async move { registry.create(&collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
+    };
+    // A quarter at once.
+    for number in 0..10 {
+        now(create(user("busy"), format!("c{number}"))).expect("within the share");
+    }
+    let mut waiting: Vec<_> = (10..20).map(|number| Box::pin(create(user("busy"), format!("c{number}")))).collect();
+    assert!(waiting.iter_mut().all(|write| write.now_or_never().is_none()), "they wait");
+    now(create(user("other"), "other".to_owned())).expect("another user does not");
+    now(create(world.registry.clone(), "administrator".to_owned())).expect("nor an administrator");
+    world.clock.advance(5);
+    for write in waiting {
+        write.now_or_never().expect("its time has come").expect("stored");
+    }
+    let refused = now(create(user("busy"), "late".to_owned()));
+    let Err(ApiError::TooManyRequests { retry_after_seconds, .. }) = refused else { panic!("{refused:?}") };
+    world.clock.advance(i64::from(retry_after_seconds) + 1);
+    now(create(user("busy"), "late".to_owned())).expect("at once");
+}

@@ -1,0 +1,114 @@
+//! How much memory there is, and how much of it the process takes.
+
+use berth_registry::Pressure;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How much may be stored where the machine does not say what it has: etcd's default.
+const QUOTA_BYTES: u64 = 2 << 30;
+
+/// How often the process's memory is looked at: well below the time in which a flood of writes fills what is left.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How many bytes may be stored, unless told otherwise. An object takes about four times its bytes: the views of controllers, and what
+/// happens to it while it is worked on.
+pub(crate) fn default_quota() -> u64 {
+    available(Path::new("/")).map_or(QUOTA_BYTES, |bytes| bytes / 8)
+}
+
+/// Up to how many bytes the process may take, unless told otherwise; `None`: the machine does not say what it has.
+pub(crate) fn default_watermark() -> Option<u64> {
+    available(Path::new("/")).map(|bytes| bytes / 4 * 3)
+}
+
+/// Tells `pressure` of the process's memory for as long as the runtime lives.
+pub(crate) fn watch(pressure: Pressure, watermark: u64) {
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(INTERVAL);
+        loop {
+            ticks.tick().await;
+            if let Some(used) = resident(Path::new("/")) {
+                pressure.set(used, watermark);
+            }
+        }
+    });
+}
+
+/// What the process has of the machine's memory, in bytes.
+fn resident(root: &Path) -> Option<u64> {
+    kilobytes(&fs::read_to_string(root.join("proc/self/status")).ok()?, "VmRSS:")
+}
+
+/// What the machine has, or its cgroups allow, in bytes.
+fn available(root: &Path) -> Option<u64> {
+    let machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| kilobytes(&text, "MemTotal:"));
+    machine.into_iter().chain(allowed(root)).min()
+}
+
+/// The value of a line `Name:   123 kB`, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The limits of the process's cgroup and those that it is in, of both versions of cgroups.
+fn allowed(root: &Path) -> Vec<u64> {
+    let lines = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let read = |file: PathBuf| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let mut found = Vec::new();
+    for line in lines.lines() {
+        // `0::/path` is version 2; `7:memory:/path` version 1.
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (folder, file) = match controllers {
+            "" => (root.join("sys/fs/cgroup"), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => (root.join("sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        // A container sees its own cgroup as the root; then the path is one that it does not see, and only the root answers.
+        let path = Path::new(path.trim_start_matches('/'));
+        found.extend(path.ancestors().filter_map(|above| read(folder.join(above).join(file))));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_machine_and_cgroups_counts() {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let file = root.path().join(name);
+            fs::create_dir_all(file.parent().expect("a parent")).expect("made");
+            fs::write(file, text).expect("written");
+        };
+        assert_eq!(available(root.path()), None);
+        write("proc/meminfo", "MemTotal:       16000 kB\nMemFree:  5 kB\n");
+        assert_eq!(available(root.path()), Some(16_000 << 10));
+        write("proc/self/cgroup", "0::/user.slice/a.scope\n");
+        write("sys/fs/cgroup/user.slice/a.scope/memory.max", "max\n");
+        assert_eq!(available(root.path()), Some(16_000 << 10));
+        write("sys/fs/cgroup/user.slice/memory.max", "9000000\n");
+        assert_eq!(available(root.path()), Some(9_000_000));
+        write("sys/fs/cgroup/memory.max", "8000000\n");
+        assert_eq!(available(root.path()), Some(8_000_000));
+        write("proc/self/cgroup", "7:cpu:/x\n4:memory:/docker/abc\n");
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", "7000000\n");
+        assert_eq!(available(root.path()), Some(7_000_000));
+        write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(available(root.path()), Some(7_000_000));
+    }
+
+    #[test]
+    fn the_process_s_own_memory_is_read() {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(root.path().join("proc/self")).expect("made");
+        fs::write(root.path().join("proc/self/status"), "Name:\tberth\nVmRSS:\t   46000 kB\nRssAnon: 1 kB\n").expect("written");
+        assert_eq!(resident(root.path()), Some(46_000 << 10));
+    }
+}
