@@ -7,25 +7,31 @@ use crate::{
     activity::Open,
     body::{LargeBody, ResponseBody},
     brief::Rare,
-    flow::{Kept, Seat},
+    flow::{Kept, Seat, Turns},
     watch::WatchBody,
 };
 use berth_registry::ApiError;
+use berth_store::env::yield_now;
 use bytes::Bytes;
+use futures::future::poll_fn;
 use hyper::body::{Body, Frame, SizeHint};
 use std::{
     io,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+    time::Instant,
+};
 
 /// The body of an answer on its way. Its request counts as open until it is sent.
 pub(crate) struct Sending {
     what: What,
-    _open: Open,
+    _open: Option<Open>,
 }
 
 enum What {
@@ -37,13 +43,34 @@ enum What {
 impl Sending {
     /// Begins to send. An answer in pieces keeps its seat until it is sent, and is given up when the client takes nothing for `stall`.
     pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration) -> Self {
+        Self::of(body, seat, open, |source| Pieces::begin(source, stall))
+    }
+
+    /// As [`Sending::begin`], but pieces are made when it is their user's turn, and not by the connection.
+    pub(crate) fn begin_in_turn(
+        body: ResponseBody,
+        seat: Option<Seat>,
+        open: Open,
+        stall: Duration,
+        (turns, user): (&Arc<Turns>, &str),
+    ) -> Self {
+        Self::of(body, seat, open, |source| Pieces::begin(source.in_turn(turns, user), stall))
+    }
+
+    /// An answer in one piece that no request waits for any more.
+    pub(crate) fn refusal(body: ResponseBody) -> Self {
+        let ResponseBody::Full(bytes) = body else { unreachable!("a refusal is short") };
+        Self { what: What::Whole(Some(bytes)), _open: None }
+    }
+
+    fn of(body: ResponseBody, seat: Option<Seat>, open: Open, pieces: impl FnOnce(Source) -> Pieces) -> Self {
         let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
         let what = match body {
             ResponseBody::Full(bytes) => What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            ResponseBody::Large(large, memory) => What::Pieces(Pieces::begin(Source::Large(large, (seat, memory)), stall)),
-            ResponseBody::Watch(watch) => What::Pieces(Pieces::begin(Source::Watch(watch), stall)),
+            ResponseBody::Large(large, memory) => What::Pieces(pieces(Source::Large(large, (seat, memory)))),
+            ResponseBody::Watch(watch) => What::Pieces(pieces(Source::Watch(watch))),
         };
-        Self { what, _open: open }
+        Self { what, _open: Some(open) }
     }
 }
 
@@ -80,9 +107,50 @@ enum Source {
     Large(LargeBody, #[expect(dead_code, reason = "kept until it is dropped")] (Option<Seat>, Kept)),
     /// A watch.
     Watch(Box<WatchBody>),
+    /// What another task makes, which ends with this.
+    Task(Made, #[expect(dead_code, reason = "aborted when it is dropped")] JoinSet<()>),
+}
+
+/// Pieces that a task makes.
+struct Made {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    /// How many bytes are still to come, where that is known.
+    length: Option<u64>,
+}
+
+impl Made {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let piece = ready!(self.pieces.poll_recv(cx));
+        let sent = piece.as_ref().and_then(|piece| piece.as_ref().ok()).map_or(0, |piece| piece.len() as u64);
+        self.length = self.length.map(|length| length.saturating_sub(sent));
+        Poll::Ready(piece)
+    }
 }
 
 impl Source {
+    /// The same, made in turns of a user: one piece at a time, and not before the one before is taken.
+    fn in_turn(mut self, turns: &Arc<Turns>, user: &str) -> Self {
+        let length = self.length();
+        let (sender, pieces) = mpsc::channel(1);
+        let task = turns.begin(user, async move {
+            while let Ok(room) = sender.reserve().await {
+                let Some(piece) = poll_fn(|cx| self.poll_next(cx)).await else { return };
+                room.send(piece);
+                yield_now().await;
+            }
+        });
+        Self::Task(Made { pieces, length }, task)
+    }
+
+    /// How many bytes are still to be sent, where that is known.
+    fn length(&self) -> Option<u64> {
+        match self {
+            Self::Large(large, _) => large.length(),
+            Self::Task(made, _) => made.length,
+            Self::Watch(_) => None,
+        }
+    }
+
     /// What comes next; `None` behind the end.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         match self {
@@ -96,6 +164,7 @@ impl Source {
                 None => Poll::Ready(None),
             },
             Self::Watch(watch) => watch.poll_line(cx).map(|line| line.map(Ok)),
+            Self::Task(made, _) => made.poll_next(cx),
         }
     }
 }
@@ -133,10 +202,7 @@ impl Pieces {
 
     /// How many bytes are still to be sent, where that is known.
     fn length(&self) -> Option<u64> {
-        match &lock(&self.state).source {
-            Some(Source::Large(large, _)) => large.length(),
-            Some(Source::Watch(_)) | None => None,
-        }
+        lock(&self.state).source.as_ref().and_then(Source::length)
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {

@@ -6,7 +6,7 @@ use crate::{
     auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, Peer, User},
     brief::{Rare, cut},
     connections::Connections,
-    flow::{Flow, Memory},
+    flow::{Flow, Memory, Turns},
     handlers::{self, Documents, Origin, Shared},
     health::{Failure, Readiness},
     limits::{Limits, Quota},
@@ -25,6 +25,7 @@ use hyper_util::rt::TokioIo;
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
+    runtime::Handle,
     sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
@@ -60,6 +61,8 @@ pub struct Config {
     pub readiness: Readiness,
     /// For audit ids and the ends of watches.
     pub rng: Arc<dyn Rng>,
+    /// Where the requests of users are worked on, but for members of `system:masters`. What runs elsewhere does not wait for it.
+    pub users: Handle,
 }
 
 /// Who is known besides the holders of certificates and of service accounts' tokens.
@@ -149,6 +152,7 @@ impl Server {
             readiness: config.readiness,
             audit: config.access.audit.map(Arc::new),
             rng: config.rng,
+            turns: Turns::new(config.users),
             stopping,
         };
         Ok(Self { listener, address, tls, shared: Arc::new(shared), stop })
@@ -294,7 +298,7 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
     };
     let service = service_fn(|request| {
         let (shared, peer, origin, open) = (shared.clone(), peer.clone(), origin.clone(), activity.begin());
-        async move { Ok::<_, Infallible>(handlers::serve(&shared, &peer, &origin, request, open).await) }
+        async move { Ok::<_, Infallible>(handlers::serve(shared, &peer, &origin, request, open).await) }
     });
     if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, (unwanted, over)).await {
         tracing::debug!(%error, "connection ended early");

@@ -4,6 +4,7 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
+use std::collections::BTreeSet;
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 /// Longer texts are cut to [`CUT_TEXT_CHARS`] each once all of them together pass this.
@@ -21,12 +22,9 @@ pub(crate) fn add_to(headers: &mut HeaderMap, texts: &[String]) {
 
 /// The texts to send. What does not fit even when cut is dropped, the first ones stay.
 fn fit(texts: &[String]) -> Vec<&str> {
-    let mut unique: Vec<&str> = Vec::with_capacity(texts.len());
-    for text in texts {
-        if !text.is_empty() && !unique.contains(&text.as_str()) {
-            unique.push(text);
-        }
-    }
+    // An object may have as many faults that are none as it has parts.
+    let mut seen = BTreeSet::new();
+    let unique: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !text.is_empty() && seen.insert(*text)).collect();
     if unique.iter().map(|text| text.chars().count()).sum::<usize>() <= TOTAL_CHARS_MAX {
         return unique;
     }

@@ -2,14 +2,86 @@
 
 mod common;
 
-use common::{Answer, Client, TestServer};
+use berth_apiserver::Config;
+use common::{Answer, Client, TestServer, next_line};
 use hyper::Method;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    time::{Duration, Instant},
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/d";
+/// Longer than anything here takes, so that a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_millis(50);
+
+/// Keeps so many threads at something until what is returned is dropped.
+fn occupy(runtime: &Runtime, threads: usize) -> mpsc::Sender<()> {
+    let (end, ends) = mpsc::channel();
+    let ends = Arc::new(Mutex::new(ends));
+    let (began, beginnings) = mpsc::channel();
+    for _ in 0..threads {
+        let (began, ends) = (began.clone(), Arc::clone(&ends));
+        runtime.spawn(async move {
+            began.send(()).expect("the test waits");
+            // One waits for the end, the others for that one.
+            let _ = ends.lock().map(|ends| ends.recv());
+        });
+    }
+    (0..threads).for_each(|_| beginnings.recv().expect("it begins"));
+    end
+}
+
+fn two_threads() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
+}
+
+#[tokio::test]
+async fn administrators_and_health_have_threads_that_no_users_work_takes() {
+    let (free, occupied) = (two_threads(), two_threads());
+    let end = occupy(&occupied, 2);
+    for (users, is_answered) in [(free.handle(), true), (occupied.handle(), false)] {
+        let users = users.clone();
+        let server = TestServer::start_changed(move |config: &mut Config| config.users = users).await;
+        server.let_edit("editors").await;
+        let mut alice = server.user("alice", &["editors"]).await;
+        let listed = timeout(SOON.max(PATIENCE * u32::from(is_answered)), alice.get(CONFIG_MAPS)).await;
+        assert_eq!(listed.map(|list| list.code.as_u16()).ok(), is_answered.then_some(200));
+        // Neither do they take what is short from each other.
+        let mut bob = server.user("bob", &["editors"]).await;
+        assert_eq!(bob.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await.code, 201);
+        assert_eq!(bob.get(&format!("{CONFIG_MAPS}/a")).await.code, 200);
+        assert_eq!(server.admin().await.get(CONFIG_MAPS).await.code, 200);
+        assert_eq!(server.nobody().await.get("/readyz").await.code, 200);
+    }
+    drop(end);
+    occupied.shutdown_background();
+    free.shutdown_background();
+}
+
+#[tokio::test]
+async fn watches_of_users_go_on_when_it_is_their_turn() {
+    let users = two_threads();
+    let handle = users.handle().clone();
+    let server = TestServer::start_changed(move |config: &mut Config| config.users = handle).await;
+    server.let_edit("editors").await;
+    let mut alice = server.user("alice", &["editors"]).await;
+    let mut watch = alice.open(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), &[], "").await.into_body();
+    let end = occupy(&users, 2);
+    server.admin().await.post(CONFIG_MAPS, &json!({"metadata": {"name": "late"}})).await;
+    timeout(SOON, next_line(&mut watch)).await.expect_err("nobody has made it");
+    drop(end);
+    let told = async { while next_line(&mut watch).await.expect("an event")["object"]["metadata"]["name"] != "late" {} };
+    timeout(PATIENCE, told).await.expect("told of what came meanwhile");
+    users.shutdown_background();
+}
 
 async fn send(client: &mut Client, (method, path, content_type, body): (Method, &str, &str, &str)) -> Answer {
     client.send(method, path, &[("content-type", content_type)], body.to_owned()).await

@@ -19,6 +19,7 @@ mod rollouts;
 mod services;
 mod signals;
 mod test;
+mod threads;
 mod trouble;
 mod up;
 mod variables;

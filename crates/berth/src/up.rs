@@ -12,6 +12,7 @@ use crate::{
     progress::Output,
     rollouts::{Rollouts, Verdict},
     signals::{Signal, Signals},
+    threads::Threads,
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
@@ -179,7 +180,12 @@ pub(crate) struct Plane {
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
     close: Box<dyn FnOnce()>,
+    /// Of the controllers, and of users' requests: what this is started on answers everything else.
+    _threads: [Threads; 2],
 }
+
+/// How many more threads users' requests have than there are processors, so that not all are at one user's.
+const USERS_THREADS_MORE: usize = 2;
 
 impl Plane {
     /// Starts everything.
@@ -187,8 +193,9 @@ impl Plane {
     /// # Errors
     /// Something of the machine is not to be had: a folder, a port, a file.
     pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
+        let (of_controllers, of_users) = (Threads::start("controllers", 1)?, Threads::start("users", USERS_THREADS_MORE)?);
         let faults = Faults::new();
-        let env = env::real(tokio::runtime::Handle::current(), faults.clone());
+        let env = env::real(of_controllers.handle(), faults.clone());
         let table = Arc::new(ResourceTable::default());
         let Opened { store, close } = open_store(options, data_dir, &table, &env)?;
         let advertised = options.services.advertised(options.bind_address);
@@ -228,6 +235,7 @@ impl Plane {
             metrics: metrics.clone(),
             readiness: readiness.clone(),
             rng: Arc::clone(&env.rng),
+            users: of_users.handle(),
         };
         let server = Server::bind(config).await.map_err(|error| format!("{} (--secure-port, --bind-address)", chain(&error)))?;
         let address = server.local_addr();
@@ -245,7 +253,21 @@ impl Plane {
         check_controllers(&readiness, &controllers);
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
-        Ok(Self { registry, controller_gates, kubeconfig, address, advertised, started, faults, readiness, stop, serving, close })
+        let threads = [of_controllers, of_users];
+        Ok(Self {
+            registry,
+            controller_gates,
+            kubeconfig,
+            address,
+            advertised,
+            started,
+            faults,
+            readiness,
+            stop,
+            serving,
+            close,
+            _threads: threads,
+        })
     }
 
     fn announce(&self, options: &Up, data_dir: &Path) {

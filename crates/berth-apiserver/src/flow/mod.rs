@@ -9,6 +9,7 @@
 mod memory;
 mod metrics;
 mod queues;
+mod turns;
 
 use self::{
     metrics::{FlowMetrics, Rejected},
@@ -26,6 +27,7 @@ use tokio::{sync::oneshot, time::timeout};
 pub(crate) use self::{
     memory::{Kept, Memory},
     metrics::FlowCollectors,
+    turns::Turns,
 };
 
 /// What may wait: of one user as upstream's queues of one flow hold together, of all users so that memory stays small.

@@ -88,6 +88,12 @@ impl<W> Queues<W> {
         Self { seats, seats_per_user, taken: 0, room, waiting: 0, users: BTreeMap::new(), next: BTreeSet::new(), clock: 0 }
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// A request of `user` arrives. `wake` is called if it has to wait.
     pub(super) fn arrive(&mut self, user: &str, seats: usize, wake: impl FnOnce() -> W) -> (Arrival, Woken<W>) {
         let seats = seats.clamp(1, self.seats_per_user);

@@ -1,4 +1,4 @@
-//! What a request is worth: its level, and how many seats it takes.
+//! What a request is worth: its level, how many seats it takes, and whether it may take long.
 
 use super::Exchange;
 use crate::{
@@ -8,13 +8,35 @@ use crate::{
     query::Query,
     status::Refusal,
 };
-use hyper::{Method, header::CONTENT_LENGTH};
+use hyper::{
+    Method, Request,
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
+};
 use std::sync::PoisonError;
 
 /// Listing so many objects is worth a seat.
 const OBJECTS_PER_SEAT: usize = 100;
 /// A body of so many bytes is worth a seat, so that seats also bound what all bodies together take.
 const BODY_BYTES_PER_SEAT: usize = 512 << 10;
+
+/// What is made of a shorter body takes less than a millisecond.
+const SHORT_BODY_BYTES: usize = 16 << 10;
+
+/// Whether a request takes so little that the way to other threads and back would be the longer part of it, whatever is stored: one object as it
+/// is, or a new one of few bytes. Everything else looks at what others have made, or at much.
+pub(super) fn is_short(request: &Request<impl Sized>, route: &Route<'_>) -> bool {
+    let Route::Resource(at) = route else { return false };
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let is_plain = |text: &str| !text.contains("as=") && !text.contains("yaml");
+    match *request.method() {
+        Method::GET => at.name.is_some() && at.subresource.is_none() && !at.legacy_watch && header(ACCEPT).is_none_or(is_plain),
+        Method::POST => {
+            let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+            length.is_some_and(|length: usize| length <= SHORT_BODY_BYTES) && header(CONTENT_TYPE).is_none_or(is_plain)
+        }
+        _ => false,
+    }
+}
 
 /// Waits for the seats that the request is worth.
 pub(super) async fn admit(exchange: &Exchange<'_>, user: &User, route: &Route<'_>) -> Result<(), Refusal> {
@@ -70,6 +92,36 @@ fn limited(query: &Query<'_>, objects: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_is_what_costs_little_whatever_is_stored() {
+        let object = "/api/v1/namespaces/default/pods/p";
+        let collection = "/api/v1/namespaces/default/pods";
+        for (method, path, headers, expected) in [
+            ("GET", object, vec![], true),
+            ("GET", object, vec![("accept", "application/json")], true),
+            ("GET", object, vec![("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")], false),
+            ("GET", object, vec![("accept", "application/yaml")], false),
+            ("GET", "/api/v1/namespaces/default/pods/p/log", vec![], false),
+            ("GET", "/api/v1/watch/namespaces/default/pods/p", vec![], false),
+            ("GET", collection, vec![], false),
+            ("GET", "/openapi/v2", vec![], false),
+            ("POST", collection, vec![("content-length", "16384")], true),
+            ("POST", collection, vec![("content-length", "16384"), ("content-type", "application/yaml")], false),
+            ("POST", collection, vec![("content-length", "16385")], false),
+            ("POST", collection, vec![], false),
+            ("PUT", object, vec![("content-length", "2")], false),
+            ("PATCH", object, vec![("content-length", "2")], false),
+            ("DELETE", object, vec![("content-length", "2")], false),
+        ] {
+            let mut request = Request::builder().method(method).uri(path);
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(()).expect("a request");
+            assert_eq!(is_short(&request, &crate::path::parse(path)), expected, "{method} {path} {headers:?}");
+        }
+    }
 
     #[test]
     fn a_page_costs_its_length_and_everything_else_all_objects() {

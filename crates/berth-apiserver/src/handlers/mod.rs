@@ -19,7 +19,7 @@ use crate::{
     body::{self, LargeBody, ResponseBody},
     brief::{Rare, cut},
     connections::Place,
-    flow::{Flow, Kept, Level, Memory, Seat},
+    flow::{Flow, Kept, Level, Memory, Seat, Turns},
     health::{self, Readiness},
     limits::{Limits, Quota},
     metrics::{Labels, Metrics},
@@ -63,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) flow: Flow,
     pub(crate) memory: Memory,
+    pub(crate) turns: Arc<Turns>,
     /// Held by who asks for the metrics: each answer takes as much as all workloads' series.
     pub(crate) scrape: tokio::sync::Mutex<()>,
     /// By user name.
@@ -170,8 +171,43 @@ impl Exchange<'_> {
 }
 
 /// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
-pub(crate) async fn serve(shared: &Shared, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
+///
+/// What the requests of users cost is done where only users wait for it. Those of administrators, questions for the server's health, refusals of who
+/// is nobody, and what is [short](admission::is_short) are answered here.
+pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
     let started = Instant::now();
+    let asker = shared.authenticator.authenticate(&shared.registry, peer, request.headers()).await;
+    let in_turn = match path::parse(request.uri().path()) {
+        Route::Health { .. } => None,
+        route => asker.as_deref().ok().filter(|user| !user.is_master() && !admission::is_short(&request, &route)),
+    };
+    let Some(user) = in_turn.map(|user| user.name.clone()) else {
+        let (answer, seat) = respond(&shared, asker, origin, request, started).await;
+        return answer.map(|body| Sending::begin(body, seat, open, shared.limits.stall_timeout));
+    };
+    let turns = Arc::clone(&shared.turns);
+    let answering = {
+        let (turns, user, origin) = (Arc::clone(&turns), user.clone(), origin.clone());
+        async move {
+            let (answer, seat) = respond(&shared, asker, &origin, request, started).await;
+            answer.map(|body| Sending::begin_in_turn(body, seat, open, shared.limits.stall_timeout, (&turns, &user)))
+        }
+    };
+    match turns.begin(&user, answering).join_next().await {
+        Some(Ok(answer)) => answer,
+        // Handlers' panics end in `bounded`; this is one around it.
+        Some(Err(_)) | None => answer::internal_error().map(Sending::refusal),
+    }
+}
+
+/// The answer to a request, and the seats that it keeps until it is sent.
+async fn respond(
+    shared: &Shared,
+    asker: Result<Arc<User>, Unauthorized>,
+    origin: &Origin,
+    request: Request<Incoming>,
+    started: Instant,
+) -> (Answer, Option<Seat>) {
     let (head, mut body) = request.into_parts();
     let route = path::parse(head.uri.path());
     let exchange = Exchange {
@@ -189,14 +225,13 @@ pub(crate) async fn serve(shared: &Shared, peer: &Peer, origin: &Origin, request
     };
     let labels = labels(&exchange, &route);
     let _inflight = shared.metrics.begin(labels.verb);
-    let mut answer = bounded(&head, shared.limits.request_timeout, answer(&exchange, peer, &head, &route, &mut body)).await;
+    let mut answer = bounded(&head, shared.limits.request_timeout, answer(&exchange, asker, &head, &route, &mut body)).await;
     body::discard(&mut body).await;
     add_common_headers(&exchange, &mut answer);
     write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
     tracing::debug!(method = %head.method, uri = %head.uri, code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
-    let seat = exchange.seat.into_inner().unwrap_or_else(PoisonError::into_inner);
-    answer.map(|body| Sending::begin(body, seat, open, shared.limits.stall_timeout))
+    (answer, exchange.seat.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Makes an answer of whatever becomes of a handler: refusals, a panic and the deadline included.
@@ -277,9 +312,15 @@ fn audit_id(shared: &Shared, headers: &HeaderMap) -> HeaderValue {
     })
 }
 
-async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
+async fn answer(
+    exchange: &Exchange<'_>,
+    asker: Result<Arc<User>, Unauthorized>,
+    head: &Parts,
+    route: &Route<'_>,
+    body: &mut Incoming,
+) -> Result<Answer, Refusal> {
     let shared = exchange.shared;
-    identify(exchange, peer, head, route).await?;
+    identify(exchange, asker, head, route).await?;
     if let Route::Resource(at) = route {
         return objects::answer(exchange, at, body).await;
     }
@@ -301,14 +342,13 @@ async fn answer(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Rout
     }
 }
 
-/// Finds out who asks, on whose behalf, and whether they may.
-async fn identify(exchange: &Exchange<'_>, peer: &Peer, head: &Parts, route: &Route<'_>) -> Result<(), Refusal> {
+/// Finds out on whose behalf is asked, and whether they may.
+async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized>, head: &Parts, route: &Route<'_>) -> Result<(), Refusal> {
     let registry = &exchange.shared.registry;
-    let authenticated = exchange.shared.authenticator.authenticate(registry, peer, exchange.headers).await;
     let asked = Asked::of(exchange.method, head.uri.path(), route, &exchange.query);
     let attributes = asked.attributes();
-    begin_audit(exchange, head, route, authenticated.as_deref().ok(), &attributes);
-    let mut user = authenticated.map_err(|Unauthorized| Refusal::Unauthorized)?;
+    begin_audit(exchange, head, route, asker.as_deref().ok(), &attributes);
+    let mut user = asker.map_err(|Unauthorized| Refusal::Unauthorized)?;
     // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
     let _ = exchange.origin.place.belongs_to(&user);
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {

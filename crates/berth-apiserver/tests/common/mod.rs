@@ -35,7 +35,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpStream, sync::oneshot, task::JoinHandle};
+use tokio::{net::TcpStream, runtime::Handle, sync::oneshot, task::JoinHandle};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The machine's time.
@@ -125,6 +125,7 @@ pub(crate) async fn config_by(clock: Arc<dyn Clock>, folder: &Path, bind: Socket
         metrics,
         readiness,
         rng,
+        users: Handle::current(),
     }
 }
 
