@@ -33,6 +33,14 @@ pub(crate) fn endpoint(kubeconfig: &str) -> Endpoint {
     Endpoint { address, tls: TlsConnector::from(Arc::new(config)), token: None }
 }
 
+/// The same server, asked without any credential.
+pub(crate) fn anonymous(kubeconfig: &str) -> Endpoint {
+    let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
+    let authority = STANDARD.decode(config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap()).unwrap();
+    let tls = TlsConnector::from(Arc::new(tls_of(&authority).with_no_client_auth()));
+    Endpoint { tls, ..endpoint(kubeconfig) }
+}
+
 /// The same server, asked with a token and no certificate.
 fn with_token(kubeconfig: &str, token: String) -> Endpoint {
     let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();

@@ -48,7 +48,7 @@ pub(crate) struct Server {
 }
 
 enum Running {
-    Berth(Child),
+    Berth { child: Child, binary: PathBuf },
     Upstream { stop: PathBuf, processes: Vec<u32> },
 }
 
@@ -108,14 +108,8 @@ impl Server {
 
         let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": access::NAME});
         access::grant(&administrator, group).await;
-        let issue = Command::new(binary)
-            .args(["kubeconfig", "--user", access::NAME, "--group", access::NAME, "--data-dir"])
-            .arg(folder.path())
-            .output()
-            .unwrap();
-        assert!(issue.status.success(), "{}", String::from_utf8_lossy(&issue.stderr));
-        let user = access::endpoint(&String::from_utf8(issue.stdout).unwrap());
-        Self { running: Running::Berth(child), folder, user, ready_after }
+        let user = access::endpoint(&issue(binary, folder.path(), access::NAME, access::NAME));
+        Self { running: Running::Berth { child, binary: binary.to_owned() }, folder, user, ready_after }
     }
 
     async fn start_upstream(programs: &Path, parts: Parts<'_>) -> Self {
@@ -133,6 +127,22 @@ impl Server {
         let running = Running::Upstream { stop: programs.join("stop"), processes };
         let user = access::service_account(Path::new(kubeconfig)).await;
         Self { running, folder, user, ready_after }
+    }
+
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// As whom everything may be done, of berth.
+    pub(crate) fn administrator(&self) -> Endpoint {
+        access::endpoint(&fs::read_to_string(self.folder().join("kubeconfig")).unwrap())
+    }
+
+    /// The kubeconfig of another user, of berth.
+    pub(crate) fn issue(&self, user: &str, group: &str) -> String {
+        let Running::Berth { binary, .. } = &self.running else { panic!("only berth makes its users") };
+        issue(binary, self.folder(), user, group)
     }
 
     /// A connection of the user who measures.
@@ -175,16 +185,22 @@ impl Server {
 
     fn processes(&self) -> Vec<u32> {
         match &self.running {
-            Running::Berth(child) => vec![child.id()],
+            Running::Berth { child, .. } => vec![child.id()],
             Running::Upstream { processes, .. } => processes.clone(),
         }
     }
 }
 
+fn issue(binary: &Path, data_dir: &Path, user: &str, group: &str) -> String {
+    let issue = Command::new(binary).args(["kubeconfig", "--user", user, "--group", group, "--data-dir"]).arg(data_dir).output().unwrap();
+    assert!(issue.status.success(), "{}", String::from_utf8_lossy(&issue.stderr));
+    String::from_utf8(issue.stdout).unwrap()
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         match &mut self.running {
-            Running::Berth(child) => {
+            Running::Berth { child, .. } => {
                 let _ = child.kill();
                 let _ = child.wait();
             }

@@ -10,6 +10,7 @@ mod skipped;
 mod soak;
 mod test;
 mod tidy;
+mod torture;
 mod vectors;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +53,9 @@ enum Command {
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
+    /// Attacks a server as one user and measures what others feel. Fails where they feel too much.
+    #[command(after_help = "Example: cargo xtask torture --seconds 20 --attack apply,containers")]
+    Torture(torture::Options),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Torture(options) => torture::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

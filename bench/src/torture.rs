@@ -1,0 +1,193 @@
+//! What others feel while one user does their worst: each attack sixty times at once, then all of them together. The attackers are processes
+//! of the lowest priority, so that what counts is what they cost the server, not what they cost the machine.
+
+pub(crate) mod attacks;
+
+use crate::{
+    access,
+    client::{Connection, Endpoint},
+    server::{Parts, Server, Target},
+};
+use attacks::{ATTACKS, Attack, VICTIM};
+use futures::{future::join_all, join};
+use serde_json::json;
+use std::{
+    path::Path,
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+/// Connections of an attack.
+const ATTACKERS: usize = 60;
+/// Between two requests of somebody who is measured.
+const PAUSE: Duration = Duration::from_millis(20);
+/// What others may feel: how long the slowest of a hundred requests may take.
+const BARS: [(Who, Duration); 3] = [
+    (Who::Administrator, Duration::from_millis(50)),
+    (Who::Health, Duration::from_millis(50)),
+    (Who::Neighbour, Duration::from_millis(500)),
+];
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// Reads an object.
+    Administrator,
+    /// Asks `/readyz`, as nobody.
+    Health,
+    /// Another user: reads an object, tries to make one, and lists some.
+    Neighbour,
+}
+
+/// How long it goes on, and over how many objects.
+pub(crate) struct Plan {
+    pub(crate) each: Duration,
+    pub(crate) objects: usize,
+}
+
+/// Whether all bars were met.
+pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) -> bool {
+    let server = Server::start(target, Parts::StoreOnly).await;
+    let administrator = server.administrator();
+    let mut connection = Connection::open(&administrator).await;
+    for (group, role) in [("attackers", "edit"), ("neighbours", "edit")] {
+        let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group});
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
+        let binding = json!({"metadata": {"name": group}, "subjects": [subject], "roleRef": role});
+        connection.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await;
+    }
+    crate::eprint(&format!("making {} objects …", plan.objects));
+    fill(&administrator, plan.objects).await;
+    let nobody = access::anonymous(&std::fs::read_to_string(server.folder().join("kubeconfig")).unwrap());
+    let neighbour = access::endpoint(&server.issue("neighbour", "neighbours"));
+    let kubeconfig = server.folder().join("attacker");
+    std::fs::write(&kubeconfig, server.issue("attacker", "attackers")).unwrap();
+
+    let all: Vec<&Attack> = ATTACKS.iter().collect();
+    let chosen: Vec<Vec<&Attack>> = match only {
+        [] => std::iter::once(Vec::new()).chain(all.iter().map(|attack| vec![*attack])).chain([all.clone()]).collect(),
+        only => only.iter().map(|attack| vec![*attack]).collect(),
+    };
+    let mut is_met = true;
+    for attacks in chosen {
+        let name = match attacks.as_slice() {
+            [] => "nobody",
+            [one] => one.name,
+            _ => "all at once",
+        };
+        let attackers: Vec<Attacker> = attacks.iter().map(|attack| Attacker::start(attack, &kubeconfig)).collect();
+        // Until each of their connections is at it.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let taken = measure([&administrator, &nobody, &neighbour], plan.each).await;
+        drop(attackers);
+        is_met &= report(name, taken);
+    }
+    is_met
+}
+
+async fn fill(administrator: &Endpoint, count: usize) {
+    const WRITERS: usize = 64;
+    join_all((0..WRITERS).map(async |writer| {
+        let mut connection = Connection::open(administrator).await;
+        for at in (writer..count).step_by(WRITERS) {
+            let object = json!({"metadata": {"name": format!("c{at}"), "labels": {"app": format!("a{}", at % 100)}}, "data": {"k": "v"}});
+            connection.create("/api/v1/namespaces/default/configmaps", &object).await;
+        }
+    }))
+    .await;
+}
+
+/// What each request of each who is measured took.
+async fn measure([administrator, nobody, neighbour]: [&Endpoint; 3], time: Duration) -> [Vec<Duration>; 3] {
+    let until = Instant::now() + time;
+    let asking = (ask(administrator, Who::Administrator, until), ask(nobody, Who::Health, until), ask(neighbour, Who::Neighbour, until));
+    join!(asking.0, asking.1, asking.2).into()
+}
+
+async fn ask(endpoint: &Endpoint, who: Who, until: Instant) -> Vec<Duration> {
+    let object = json!({"metadata": {"name": "new"}, "data": {"k": "v"}}).to_string();
+    let requests: &[(&str, &str, &str)] = match who {
+        Who::Administrator => &[("GET", VICTIM, "")],
+        Who::Health => &[("GET", "/readyz", "")],
+        Who::Neighbour => &[
+            ("GET", VICTIM, ""),
+            ("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", &object),
+            ("GET", "/api/v1/namespaces/default/configmaps?limit=100", ""),
+        ],
+    };
+    let mut connection = Connection::open(endpoint).await;
+    let mut taken = Vec::new();
+    for (method, path, body) in requests.iter().cycle() {
+        let began = Instant::now();
+        if until <= began {
+            return taken;
+        }
+        let status = connection.request(method, path, body).await;
+        assert!([200, 201].contains(&status), "{method} {path}: {status} {}", String::from_utf8_lossy(&connection.body));
+        taken.push(began.elapsed());
+        tokio::time::sleep(PAUSE).await;
+    }
+    taken
+}
+
+/// Prints a line each; gives whether the bars are met.
+#[expect(clippy::print_stdout, reason = "the results")]
+fn report(attack: &str, taken: [Vec<Duration>; 3]) -> bool {
+    let mut is_met = true;
+    for ((who, bar), mut taken) in BARS.into_iter().zip(taken) {
+        taken.sort_unstable();
+        let at = |share: usize| taken[(taken.len() - 1) * share / 100];
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+        let is_kept = at(99) <= bar;
+        is_met &= is_kept;
+        println!(
+            "{attack:20} {:14} {:6} requests, median {:8.1} ms, p99 {:8.1} ms (at most {:3.0}: {}), longest {:8.1} ms",
+            format!("{who:?}"),
+            taken.len(),
+            milliseconds(at(50)),
+            milliseconds(at(99)),
+            milliseconds(bar),
+            if is_kept { "kept" } else { "MISSED" },
+            milliseconds(at(100)),
+        );
+    }
+    is_met
+}
+
+/// A process that attacks until this is dropped.
+struct Attacker(Child);
+
+impl Attacker {
+    fn start(attack: &Attack, kubeconfig: &Path) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(program).args(["--attack", attack.name, "--kubeconfig"]).arg(kubeconfig);
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a process that attacks does, for ever.
+pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
+    let endpoint = access::endpoint(&std::fs::read_to_string(kubeconfig).unwrap());
+    let mut connection = Connection::open(&endpoint).await;
+    for request in (attack.prepare)() {
+        let status = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
+        assert!([200, 201].contains(&status), "{}: {status} {}", attack.name, String::from_utf8_lossy(&connection.body));
+    }
+    let request = (attack.request)();
+    join_all((0..ATTACKERS).map(async |_| {
+        let mut connection = Connection::open(&endpoint).await;
+        loop {
+            // That it is refused is an answer too.
+            let _ = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
+        }
+    }))
+    .await;
+}

