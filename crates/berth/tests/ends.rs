@@ -87,13 +87,19 @@ impl Running<'_> {
     }
 
     /// Its exit code once it has ended, without a word on standard error and without a trace.
-    fn ends_cleanly(mut self) -> Option<i32> {
+    fn ends_cleanly(self) -> Option<i32> {
+        let (code, complaints) = self.ends();
+        assert_eq!(complaints, "");
+        code
+    }
+
+    /// Its exit code once it has ended without a trace, and what it said on standard error.
+    fn ends(mut self) -> (Option<i32>, String) {
         let mut complaints = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
         let status = self.child.wait().unwrap();
-        assert_eq!(complaints, "");
         self.run.leaves_nothing();
-        status.code()
+        (status.code(), complaints)
     }
 }
 
@@ -159,7 +165,10 @@ fn a_second_signal_ends_what_the_first_has_not() {
             assert!(started.elapsed() < PATIENCE, "it still listens");
         }
         up.signal(name);
-        assert_eq!(up.ends_cleanly(), Some(code), "{name}");
+        let (ended, complaints) = up.ends();
+        assert_eq!(ended, Some(code), "{name}");
+        // Of the second client alone.
+        assert!(complaints.contains("a TLS handshake failed") && complaints.lines().count() == 1, "{complaints}");
     }
 }
 
