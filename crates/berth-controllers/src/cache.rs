@@ -1,12 +1,13 @@
 //! What a controller knows of a resource: narrow views of all its objects, kept up to date by one watch.
 
 use crate::{
-    cluster::{Change, Cluster, RawObject},
+    cluster::{Change, Cluster},
     lock,
     metrics::{Filling, Metrics},
 };
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
+use berth_workloads::view::View;
 use event_listener::Event;
 use futures::{
     FutureExt, StreamExt,
@@ -21,21 +22,6 @@ use std::{
 
 /// How many changes are taken in under one lock: enough to make the lock cheap, few enough that readers need not wait long.
 const BATCH_MAX: usize = 256;
-
-/// What a controller reads of an object.
-pub trait View: Send + Sync + Sized + 'static {
-    /// Reads it from an object's JSON.
-    ///
-    /// # Errors
-    /// JSON that is not of this kind.
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error>;
-    /// `metadata.namespace` and `metadata.name`.
-    fn key(&self) -> ObjectKey;
-    /// `metadata.uid`.
-    fn uid(&self) -> &Uid;
-    /// Whether `metadata.deletionTimestamp` is set.
-    fn is_being_deleted(&self) -> bool;
-}
 
 /// What is derived from all objects of a cache and kept up to date with each change.
 pub trait Index<V>: Default + Send + 'static {
@@ -257,7 +243,10 @@ impl<V: View, I: Index<V>> Warm for Cache<V, I> {
     }
 
     fn shows_alive(&self, key: &ObjectKey, uid: &Uid) -> bool {
-        self.get(key).is_some_and(|view| view.uid() == uid && !view.is_being_deleted())
+        self.get(key).is_some_and(|view| {
+            let shown = view.identity();
+            shown.uid == uid && !shown.is_being_deleted
+        })
     }
 }
 
@@ -396,7 +385,7 @@ impl Decoder {
     fn decode<V: View>(&mut self, change: Change) -> Decoded<V> {
         match change {
             Change::Restarted => Decoded::Restarted,
-            Change::Applied { key, object } => match V::decode(&object) {
+            Change::Applied { key, object } => match object.view::<V>() {
                 Ok(view) => {
                     self.unreadable.remove(&key);
                     Decoded::Applied(Held { view: Arc::new(view), revision: object.revision })
@@ -429,23 +418,20 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::RawObject;
+    use berth_workloads::view::Identity;
 
     #[derive(Clone, Debug, PartialEq)]
     struct Thing(ObjectKey, Uid);
 
     impl View for Thing {
-        fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-            let (name, uid): (String, String) = serde_json::from_slice(&raw.json)?;
+        fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
+            let (name, uid): (String, String) = serde_json::from_slice(json)?;
             Ok(Self(ObjectKey::new("ns", name), uid.into()))
         }
-        fn key(&self) -> ObjectKey {
-            self.0.clone()
-        }
-        fn uid(&self) -> &Uid {
-            &self.1
-        }
-        fn is_being_deleted(&self) -> bool {
-            false
+
+        fn identity(&self) -> Identity<'_> {
+            Identity { namespace: Some(&self.0.namespace), name: &self.0.name, uid: &self.1, is_being_deleted: false }
         }
     }
 

@@ -1,10 +1,10 @@
 //! Pods of StatefulSets whose claims may go with the wrong owners: a look at a set need not look at all its claims each time.
 
-use crate::{cache::View, lock};
+use crate::lock;
 use berth_identity::{ObjectKey, Uid};
 use berth_workloads::{
     stateful_set::{Roster, claims_in_doubt},
-    view::{ClaimView, StatefulSetView},
+    view::{ClaimView, StatefulSetView, View},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

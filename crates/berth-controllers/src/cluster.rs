@@ -2,7 +2,7 @@
 
 use berth_api::{Object, Scope, Subresource};
 use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
-use berth_workloads::plan::Propagation;
+use berth_workloads::{plan::Propagation, view::View};
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
@@ -15,6 +15,16 @@ pub struct RawObject {
     pub json: Bytes,
     /// Its resource version; comparable as a number with others of its resource.
     pub revision: Revision,
+}
+
+impl RawObject {
+    /// What somebody reads of it.
+    ///
+    /// # Errors
+    /// Those of [`View::decode`].
+    pub fn view<V: View>(&self) -> Result<V, serde_json::Error> {
+        V::decode_shared(&self.json, self.revision)
+    }
 }
 
 /// One change of a resource's objects.

@@ -1,7 +1,7 @@
 //! The Deployment controller: which changes wake which Deployment, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, Known, View, Warm},
+    cache::{Cache, Delta, Known, Warm},
     lock,
     owners::OwnerIndex,
     plan_loop::{Look, Planner},
@@ -16,7 +16,7 @@ use berth_workloads::{
     counts::{former_deployment, is_left_behind},
     deployment::{self, State},
     plan::{EventRecord, Wait},
-    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView},
+    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, PodView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
 use std::{

@@ -3,7 +3,7 @@
 //! What workloads want is only read where there is a budget: until the first one is made, no cache of them is filled.
 
 use crate::{
-    cache::{Cache, Delta, View, Warm},
+    cache::{Cache, Delta, Warm},
     cluster::Cluster,
     metrics::Metrics,
     owners::OwnerIndex,
@@ -17,7 +17,7 @@ use berth_workloads::{
     Plan,
     disruption::{self, State},
     resources::BUDGETS,
-    view::{APPS, BudgetView, PodView, ScaleView},
+    view::{APPS, BudgetView, PodView, ScaleView, View},
 };
 use event_listener::Event;
 use jiff::Timestamp;

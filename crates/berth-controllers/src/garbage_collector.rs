@@ -3,7 +3,6 @@
 //! The graph follows the metadata caches; what becomes of an object is decided from live reads of it and its owners.
 
 use crate::{
-    cache::View,
     cluster::{Cluster, ClusterError, DeleteParams, ServedKind},
     events::Recorder,
     lock,
@@ -19,6 +18,7 @@ use berth_workloads::{
     lru::Lru,
     plan::{EventRecord, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
     resources::EVENTS,
+    view::View,
 };
 use futures::{StreamExt, future::BoxFuture, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -323,7 +323,7 @@ impl GarbageCollector {
 
     async fn read(&self, at: &At) -> Result<Option<MetaView>, Unfinished> {
         let raw = self.cluster.get(at.kind.resource, &at.key).await?;
-        Ok(raw.as_ref().map(MetaView::decode).transpose()?)
+        Ok(raw.map(|raw| raw.view()).transpose()?)
     }
 }
 

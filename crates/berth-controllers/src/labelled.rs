@@ -1,11 +1,11 @@
 //! Objects by their labels.
 
-use crate::cache::{Index, View};
+use crate::cache::Index;
 use berth_identity::{Name, Namespace};
 use berth_workloads::{
     endpoints::view::EndpointPodView,
     selector::{Labels, Selector},
-    view::PodView,
+    view::{PodView, View},
 };
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,17 +1,17 @@
 //! The metadata of all objects of all kinds: what the garbage collector and the namespace controller know.
 
 use crate::{
-    cache::{Cache, Index, View, Warm},
-    cluster::{Cluster, ClusterError, RawObject, ServedKind},
+    cache::{Cache, Index, Warm},
+    cluster::{Cluster, ClusterError, ServedKind},
     lock,
     metrics::Metrics,
 };
-use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
+use berth_identity::{Name, Namespace, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, ORPHAN, Seen, TypeMeta},
     owners::OwnerReferences,
-    view::read_metadata,
+    view::{Identity, View, read_metadata},
 };
 use event_listener::Event;
 use futures::{StreamExt, channel::oneshot, future::join_all};
@@ -48,17 +48,13 @@ pub struct MetaView {
 }
 
 impl View for MetaView {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        Ok(Self { revision: raw.revision, ..read_metadata(&raw.json)? })
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+        Ok(Self { revision, ..read_metadata(json)? })
     }
-    fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-    fn is_being_deleted(&self) -> bool {
-        self.deletion_timestamp.is_some()
+
+    fn identity(&self) -> Identity<'_> {
+        let is_being_deleted = self.deletion_timestamp.is_some();
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted }
     }
 }
 

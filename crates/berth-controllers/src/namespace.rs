@@ -2,7 +2,7 @@
 //! account.
 
 use crate::{
-    cache::{Delta, View},
+    cache::Delta,
     cluster::{Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
     lock,
     metadata::{MetaCache, MetaCaches, MetaView},
@@ -15,6 +15,7 @@ use berth_workloads::{
     namespace::{Remaining, conditions},
     plan::STAGE_CONCURRENCY,
     resources::{NAMESPACES, PODS},
+    view::View,
 };
 use futures::{
     StreamExt,

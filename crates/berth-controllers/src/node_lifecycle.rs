@@ -4,8 +4,8 @@
 //! was cut off from the API server must not take its own silence for a node's.
 
 use crate::{
-    cache::{Cache, Delta, View, Warm},
-    cluster::{Cluster, ClusterError, RawObject},
+    cache::{Cache, Delta, Warm},
+    cluster::{Cluster, ClusterError},
     executor::Executor,
     lock,
     metrics::Metrics,
@@ -22,7 +22,7 @@ use berth_workloads::{
         pods,
     },
     resources::{LEASES, NODES, PODS},
-    view::PodView,
+    view::{PodView, View},
 };
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -170,14 +170,14 @@ impl Shared {
         }
         let Some(node) = self.read_node(key).await? else { return Ok(Looked::Finished) };
         let lease =
-            self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, &key.name)).await?.map(|raw| LeaseView::decode(&raw.json)).transpose()?;
+            self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, &key.name)).await?.map(|raw| raw.view::<LeaseView>()).transpose()?;
         let plan = self.plan_node(&node, lease.as_ref());
         Ok(self.carry_out(key, plan).await)
     }
 
     async fn look_at_pod(&self, key: &ObjectKey) -> Result<Looked, Unread> {
         let Some(raw) = self.cluster.get(PODS, key).await? else { return Ok(Looked::Finished) };
-        let pod = BoundPodView::decode(&raw.json, raw.revision)?;
+        let pod: BoundPodView = raw.view()?;
         let node_key = ObjectKey::cluster_scoped(&pod.node_name);
         let Some(cached) = self.nodes.get(&node_key) else { return Ok(Looked::Finished) };
         let plan = |node: &NodeView| pods::plan(&pods::State { pod: &pod, node, now: self.clock.now() });
@@ -202,7 +202,7 @@ impl Shared {
 
     async fn read_node(&self, key: &ObjectKey) -> Result<Option<NodeView>, Unread> {
         let raw = self.cluster.get(NODES, key).await?;
-        Ok(raw.map(|raw| NodeView::decode(&raw.json, raw.revision)).transpose()?)
+        Ok(raw.map(|raw| raw.view()).transpose()?)
     }
 }
 
@@ -230,34 +230,4 @@ fn or_failed(key: &ObjectKey, looked: Result<Looked, Unread>) -> Looked {
             Unread::Unreadable(_) => Looked::Failed,
         }
     })
-}
-
-impl View for NodeView {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        Self::decode(&raw.json, raw.revision)
-    }
-    fn key(&self) -> ObjectKey {
-        ObjectKey::cluster_scoped(&self.name)
-    }
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-    fn is_being_deleted(&self) -> bool {
-        self.deleting
-    }
-}
-
-impl View for LeaseView {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        Self::decode(&raw.json)
-    }
-    fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-    fn is_being_deleted(&self) -> bool {
-        false
-    }
 }

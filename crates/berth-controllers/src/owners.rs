@@ -1,13 +1,10 @@
-//! Views of workloads as cache entries, and an index of objects by their controller.
+//! An index of objects by their controller.
 
-use crate::{
-    cache::{Index, View},
-    cluster::RawObject,
-};
+use crate::cache::Index;
 use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Selector,
-    view::{BudgetView, ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView},
+    view::{Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View},
 };
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
@@ -17,39 +14,17 @@ pub trait HasMeta: View {
     fn meta(&self) -> &Meta;
 }
 
-macro_rules! workload_view {
-    ($view:ident) => {
-        impl View for $view {
-            fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-                $view::decode(&raw.json, raw.revision)
-            }
-            fn key(&self) -> ObjectKey {
-                self.meta.key()
-            }
-            fn uid(&self) -> &Uid {
-                &self.meta.uid
-            }
-            fn is_being_deleted(&self) -> bool {
-                self.meta.deleted.is_some()
-            }
-        }
-
-        impl HasMeta for $view {
+macro_rules! have_meta {
+    ($($view:ty),*) => {
+        $(impl HasMeta for $view {
             fn meta(&self) -> &Meta {
                 &self.meta
             }
-        }
+        })*
     };
 }
 
-workload_view!(BudgetView);
-workload_view!(ClaimView);
-workload_view!(DeploymentView);
-workload_view!(PodView);
-workload_view!(ReplicaSetView);
-workload_view!(RevisionView);
-workload_view!(ScaleView);
-workload_view!(StatefulSetView);
+have_meta!(PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
 
 /// Objects that nobody controls, found by who selects them.
 #[derive(Debug)]

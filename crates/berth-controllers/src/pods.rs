@@ -1,7 +1,7 @@
 //! Pods by owner and node, with running counts for each ReplicaSet, so that a look costs what has changed and not what there is.
 
 use crate::{
-    cache::{Delta, Index, View},
+    cache::{Delta, Index},
     labelled::Labelled,
     owners::{Orphans, remove_from},
 };
@@ -11,7 +11,7 @@ use berth_workloads::{
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
     selector::Selector,
     stateful_set::Roster,
-    view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView},
+    view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
 };
 use jiff::Timestamp;
 use std::{

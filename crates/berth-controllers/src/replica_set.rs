@@ -1,7 +1,7 @@
 //! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, View},
+    cache::{Cache, Delta},
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::Planner,
@@ -14,7 +14,7 @@ use berth_workloads::{
     Plan,
     plan::{EventRecord, Wait},
     replica_set::{self, State},
-    view::{PodView, ReplicaSetView},
+    view::{PodView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
 use std::sync::Arc;

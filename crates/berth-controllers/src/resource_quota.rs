@@ -3,8 +3,8 @@
 //! What objects take is only read where there is a quota: until the first one is made, no cache of pods, services or claims is filled.
 
 use crate::{
-    cache::{Cache, Delta, Index, View, Warm},
-    cluster::{Cluster, RawObject},
+    cache::{Cache, Delta, Index, Warm},
+    cluster::Cluster,
     lock,
     metadata::MetaCaches,
     metrics::Metrics,
@@ -23,6 +23,7 @@ use berth_workloads::{
     Plan,
     resource_quota::{self, QuotaView, State, is_charged},
     resources::{CLAIMS, PODS, SERVICES},
+    view::{Identity, View},
 };
 use event_listener::Event;
 use jiff::Timestamp;
@@ -37,21 +38,6 @@ use std::{
 pub type QuotaCache = Cache<QuotaView>;
 type TakenCache<K> = Cache<TakenView<K>, TakenIndex>;
 
-impl View for QuotaView {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        Self::decode(&raw.json, raw.revision)
-    }
-    fn key(&self) -> ObjectKey {
-        self.id.key.clone()
-    }
-    fn uid(&self) -> &Uid {
-        &self.id.uid
-    }
-    fn is_being_deleted(&self) -> bool {
-        self.quota.metadata.deletion_timestamp.is_some()
-    }
-}
-
 /// What one object of kind `K` takes.
 struct TakenView<K> {
     key: ObjectKey,
@@ -62,8 +48,8 @@ struct TakenView<K> {
 }
 
 impl<K: Kind> View for TakenView<K> {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let object: K = from_json(&raw.json)?;
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
+        let object: K = from_json(json)?;
         let taken = taken(K::GROUP, K::URL_PATH_SEGMENT, &object);
         let meta = object.metadata();
         Ok(Self {
@@ -74,14 +60,10 @@ impl<K: Kind> View for TakenView<K> {
             kind: PhantomData,
         })
     }
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
-    }
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-    fn is_being_deleted(&self) -> bool {
-        self.is_being_deleted
+
+    fn identity(&self) -> Identity<'_> {
+        let ObjectKey { namespace, name } = &self.key;
+        Identity { namespace: Some(namespace), name, uid: &self.uid, is_being_deleted: self.is_being_deleted }
     }
 }
 

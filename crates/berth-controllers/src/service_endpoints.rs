@@ -3,8 +3,8 @@
 //! Pods are only followed once a Service selects some: without one they cost nothing here.
 
 use crate::{
-    cache::{Cache, Delta, Index, View, Warm},
-    cluster::{Cluster, RawObject},
+    cache::{Cache, Delta, Index, Warm},
+    cluster::Cluster,
     labelled::Labelled,
     lock,
     metrics::Metrics,
@@ -12,7 +12,7 @@ use crate::{
     worker::Queue,
 };
 use berth_api::ip::Cidr;
-use berth_identity::{Name, ObjectKey, Uid};
+use berth_identity::{Name, ObjectKey};
 use berth_store::env::{Clock, Spawner};
 use berth_workloads::{
     Plan,
@@ -23,10 +23,10 @@ use berth_workloads::{
     },
     load_balancer,
     resources::{ENDPOINTS, NODES, PODS, SERVICES, SLICES},
+    view::View,
 };
 use event_listener::Event;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -42,50 +42,6 @@ pub type ServiceCache = Cache<ServiceView>;
 pub type SliceCache = Cache<SliceView, SliceIndex>;
 /// All Endpoints.
 pub type EndpointsCache = Cache<EndpointsView>;
-
-macro_rules! view {
-    ($view:ty, $decode:expr, $key:expr, $uid:expr, $deleting:expr) => {
-        impl View for $view {
-            fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-                let decode: fn(&RawObject) -> Result<Self, serde_json::Error> = $decode;
-                decode(raw)
-            }
-            fn key(&self) -> ObjectKey {
-                let read: fn(&Self) -> ObjectKey = $key;
-                read(self)
-            }
-            fn uid(&self) -> &Uid {
-                let read: fn(&Self) -> &Uid = $uid;
-                read(self)
-            }
-            fn is_being_deleted(&self) -> bool {
-                let read: fn(&Self) -> bool = $deleting;
-                read(self)
-            }
-        }
-    };
-}
-
-fn is_deleted(metadata: &ObjectMeta) -> bool {
-    metadata.deletion_timestamp.is_some()
-}
-
-view!(
-    ServiceView,
-    |raw| Self::decode(&raw.json, raw.revision),
-    |view| ObjectKey::new(&view.namespace, &view.name),
-    |view| &view.uid,
-    |view| view.deleting
-);
-view!(EndpointPodView, |raw| Self::decode(&raw.json), |view| ObjectKey::new(&view.namespace, &view.name), |view| &view.uid, |view| view
-    .is_terminating);
-view!(ZoneView, |raw| Self::decode(&raw.json), |view| ObjectKey::cluster_scoped(&view.name), |view| &view.uid, |_| false);
-view!(SliceView, |raw| Self::decode(&raw.json, raw.revision), |view| view.id.key.clone(), |view| &view.id.uid, |view| is_deleted(
-    &view.slice.metadata
-));
-view!(EndpointsView, |raw| Self::decode(&raw.json, raw.revision), |view| view.id.key.clone(), |view| &view.id.uid, |view| is_deleted(
-    &view.metadata
-));
 
 /// The slices that the controller keeps, by their Service.
 #[derive(Default)]
@@ -260,7 +216,7 @@ impl Planner for SlicePlanner {
 /// Slices of a Service of the same name that is gone are the garbage collector's.
 fn is_owned(slice: &SliceView, service: &ServiceView) -> bool {
     let metadata = &slice.slice.metadata;
-    !is_deleted(metadata) && metadata.owner_references.iter().flatten().any(|owner| owner.uid == service.uid)
+    metadata.deletion_timestamp.is_none() && metadata.owner_references.iter().flatten().any(|owner| owner.uid == service.uid)
 }
 
 /// Plans the Endpoints of a Service. Cheap to clone.

@@ -1,7 +1,7 @@
 //! The StatefulSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta, Known, View},
+    cache::{Cache, Delta, Known},
     claim_doubts::ClaimDoubts,
     metrics::Metrics,
     owners::OwnerIndex,
@@ -20,7 +20,7 @@ use berth_workloads::{
     plan::{EventRecord, Wait},
     selector::Labels,
     stateful_set::{self, PodName, Roster, State, member_ordinal},
-    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
 };
 use jiff::Timestamp;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ mod index;
 pub use index::{ClaimCache, ClaimIndex, ClaimUserCache, ClaimUserIndex, ClassCache, VolumeCache, VolumeIndex, claim_key};
 
 use crate::{
-    cache::{Delta, View, Warm},
+    cache::{Delta, Warm},
     cluster::Cluster,
     lock,
     metrics::Metrics,
@@ -19,6 +19,7 @@ use berth_store::env::Spawner;
 use berth_workloads::{
     Plan,
     resources::{CLAIMS, CLASSES, PODS, VOLUMES},
+    view::View,
     volume_binding::{
         ClaimUserView, ClaimView, ClassView, STORAGE_PROVISIONER, VolumeView,
         claim::{self, class_of},

@@ -1,9 +1,12 @@
 //! What a pod costs in memory, view by view: a cluster has many pods, and several caches of them.
 
-use berth_controllers::{RawObject, cache::View, metadata::MetaView};
+use berth_controllers::{RawObject, metadata::MetaView};
 use berth_identity::Revision;
 use berth_node::{kubelet, scheduler};
-use berth_workloads::{endpoints::view::EndpointPodView, view::PodView};
+use berth_workloads::{
+    endpoints::view::EndpointPodView,
+    view::{PodView, View},
+};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -47,8 +50,8 @@ fn costs<V: View>() -> u64 {
     let raw: Vec<RawObject> = (0..=PODS).map(pod).collect();
     let mut kept = Vec::with_capacity(raw.len());
     // What is kept once for all of them is no pod's.
-    kept.push(Arc::new(V::decode(&raw[PODS]).expect("a pod")));
-    let counted = allocation_counter::measure(|| kept.extend(raw[..PODS].iter().map(|raw| Arc::new(V::decode(raw).expect("a pod")))));
+    kept.push(Arc::new(raw[PODS].view::<V>().expect("a pod")));
+    let counted = allocation_counter::measure(|| kept.extend(raw[..PODS].iter().map(|raw| Arc::new(raw.view::<V>().expect("a pod")))));
     u64::try_from(counted.bytes_current).expect("nothing else is freed") / PODS as u64
 }
 

@@ -83,6 +83,7 @@ fn event(service: &ServiceView, severity: Severity, reason: &'static str, messag
 mod tests {
     use super::*;
     use crate::read_back::read_back;
+    use crate::view::View;
     use berth_identity::Revision;
     use serde_json::Value;
 

@@ -26,6 +26,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 mod choices;
 mod event;
+mod identity;
 mod metadata;
 mod stateful_set;
 mod symptoms;
@@ -37,6 +38,7 @@ pub use choices::{
     UpdateStrategy,
 };
 pub use event::EventView;
+pub use identity::{Identity, View};
 pub use metadata::{WireMetadata, read_metadata};
 pub use stateful_set::{ClaimView, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
@@ -81,11 +83,15 @@ impl Meta {
     /// Namespace and name.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
+        self.identity().key()
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleted.is_some() }
     }
 
     fn reference(&self, resource: ResourceName) -> ObjectRef {
-        ObjectRef { resource, key: self.key(), uid: self.uid.clone(), resource_version: Some(self.revision) }
+        self.identity().reference(resource, self.revision)
     }
 }
 
@@ -161,12 +167,8 @@ pub struct PodView {
     pub symptoms: Option<Box<Symptoms>>,
 }
 
-impl PodView {
-    /// Reads a pod's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for PodView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let mut wire: wire::Object<wire::PodSpec, wire::PodStatus> = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let finalizers = wire.metadata.finalizers.take();
@@ -186,6 +188,12 @@ impl PodView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl PodView {
     /// Whether it counts towards a set's replicas: neither finished nor being deleted.
     #[must_use]
     pub fn is_active(&self) -> bool {
@@ -256,12 +264,8 @@ pub struct ReplicaSetView {
     pub status: ReplicaSetStatus,
 }
 
-impl ReplicaSetView {
-    /// Reads a ReplicaSet's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a ReplicaSet's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ReplicaSetView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<wire::ReplicaSetSpec, ReplicaSetStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
@@ -278,6 +282,12 @@ impl ReplicaSetView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl ReplicaSetView {
     /// The set, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
@@ -286,11 +296,11 @@ impl ReplicaSetView {
 }
 
 /// What is wanted of a workload that replaces its pods when its template changes.
-pub trait WorkloadSpec: Default + DeserializeOwned {
+pub trait WorkloadSpec: Default + DeserializeOwned + Send + Sync + 'static {
     /// What is observed of it.
-    type Status: Default + DeserializeOwned;
+    type Status: Default + DeserializeOwned + Send + Sync + 'static;
     /// What is chosen in it and in its annotations.
-    type Choices: Clone + Debug + Default + PartialEq;
+    type Choices: Clone + Debug + Default + PartialEq + Send + Sync + 'static;
     /// What it is.
     const RESOURCE: ResourceName;
 
@@ -351,12 +361,8 @@ pub struct WorkloadView<S: WorkloadSpec> {
     pub status: S::Status,
 }
 
-impl<S: WorkloadSpec> WorkloadView<S> {
-    /// Reads a workload's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than the workload's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl<S: WorkloadSpec> View for WorkloadView<S> {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<S, S::Status> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         let mut metadata = wire.metadata;
@@ -371,6 +377,12 @@ impl<S: WorkloadSpec> WorkloadView<S> {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl<S: WorkloadSpec> WorkloadView<S> {
     /// The workload, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
@@ -391,12 +403,8 @@ pub struct BudgetView {
     pub status: PodDisruptionBudgetStatus,
 }
 
-impl BudgetView {
-    /// Reads a budget's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a budget's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for BudgetView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
@@ -407,6 +415,12 @@ impl BudgetView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl BudgetView {
     /// The budget, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
@@ -423,15 +437,15 @@ pub struct ScaleView {
     pub replicas: i32,
 }
 
-impl ScaleView {
-    /// Reads the object's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or `metadata` or `spec.replicas` has another type than a workload's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ScaleView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: wire::Object<wire::ScaleSpec, serde::de::IgnoredAny> = from_json(json)?;
         let replicas = wire.spec.and_then(|spec| spec.replicas).unwrap_or(1);
         Ok(Self { meta: wire.metadata.into_meta(revision), replicas })
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
     }
 }
 

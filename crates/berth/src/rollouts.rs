@@ -13,7 +13,7 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_identity::Revision;
 use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, resource};
-use berth_workloads::view::{DeploymentView, StatefulSetView};
+use berth_workloads::view::{DeploymentView, StatefulSetView, View};
 use futures::{StreamExt, stream, stream::BoxStream};
 use std::{
     collections::BTreeMap,

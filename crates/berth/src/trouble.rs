@@ -5,7 +5,7 @@ use berth_identity::Revision;
 use berth_registry::{Collection, ListOptions, Registry, resource};
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, Kind, StatefulSetFacts},
-    view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+    view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View},
 };
 use jiff::Timestamp;
 use std::{collections::BTreeSet, error::Error, sync::Arc};

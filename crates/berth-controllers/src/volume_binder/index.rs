@@ -1,11 +1,11 @@
-//! Claims, volumes, classes and pods as cache entries, and what is looked up of them.
+//! What is looked up of claims, volumes, classes and pods.
 
-use crate::{
-    cache::{Cache, Index, View},
-    cluster::RawObject,
-};
+use crate::cache::{Cache, Index};
 use berth_identity::{Name, ObjectKey, Uid};
-use berth_workloads::volume_binding::{ClaimRef, ClaimUserView, ClaimView, ClassView, VolumeView, claim::class_of};
+use berth_workloads::{
+    view::View,
+    volume_binding::{ClaimRef, ClaimUserView, ClaimView, ClassView, VolumeView, claim::class_of},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -19,30 +19,6 @@ pub type VolumeCache = Cache<VolumeView, VolumeIndex>;
 pub type ClassCache = Cache<ClassView>;
 /// All pods, as users of claims.
 pub type ClaimUserCache = Cache<ClaimUserView, ClaimUserIndex>;
-
-macro_rules! binding_view {
-    ($view:ident) => {
-        impl View for $view {
-            fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-                $view::decode(&raw.json, raw.revision)
-            }
-            fn key(&self) -> ObjectKey {
-                self.meta.key()
-            }
-            fn uid(&self) -> &Uid {
-                &self.meta.uid
-            }
-            fn is_being_deleted(&self) -> bool {
-                self.meta.deleting
-            }
-        }
-    };
-}
-
-binding_view!(ClaimView);
-binding_view!(ClaimUserView);
-binding_view!(ClassView);
-binding_view!(VolumeView);
 
 /// The key of the claim that a volume names.
 #[must_use]

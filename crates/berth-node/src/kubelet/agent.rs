@@ -15,14 +15,14 @@ use crate::about::about_pod;
 use berth_api::{Subresource, annotations::CONTENT_IDS};
 use berth_controllers::{
     Cluster, ClusterError, DeleteParams,
-    cache::{Cache, Delta, View, Warm},
+    cache::{Cache, Delta, Warm},
     events::Recorder,
     metrics::Metrics,
     worker::{Looked, Queue, Reconcile},
 };
 use berth_identity::{ObjectKey, Uid};
 use berth_store::env::Env;
-use berth_workloads::{plan::Severity, resources::PODS};
+use berth_workloads::{plan::Severity, resources::PODS, view::View};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::json;

@@ -12,13 +12,14 @@ use berth_api::{
 };
 use berth_controllers::{
     ClusterError, DeleteParams,
-    cache::{Cache, View, Warm},
+    cache::{Cache, Warm},
     metrics::Metrics,
 };
 use berth_identity::{ObjectKey, Uid};
 use berth_workloads::{
     node_lifecycle::NODE_LEASES,
     resources::{LEASES, NODES},
+    view::View,
 };
 use futures::{StreamExt, stream};
 use jiff::Timestamp;

@@ -6,9 +6,8 @@ use berth_api::{
     k8s_openapi::api::core::v1::{ContainerStatus, PodCondition},
     simulation::{self, Failure},
 };
-use berth_controllers::{RawObject, cache::View};
-use berth_identity::{Name, Namespace, ObjectKey, Recent, Uid};
-use berth_workloads::view::{PodVolume, WireMetadata, claims_of};
+use berth_identity::{Name, Namespace, Recent, Revision, Uid};
+use berth_workloads::view::{Identity, PodVolume, View, WireMetadata, claims_of};
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
@@ -228,8 +227,12 @@ impl From<WireStatus> for StatusView {
 }
 
 impl View for KubeletPod {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: Wire = from_json(&raw.json)?;
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+        Self::decode_shared(&Bytes::copy_from_slice(json), revision)
+    }
+
+    fn decode_shared(json: &Bytes, _: Revision) -> Result<Self, serde_json::Error> {
+        let wire: Wire = from_json(json)?;
         let annotations = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
@@ -245,32 +248,24 @@ impl View for KubeletPod {
             terminates_after: simulation::duration(&annotations, SIM_TERMINATES_AFTER),
             fails: simulation::fails(&annotations),
             status: wire.status.into(),
-            json: raw.json.clone(),
+            json: json.clone(),
         })
     }
 
-    fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-
-    fn is_being_deleted(&self) -> bool {
-        self.deletion_deadline.is_some()
+    fn identity(&self) -> Identity<'_> {
+        let is_being_deleted = self.deletion_deadline.is_some();
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_identity::Revision;
     use serde_json::{Value, json};
 
     fn read(status: &Value) -> KubeletPod {
         let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": status});
-        KubeletPod::decode(&RawObject { json: pod.to_string().into(), revision: Revision(1) }).expect("a pod")
+        KubeletPod::decode(pod.to_string().as_bytes(), Revision(1)).expect("a pod")
     }
 
     #[test]

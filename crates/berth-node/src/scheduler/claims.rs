@@ -1,9 +1,11 @@
 //! What the claims of a pod say about placing it.
 
 use super::view::PodInfo;
-use berth_controllers::cache::View;
 use berth_identity::{Name, ObjectKey, Uid};
-use berth_workloads::volume_binding::{BindingMode, ClaimView, ClassView};
+use berth_workloads::{
+    view::View,
+    volume_binding::{BindingMode, ClaimView, ClassView},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

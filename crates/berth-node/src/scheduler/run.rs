@@ -15,7 +15,7 @@ use berth_api::{
 };
 use berth_controllers::{
     Cluster, ClusterError, DeleteParams,
-    cache::{Cache, Delta, View, Warm},
+    cache::{Cache, Delta, Warm},
     disruption::BudgetCache,
     events::Recorder,
     metrics::{Metrics, RunningAges, RunningWork},
@@ -26,7 +26,7 @@ use berth_store::env::Env;
 use berth_workloads::{
     plan::Severity,
     resources::{BUDGETS, CLAIMS, CLASSES, NODES, PODS},
-    view::BudgetView,
+    view::{BudgetView, View},
     volume_binding::{ClaimView, ClassView, SELECTED_NODE},
 };
 use event_listener::Event;

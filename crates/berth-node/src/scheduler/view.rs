@@ -10,11 +10,10 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::Time,
     },
 };
-use berth_controllers::{RawObject, cache::View};
-use berth_identity::{Name, Namespace, ObjectKey, Uid};
+use berth_identity::{Name, Namespace, Revision, Uid};
 use berth_workloads::{
     selector::Labels,
-    view::{PodVolume, WireMetadata, claims_of},
+    view::{Identity, PodVolume, View, WireMetadata, claims_of},
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -129,27 +128,19 @@ pub struct NodeView {
 }
 
 impl View for PodInfo {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: WirePod = from_json(&raw.json)?;
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
+        let wire: WirePod = from_json(json)?;
         Ok(wire.into_view())
     }
 
-    fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-
-    fn is_being_deleted(&self) -> bool {
-        self.deleting
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
     }
 }
 
 impl View for NodeView {
-    fn decode(raw: &RawObject) -> Result<Self, serde_json::Error> {
-        let wire: WireNode = from_json(&raw.json)?;
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
+        let wire: WireNode = from_json(json)?;
         Ok(Self {
             name: wire.metadata.name.into(),
             uid: wire.metadata.uid.into(),
@@ -162,16 +153,8 @@ impl View for NodeView {
         })
     }
 
-    fn key(&self) -> ObjectKey {
-        ObjectKey::cluster_scoped(&self.name)
-    }
-
-    fn uid(&self) -> &Uid {
-        &self.uid
-    }
-
-    fn is_being_deleted(&self) -> bool {
-        self.deleting
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: None, name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
     }
 }
 

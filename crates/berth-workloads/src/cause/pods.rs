@@ -249,6 +249,7 @@ fn text(reason: &str, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::View;
     use berth_identity::Revision;
     use serde_json::{Value, json};
 

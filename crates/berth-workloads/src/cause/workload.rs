@@ -237,6 +237,7 @@ impl<'a> Collected<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::View;
     use berth_identity::Revision;
     use serde_json::{Value, json};
 

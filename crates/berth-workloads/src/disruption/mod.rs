@@ -200,6 +200,7 @@ fn number(count: i64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::View;
     use crate::{read_back::read_back, view::Meta};
     use berth_identity::Revision;
 

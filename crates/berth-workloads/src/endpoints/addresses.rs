@@ -165,7 +165,7 @@ fn delete(endpoints: &EndpointsView) -> Action {
 #[cfg(test)]
 mod tests {
     use super::{super::view::NamedPort, *};
-    use crate::read_back::read_back;
+    use crate::{read_back::read_back, view::View};
     use berth_identity::Revision;
     use serde_json::{Value, json};
 

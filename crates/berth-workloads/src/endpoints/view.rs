@@ -3,10 +3,10 @@
 use crate::{
     resources::{ENDPOINTS, SERVICES, SLICES, reference},
     selector::{Labels, Selector},
-    view::{WireMetadata, read_metadata},
+    view::{Identity, View, WireMetadata, read_metadata},
 };
 use berth_api::decode::from_json;
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
+use berth_identity::{Name, Namespace, ObjectRef, Revision, Uid};
 use k8s_openapi::{
     api::{
         core::v1::{EndpointSubset, Endpoints, LoadBalancerStatus, Service, ServicePort},
@@ -55,12 +55,8 @@ pub struct ServiceView {
     pub balancer: LoadBalancerStatus,
 }
 
-impl ServiceView {
-    /// Reads a Service's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a Service's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ServiceView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let Service { metadata, spec, status } = from_json(json)?;
         let spec = spec.unwrap_or_default();
         let match_labels = spec.selector.filter(|selector| !selector.is_empty());
@@ -87,11 +83,16 @@ impl ServiceView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
+    }
+}
+
+impl ServiceView {
     /// The Service, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() };
-        ObjectRef { resource: SERVICES, key, uid: self.uid.clone(), resource_version: Some(self.revision) }
+        self.identity().reference(SERVICES, self.revision)
     }
 
     /// Whether the Service selects this pod.
@@ -195,12 +196,8 @@ struct Condition {
     status: Option<String>,
 }
 
-impl EndpointPodView {
-    /// Reads a pod's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+impl View for EndpointPodView {
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
         let Pod { metadata, spec, status } = from_json(json)?;
         let named = |port: &ContainerPort| {
             let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
@@ -227,6 +224,12 @@ impl EndpointPodView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.is_terminating }
+    }
+}
+
+impl EndpointPodView {
     /// Its address of a family.
     #[must_use]
     pub fn address(&self, family: &str) -> Option<IpAddr> {
@@ -245,15 +248,15 @@ pub struct ZoneView {
     pub zone: String,
 }
 
-impl ZoneView {
-    /// Reads a node's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or the metadata is none.
-    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+impl View for ZoneView {
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
         let metadata: WireMetadata = read_metadata(json)?;
         let zone = metadata.labels.as_ref().and_then(|labels| labels.get(ZONE)).unwrap_or_default().to_owned();
         Ok(Self { name: metadata.name.into(), uid: metadata.uid.into(), zone })
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: None, name: &self.name, uid: &self.uid, is_being_deleted: false }
     }
 }
 
@@ -266,17 +269,19 @@ pub struct SliceView {
     pub slice: EndpointSlice,
 }
 
-impl SliceView {
-    /// Reads a slice's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a slice's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for SliceView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let mut slice: EndpointSlice = from_json(json)?;
         slice.metadata.managed_fields = None;
         Ok(Self { id: reference(SLICES, &slice.metadata, revision), slice })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity::new(&self.id, &self.slice.metadata)
+    }
+}
+
+impl SliceView {
     pub(super) fn reference(&self) -> ObjectRef {
         self.id.clone()
     }
@@ -293,17 +298,19 @@ pub struct EndpointsView {
     pub subsets: Vec<EndpointSubset>,
 }
 
-impl EndpointsView {
-    /// Reads an Endpoints' JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than an Endpoints'.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for EndpointsView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let Endpoints { mut metadata, subsets } = from_json(json)?;
         metadata.managed_fields = None;
         Ok(Self { id: reference(ENDPOINTS, &metadata, revision), metadata, subsets: subsets.unwrap_or_default() })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity::new(&self.id, &self.metadata)
+    }
+}
+
+impl EndpointsView {
     pub(super) fn reference(&self) -> ObjectRef {
         self.id.clone()
     }

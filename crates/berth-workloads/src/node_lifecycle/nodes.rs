@@ -134,7 +134,7 @@ fn patched(node: &NodeView, subresource: Option<Subresource>, patch: Value, reas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_back::read_back;
+    use crate::{read_back::read_back, view::View};
     use berth_identity::Revision;
 
     fn at(second: i64) -> Timestamp {

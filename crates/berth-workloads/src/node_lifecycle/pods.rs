@@ -135,7 +135,7 @@ fn event(pod: &BoundPodView, severity: Severity, reason: &'static str, message: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_back::read_back;
+    use crate::{read_back::read_back, view::View};
     use berth_identity::Revision;
     use serde_json::Value;
 

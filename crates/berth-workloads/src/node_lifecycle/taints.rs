@@ -92,6 +92,7 @@ pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::View;
     use berth_identity::Revision;
     use serde_json::json;
 

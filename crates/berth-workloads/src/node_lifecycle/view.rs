@@ -2,10 +2,10 @@
 
 use crate::{
     resources::{NODES, PODS},
-    view::{PodPhase, WireMetadata},
+    view::{Identity, PodPhase, View, WireMetadata},
 };
 use berth_api::decode::from_json;
-use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
+use berth_identity::{Name, Namespace, ObjectRef, Revision, Uid};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::LeaseSpec,
@@ -115,12 +115,8 @@ struct PodStatus {
     conditions: Option<Vec<PodCondition>>,
 }
 
-impl NodeView {
-    /// Reads a node's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a node's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for NodeView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<NodeSpec, NodeStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
@@ -135,6 +131,12 @@ impl NodeView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: None, name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
+    }
+}
+
+impl NodeView {
     /// What its condition Ready says.
     #[must_use]
     pub fn readiness(&self) -> Readiness {
@@ -160,12 +162,7 @@ impl NodeView {
     /// The node, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        ObjectRef {
-            resource: NODES,
-            key: ObjectKey::cluster_scoped(self.name.clone()),
-            uid: self.uid.clone(),
-            resource_version: Some(self.revision),
-        }
+        self.identity().reference(NODES, self.revision)
     }
 
     pub(super) fn condition(&self, type_: &str) -> Option<&NodeCondition> {
@@ -173,12 +170,8 @@ impl NodeView {
     }
 }
 
-impl LeaseView {
-    /// Reads a lease's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a lease's.
-    pub fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+impl View for LeaseView {
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<LeaseSpec, serde::de::IgnoredAny> = from_json(json)?;
         Ok(Self {
             namespace: wire.metadata.namespace.into(),
@@ -187,14 +180,14 @@ impl LeaseView {
             renewed: wire.spec.and_then(|spec| spec.renew_time).map(|time| time.0),
         })
     }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: false }
+    }
 }
 
-impl BoundPodView {
-    /// Reads a pod's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for BoundPodView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<PodSpec, PodStatus> = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         Ok(Self {
@@ -210,10 +203,15 @@ impl BoundPodView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
+    }
+}
+
+impl BoundPodView {
     /// The pod, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        let key = ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() };
-        ObjectRef { resource: PODS, key, uid: self.uid.clone(), resource_version: Some(self.revision) }
+        self.identity().reference(PODS, self.revision)
     }
 }

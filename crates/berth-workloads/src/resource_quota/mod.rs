@@ -6,6 +6,7 @@
 use crate::{
     plan::{Action, Outcome, Plan, Reason, Stage, Subresource, Urgency, merge_patch},
     resources::{QUOTAS, reference},
+    view::{Identity, View},
 };
 use berth_api::{
     decode::from_json,
@@ -41,16 +42,18 @@ pub struct State<'a> {
     pub now: Timestamp,
 }
 
-impl QuotaView {
-    /// Reads a quota's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a quota's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for QuotaView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let quota: ResourceQuota = from_json(json)?;
         Ok(Self { id: reference(QUOTAS, &quota.metadata, revision), quota })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        Identity::new(&self.id, &self.quota.metadata)
+    }
+}
+
+impl QuotaView {
     /// `spec.hard`.
     #[must_use]
     pub fn wanted(&self) -> Amounts {

@@ -1,6 +1,6 @@
 //! Views of what belongs to a StatefulSet besides pods.
 
-use super::{Meta, wire};
+use super::{Identity, Meta, View, wire};
 use crate::resources::{CLAIMS, REVISIONS};
 use berth_api::decode::from_json;
 use berth_identity::{ObjectRef, Revision};
@@ -29,12 +29,8 @@ struct RevisionWire {
     data: Option<Value>,
 }
 
-impl RevisionView {
-    /// Reads a ControllerRevision's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a ControllerRevision's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for RevisionView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: RevisionWire = from_json(json)?;
         let data = wire.data.unwrap_or_default();
         Ok(Self {
@@ -45,6 +41,12 @@ impl RevisionView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl RevisionView {
     /// The revision, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
@@ -70,16 +72,18 @@ struct ClaimWire {
     metadata: wire::Metadata,
 }
 
-impl ClaimView {
-    /// Reads a claim's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field of its metadata has another type than metadata's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ClaimView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: ClaimWire = from_json(json)?;
         Ok(Self { meta: wire.metadata.into_meta(revision) })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl ClaimView {
     /// The claim, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {

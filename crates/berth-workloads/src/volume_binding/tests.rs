@@ -8,6 +8,7 @@ use super::{
 use crate::{
     plan::{Action, Plan},
     read_back::read_back,
+    view::View,
 };
 use berth_identity::{ObjectRef, Revision};
 use jiff::{SignedDuration, Timestamp};

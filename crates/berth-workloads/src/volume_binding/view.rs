@@ -4,7 +4,7 @@ use super::CLASS_ANNOTATION;
 use crate::{
     resources::{CLAIMS, VOLUMES},
     selector::{Labels, Selector},
-    view::{PodVolume, WireMetadata, claims_of},
+    view::{Identity, PodVolume, View, WireMetadata, claims_of},
 };
 use berth_api::{decode::from_json, quantity::Quantity};
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
@@ -57,11 +57,15 @@ impl Meta {
     /// Namespace and name.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
+        self.identity().key()
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
     }
 
     fn reference(&self, resource: ResourceName) -> ObjectRef {
-        ObjectRef { resource, key: self.key(), uid: self.uid.clone(), resource_version: Some(self.revision) }
+        self.identity().reference(resource, self.revision)
     }
 }
 
@@ -90,12 +94,8 @@ pub struct ClaimView {
     pub status_access_modes: Vec<String>,
 }
 
-impl ClaimView {
-    /// Reads a claim's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a claim's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ClaimView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<ClaimSpec, ClaimStatus> = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let meta = Meta::new(wire.metadata, revision);
@@ -113,6 +113,12 @@ impl ClaimView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl ClaimView {
     /// How much storage it asks for.
     #[must_use]
     pub fn size(&self) -> Quantity {
@@ -183,12 +189,8 @@ pub struct VolumeView {
     pub phase: String,
 }
 
-impl VolumeView {
-    /// Reads a volume's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a volume's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for VolumeView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<VolumeSpec, VolumeStatus> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         let meta = Meta::new(wire.metadata, revision);
@@ -204,6 +206,12 @@ impl VolumeView {
         })
     }
 
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
+    }
+}
+
+impl VolumeView {
     /// How much it holds.
     #[must_use]
     pub fn size(&self) -> Quantity {
@@ -263,12 +271,8 @@ pub struct ClassView {
     pub mount_options: Vec<String>,
 }
 
-impl ClassView {
-    /// Reads a storage class' JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a storage class'.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ClassView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: WireClass = from_json(json)?;
         let waits = wire.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
         Ok(Self {
@@ -278,6 +282,10 @@ impl ClassView {
             binding_mode: if waits { BindingMode::WaitForFirstConsumer } else { BindingMode::Immediate },
             mount_options: wire.mount_options.unwrap_or_default(),
         })
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
     }
 }
 
@@ -292,12 +300,8 @@ pub struct ClaimUserView {
     pub is_placed: bool,
 }
 
-impl ClaimUserView {
-    /// Reads a pod's JSON.
-    ///
-    /// # Errors
-    /// The text is no JSON, or a field has another type than a pod's.
-    pub fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+impl View for ClaimUserView {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: Wire<PodSpec, serde::de::IgnoredAny> = from_json(json)?;
         let spec = wire.spec.unwrap_or_default();
         Ok(Self {
@@ -305,6 +309,10 @@ impl ClaimUserView {
             claims: claims_of(&spec.volumes.unwrap_or_default()).into_values().collect(),
             is_placed: spec.node_name.is_some_and(|node| !node.is_empty()),
         })
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        self.meta.identity()
     }
 }
 

@@ -9,7 +9,7 @@ use berth_workloads::{
     plan::{EventRecord, NewObject, Outcome, Repeat, Wait},
     selector::Selector,
     stateful_set::{self, REVISION_LABEL, Roster, State, claims_in_doubt, member_ordinal, ordinals},
-    view::{ClaimView, PodView, RevisionView, StatefulSetView},
+    view::{ClaimView, PodView, RevisionView, StatefulSetView, View},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

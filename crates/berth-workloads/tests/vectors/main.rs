@@ -11,6 +11,7 @@ mod stateful_set;
 mod world;
 
 use berth_identity::Revision;
+use berth_workloads::view::{PodView, View};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{env, fmt::Debug, fs, path::PathBuf};
 
@@ -85,7 +86,7 @@ fn at(seconds: i64) -> jiff::Timestamp {
 }
 
 /// A pod's phase, by way of the view's own decoder.
-fn pod(phase: &str) -> berth_workloads::view::PodView {
+fn pod(phase: &str) -> PodView {
     let json = serde_json::json!({"metadata": {"name": "pod"}, "status": {"phase": phase}});
-    berth_workloads::view::PodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod")
+    PodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod")
 }

@@ -11,7 +11,7 @@ use berth_workloads::{
         rank::{Candidate, DeletionCost, Ranking, related_per_node},
         status,
     },
-    view::{PodView, ReplicaSetView},
+    view::{PodView, ReplicaSetView, View},
 };
 use k8s_openapi::api::apps::v1::ReplicaSetCondition;
 use std::{cmp::Ordering, collections::BTreeMap};

@@ -13,7 +13,7 @@ use berth_workloads::{
     plan::NewObject,
     replica_set,
     resources::PODS,
-    view::{DeploymentView, PodPhase, PodView, ReplicaSetView},
+    view::{DeploymentView, PodPhase, PodView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
 pub(crate) use merge::merge;

@@ -6,7 +6,6 @@ use super::{
     target::{Found, Kind},
 };
 use berth_api::{FeatureGates, Gate};
-use berth_identity::Revision;
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
 
 /// Where the API server's and the controllers' gates are.
@@ -39,7 +38,7 @@ impl Feature {
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
         Ok(match workload.kind {
             Kind::Deployment => {
-                let deployment = workload.decode(|json| DeploymentView::decode(json, Revision(0)))?;
+                let deployment: DeploymentView = workload.view()?;
                 let asked = !matches!(deployment.choices.policy, Ok(PodReplacementPolicy::Unset) | Err(_));
                 asked.then_some(Self {
                     gate: Gate::DeploymentPodReplacementPolicy,
@@ -49,7 +48,7 @@ impl Feature {
                 })
             }
             Kind::StatefulSet => {
-                let set = workload.decode(|json| StatefulSetView::decode(json, Revision(0)))?;
+                let set: StatefulSetView = workload.view()?;
                 let mut conditions = set.status.conditions.iter().flatten();
                 set.choices.strategy.asks_for_recreate().then(|| Self {
                     gate: Gate::StatefulSetRecreateStrategy,

@@ -14,7 +14,7 @@ use berth_identity::Revision;
 use berth_registry::table::age;
 use berth_workloads::{
     deployment::annotations,
-    view::{APPS_V1, DeploymentView, ReplicaSetView},
+    view::{APPS_V1, DeploymentView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
@@ -112,7 +112,7 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
 
 /// The Deployment.
 pub(super) fn deployment(workload: &Found) -> Result<DeploymentView, Error> {
-    workload.decode(|json| DeploymentView::decode(json, Revision(0)))
+    workload.view()
 }
 
 /// `unable to find specified revision …`.

@@ -1,7 +1,6 @@
 //! The revisions that a StatefulSet's ControllerRevisions keep.
 
 use super::{cluster::Connection, error::Error, history::selector_text, target::Found};
-use berth_identity::Revision;
 use berth_workloads::{
     stateful_set::revision_data,
     view::{APPS_V1, StatefulSetView},
@@ -40,7 +39,7 @@ impl Kept {
 
 /// The StatefulSet.
 pub(super) fn stateful_set(workload: &Found) -> Result<StatefulSetView, Error> {
-    workload.decode(|json| StatefulSetView::decode(json, Revision(0)))
+    workload.view()
 }
 
 /// The ControllerRevisions that the set controls and selects, oldest first.

@@ -93,6 +93,7 @@ fn was_complete(status: &DeploymentStatus) -> bool {
 mod tests {
     use super::*;
     use berth_identity::Revision;
+    use berth_workloads::view::View;
     use serde_json::{Value, json};
 
     fn state(spec: &Value, status: &Value) -> Rollout {

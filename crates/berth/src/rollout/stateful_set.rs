@@ -176,7 +176,7 @@ fn complete(message: String) -> Standing {
 mod tests {
     use super::*;
     use berth_identity::Revision;
-    use berth_workloads::view::{ContainerSymptom, Said, Symptoms};
+    use berth_workloads::view::{ContainerSymptom, Said, Symptoms, View};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use serde_json::{Value, json};
     use stateful_set::revision_data;

@@ -13,7 +13,6 @@ use super::{
     world::{Of, Seen, World},
 };
 use crate::progress::line;
-use berth_identity::Revision;
 use berth_workloads::{
     cause::Cause,
     view::{APPS_V1, DeploymentView, StatefulSetView},
@@ -120,8 +119,8 @@ fn which(of: Of, name: &str, selected: &str) -> watcher::Config {
 
 fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     Ok(match workload.kind {
-        Kind::Deployment => workload.decode(|json| DeploymentView::decode(json, Revision(0)))?.spec.selector.clone(),
-        Kind::StatefulSet => workload.decode(|json| StatefulSetView::decode(json, Revision(0)))?.spec.selector.clone(),
+        Kind::Deployment => workload.view::<DeploymentView>()?.spec.selector.clone(),
+        Kind::StatefulSet => workload.view::<StatefulSetView>()?.spec.selector.clone(),
     })
 }
 

@@ -6,7 +6,8 @@ use super::{
     options::{ClusterOptions, Target},
 };
 use crate::manifests::{self, Depth, Document};
-use berth_workloads::view::APPS_V1;
+use berth_identity::Revision;
+use berth_workloads::view::{APPS_V1, View};
 use serde_json::Value;
 
 /// Kinds that can be rolled out.
@@ -92,6 +93,14 @@ impl Found {
     /// An error about this workload.
     pub(super) fn fault(&self, message: impl Into<String>) -> Error {
         Error::Workload { resource: self.kind.resource(), name: self.name.clone(), message: message.into() }
+    }
+
+    /// What is read of the object.
+    ///
+    /// # Errors
+    /// It is not of its kind.
+    pub(super) fn view<V: View>(&self) -> Result<V, Error> {
+        self.decode(|json| V::decode(json, Revision::default()))
     }
 
     /// Reads the object.

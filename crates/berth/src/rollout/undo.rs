@@ -145,6 +145,7 @@ fn patch(deployment: &DeploymentView, set: &Set) -> Result<Value, Error> {
 mod tests {
     use super::{super::target::Kind, *};
     use berth_identity::Revision;
+    use berth_workloads::view::View;
 
     fn deployment(annotations: &Value, spec: &Value) -> DeploymentView {
         let object = json!({"metadata": {"name": "web", "uid": "d", "annotations": annotations}, "spec": spec});

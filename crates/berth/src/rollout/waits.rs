@@ -59,6 +59,7 @@ fn timeless(wait: &Wait) -> Wait {
 mod tests {
     use super::*;
     use berth_identity::Revision;
+    use berth_workloads::view::View;
     use serde_json::{Value, json};
 
     const TEMPLATE: &str = r#"{"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:2"}]}}"#;

@@ -12,7 +12,7 @@ use crate::progress::warn;
 use berth_identity::Revision;
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
-    view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView},
+    view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
 };
 use jiff::Timestamp;
 use kube::{
@@ -243,7 +243,7 @@ impl<'a> World<'a> {
         let Some(current) = self.workload.shown.values().next() else { return Err(self.subject.fault("has been deleted")) };
         match current.kind {
             Kind::Deployment => {
-                let deployment = current.decode(|json| DeploymentView::decode(json, Revision(0)))?;
+                let deployment: DeploymentView = current.view()?;
                 self.unobserved_since = since(
                     deployment.status.observed_generation < deployment.meta.generation,
                     self.unobserved_since,
@@ -254,7 +254,7 @@ impl<'a> World<'a> {
                 Ok(Some(look::of_deployment(&deployment, self.observed(&deployment, now), causes, &self.features.gates)))
             }
             Kind::StatefulSet => {
-                let set = current.decode(|json| StatefulSetView::decode(json, Revision(0)))?;
+                let set: StatefulSetView = current.view()?;
                 self.unobserved_since =
                     since(set.status.observed_generation < set.meta.generation, self.unobserved_since, set.meta.created, now);
                 let causes = self.causes_of_stateful_set(&set, now);

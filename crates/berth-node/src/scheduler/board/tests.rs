@@ -7,6 +7,7 @@ use berth_api::{
     k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration},
 };
 use berth_identity::{Namespace, Revision};
+use berth_workloads::view::View;
 use serde_json::json;
 
 fn node(name: &str, cpu: i64) -> NodeView {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{endpoints::view::NamedPort, read_back::read_back};
+use crate::{endpoints::view::NamedPort, read_back::read_back, view::View};
 use berth_identity::Revision;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,0 +1,67 @@
+//! What every view has: how it is read, and of which object it is.
+
+use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use bytes::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// What somebody reads of the objects of one resource.
+pub trait View: Send + Sync + Sized + 'static {
+    /// Reads an object's JSON; `revision` is its resource version.
+    ///
+    /// # Errors
+    /// The text is no JSON, or a field that is read has another type than the kind's.
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error>;
+
+    /// As [`View::decode`], of bytes that a view which keeps them need not copy.
+    ///
+    /// # Errors
+    /// Those of [`View::decode`].
+    fn decode_shared(json: &Bytes, revision: Revision) -> Result<Self, serde_json::Error> {
+        Self::decode(json, revision)
+    }
+
+    /// Of which object it is.
+    fn identity(&self) -> Identity<'_>;
+
+    /// `metadata.namespace` and `metadata.name`.
+    fn key(&self) -> ObjectKey {
+        self.identity().key()
+    }
+
+    /// `metadata.uid`.
+    fn uid(&self) -> &Uid {
+        self.identity().uid
+    }
+}
+
+/// An object, and whether it is to stay.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// `metadata.namespace`; `None` for cluster-scoped objects.
+    pub namespace: Option<&'a Namespace>,
+    /// `metadata.name`.
+    pub name: &'a Name,
+    /// `metadata.uid`.
+    pub uid: &'a Uid,
+    /// Whether `metadata.deletionTimestamp` is set; false where nobody asks.
+    pub is_being_deleted: bool,
+}
+
+impl<'a> Identity<'a> {
+    pub(crate) fn new(id: &'a ObjectRef, metadata: &ObjectMeta) -> Self {
+        let ObjectKey { namespace, name } = &id.key;
+        Self { namespace: Some(namespace), name, uid: &id.uid, is_being_deleted: metadata.deletion_timestamp.is_some() }
+    }
+
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.cloned().unwrap_or_default(), name: self.name.clone() }
+    }
+
+    /// The object, in the version that was read.
+    #[must_use]
+    pub(crate) fn reference(self, resource: ResourceName, revision: Revision) -> ObjectRef {
+        ObjectRef { resource, key: self.key(), uid: self.uid.clone(), resource_version: Some(revision) }
+    }
+}
