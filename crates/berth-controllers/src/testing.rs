@@ -66,6 +66,11 @@ impl World {
         while self.time.step(until) != Step::Quiet {}
     }
 
+    /// Polls as often as told, whoever has something to do.
+    pub(crate) fn poll(&self, times: usize) {
+        (0..times).for_each(|_| _ = self.time.step(self.time.now() + SignedDuration::from_secs(1)));
+    }
+
     /// Runs `future` to its end, with everybody else, for at most an hour.
     pub(crate) fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let answer = Arc::new(Mutex::new(None));

@@ -6,6 +6,7 @@ mod widget;
 use super::*;
 use crate::{lock, metadata::MetaCaches};
 use berth_registry::Resource;
+use futures::FutureExt;
 use std::sync::{Mutex, Weak};
 
 const WIDGETS: ResourceName = ResourceName { group: "example.com", plural: "widgets" };
@@ -67,20 +68,46 @@ fn a_namespace_goes_with_the_objects_of_an_added_kind() {
     assert_eq!(running.names(WIDGETS), ["other"]);
 }
 
+/// Whatever the controllers have seen by then, and also where the namespace was looked at before, with the kind gone.
 #[test]
 fn a_namespace_goes_with_objects_whose_kind_comes_back_while_it_goes() {
-    let running = Running::start("*");
+    for was_looked_at in [false, true] {
+        let moments = (0..).take_while(|polls| goes_with_objects_whose_kind_comes_back_after(*polls, was_looked_at)).count();
+        assert!(moments > 10, "{moments}: the namespace was gone before anything could happen");
+    }
+}
+
+/// `false`: the namespace is gone after so many polls.
+fn goes_with_objects_whose_kind_comes_back_after(polls: usize, was_looked_at: bool) -> bool {
+    let running = Running::start("namespace");
     running.add_widgets();
     running.create_namespace("shop");
     running.create(Some("shop"), &a_widget("w", None));
+    running.create(Some("shop"), &a_config_map("m", None));
     running.settle();
     running.remove_widgets();
     running.settle();
+    let hold = |finalizers: Value| {
+        let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("shop", "m"));
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        running.world.block_on(async move { cluster.patch(CONFIG_MAPS, &key, None, patch).await }).expect("a valid patch");
+    };
+    if was_looked_at {
+        hold(json!(["example.com/hold"]));
+    }
     running.delete(NAMESPACES, "shop", None);
+    if was_looked_at {
+        running.settle();
+        hold(Value::Null);
+    }
+    running.world.poll(polls);
+    let namespace = running.cluster.get(NAMESPACES, &key(NAMESPACES, "shop")).now_or_never().expect("memory answers at once");
+    let is_there = namespace.expect("an answer").is_some();
     running.add_widgets();
     running.settle();
-    assert!(!running.names(NAMESPACES).contains(&"shop".to_owned()));
-    assert_eq!(running.names(WIDGETS), Vec::<String>::new());
+    assert!(!running.names(NAMESPACES).contains(&"shop".to_owned()), "{polls} {was_looked_at}");
+    assert_eq!(running.names(WIDGETS).is_empty(), is_there, "{polls} {was_looked_at}");
+    is_there
 }
 
 #[test]
@@ -163,7 +190,11 @@ fn a_quota_counts_what_there_is_of_an_added_kind() {
     running
         .create(Some("default"), &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}));
     running.settle();
-    assert_eq!(running.list(QUOTAS)[0]["status"]["used"], json!({"count/widgets.example.com": "1"}));
+    let used = |count: &str| assert_eq!(running.list(QUOTAS)[0]["status"]["used"], json!({"count/widgets.example.com": count}));
+    used("1");
+    running.delete(WIDGETS, "w", None);
+    running.settle();
+    used("0");
 }
 
 #[test]
