@@ -4,6 +4,7 @@
 //! [`berth_controllers::Cluster`] in a small loop. What a pod does is data: the node's defaults and the pod's `sim.berth.dev/…` annotations.
 
 mod about;
+mod condition;
 pub mod kubelet;
 pub mod resources;
 pub mod scheduler;

@@ -1,5 +1,6 @@
 //! What a node reads of its pods.
 
+use crate::condition::WireCondition;
 use berth_api::{
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     decode::from_json,
@@ -184,14 +185,6 @@ struct WireStatus {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
-}
-
-#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireContainerStatus {
     restart_count: i32,
@@ -217,7 +210,7 @@ impl From<WireStatus> for StatusView {
         Self {
             finished: berth_api::pod::is_terminal(&wire.phase),
             start_time: wire.start_time,
-            ready: wire.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            ready: wire.conditions.iter().any(WireCondition::is_ready),
             waits_for_image,
             restarts: wire.container_statuses.iter().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
             running: wire.container_statuses.into_iter().find_map(|status| status.state).and_then(|state| state.running),

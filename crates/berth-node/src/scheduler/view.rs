@@ -1,7 +1,10 @@
 //! What the scheduler reads of pods and nodes.
 
 use super::spread::SpreadConstraint;
-use crate::resources::{Amounts, WireAmounts};
+use crate::{
+    condition::WireCondition,
+    resources::{Amounts, WireAmounts},
+};
 use berth_api::{
     Selector,
     decode::from_json,
@@ -149,7 +152,7 @@ impl View for NodeView {
             unschedulable: wire.spec.unschedulable,
             taints: wire.spec.taints.unwrap_or_default(),
             allocatable: Amounts::from_wire(&wire.status.allocatable),
-            ready: wire.status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            ready: wire.status.conditions.iter().any(WireCondition::is_ready),
         })
     }
 
@@ -255,14 +258,6 @@ struct WireStatus {
     start_time: Option<Time>,
     nominated_node_name: Option<String>,
     conditions: Vec<PodCondition>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
 }
 
 impl WirePod {

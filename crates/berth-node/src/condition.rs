@@ -1,0 +1,19 @@
+//! What is read of a condition.
+
+use serde::Deserialize;
+
+/// A condition of a pod or a node, as the wire has it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+impl WireCondition {
+    /// Whether it says that whatever has it is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.type_ == "Ready" && self.status == "True"
+    }
+}
