@@ -7,16 +7,14 @@
 use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, Key, Layout, MemoryStore, RangeRequest, Store};
 use bytes::Bytes;
 use futures::{
-    FutureExt, StreamExt,
+    StreamExt,
     stream::{FuturesUnordered, iter},
 };
+use futures_executor::block_on;
 use std::{
     fs,
     path::PathBuf,
-    pin::pin,
     sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
@@ -131,21 +129,4 @@ fn resident_mib() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(0) / 1024
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.poll_unpin(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
 }

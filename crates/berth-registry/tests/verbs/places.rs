@@ -8,36 +8,13 @@ use berth_registry::{
 };
 use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, MemoryStore, RangeRequest, Store};
 use futures::{FutureExt, StreamExt, stream::BoxStream};
+use futures_executor::block_on;
 use serde_json::json;
-use std::{
-    path::Path,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
-};
+use std::{path::Path, sync::Arc};
 use widget::widgets;
 
 #[path = "../../../berth-apiserver/tests/common/widget.rs"]
 mod widget;
-
-/// Runs a future on this thread, which sleeps while it waits.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
 
 /// A registry, and three kinds that it serves.
 struct Server {

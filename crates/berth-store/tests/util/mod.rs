@@ -4,30 +4,8 @@ use berth_store::{
     Entry, Event, EventKind, Expected, Header, Key, Layout, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError,
 };
 use futures::{FutureExt, StreamExt};
-use std::{
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
-};
-
-/// Runs a future on this thread, which sleeps while it waits.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
+pub(crate) use futures_executor::block_on;
+use std::sync::Arc;
 
 pub(crate) const PODS: &str = "/registry/core/pods/";
 pub(crate) const DEPLOYMENTS: &str = "/registry/apps/deployments/";
