@@ -345,15 +345,7 @@ mod tests {
     fn record(uid: &str, message: &str, repeat: Repeat) -> EventRecord {
         let resource = ResourceName { group: "apps", plural: "replicasets" };
         let about = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: uid.into(), resource_version: None };
-        EventRecord {
-            about,
-            about_kind: "ReplicaSet".into(),
-            about_api_version: "apps/v1".into(),
-            severity: Severity::Warning,
-            reason: "FailedCreate".into(),
-            message: message.into(),
-            repeat,
-        }
+        EventRecord { repeat, ..EventRecord::new(about, Severity::Warning, "FailedCreate", message.into()) }
     }
 
     /// What becomes of events at these seconds: `new`, a count, `known` or `cut`.

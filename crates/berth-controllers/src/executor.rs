@@ -12,8 +12,7 @@ use berth_identity::{Name, ObjectRef, ResourceName, Revision, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
-    plan::{EventRecord, NewObject, Outcome, Propagation, Repeat, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
-    resources::kind_of,
+    plan::{EventRecord, NewObject, Outcome, Propagation, STAGE_CONCURRENCY, Severity, SlowStart, Victims},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use jiff::Timestamp;
@@ -344,16 +343,7 @@ impl Executor {
     }
 
     fn record_pod(&self, owner: &ObjectRef, severity: Severity, reason: &'static str, message: String) {
-        let group = owner.resource.group;
-        self.events.record(&EventRecord {
-            about: owner.clone(),
-            about_kind: kind_of(owner.resource).into(),
-            about_api_version: if group.is_empty() { "v1".into() } else { format!("{group}/v1").into() },
-            severity,
-            reason: reason.into(),
-            message,
-            repeat: Repeat::Each,
-        });
+        self.events.record(&EventRecord::new(owner.clone(), severity, reason, message));
     }
 }
 

@@ -16,7 +16,7 @@ use berth_store::env::Env;
 use berth_workloads::{
     gc::{Deletion, FOREGROUND, Graph, Node, ORPHAN, OwnerState, TypeMeta, Verdict, Work, decide, decide::Unblock, graph::Observed},
     lru::Lru,
-    plan::{EventRecord, Propagation, Repeat, STAGE_CONCURRENCY, Severity},
+    plan::{EventRecord, Propagation, STAGE_CONCURRENCY, Severity},
     resources::EVENTS,
     view::View,
 };
@@ -235,16 +235,14 @@ impl GarbageCollector {
         }
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let namespace = &live.namespace;
+        let about = ObjectRef { resource: dependent.resource, key: live.key(), uid: live.uid.clone(), resource_version: None };
+        let message = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+        );
         self.events.record(&EventRecord {
-            about: ObjectRef { resource: dependent.resource, key: live.key(), uid: live.uid.clone(), resource_version: None },
             about_kind: dependent.kind.into(),
-            about_api_version: dependent.api_version.to_owned().into(),
-            severity: Severity::Warning,
-            reason: "OwnerRefInvalidNamespace".into(),
-            message: format!(
-                "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
-            ),
-            repeat: Repeat::Each,
+            about_api_version: dependent.api_version.into(),
+            ..EventRecord::new(about, Severity::Warning, "OwnerRefInvalidNamespace", message)
         });
     }
 

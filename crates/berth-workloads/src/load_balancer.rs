@@ -67,16 +67,8 @@ pub fn plan(state: &State<'_>) -> Plan {
 }
 
 fn event(service: &ServiceView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    let about = service.reference();
-    EventRecord {
-        about,
-        about_kind: "Service".into(),
-        about_api_version: "v1".into(),
-        severity,
-        reason: reason.into(),
-        message,
-        repeat: if severity == Severity::Warning { Repeat::Once } else { Repeat::Each },
-    }
+    let repeat = if severity == Severity::Warning { Repeat::Once } else { Repeat::Each };
+    EventRecord { repeat, ..EventRecord::new(service.reference(), severity, reason, message) }
 }
 
 #[cfg(test)]

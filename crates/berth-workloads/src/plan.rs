@@ -14,6 +14,7 @@ pub use wait::{Next, TerminatingPod, Wait};
 
 pub use berth_api::Subresource;
 
+use crate::resources::kind_of;
 use berth_identity::ObjectRef;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -283,6 +284,16 @@ pub struct EventRecord {
     pub repeat: Repeat,
 }
 
+impl EventRecord {
+    /// An event about an object of a resource that plans write to; recorded each time.
+    #[must_use]
+    pub fn new(about: ObjectRef, severity: Severity, reason: impl Into<Cow<'static, str>>, message: String) -> Self {
+        let (about_kind, group) = (kind_of(about.resource).into(), about.resource.group);
+        let about_api_version = if group.is_empty() { "v1".into() } else { format!("{group}/v1").into() };
+        Self { about, about_kind, about_api_version, severity, reason: reason.into(), message, repeat: Repeat::Each }
+    }
+}
+
 /// How often an event is recorded that several plans in a row give.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
@@ -310,9 +321,22 @@ pub enum Severity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resources::{BUDGETS, DEPLOYMENTS, PODS};
     use berth_api::apps::StatefulSetStatus;
+    use berth_identity::ObjectKey;
     use k8s_openapi::api::apps::v1::StatefulSetCondition;
     use serde_json::json;
+
+    #[test]
+    fn an_event_names_the_kind_that_it_is_about() {
+        for (resource, kind, api_version) in
+            [(PODS, "Pod", "v1"), (DEPLOYMENTS, "Deployment", "apps/v1"), (BUDGETS, "PodDisruptionBudget", "policy/v1")]
+        {
+            let about = ObjectRef { resource, key: ObjectKey::new("ns", "a"), uid: "u".into(), resource_version: None };
+            let event = EventRecord::new(about, Severity::Normal, "Told", String::new());
+            assert_eq!((&*event.about_kind, &*event.about_api_version), (kind, api_version));
+        }
+    }
 
     #[test]
     fn a_merge_patch_says_what_differs() {

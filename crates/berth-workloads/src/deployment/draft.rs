@@ -5,8 +5,8 @@ use super::{
     scale::Scale,
 };
 use crate::{
-    plan::{Action, EventRecord, Outcome, Reason, Repeat, Severity, Urgency, Wait, merge_patch},
-    view::{APPS_V1, DeploymentView, ReplicaSetView},
+    plan::{Action, EventRecord, Outcome, Reason, Severity, Urgency, Wait, merge_patch},
+    view::{DeploymentView, ReplicaSetView},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -112,13 +112,5 @@ pub fn wait_event(deployment: &DeploymentView, wait: &Wait) -> Option<EventRecor
 
 /// An event about the Deployment, recorded each time.
 pub(super) fn event(deployment: &DeploymentView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    EventRecord {
-        about: deployment.reference(),
-        about_kind: "Deployment".into(),
-        about_api_version: APPS_V1.into(),
-        severity,
-        reason: reason.into(),
-        message,
-        repeat: Repeat::Each,
-    }
+    EventRecord::new(deployment.reference(), severity, reason, message)
 }

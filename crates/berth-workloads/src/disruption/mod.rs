@@ -182,15 +182,7 @@ fn conditions(state: &State<'_>, status: &str, reason: &str, message: String) ->
 }
 
 fn event(state: &State<'_>, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    EventRecord {
-        about: state.budget.reference(),
-        about_kind: "PodDisruptionBudget".into(),
-        about_api_version: "policy/v1".into(),
-        severity,
-        reason: reason.into(),
-        message,
-        repeat: Repeat::Once,
-    }
+    EventRecord { repeat: Repeat::Once, ..EventRecord::new(state.budget.reference(), severity, reason, message) }
 }
 
 fn number(count: i64) -> i32 {

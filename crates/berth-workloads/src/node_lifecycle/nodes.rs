@@ -4,7 +4,7 @@ use super::{
     taints,
     view::{LeaseView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::NodeCondition, apimachinery::pkg::apis::meta::v1::Time};
 use serde_json::{Value, json};
@@ -107,15 +107,8 @@ fn make_unknown(conditions: &mut Vec<NodeCondition>, type_: &str, state: &State<
 }
 
 fn no_longer_ready(node: &NodeView) -> EventRecord {
-    EventRecord {
-        about: node.reference(),
-        about_kind: "Node".into(),
-        about_api_version: "v1".into(),
-        severity: Severity::Normal,
-        reason: "NodeNotReady".into(),
-        message: format!("Node {} status is now: NodeNotReady", node.name),
-        repeat: Repeat::Each,
-    }
+    let message = format!("Node {} status is now: NodeNotReady", node.name);
+    EventRecord::new(node.reference(), Severity::Normal, "NodeNotReady", message)
 }
 
 fn taint(state: &State<'_>) -> Option<Action> {

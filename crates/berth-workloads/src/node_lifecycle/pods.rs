@@ -4,7 +4,7 @@ use super::{
     taints::tolerates,
     view::{BoundPodView, NodeView, Readiness},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{PodCondition, Taint},
@@ -121,15 +121,7 @@ fn delete(state: &State<'_>) -> Action {
 }
 
 fn event(pod: &BoundPodView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    EventRecord {
-        about: pod.reference(),
-        about_kind: "Pod".into(),
-        about_api_version: "v1".into(),
-        severity,
-        reason: reason.into(),
-        message,
-        repeat: Repeat::Each,
-    }
+    EventRecord::new(pod.reference(), severity, reason, message)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     claim,
-    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Victims, Wait, merge_patch},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, Victims, Wait, merge_patch},
     view::{APPS_V1, PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
@@ -106,15 +106,7 @@ fn waits_for_deleted(state: &State<'_>) -> bool {
 /// The event that tells that `set` has begun to wait; `None` where the wait is too short to tell of.
 #[must_use]
 pub fn wait_event(set: &ReplicaSetView, wait: &Wait) -> Option<EventRecord> {
-    Some(EventRecord {
-        about: set.reference(),
-        about_kind: "ReplicaSet".into(),
-        about_api_version: APPS_V1.into(),
-        severity: Severity::Normal,
-        reason: wait.event_reason()?.into(),
-        message: wait.to_string(),
-        repeat: Repeat::Each,
-    })
+    Some(EventRecord::new(set.reference(), Severity::Normal, wait.event_reason()?, wait.to_string()))
 }
 
 fn create(state: &State<'_>, count: usize) -> Result<Managed, NoLabels> {

@@ -2,7 +2,7 @@
 
 use crate::{
     plan::{EventRecord, Outcome, Repeat, Severity, Wait},
-    view::{APPS_V1, StatefulSetView},
+    view::StatefulSetView,
 };
 
 /// What is done to a pod or claim.
@@ -41,15 +41,7 @@ impl Verb {
 
 /// An event about the set, recorded each time.
 pub(super) fn event(set: &StatefulSetView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    EventRecord {
-        about: set.reference(),
-        about_kind: "StatefulSet".into(),
-        about_api_version: APPS_V1.into(),
-        severity,
-        reason: reason.into(),
-        message,
-        repeat: Repeat::Each,
-    }
+    EventRecord::new(set.reference(), severity, reason, message)
 }
 
 /// A warning whose cause lasts: recorded once.

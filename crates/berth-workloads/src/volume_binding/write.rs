@@ -39,15 +39,14 @@ pub(super) fn let_go(target: ObjectRef, finalizers: &[String], finalizer: &str, 
 
 /// An event about a claim. Its cause lasts, so every look gives it: it is told once.
 pub(super) fn about_claim(claim: &ClaimView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    event(claim.reference(), "PersistentVolumeClaim", severity, reason, message)
+    once(claim.reference(), severity, reason, message)
 }
 
 /// As [`about_claim`], about a volume.
 pub(super) fn about_volume(volume: &VolumeView, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    event(volume.reference(), "PersistentVolume", severity, reason, message)
+    once(volume.reference(), severity, reason, message)
 }
 
-fn event(about: ObjectRef, about_kind: &'static str, severity: Severity, reason: &'static str, message: String) -> EventRecord {
-    let (about_kind, about_api_version, reason) = (about_kind.into(), "v1".into(), reason.into());
-    EventRecord { about, about_kind, about_api_version, severity, reason, message, repeat: Repeat::Once }
+fn once(about: ObjectRef, severity: Severity, reason: &'static str, message: String) -> EventRecord {
+    EventRecord { repeat: Repeat::Once, ..EventRecord::new(about, severity, reason, message) }
 }
