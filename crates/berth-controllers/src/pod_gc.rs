@@ -7,10 +7,11 @@ use crate::{
     panics::caught,
     replica_set::PodCache,
 };
+use berth_identity::ObjectKey;
 use berth_store::env::Clock;
 use berth_workloads::{
     Plan,
-    pod_gc::{self, State, missing_nodes},
+    pod_gc::{self, State},
 };
 use jiff::{SignedDuration, Timestamp};
 use prometheus::IntCounter;
@@ -57,16 +58,19 @@ impl PodCollector {
         self.executor.carry_out("all pods", plan).await.error
     }
 
-    /// Costs a walk over all pods. `missing` is brought up to date.
+    /// Costs the nodes that pods name, and what is removed. `missing` is brought up to date.
     fn plan(&self, missing: &mut BTreeMap<String, Timestamp>, now: Timestamp) -> Plan {
         let (pods, nodes) = (self.pods.read(), self.nodes.read());
+        let index = pods.index();
+        let is_missing = |node: &&str| !node.is_empty() && nodes.get(&ObjectKey::cluster_scoped(*node)).is_none();
         let state = State {
-            pods: pods.iter().map(|pod| &**pod).collect(),
-            nodes: nodes.iter().map(|node| &*node.name).collect(),
+            missing_nodes: index.nodes().filter(is_missing).collect(),
+            on_node: &|node| index.on_node(node).map(|pod| &**pod).collect(),
+            candidates: index.collectable(),
             missing_since: missing,
             now,
         };
-        let (plan, now_missing) = (pod_gc::plan(&state), missing_nodes(&state));
+        let (plan, now_missing) = (pod_gc::plan(&state), pod_gc::missing_since(&state));
         *missing = now_missing;
         plan
     }

@@ -9,6 +9,7 @@ use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     cause::{self, Kind},
     counts::{LeftBehind, PodCounts, PodSource, Role, SetPods, former_deployment, role},
+    pod_gc::Candidates,
     selector::Selector,
     stateful_set::Roster,
     view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
@@ -43,6 +44,7 @@ pub struct PodIndex {
     nodes: BTreeMap<String, Pods>,
     /// Uids of ReplicaSets that have pods, by namespace and the name of the Deployment that their names tell of; empty where they tell of none.
     sets: BTreeMap<(Namespace, String), BTreeSet<Uid>>,
+    collectable: Candidates,
 }
 
 /// The pods of one controller.
@@ -123,6 +125,12 @@ impl PodIndex {
         self.nodes.keys().map(String::as_str)
     }
 
+    /// Pods that the pod garbage collector may have to remove wherever they are.
+    #[must_use]
+    pub fn collectable(&self) -> &Candidates {
+        &self.collectable
+    }
+
     /// A set's pods, for its plan. `related` are all sets with the same controller as `set`, itself included.
     #[must_use]
     pub fn source<'a>(&'a self, set: &'a ReplicaSetView, related: &'a [Arc<ReplicaSetView>]) -> SetPodSource<'a> {
@@ -150,6 +158,7 @@ impl PodIndex {
     fn add(&mut self, pod: &Arc<PodView>) {
         let key = pod.key();
         self.nodes.entry(pod.node_name.clone()).or_default().insert(key.clone(), Arc::clone(pod));
+        self.collectable.add(pod);
         let Some(owner) = pod.meta.controller() else {
             return self.orphans.add(pod);
         };
@@ -165,6 +174,7 @@ impl PodIndex {
     fn remove(&mut self, pod: &Arc<PodView>) {
         let key = pod.key();
         remove_from(&mut self.nodes, pod.node_name.as_str(), &key);
+        self.collectable.remove(pod);
         let Some(owner) = pod.meta.controller() else {
             return self.orphans.remove(pod);
         };
@@ -495,6 +505,9 @@ mod tests {
                 prop_assert_eq!(found.last.map(|pod| pod.meta.deleted), left.last.map(|pod| pod.meta.deleted));
                 let on_nodes: usize = index.nodes().map(|node| index.on_node(node).count()).sum();
                 prop_assert_eq!(on_nodes, pods.len());
+                let mut collectable = Candidates::default();
+                pods.values().for_each(|pod| collectable.add(pod));
+                prop_assert_eq!(index.collectable(), &collectable);
             }
             for pod in pods.values() { index.change(Some(pod), None); }
             prop_assert!(index.nodes.is_empty() && index.orphans.is_empty() && index.sets.is_empty());

@@ -5,49 +5,89 @@ use crate::{
     plan::{Action, Outcome, Plan, Reason, Stage},
     view::PodView,
 };
+use berth_identity::{Name, Namespace, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// How many finished pods may be kept: as many as upstream keeps.
 pub const TERMINATED_PODS_MAX: usize = 12_500;
 /// How long a node must be missing before its pods are removed: it may only not have shown in the cache yet.
 pub const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
+/// The pods that may have to be removed wherever they are, kept up with each change of a pod.
+#[derive(Debug, Default, PartialEq)]
+pub struct Candidates {
+    /// The oldest first.
+    finished: BTreeMap<(Option<Timestamp>, Name, Namespace), Arc<PodView>>,
+    /// Being deleted without ever having had a node.
+    never_placed: BTreeMap<ObjectKey, Arc<PodView>>,
+}
+
+impl Candidates {
+    /// Takes in a pod that is there, in the version that is there now.
+    pub fn add(&mut self, pod: &Arc<PodView>) {
+        if pod.phase.is_finished() {
+            self.finished.insert(age(pod), Arc::clone(pod));
+        }
+        if is_unplaced(pod) {
+            self.never_placed.insert(pod.meta.key(), Arc::clone(pod));
+        }
+    }
+
+    /// Forgets a version of a pod.
+    pub fn remove(&mut self, pod: &PodView) {
+        if pod.phase.is_finished() {
+            self.finished.remove(&age(pod));
+        }
+        if is_unplaced(pod) {
+            self.never_placed.remove(&pod.meta.key());
+        }
+    }
+}
+
+fn age(pod: &PodView) -> (Option<Timestamp>, Name, Namespace) {
+    (pod.meta.created, pod.meta.name.clone(), pod.meta.namespace.clone())
+}
+
+fn is_unplaced(pod: &PodView) -> bool {
+    pod.meta.deleted.is_some() && pod.node_name.is_empty()
+}
+
 /// What the plan is made from.
 pub struct State<'a> {
-    /// All pods.
-    pub pods: Vec<&'a PodView>,
-    /// Names of all nodes.
-    pub nodes: BTreeSet<&'a str>,
-    /// Since when nodes that pods name have been missing, as the plan before said ([`missing_nodes`]).
+    /// Names of nodes that pods name and that are not there.
+    pub missing_nodes: BTreeSet<&'a str>,
+    /// The pods that name a node.
+    pub on_node: &'a dyn Fn(&str) -> Vec<&'a PodView>,
+    /// The other pods that may have to go.
+    pub candidates: &'a Candidates,
+    /// Since when nodes that pods name have been missing, as the plan before said ([`missing_since`]).
     pub missing_since: &'a BTreeMap<String, Timestamp>,
     /// The time of this reading.
     pub now: Timestamp,
 }
 
-/// The nodes that pods name and that are not there, with the time since when: remembered from one look to the next.
+/// The nodes that are missing, with the time since when: remembered from one look to the next.
 #[must_use]
-pub fn missing_nodes(state: &State<'_>) -> BTreeMap<String, Timestamp> {
-    let named = state.pods.iter().map(|pod| pod.node_name.as_str());
-    let missing = named.filter(|node| !node.is_empty() && !state.nodes.contains(node));
-    missing.map(|node| (node.to_owned(), state.missing_since.get(node).copied().unwrap_or(state.now))).collect()
+pub fn missing_since(state: &State<'_>) -> BTreeMap<String, Timestamp> {
+    let since = |node: &str| state.missing_since.get(node).copied().unwrap_or(state.now);
+    state.missing_nodes.iter().map(|node| ((*node).to_owned(), since(node))).collect()
 }
 
-/// Decides which pods to remove at once, without a grace period.
+/// Decides which pods to remove at once, without a grace period. Costs the nodes that are missing, and what is removed.
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
-    let missing = missing_nodes(state);
+    let missing = missing_since(state);
     let expiry = |since: &Timestamp| since.checked_add(QUARANTINE).ok();
-    let is_lost = |pod: &PodView| missing.get(&pod.node_name).and_then(expiry).is_some_and(|expiry| expiry <= state.now);
-    let (lost, rest): (Vec<&PodView>, Vec<&PodView>) = state.pods.iter().copied().partition(|pod| is_lost(pod));
-    let (unbound, rest): (Vec<&PodView>, Vec<&PodView>) =
-        rest.into_iter().partition(|pod| pod.meta.deleted.is_some() && pod.node_name.is_empty());
-    let removals = lost
-        .into_iter()
-        .map(|pod| remove(pod, Reason::NodeGone))
-        .chain(unbound.into_iter().map(|pod| remove(pod, Reason::NeverPlaced)))
-        .chain(surplus(rest).into_iter().map(|pod| remove(pod, Reason::TooManyFinished)));
-    let actions: Vec<_> = removals.collect();
+    let is_over = |since: &Timestamp| expiry(since).is_some_and(|expiry| expiry <= state.now);
+    let lost: Vec<&PodView> = missing.iter().filter(|(_, since)| is_over(since)).flat_map(|(node, _)| (state.on_node)(node)).collect();
+    let never_placed: Vec<&PodView> = state.candidates.never_placed.values().map(|pod| &**pod).collect();
+    let surplus = surplus(state.candidates, lost.iter().chain(&never_placed).copied());
+    let all = [(lost, Reason::NodeGone), (never_placed, Reason::NeverPlaced), (surplus, Reason::TooManyFinished)];
+    let actions: Vec<_> = all.into_iter().flat_map(|(pods, reason)| pods.into_iter().map(move |pod| remove(pod, reason.clone()))).collect();
     Plan {
         stages: if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] },
         look_again: missing.values().filter_map(expiry).filter(|expiry| *expiry > state.now).min(),
@@ -55,12 +95,11 @@ pub fn plan(state: &State<'_>) -> Plan {
     }
 }
 
-/// The oldest finished pods beyond [`TERMINATED_PODS_MAX`].
-fn surplus(pods: Vec<&PodView>) -> Vec<&PodView> {
-    let mut finished: Vec<_> = pods.into_iter().filter(|pod| pod.phase.is_finished()).collect();
-    finished.sort_by(|a, b| (a.meta.created, &a.meta.name).cmp(&(b.meta.created, &b.meta.name)));
-    finished.truncate(finished.len().saturating_sub(TERMINATED_PODS_MAX));
-    finished
+/// The oldest finished pods beyond [`TERMINATED_PODS_MAX`] of those that do not go anyway.
+fn surplus<'a>(candidates: &'a Candidates, go: impl Iterator<Item = &'a PodView>) -> Vec<&'a PodView> {
+    let go: BTreeSet<_> = go.filter(|pod| pod.phase.is_finished()).map(age).collect();
+    let too_many = candidates.finished.len().saturating_sub(go.len() + TERMINATED_PODS_MAX);
+    candidates.finished.iter().filter(|(age, _)| !go.contains(age)).map(|(_, pod)| &**pod).take(too_many).collect()
 }
 
 fn remove(pod: &PodView, reason: Reason) -> Action {
@@ -90,7 +129,15 @@ mod tests {
     }
 
     fn removed(pods: &[PodView], missing_since: &BTreeMap<String, Timestamp>, now: i64) -> (Vec<String>, Option<Timestamp>) {
-        let plan = read_back(plan(&State { pods: pods.iter().collect(), nodes: ["here"].into(), missing_since, now: at(now) }));
+        let mut candidates = Candidates::default();
+        pods.iter().for_each(|pod| candidates.add(&Arc::new(pod.clone())));
+        let plan = read_back(plan(&State {
+            missing_nodes: pods.iter().map(|pod| &*pod.node_name).filter(|node| !["", "here"].contains(node)).collect(),
+            on_node: &|node| pods.iter().filter(|pod| pod.node_name == node).collect(),
+            candidates: &candidates,
+            missing_since,
+            now: at(now),
+        }));
         let names = plan.stages.into_iter().flat_map(|stage| stage.actions).map(|action| match action {
             Action::Delete { target, grace_period_seconds: Some(0), .. } => target.key.name.into(),
             other => panic!("{other:?}"),
@@ -123,5 +170,32 @@ mod tests {
         };
         let pods: Vec<_> = (0..12_502).map(finished).collect();
         assert_eq!(removed(&pods, &BTreeMap::new(), 100).0, ["p12501", "p12500"]);
+    }
+
+    #[test]
+    fn finished_pods_that_go_anyway_do_not_count() {
+        let finished = |index: i64| {
+            let mut pod = pod(&format!("p{index:05}"), if index < 2 { "there" } else { "here" });
+            (pod.phase, pod.meta.created) = (PodPhase::Succeeded, Some(at(index)));
+            pod
+        };
+        let pods: Vec<_> = (0..12_503).map(finished).collect();
+        let since = BTreeMap::from([("there".to_owned(), at(100))]);
+        assert_eq!(removed(&pods, &since, 140).0, ["p00000", "p00001", "p00002"]);
+        assert_eq!(removed(&pods[..2], &since, 140).0, ["p00000", "p00001"], "each once");
+    }
+
+    #[test]
+    fn a_pod_is_a_candidate_only_as_long_as_it_is_one() {
+        let mut candidates = Candidates::default();
+        let placed = pod("a", "here");
+        let unplaced =
+            PodView { meta: Meta { deleted: Some(at(1)), ..placed.meta.clone() }, phase: PodPhase::Failed, ..PodView::default() };
+        for version in [&placed, &unplaced] {
+            candidates.add(&Arc::new(version.clone()));
+            assert_eq!([candidates.finished.len(), candidates.never_placed.len()], [usize::from(*version == unplaced); 2]);
+            candidates.remove(version);
+            assert!(candidates.finished.is_empty() && candidates.never_placed.is_empty());
+        }
     }
 }
