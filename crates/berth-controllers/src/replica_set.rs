@@ -1,10 +1,10 @@
 //! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
 
 use crate::{
-    cache::{Cache, Delta},
+    cache::{Cache, Delta, Known},
     metrics::Metrics,
     owners::OwnerIndex,
-    plan_loop::Planner,
+    plan_loop::{Look, Planner},
     pods::{PodIndex, counts_change},
     worker::Queue,
 };
@@ -81,18 +81,30 @@ fn is_new_orphan(delta: &Delta<PodView>) -> bool {
     }
 }
 
+/// Makes the state that a ReplicaSet is planned from, and gives what `decide` makes of it.
+///
+/// `sets` and `pods` are all of its namespace, at least: where pods of its siblings run says which of its own go first.
+pub fn with_state<T>(
+    set: &Arc<ReplicaSetView>,
+    sets: &Known<ReplicaSetView, OwnerIndex<ReplicaSetView>>,
+    pods: &mut PodIndex,
+    look: Look<'_>,
+    decide: impl FnOnce(&State<'_>) -> T,
+) -> T {
+    let Look { last_error, gates, now } = look;
+    let siblings = set.meta.controller().into_iter().flat_map(|owner| sets.index().controlled_by(&owner.uid));
+    let siblings: Vec<_> = siblings.cloned().collect();
+    let (counts, next_available_at) = pods.counts(set, now);
+    let pods = pods.source(set, &siblings);
+    decide(&State { set, counts, next_available_at, pods: &pods, last_error, gates, now })
+}
+
 impl Planner for ReplicaSetPlanner {
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let set = self.sets.get(key)?;
-        let related: Vec<_> = match set.meta.controller() {
-            Some(owner) => self.sets.read().index().controlled_by(&owner.uid).cloned().collect(),
-            None => Vec::new(),
-        };
-        let mut pods = self.pods.read();
-        let (counts, next_available_at) = pods.index_mut().counts(&set, now);
-        let source = pods.index().source(&set, &related);
-        let gates = &self.gates;
-        let plan = replica_set::plan(&State { set: &set, counts, next_available_at, pods: &source, last_error, gates, now });
+        let (sets, mut pods) = (self.sets.read(), self.pods.read());
+        let look = Look { last_error, gates: &self.gates, now };
+        let plan = with_state(&set, &sets, pods.index_mut(), look, replica_set::plan);
         // The histogram takes floating point numbers; ratios are whole and small.
         let ratios = plan.deletion_age_ratios.iter().map(|ratio| f64::from(i32::try_from(*ratio).unwrap_or(i32::MAX)));
         ratios.for_each(|ratio| self.metrics.sorting_deletion_age_ratio.observe(ratio));
