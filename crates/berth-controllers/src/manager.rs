@@ -244,15 +244,9 @@ impl ControllerManager {
         let planner = DisruptionPlanner::new(Arc::clone(pods));
         let queue = self.queue("disruption");
         planner.wake(&queue);
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let waits = Waits::new("disruption", self.metrics.waits.clone());
-        let looks = PlanLoop::new(planner.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), planner.caches(), waits);
+        let looks = self.looks("disruption", planner.clone(), &queue, events, planner.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        let begin = async move {
-            planner.warm(&*cluster, &*env.spawner, &metrics).await;
-            queue.start(&env, "disruption", WORKERS, &looks);
-        };
-        self.env.spawner.spawn("disruption", Box::pin(begin));
+        self.begin("disruption", queue, looks, async move { planner.warm(&*cluster, &*env.spawner, &metrics).await });
     }
 
     fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
@@ -265,30 +259,18 @@ impl ControllerManager {
         let planner = QuotaPlanner::new(Arc::clone(quotas), Arc::clone(metadata), Arc::clone(&self.env.clock));
         let queue = self.queue("resourcequota");
         planner.wake(&queue);
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let waits = Waits::new("resourcequota", self.metrics.waits.clone());
-        let looks = PlanLoop::new(planner.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), vec![warm(quotas)], waits);
+        let looks = self.looks("resourcequota", planner.clone(), &queue, events, vec![warm(quotas)]);
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        let begin = async move {
-            planner.warm(&*cluster, &*env.spawner, &metrics).await;
-            queue.start(&env, "resourcequota", WORKERS, &looks);
-        };
-        self.env.spawner.spawn("resourcequota", Box::pin(begin));
+        self.begin("resourcequota", queue, looks, async move { planner.warm(&*cluster, &*env.spawner, &metrics).await });
     }
 
     fn start_volume_binder(&self, events: Recorder) {
         let binder = VolumeBinder::new(SignedDuration::try_from(self.provision_latency).unwrap_or(SignedDuration::MAX));
         let queue = self.queue("persistentvolume-binder");
         binder.wake(&queue);
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let waits = Waits::new("persistentvolume-binder", self.metrics.waits.clone());
-        let looks = PlanLoop::new(binder.clone(), executor, Arc::clone(&self.env.clock), queue.clone(), binder.caches(), waits);
+        let looks = self.looks("persistentvolume-binder", binder.clone(), &queue, events, binder.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        let begin = async move {
-            binder.warm(&*cluster, &*env.spawner, &metrics).await;
-            queue.start(&env, "persistentvolume-binder", WORKERS, &looks);
-        };
-        self.env.spawner.spawn("persistentvolume-binder", Box::pin(begin));
+        self.begin("persistentvolume-binder", queue, looks, async move { binder.warm(&*cluster, &*env.spawner, &metrics).await });
     }
 
     /// The controllers that write down where Services lead; they share what they read.
@@ -334,9 +316,7 @@ impl ControllerManager {
         events: Recorder,
         own: Arc<dyn Warm>,
     ) {
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let waits = Waits::new(name, self.metrics.waits.clone());
-        let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), vec![Arc::clone(&own)], waits);
+        let looks = self.looks(name, planner, &queue, events, vec![Arc::clone(&own)]);
         let (sources, env) = (sources.clone(), self.env.clone());
         let begin = async move {
             sources.services().warm().await;
@@ -357,15 +337,40 @@ impl ControllerManager {
         quotas: &QuotaCache,
         caches: Vec<Arc<dyn Warm>>,
     ) {
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
-        let waits = Waits::new(name, self.metrics.waits.clone());
-        let looks = PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches.clone(), waits);
+        let looks = self.looks(name, planner, &queue, events, caches.clone());
         looks.retry_when_room(quotas);
-        let env = self.env.clone();
-        let begin = async move {
+        self.begin(name, queue, looks, async move {
             for cache in &caches {
                 cache.warm().await;
             }
+        });
+    }
+
+    /// What looks at a planner's keys, once it has begun.
+    fn looks<P: Planner>(
+        &self,
+        name: &'static str,
+        planner: P,
+        queue: &Queue<ObjectKey>,
+        events: Recorder,
+        caches: Vec<Arc<dyn Warm>>,
+    ) -> Arc<PlanLoop<P>> {
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let waits = Waits::new(name, self.metrics.waits.clone());
+        PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches, waits)
+    }
+
+    /// Has a planner's keys looked at as soon as it is `warm`.
+    fn begin(
+        &self,
+        name: &'static str,
+        queue: Queue<ObjectKey>,
+        looks: Arc<PlanLoop<impl Planner>>,
+        warm: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let env = self.env.clone();
+        let begin = async move {
+            warm.await;
             queue.start(&env, name, WORKERS, &looks);
         };
         self.env.spawner.spawn(name, Box::pin(begin));
