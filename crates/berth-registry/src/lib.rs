@@ -5,6 +5,7 @@
 
 mod admission;
 pub mod allocation;
+mod answer;
 mod applying;
 pub mod authorization;
 mod binding;
@@ -42,6 +43,7 @@ pub mod splice;
 mod stamps;
 mod stored;
 pub mod table;
+mod target;
 mod update;
 mod watch;
 
@@ -51,6 +53,7 @@ pub use admission::{
     resource_quota::NAME as RESOURCE_QUOTA,
     reviewers::{AdmissionRequest, Reviewer},
 };
+pub use answer::{ApiErrorBox, Current, Deleted, List, WatchEvent, Written};
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;
 pub use delete_collection::TOLD_BYTES_MAX;
@@ -59,12 +62,13 @@ pub use error::ApiError;
 pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
 pub use pressure::Pressure;
-pub use resource::{Resource, ResourceTable, Resources, Subresource};
+pub use resource::{BoxObject, Resource, ResourceTable, Resources, Subresource};
+pub use target::{Collection, Target};
 
-use berth_api::{FeatureGates, Object};
+use berth_api::FeatureGates;
 use berth_rbac::User;
 use berth_store::{
-    Entry, Health, Revision, Store, Usage,
+    Health, Store, Usage,
     env::{Clock, Rng, Timestamp},
 };
 use std::sync::Arc;
@@ -176,116 +180,3 @@ impl Registry {
         Self { root_ca: Some(certificate.into()), ..self }
     }
 }
-
-/// All objects of a resource, in one namespace or (namespaced resources only) in all.
-#[derive(Clone, Debug)]
-pub struct Collection {
-    /// Which resource.
-    pub resource: Arc<Resource>,
-    /// `None`: cluster-scoped resource, or all namespaces.
-    pub namespace: Option<String>,
-}
-
-/// One object, or a subresource of it.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// Which resource.
-    pub resource: Arc<Resource>,
-    /// `None` for cluster-scoped resources.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
-    /// `None`: the object itself.
-    pub subresource: Option<Subresource>,
-}
-
-/// What a write gives back.
-#[derive(Debug)]
-pub struct Written {
-    /// The object as it is now.
-    pub object: Current,
-    /// Whether it was created (201) rather than changed (200).
-    pub created: bool,
-    /// Texts for `Warning` headers.
-    pub warnings: Vec<String>,
-    /// Annotations for the audit log: names and values.
-    pub audit: Vec<(&'static str, String)>,
-}
-
-/// An object to answer with.
-#[derive(Clone, Debug)]
-pub enum Current {
-    /// As it stands in the store.
-    Stored(Arc<Entry>),
-    /// Of a dry run (no resource version), or a view such as `Scale` or an eviction's `Status`: complete JSON, nothing to splice in.
-    Made(serde_json::Value),
-}
-
-impl Current {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Stored(entry) => entry.name(),
-            Self::Made(value) => value["metadata"]["name"].as_str().unwrap_or_default(),
-        }
-    }
-}
-
-/// What a delete gives back.
-#[derive(Debug)]
-pub enum Deleted {
-    /// It lingers (grace period, finalizers), or its kind always answers with the object (pods, namespaces).
-    Object(Current),
-    /// It is gone; its uid.
-    Gone {
-        /// `metadata.uid`.
-        uid: String,
-        /// The revision of the deletion, absent for a dry run.
-        revision: Option<Revision>,
-    },
-}
-
-/// A page of a list.
-#[derive(Debug)]
-pub struct List {
-    /// In key order.
-    pub items: Vec<Arc<Entry>>,
-    /// `metadata.resourceVersion`.
-    pub revision: Revision,
-    /// `metadata.continue`, empty on the last page.
-    pub continue_token: String,
-    /// `metadata.remainingItemCount`: only with a limit, without selectors, and when not 0.
-    pub remaining: Option<usize>,
-}
-
-/// One line of a watch, after selectors have been applied.
-#[derive(Clone, Debug)]
-pub enum WatchEvent {
-    /// New, or it started to match.
-    Added(Arc<Entry>),
-    /// Changed; also carries the shared event, whose `encoded` may hold the line.
-    Modified(Arc<berth_store::Event>),
-    /// Gone, or it stopped to match (then: the previous state, with the new revision).
-    Deleted {
-        /// The last state that matched.
-        last: Arc<Entry>,
-        /// The revision to show.
-        revision: Revision,
-    },
-    /// Everything up to this revision has been sent. `initial_events_end` marks the end of a streaming list.
-    Bookmark {
-        /// The revision to show.
-        revision: Revision,
-        /// Whether to carry `k8s.io/initial-events-end`.
-        initial_events_end: bool,
-    },
-    /// The reader fell behind: 410, then the end.
-    Expired(ApiErrorBox),
-}
-
-/// A shared error inside a stream.
-pub type ApiErrorBox = Arc<ApiError>;
-
-/// An object decoded from a request or from the store.
-pub type BoxObject = Box<dyn Object>;

@@ -9,7 +9,7 @@ mod table;
 pub use built_in::{built_in, of};
 pub(crate) use kind_fields::{KindFields, fill};
 pub use printed::Printed;
-pub use rules::{DecodeError, Decoded, Rules};
+pub use rules::{BoxObject, DecodeError, Decoded, Rules};
 pub use table::{Ended, ResourceTable, Resources, Taken};
 
 use berth_api::Scope;

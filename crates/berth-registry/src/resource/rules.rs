@@ -1,13 +1,15 @@
 //! What a kind can do that its name does not say: reading its objects, printing them, describing them.
 
 use super::{Printed, PrinterColumn};
-use crate::BoxObject;
 pub use berth_api::decode::DecodeError;
 use berth_api::{Object, decode};
 use jiff::Timestamp;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use std::{borrow::Cow, marker::PhantomData};
+
+/// An object decoded from a request or from the store.
+pub type BoxObject = Box<dyn Object>;
 
 /// The rules of one kind, as far as there is no object yet or the object is only shown. From then on an object has its rules with it:
 /// defaults, preparation, validation are [`Object`]'s.
