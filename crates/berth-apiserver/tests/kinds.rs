@@ -150,6 +150,35 @@ async fn a_kind_that_is_not_built_in_takes_no_strategic_patch() {
 }
 
 #[tokio::test]
+async fn metadata_of_a_kind_that_is_not_built_in_is_owned_as_any_other() {
+    let (server, table) = start().await;
+    let mut client = server.admin().await;
+    table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");
+    let owner = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": format!("uid-of-{name}")});
+    for manager in ["first", "second"] {
+        let metadata = json!({
+            "name": "w", "labels": {manager: "true"}, "finalizers": [format!("example.com/{manager}")], "ownerReferences": [owner(manager)],
+        });
+        let applied = json!({"apiVersion": GROUP_VERSION, "kind": "Widget", "metadata": metadata});
+        let path = format!("{WIDGET}?fieldManager={manager}");
+        let answer = client.send(Method::PATCH, &path, &[("content-type", "application/apply-patch+yaml")], applied.to_string()).await;
+        assert!(answer.code.is_success(), "{}", answer.text());
+    }
+    let metadata = &client.get(WIDGET).await.json()["metadata"];
+    assert_eq!(metadata["labels"], json!({"first": "true", "second": "true"}));
+    assert_eq!(metadata["finalizers"], json!(["example.com/first", "example.com/second"]));
+    assert_eq!(metadata["ownerReferences"], json!([owner("first"), owner("second")]));
+    for (at, manager) in ["first", "second"].into_iter().enumerate() {
+        let own = json!({
+            "f:labels": {format!("f:{manager}"): {}},
+            "f:finalizers": {format!("v:\"example.com/{manager}\""): {}},
+            "f:ownerReferences": {format!("k:{{\"uid\":\"uid-of-{manager}\"}}"): {}},
+        });
+        assert_eq!(metadata["managedFields"][at]["fieldsV1"]["f:metadata"], own);
+    }
+}
+
+#[tokio::test]
 async fn two_servers_in_one_process_serve_different_kinds() {
     let ((first, table), (second, _)) = (start().await, start().await);
     table.add(widgets(GROUP_VERSION, &[])).expect("nothing is called so");

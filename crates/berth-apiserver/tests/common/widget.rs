@@ -86,10 +86,9 @@ impl Rules for WidgetRules {
     }
 
     fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        let meta = generator.subschema_for::<ObjectMeta>();
         let spec = json!({"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}});
         let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}}});
-        let schema = json!({"type": "object", "properties": {"metadata": meta, "spec": spec, "status": status}});
+        let schema = json!({"type": "object", "properties": {"metadata": {"type": "object"}, "spec": spec, "status": status}});
         generator.definitions_mut().insert(self.0.schema_name.clone(), schema);
         Schema::new_ref(format!("#/components/schemas/{}", self.0.schema_name))
     }

@@ -4,7 +4,7 @@ use crate::{
     patch::merge_keys::{self, KEY_DEFAULTS, PatchStrategy, Ssa},
     resource::Resource,
 };
-use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -80,6 +80,9 @@ impl Schemas {
     pub(super) fn resource(&mut self, resource: &Resource) -> (Value, Value) {
         let gvk = Gvk::of(resource);
         let schema = resource.rules.schema(&mut self.generator);
+        if !resource.is_built_in() {
+            self.give_metadata(&schema);
+        }
         let object = self.kind(&schema, gvk);
         let list_meta = self.reference::<ListMeta>();
         let name = format!("{}List", name_of(&object));
@@ -100,6 +103,17 @@ impl Schemas {
             self.lists.push((name, list));
         }
         (object, reference)
+    }
+
+    /// Metadata is every kind's, whatever its schema says of it.
+    ///
+    /// Source: upstream `apiextensions-apiserver/pkg/controller/openapi/builder`, `buildKubeNative`.
+    fn give_metadata(&mut self, schema: &Schema) {
+        let metadata = self.generator.subschema_for::<ObjectMeta>();
+        let name = schema.get("$ref").and_then(Value::as_str).unwrap_or_default().trim_start_matches(REFERENCE_PREFIX);
+        if let Some(Value::Object(kind)) = self.generator.definitions_mut().get_mut(name) {
+            kind.entry("properties").or_insert_with(|| json!({}))["metadata"] = metadata.into();
+        }
     }
 
     fn kind(&mut self, schema: &Schema, gvk: Gvk<'_>) -> Value {

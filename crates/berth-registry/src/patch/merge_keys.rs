@@ -57,7 +57,7 @@ pub struct Field {
 /// What keys of list elements are where they are left out: the type that has one, its name in JSON, its value.
 pub const KEY_DEFAULTS: [(&str, &str, &str); 2] = [("ContainerPort", "protocol", "TCP"), ("ServicePort", "protocol", "TCP")];
 
-/// The entry of a member `name` of an object of type `of`, where `of` may be a kind that is served.
+/// The entry of a member `name` of an object of type `of`, where `of` may be a built-in kind: no other takes strategic merge patches.
 #[must_use]
 pub fn field(of: &str, name: &str) -> Option<&'static Field> {
     let own = FIELDS.iter().find(|field| field.of == of && field.name == name);
