@@ -2,25 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The imports of a crate's outermost modules among each other. What stands in the root itself belongs to all of them and is left out, and so
-/// are tests.
+/// The imports of a crate's outermost modules among each other. The root is one of them, with what it defines; what it only hands on is its
+/// module's. Tests are left out.
 #[derive(Default)]
 pub(crate) struct Imports(BTreeMap<String, BTreeSet<String>>);
 
 impl Imports {
     /// Reads the files of one crate: paths below its `src`, and texts.
     pub(crate) fn read(files: &[(&str, &str)]) -> Self {
-        let root = files.iter().find(|(path, _)| matches!(*path, "lib.rs" | "main.rs")).map_or("", |(_, text)| *text);
         let outermost = |path: &str| path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
         let modules: BTreeSet<String> = files.iter().map(|(path, _)| outermost(path)).collect();
-        let exported = exported(root, &modules);
+        let (root_path, root_text) = files.iter().copied().find(|(path, _)| matches!(*path, "lib.rs" | "main.rs")).unwrap_or_default();
+        let (root, root_items) = (outermost(root_path), items(&code(root_text)));
+        let handed_on = handed_on(&root_items, &modules);
+        let home = |name: &String| match handed_on.get(name) {
+            _ if name.is_empty() => None,
+            _ if modules.contains(name) => Some(name.clone()),
+            Some(module) => module.clone(),
+            None => Some(root.clone()),
+        };
         let mut imports = Self::default();
-        for (path, text) in files.iter().filter(|(path, _)| !matches!(*path, "lib.rs" | "main.rs") && !path.contains("tests")) {
+        for (path, text) in files.iter().filter(|(path, _)| *path != root_path && !path.contains("tests")) {
             let from = outermost(path);
-            let named = named(&code(text));
-            let to = named.iter().filter_map(|name| modules.get(name).or_else(|| exported.get(name)));
-            let to = to.filter(|to| **to != from).cloned().collect::<Vec<_>>();
+            let to: Vec<String> = named(&code(text)).iter().filter_map(home).filter(|to| *to != from).collect();
             imports.0.entry(from).or_default().extend(to);
+        }
+        for item in root_items.iter().filter(|item| !is_use(item)) {
+            let paths = modules.iter().filter(|module| stands_in(item, &format!("{module}::")));
+            let names = handed_on.iter().filter(|(name, _)| stands_in(item, name)).filter_map(|(_, module)| module.as_ref());
+            imports.0.entry(root.clone()).or_default().extend(paths.chain(names).cloned());
         }
         imports
     }
@@ -48,9 +58,18 @@ impl Imports {
     }
 }
 
-/// Without comments, and without tests at the end.
+/// Without comments, and without tests: modules in files of their own, and one at the end.
 fn code(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let mut parts = text.split("#[cfg(test)]\nmod ");
+    let mut code = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(|letter| !is_name(letter)).unwrap_or((part, ""));
+        if part[name.len()..].starts_with(';') {
+            code.push_str(rest);
+        } else {
+            break;
+        }
+    }
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
@@ -88,18 +107,44 @@ fn members(group: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Names that the root has from its modules, with the module.
-fn exported(root: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
-    let code = code(root);
-    let mut exported = BTreeMap::new();
-    for used in code.split("use ").skip(1).filter_map(|rest| rest.split(';').next()) {
-        let from = used.split("::").next().unwrap_or_default().trim();
-        if let Some(module) = modules.get(from) {
-            let leaves = used.split(['{', '}', ',']).filter_map(|path| path.split([':', ' ']).rfind(|name| !name.trim().is_empty()));
-            exported.extend(leaves.map(|leaf| (leaf.trim().to_owned(), module.clone())));
+/// What stands in a root, declaration by declaration; without its modules, and without attributes.
+fn items(code: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for line in code.lines().filter(|line| !line.starts_with('#')) {
+        match items.last_mut() {
+            Some(item) if line.is_empty() || line.starts_with([' ', '}', ')']) => item.extend(["\n", line]),
+            _ => items.push(without_visibility(line).to_owned()),
         }
     }
-    exported
+    items.retain(|item| !(item.starts_with("mod ") && item.trim_end().ends_with(';')));
+    items
+}
+
+fn without_visibility(item: &str) -> &str {
+    ["pub(crate) ", "pub "].iter().find_map(|visibility| item.strip_prefix(visibility)).unwrap_or(item)
+}
+
+fn is_use(item: &str) -> bool {
+    item.starts_with("use ")
+}
+
+/// Whether a path in `code` is `word` or begins with it.
+fn stands_in(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&code[..at], &code[at + word.len()..]);
+        !before.ends_with(|letter| is_name(letter) || matches!(letter, ':' | '.')) && (word.ends_with(':') || !after.starts_with(is_name))
+    })
+}
+
+/// Names that the root has from elsewhere, with the module; `None`: of another crate.
+fn handed_on(root_items: &[String], modules: &BTreeSet<String>) -> BTreeMap<String, Option<String>> {
+    let mut handed_on = BTreeMap::new();
+    for used in root_items.iter().filter_map(|item| item.strip_prefix("use ")?.split(';').next()) {
+        let from = used.split("::").next().unwrap_or_default().trim();
+        let leaves = used.split(['{', '}', ',']).filter_map(|path| path.split([':', ' ']).rfind(|name| !name.trim().is_empty()));
+        handed_on.extend(leaves.map(|leaf| (leaf.trim().to_owned(), modules.get(from).cloned())));
+    }
+    handed_on
 }
 
 #[cfg(test)]
@@ -113,7 +158,10 @@ mod tests {
     #[test]
     fn modules_that_import_each_other_are_found_however_far_around() {
         let files = [
-            ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;\npub use c::{Late, deep::{self, One as Two}};\nuse a::X;"),
+            (
+                "lib.rs",
+                "#[cfg(test)]\nmod tests;\nmod a;\nmod b;\nmod c;\nmod d;\npub use c::{\n    Late,\n    deep::{self, One as Two},\n};\nuse a::X;",
+            ),
             ("a/mod.rs", "use crate::{\n    Error,\n    b::{Y, Z},\n};"),
             ("a/deep.rs", "// crate::d::Spoken\nuse super::X;"),
             ("b.rs", "fn f() -> crate::Two {}"),
@@ -125,11 +173,19 @@ mod tests {
 
     #[test]
     fn what_only_points_down_is_no_circle() {
-        assert_eq!(
-            circles(&[("lib.rs", "pub use b::B;\nstruct Root(a::A);"), ("a.rs", "use crate::{B, Root};"), ("b.rs", "use crate::Root;")]),
-            [""; 0]
-        );
+        assert_eq!(circles(&[("lib.rs", "mod a;\n#[B]\npub use b::B;"), ("a.rs", "use crate::B;"), ("b.rs", "use other::a;")]), [""; 0]);
+        assert_eq!(circles(&[("lib.rs", "mod a;\nmod b;\nstruct Root(b::B);"), ("a.rs", "use crate::Root;"), ("b.rs", "")]), [""; 0]);
+        assert_eq!(circles(&[("lib.rs", "pub use other::Word;\nstruct Root(a::A);"), ("a.rs", "use crate::{\n    Word,\n};")]), [""; 0]);
         assert_eq!(circles(&[("main.rs", ""), ("a.rs", "use crate::b;"), ("b/mod.rs", ""), ("b/tests.rs", "use crate::a;")]), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_root_defines_is_of_the_root() {
+        let a = ("a.rs", "use crate::Root;");
+        for root in ["mod a;\npub struct Root {\n    a: a::A,\n}", "mod a;\npub use a::{A, C};\n\npub struct Root(A);"] {
+            assert_eq!(circles(&[("lib.rs", root), a, ("b.rs", "use crate::a;")]), ["a lib"], "{root}");
+        }
+        assert_eq!(circles(&[("main.rs", "mod a;\nfn main() { a::run() }\nfn said() {}"), ("a.rs", "use crate::said;")]), ["a main"]);
     }
 
     #[test]

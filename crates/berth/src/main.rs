@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match run(cli::parse(std::env::args_os()).command) {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "berth: {}", progress::printable(&chain(error.as_ref())));
+            let _ = writeln!(std::io::stderr(), "berth: {}", progress::printable(&progress::chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }
@@ -54,15 +54,4 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::CommandsPage => manual::print_page()?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// An error with all its causes, outermost first.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -4,6 +4,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     borrow::Cow,
     collections::BTreeMap,
+    error::Error,
     fmt,
     io::{IsTerminal, Write},
     time::{Duration, Instant},
@@ -57,6 +58,17 @@ pub(crate) fn line(text: &str) {
 pub(crate) fn warn(text: &str) {
     // Nobody reads it: what was asked for is done all the same.
     let _ = writeln!(std::io::stderr(), "{}", printable(text));
+}
+
+/// An error with all its causes, outermost first.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// The text as a terminal may get it: what came from objects must not move the cursor, change colours or hide what stands beside it.

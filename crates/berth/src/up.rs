@@ -1,7 +1,6 @@
 //! `berth up`: wires the parts and tells what it does.
 
 use crate::{
-    chain,
     cli::{StoreKind, Up},
     data_dir::DataDir,
     env::{self, Faults},
@@ -9,7 +8,7 @@ use crate::{
     logging,
     manifests::{self, Depth, Document},
     memory,
-    progress::Output,
+    progress::{Output, chain},
     rollouts::{Rollouts, Verdict},
     signals::{Signal, Signals},
     threads::Threads,

@@ -18,7 +18,7 @@ mod undo;
 mod waits;
 mod world;
 
-use crate::chain;
+use crate::progress::chain;
 use cluster::Connection;
 use error::Error;
 use options::{Rollout, Verb};
