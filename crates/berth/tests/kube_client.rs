@@ -75,7 +75,11 @@ async fn a_deployment_lives_and_dies() {
 
     let broken = json!({"spec": {"template": {"metadata": {"annotations": {"sim.berth.dev/fails": "ImagePullBackOff"}}}}});
     deployments.patch("web", &PatchParams::default(), &Patch::Strategic(&broken)).await.unwrap();
-    until(&deployments, |found| found.and_then(|web| web.status.as_ref()).is_some_and(|status| status.updated_replicas > Some(0))).await;
+    let has_begun = |web: &Deployment| {
+        let status = web.status.clone().unwrap_or_default();
+        status.observed_generation >= web.metadata.generation && status.updated_replicas > Some(0)
+    };
+    until(&deployments, |found| found.is_some_and(has_begun)).await;
     let serving = deployments.get("web").await.unwrap().status.unwrap().available_replicas.unwrap();
     assert!(serving >= 5, "25 % of 6 rounded down may be missing, {serving} serve");
     let mended = json!({"spec": {"template": {"metadata": {"annotations": null}}}});
