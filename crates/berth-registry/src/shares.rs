@@ -11,8 +11,9 @@ use std::{
 /// Which part of all history one user may write at once.
 const BURST_PART: u64 = 4;
 
-/// In how many seconds a user may write as much as all history holds, from then on.
-const REFILL_SECONDS: u64 = 64;
+/// In how many seconds a user may write as much as all history holds, from then on. More would slow somebody who fills a store that nobody else
+/// uses: 13,000 creates of 1 KiB a second are 26 MB of history.
+const REFILL_SECONDS: u64 = 2;
 
 /// The longest that a write is held up. Who would have to wait longer is told to come again.
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(5);
@@ -87,8 +88,8 @@ mod tests {
         let second = |second| Timestamp::from_second(second).expect("a time");
         shares.note("a", 16_000 - 512, second(0));
         assert_eq!(shares.delay("a", second(0)), Duration::ZERO, "a quarter at once");
-        shares.note("a", 2_000 - 512, second(0));
-        assert_eq!(shares.delay("a", second(0)), Duration::from_secs(2), "then a 64th each second");
+        shares.note("a", 64_000 - 512, second(0));
+        assert_eq!(shares.delay("a", second(0)), Duration::from_secs(2), "then a half each second");
         assert_eq!(shares.delay("a", second(1)), Duration::from_secs(1));
         assert_eq!(shares.delay("b", second(0)), Duration::ZERO);
         shares.note("a", 0, second(1000));
