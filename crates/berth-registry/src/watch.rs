@@ -2,7 +2,7 @@
 
 use crate::{
     ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, events, filter::Filter, get::wanted_revision, key,
-    list::Page, stored,
+    list::Page, shares, stored,
 };
 use berth_store::{Entry, Event, EventKind, Events, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
@@ -40,6 +40,9 @@ impl Registry {
     pub async fn watch(&self, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
+        if let Some(user) = &self.caller {
+            self.shares.watched(shares::name(&at.resource), &user.name, self.clock.now());
+        }
         let prefix = key::prefix_of(at);
         let (first, after) = match self.start_of(&prefix, options).await? {
             Start::State(not_before) => self.state(at, &filter, &prefix, options, not_before).await?,

@@ -22,7 +22,8 @@ impl PlugIn for StoreRoom {
         if admission.at.mode == Mode::Dry {
             return Ok(());
         }
-        let beyond_share = api.caller.as_ref().map_or(Duration::ZERO, |user| api.shares.delay(&user.name, api.clock.now()));
+        let resource = || shares::name(admission.at.resource);
+        let beyond_share = api.caller.as_ref().map_or(Duration::ZERO, |user| api.shares.delay(resource, &user.name, api.clock.now()));
         if shares::DELAY_MAX < beyond_share {
             return Err(too_much(OVER_SHARE, u32::try_from(beyond_share.as_secs()).unwrap_or(u32::MAX)));
         }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, collection, config_map, deployment, now, pod};
 use berth_rbac::User;
-use berth_registry::{ApiError, Body, DeleteOptions, Pressure, Registry, WriteOptions};
+use berth_registry::{ApiError, Body, DeleteOptions, Pressure, Registry, WatchOptions, WriteOptions};
 use berth_store::MemoryStore;
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -126,17 +126,20 @@ fn writes_wait_and_are_refused_before_memory_ends() {
 }
 
 #[test]
-fn a_user_who_writes_more_than_his_share_of_history_is_slowed() {
+fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowed() {
     let world = World::new();
-    let registry = world.registry.clone().with_history_shares(12_500);
+    let registry = world.registry.clone().with_history_shares(400_000);
     let user = |name: &str| registry.on_behalf_of(Arc::new(User { name: name.to_owned(), ..User::default() }));
     let create = |registry: Registry, name: String| {
         let body = Body::Json(large(&name).to_string().into_bytes());
         async move { registry.create(&collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
     };
-    // One is more than a quarter, but nothing was written before it.
-    now(create(user("busy"), "c0".to_owned())).expect("at once");
-    let mut waiting: Vec<_> = (1..11).map(|number| Box::pin(create(user("busy"), format!("c{number}")))).collect();
+    // What nobody else watches is written as fast as it goes.
+    for number in 0..10 {
+        now(create(user("busy"), format!("c{number}"))).expect("at once");
+    }
+    let _watch = now(user("watcher").watch(&collection("configmaps"), &WatchOptions::default())).expect("a watch");
+    let mut waiting: Vec<_> = (10..20).map(|number| Box::pin(create(user("busy"), format!("c{number}")))).collect();
     assert!(waiting.iter_mut().all(|write| write.now_or_never().is_none()), "they wait");
     now(create(user("other"), "other".to_owned())).expect("another user does not");
     now(create(world.registry.clone(), "administrator".to_owned())).expect("nor an administrator");
