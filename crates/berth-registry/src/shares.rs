@@ -84,9 +84,9 @@ impl Shares {
         Duration::from_millis(beyond.saturating_mul(1000) / self.refill())
     }
 
-    /// A user has changed an object, of that many bytes before and after.
-    pub(crate) fn note(&self, user: &str, bytes: usize, now: Timestamp) {
-        if self.history_bytes == 0 {
+    /// A user has changed an object, of that many bytes before and after. What nobody else watches takes nothing of a share.
+    pub(crate) fn note(&self, resource: &str, user: &str, bytes: usize, now: Timestamp) {
+        if self.history_bytes == 0 || !self.is_watched_by_others(resource, user, now) {
             return;
         }
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,13 +124,13 @@ mod tests {
         let second = |second| Timestamp::from_second(second).expect("a time");
         let delay = |user: &str, at| shares.delay(resource, user, second(at));
         shares.watched(resource(), "c", second(0));
-        shares.note("a", 16_000 - 512, second(0));
+        shares.note(&resource(), "a", 16_000 - 512, second(0));
         assert_eq!(delay("a", 0), Duration::ZERO, "a quarter at once");
-        shares.note("a", 2_000 - 512, second(0));
+        shares.note(&resource(), "a", 2_000 - 512, second(0));
         assert_eq!(delay("a", 0), Duration::from_secs(2), "then a 64th each second");
         assert_eq!(delay("a", 1), Duration::from_secs(1));
         assert_eq!(delay("b", 0), Duration::ZERO);
-        shares.note("a", 0, second(1000));
+        shares.note(&resource(), "a", 0, second(1000));
         assert_eq!(delay("a", 1000), Duration::ZERO, "what was long ago does not count");
     }
 
@@ -139,15 +139,17 @@ mod tests {
         let shares = Shares::of(64_000);
         let second = |second| Timestamp::from_second(second).expect("a time");
         let delay = |at| shares.delay(resource, "a", second(at));
-        shares.note("a", 1_000_000, second(0));
+        shares.note(&resource(), "a", 1_000_000, second(0));
         assert_eq!(delay(0), Duration::ZERO, "nobody watches");
         shares.watched(resource(), "a", second(0));
         shares.watched("secrets.".to_owned(), "b", second(0));
         assert_eq!(delay(0), Duration::ZERO, "the writer himself, and another something else");
         shares.watched(resource(), "b", second(0));
+        assert_eq!(delay(0), Duration::ZERO, "what was written before anybody watched does not count");
+        shares.note(&resource(), "a", 1_000_000, second(0));
         shares.watched(resource(), "a", second(1));
         assert_ne!(delay(1), Duration::ZERO);
-        shares.note("a", 10_000_000, second(3599));
+        shares.note(&resource(), "a", 10_000_000, second(3599));
         assert_ne!(delay(3599), Duration::ZERO, "a watch that began within the hour");
         assert_eq!(delay(3600), Duration::ZERO, "it has ended");
     }
@@ -157,7 +159,7 @@ mod tests {
         let shares = Shares::default();
         let now = Timestamp::UNIX_EPOCH;
         shares.watched(resource(), "b", now);
-        shares.note("a", usize::MAX, now);
+        shares.note(&resource(), "a", usize::MAX, now);
         assert_eq!(shares.delay(resource, "a", now), Duration::ZERO);
     }
 
@@ -165,8 +167,9 @@ mod tests {
     fn users_who_owe_nothing_are_forgotten() {
         let shares = Shares::of(64_000);
         let now = Timestamp::UNIX_EPOCH;
-        (0..USERS_MAX).for_each(|number| shares.note(&number.to_string(), 0, now));
-        shares.note("more", 0, now + SignedDuration::from_secs(60));
+        shares.watched(resource(), "watcher", now);
+        (0..USERS_MAX).for_each(|number| shares.note(&resource(), &number.to_string(), 0, now));
+        shares.note(&resource(), "more", 0, now + SignedDuration::from_secs(60));
         assert_eq!(shares.users.lock().expect("no panic").len(), 1);
     }
 }

@@ -61,7 +61,7 @@ impl Registry {
     pub(super) fn note_history(&self, admission: &Admission<'_>, written: &Entry) {
         let Some(user) = &self.caller else { return };
         let before = admission.old.as_ref().map_or(0, |old| old.entry.value.len());
-        self.shares.note(&user.name, before + written.value.len(), self.clock.now());
+        self.shares.note(&shares::name(admission.at.resource), &user.name, before + written.value.len(), self.clock.now());
     }
 
     /// Leases; of the server itself and administrators also events, and what belongs to the whole cluster.
