@@ -211,6 +211,10 @@ impl<V: View, I: Index<V>> Filling for Cache<V, I> {
     fn unsynced(&self) -> Option<ResourceName> {
         (!self.is_warm()).then_some(self.resource)
     }
+
+    fn synced(&self) -> BoxFuture<'_, ()> {
+        self.warm()
+    }
 }
 
 impl<V: View, I: Index<V>> Warm for Cache<V, I> {

@@ -1,6 +1,7 @@
 //! Metrics of work queues and controllers, under upstream's names, labels and buckets.
 
 use berth_identity::ResourceName;
+use futures::future::{BoxFuture, join_all};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::{Collector, Desc},
@@ -86,6 +87,8 @@ pub trait RunningWork: Send + Sync {
 pub trait Filling: Send + Sync {
     /// What it is a cache of, as long as it has not been complete.
     fn unsynced(&self) -> Option<ResourceName>;
+    /// Resolves when it has been complete.
+    fn synced(&self) -> BoxFuture<'_, ()>;
 }
 
 impl Metrics {
@@ -221,8 +224,16 @@ impl Metrics {
     /// What caches have been started for and have not been complete yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<ResourceName> {
-        let caches: Vec<_> = crate::lock(&self.caches).iter().filter_map(Weak::upgrade).collect();
-        caches.iter().filter_map(|cache| cache.unsynced()).collect()
+        self.caches().iter().filter_map(|cache| cache.unsynced()).collect()
+    }
+
+    /// Resolves when every cache that has been started so far has been complete.
+    pub async fn synced(&self) {
+        join_all(self.caches().iter().map(|cache| cache.synced())).await;
+    }
+
+    fn caches(&self) -> Vec<Arc<dyn Filling>> {
+        crate::lock(&self.caches).iter().filter_map(Weak::upgrade).collect()
     }
 }
 

@@ -37,7 +37,10 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::Path,
     process::ExitCode,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -63,10 +66,9 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
     let signals = Signals::take()?;
     let data_dir = DataDir::open(options.data_dir.clone(), options.store)?.locked()?;
     let plane = Plane::start(options, settings, data_dir.path(), started).await?;
-    plane.announce(options, data_dir.path());
     let ended = tokio::select! {
         fault = plane.fault() => Err(fault),
-        ended = live(options, &plane, documents) => ended,
+        ended = live(options, &plane, data_dir.path(), documents) => ended,
         signal = signals.beyond(0) => Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
     };
     let hurried = plane.stop(&signals).await;
@@ -77,7 +79,9 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
 }
 
 /// What happens between start and end. Ends by itself with `--wait`, or if a manifest is refused.
-async fn live(options: &Up, plane: &Plane, documents: &[Document]) -> Outcome<ExitCode> {
+async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Document]) -> Outcome<ExitCode> {
+    plane.synced().await;
+    plane.announce(options, data_dir);
     let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, Output::Stdout).await?;
     match rollouts.settle(options.steady, options.timeout()).await? {
         Verdict::Failed(why) if options.wait => return Err(why.into()),
@@ -168,6 +172,9 @@ fn limits(options: &Up) -> Limits {
 /// A control plane that runs.
 pub(crate) struct Plane {
     pub(crate) registry: Registry,
+    /// Of the controllers.
+    controllers: Arc<Metrics>,
+    are_synced: Arc<AtomicBool>,
     pub(crate) controller_gates: Arc<FeatureGates>,
     pub(crate) kubeconfig: KubeconfigFile,
     address: SocketAddr,
@@ -249,12 +256,15 @@ impl Plane {
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
         let controllers = start_controllers(options, &settings, &registry, &env, &metrics)?;
-        check_controllers(&readiness, &controllers);
+        let are_synced = Arc::<AtomicBool>::default();
+        check_controllers(&readiness, &controllers, &are_synced);
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
         let threads = [of_controllers, of_users];
         Ok(Self {
             registry,
+            controllers,
+            are_synced,
             controller_gates,
             kubeconfig,
             address,
@@ -267,6 +277,12 @@ impl Plane {
             close,
             _threads: threads,
         })
+    }
+
+    /// Resolves when controllers know what there was at the start: `/readyz` says so from then on.
+    pub(crate) async fn synced(&self) {
+        self.controllers.synced().await;
+        self.are_synced.store(true, Ordering::Release);
     }
 
     fn announce(&self, options: &Up, data_dir: &Path) {
@@ -382,11 +398,16 @@ fn start_controllers(
 }
 
 /// Controllers that do not know what there is do nothing yet; one whose look does not end does nothing more.
-fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>) {
-    let (caches, looks) = (Arc::clone(metrics), Arc::clone(metrics));
+///
+/// Caches that are begun later, with the first budget or a kind that comes, hold back their controllers only: what is served goes on.
+fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: &Arc<AtomicBool>) {
+    let (caches, looks, are_synced) = (Arc::clone(metrics), Arc::clone(metrics), Arc::clone(are_synced));
     readiness.add("informer-sync", Failure::Unready, move || {
-        let unsynced: Vec<_> = caches.unsynced().iter().map(|resource| resource.plural).collect();
-        ready(if unsynced.is_empty() { Ok(()) } else { Err(format!("informers not synced yet: {}", unsynced.join(", "))) })
+        let why = || {
+            let unsynced: Vec<_> = caches.unsynced().iter().map(|resource| resource.plural).collect();
+            format!("informers not synced yet: {}", unsynced.join(", "))
+        };
+        ready(if are_synced.load(Ordering::Acquire) { Ok(()) } else { Err(why()) })
     });
     readiness.add("controllers", Failure::Dead, move || {
         let why = |(queue, age): (String, Duration)| format!("{queue} has looked at one object for {} s", age.as_secs());

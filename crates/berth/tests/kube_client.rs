@@ -56,6 +56,17 @@ where
     tokio::time::timeout(common::PATIENCE, empty).await.expect("in time");
 }
 
+/// A client that is already there asks so soon that caches still fill.
+#[tokio::test]
+async fn who_is_told_that_the_server_is_ready_finds_it_ready() {
+    for _ in 0..9 {
+        let berth = common::up(FAST);
+        let request = http::Request::get("/readyz?verbose").body(Vec::new()).unwrap();
+        let health = berth.kube_client().await.request_text(request).await.unwrap();
+        assert!(health.ends_with("readyz check passed\n"), "{health}");
+    }
+}
+
 #[tokio::test]
 async fn a_deployment_lives_and_dies() {
     let berth = common::up(FAST);
