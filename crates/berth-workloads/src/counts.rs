@@ -179,3 +179,129 @@ pub fn former_deployment(pod: &PodView) -> Option<&str> {
     let hash = pod.meta.labels.get(POD_TEMPLATE_HASH).filter(|hash| !hash.is_empty())?;
     owner.name.strip_suffix(hash)?.strip_suffix('-')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::View;
+    use berth_identity::Revision;
+    use serde_json::{Value, json};
+
+    fn owner(kind: &str, name: &str, uid: &str) -> Value {
+        json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}])
+    }
+
+    fn set(owners: &Value) -> ReplicaSetView {
+        let json = json!({
+            "metadata": {"namespace": "ns", "name": "web-5d4", "uid": "rs", "ownerReferences": owners},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "minReadySeconds": 10, "template": {"metadata": {"labels": {"app": "web", "tier": "a"}}}},
+        });
+        ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set")
+    }
+
+    /// A pod with these labels, owned, deleted at this second, in this phase.
+    fn pod(labels: &Value, owners: &Value, deleted: Option<i64>, phase: &str) -> PodView {
+        let deleted = deleted.map(at);
+        let metadata =
+            json!({"namespace": "ns", "name": "p", "uid": "p", "labels": labels, "ownerReferences": owners, "deletionTimestamp": deleted});
+        let json = json!({"metadata": metadata, "status": {"phase": phase}});
+        PodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod")
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    #[test]
+    fn a_pod_is_counted_once_by_whose_it_is_and_what_becomes_of_it() {
+        let (set, mine) = (set(&json!(null)), owner("ReplicaSet", "web-5d4", "rs"));
+        let (web, other) = (json!({"app": "web"}), json!({"app": "db"}));
+        let counts = |labels: &Value, owners: &Value, deleted: Option<i64>, phase: &str| {
+            PodCounts::recount(&set, [&pod(labels, owners, deleted, phase)], at(5)).0
+        };
+        let none = PodCounts::default();
+        assert_eq!(counts(&web, &mine, None, "Running"), PodCounts { active: 1, ..none });
+        assert_eq!(counts(&json!({"app": "web", "tier": "a"}), &mine, None, "Running"), PodCounts { active: 1, fully_labeled: 1, ..none });
+        assert_eq!(counts(&web, &mine, Some(9), "Running"), PodCounts { terminating: 1, ..none });
+        assert_eq!(counts(&other, &mine, None, "Running"), PodCounts { mismatched: 1, ..none });
+        assert_eq!(counts(&other, &mine, Some(9), "Running"), PodCounts { mismatched_terminating: 1, ..none });
+        assert_eq!(counts(&web, &json!(null), None, "Running"), PodCounts { adoptable: 1, ..none });
+        for (labels, owners, deleted, phase) in [
+            (&web, &mine, None, "Succeeded"),
+            (&web, &mine, Some(9), "Failed"),
+            (&web, &json!(null), Some(9), "Running"),
+            (&web, &owner("ReplicaSet", "other", "o"), None, "Running"),
+            (&other, &json!(null), None, "Running"),
+        ] {
+            assert_eq!(counts(labels, owners, deleted, phase), none, "{labels} {owners} {deleted:?} {phase}");
+        }
+        let all = PodCounts { active: 1, terminating: 2, mismatched: 4, mismatched_terminating: 8, adoptable: 16, ready: 32, ..none };
+        assert_eq!((all.unfinished(), all.all_terminating()), (15, 10));
+    }
+
+    #[test]
+    fn a_set_has_no_business_in_other_namespaces_nor_without_a_selector() {
+        let (set, pod) = (set(&json!(null)), pod(&json!({"app": "web"}), &owner("ReplicaSet", "web-5d4", "rs"), None, "Running"));
+        assert_eq!(role(&set, &pod), Role::Owned);
+        let elsewhere = PodView { meta: Meta { namespace: "other".into(), ..pod.meta.clone() }, ..pod.clone() };
+        assert_eq!(role(&set, &elsewhere), Role::Stranger);
+        assert_eq!(role(&ReplicaSetView { selector: None, ..set }, &pod), Role::Stranger);
+    }
+
+    #[test]
+    fn the_next_to_become_available_is_the_first_that_is_not_yet() {
+        let set = set(&json!(null));
+        let ready = |since: i64, deleted: Option<i64>| PodView {
+            ready: true,
+            ready_since: Some(at(since)),
+            ..pod(&json!({"app": "web"}), &owner("ReplicaSet", "web-5d4", "rs"), deleted, "Running")
+        };
+        let look = |pods: &[PodView], now: i64| {
+            let (counts, next) = PodCounts::recount(&set, pods, at(now));
+            (counts.ready, counts.available, next)
+        };
+        let pods = [ready(0, None), ready(3, None), ready(1, Some(50))];
+        assert_eq!(look(&pods, 9), (2, 0, Some(at(10))));
+        assert_eq!(look(&pods, 10), (2, 1, Some(at(13))), "one that goes does not become available");
+        assert_eq!(look(&pods, 13), (2, 2, None));
+    }
+
+    #[test]
+    fn pods_are_left_behind_by_a_set_that_is_gone_or_a_former_deployments() {
+        let deployment = Meta { name: "web".into(), uid: "new".into(), ..Meta::default() };
+        let is_left = |owners: &Value| is_left_behind(&deployment, Some(&set(owners)));
+        assert!(is_left_behind(&deployment, None));
+        assert!(is_left(&owner("Deployment", "web", "old")));
+        assert!(!is_left(&owner("Deployment", "web", "new")), "its own");
+        assert!(!is_left(&owner("Deployment", "db", "old")) && !is_left(&owner("Thing", "web", "old")), "another's");
+        assert!(!is_left(&json!(null)), "nobody's");
+    }
+
+    #[test]
+    fn left_behind_pods_are_counted_while_they_hold_their_place() {
+        let left = |deleted: Option<i64>, phase: &str| pod(&json!({}), &json!(null), deleted, phase);
+        let pods = [
+            left(None, "Running"),
+            left(Some(20), "Running"),
+            left(Some(30), "Pending"),
+            left(Some(25), "Running"),
+            left(Some(40), "Failed"),
+            left(None, "Succeeded"),
+        ];
+        let all = pods.iter().fold(LeftBehind::default(), LeftBehind::with);
+        assert_eq!((all.active, all.terminating, all.last.and_then(|pod| pod.meta.deleted)), (1, 3, Some(at(30))));
+    }
+
+    #[test]
+    fn a_former_deployment_is_known_by_its_sets_name_and_hash() {
+        let former = |name: &str, hash: &str| {
+            let pod = pod(&json!({"pod-template-hash": hash}), &owner("ReplicaSet", name, "rs"), None, "Running");
+            former_deployment(&pod).map(str::to_owned)
+        };
+        assert_eq!(former("web-front-5d4", "5d4").as_deref(), Some("web-front"));
+        assert_eq!([former("web-5d4", "other"), former("web5d4", "5d4"), former("web-", "")], [None, None, None]);
+        let long = |length: usize| former(&format!("{}-5d4", "a".repeat(length - 4)), "5d4").is_some();
+        assert_eq!([252, 253].map(long), [true, false], "a name that had to be cut does not tell");
+        assert_eq!(former_deployment(&pod(&json!({"pod-template-hash": "5d4"}), &json!(null), None, "Running")), None);
+    }
+}

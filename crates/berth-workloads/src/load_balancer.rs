@@ -106,4 +106,27 @@ mod tests {
             "SyncLoadBalancerFailed Error syncing load balancer: failed to ensure load balancer: 198.51.100.0/30 has no free address";
         check(balancer(), json!({}), &["198.51.100.1", "198.51.100.2"], full);
     }
+
+    #[test]
+    fn the_address_is_written_to_the_status_and_told_of_each_time_that_none_is_left_once() {
+        let json = json!({"metadata": {"namespace": "ns", "name": "s", "uid": "u"}, "spec": {"type": "LoadBalancer"},
+            "status": {"loadBalancer": {"ingress": []}}});
+        let service = ServiceView::decode(json.to_string().as_bytes(), Revision(6)).expect("a Service");
+        let range = "198.51.100.0/30".parse().expect("a range");
+        let told = |event: &EventRecord| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message);
+        let made = read_back(plan(&State { service: &service, free: free_address(&range, &BTreeSet::new()), range }));
+        let [Action::Patch { target, subresource, patch, events, .. }] = &made.stages[0].actions[..] else { panic!("{made:?}") };
+        assert_eq!((target.uid.as_str(), target.resource_version, *subresource), ("u", Some(Revision(6)), Some(Subresource::Status)));
+        assert_eq!(*patch, json!({"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1", "ipMode": "VIP"}]}}}));
+        assert_eq!(events.success.as_ref().map(told).as_deref(), Some("Normal Each EnsuredLoadBalancer: Ensured load balancer"));
+        let full = plan(&State { service: &service, free: None, range });
+        assert!(full.is_idle() && told(&full.events[0]).starts_with("Warning Once SyncLoadBalancerFailed: "), "{full:?}");
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_status_that_are_no_names() {
+        let json = json!({"metadata": {"name": "s"}, "status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}, {"hostname": "x"}]}}});
+        let service = ServiceView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Service");
+        assert_eq!(addresses(&service).collect::<Vec<_>>(), ["198.51.100.1"]);
+    }
 }

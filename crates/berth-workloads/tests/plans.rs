@@ -4,7 +4,7 @@
 mod world;
 
 use berth_workloads::{
-    Action, Plan,
+    Action, Plan, Wait, deployment,
     plan::Repeat,
     view::{ContainerSymptom, Said, Symptoms},
 };
@@ -378,6 +378,164 @@ fn a_set_releases_and_replaces_a_pod_whose_labels_change() {
     world.settle_sets();
     world.gone_all();
     assert_eq!(world.pods.len(), 2);
+}
+
+/// Warnings of a plan as text.
+fn told(plan: &Plan) -> Vec<String> {
+    plan.events.iter().map(|event| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message)).collect()
+}
+
+#[test]
+fn a_deployment_that_selects_everything_is_left_alone_and_told_so() {
+    let mut world = World::new(rolling(1, 1, 0));
+    world.edit(&json!({"spec": {"selector": {"matchLabels": null}}}));
+    let text = "Warning Once SelectingAll: This deployment is selecting all pods. A non-empty selector is required.";
+    assert_eq!(told(&world.plan_deployment()), [text]);
+    assert_eq!(act(&mut world), 1, "only that it was looked at");
+    assert_eq!((world.sets.len(), world.deployment.json["status"].clone()), (0, json!({"observedGeneration": 2})));
+    assert!(world.plan_deployment().is_idle());
+}
+
+#[test]
+fn what_no_rollout_can_be_decided_on_is_told() {
+    let mut world = World::new(rolling(1, 1, 0));
+    world.edit(&json!({"spec": {"strategy": {"type": "Sideways"}}}));
+    assert_eq!(told(&world.plan_deployment()), ["Warning Once InvalidStrategy: unexpected deployment strategy type: Sideways"]);
+    world.edit(&json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "some"}}}}));
+    let text = "Warning Once InvalidStrategy: limit of the rolling update: \"some\" is neither a number nor a percentage";
+    assert_eq!(told(&world.plan_deployment()), [text]);
+    assert!(world.plan_deployment().is_idle());
+}
+
+#[test]
+fn a_rollback_that_changes_nothing_ends_the_request_and_says_why() {
+    let mut world = World::new(rolling(1, 1, 0));
+    run(&mut world);
+    let mut ask = |revision: &str| {
+        world.edit(&json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": revision}}}));
+        let plan = world.plan_deployment();
+        let before = world.deployment.json["spec"]["template"].clone();
+        let Action::Patch { events, .. } = &plan.stages[0].actions[0] else { panic!("{plan}") };
+        let event = events.success.as_ref().expect("an event");
+        let told = format!("{:?} {}: {}", event.severity, event.reason, event.message);
+        assert_eq!(world.carry_out(plan, usize::MAX), 1);
+        assert_eq!(world.deployment.json["metadata"]["annotations"], json!({"deployment.kubernetes.io/revision": "1"}));
+        assert_eq!(world.deployment.json["spec"]["template"], before);
+        told
+    };
+    assert_eq!(ask("0"), "Warning DeploymentRollbackRevisionNotFound: Unable to find last revision.");
+    assert_eq!(ask("7"), "Warning DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.");
+    let same =
+        "Warning DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment \"web\"";
+    assert_eq!(ask("1"), same);
+}
+
+#[test]
+fn a_set_that_could_not_be_made_is_told_of_before_it_is_tried_again() {
+    let mut world = World::new(rolling(1, 1, 0));
+    let failure = |plan: &Plan| match &plan.stages[0].actions[0] {
+        Action::Create { events, .. } => {
+            events.failure.as_ref().map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message))
+        }
+        other => panic!("{other}"),
+    };
+    let first = failure(&world.plan_deployment()).expect("an event");
+    let name = first.split('"').nth(1).expect("a name").to_owned();
+    assert_eq!(first, format!("Warning ReplicaSetCreateError: Failed to create new replica set \"{name}\": "));
+    world.last_error = Some("exceeded quota: q".to_owned());
+    let plan = world.plan_deployment();
+    assert!(
+        matches!(plan.stages[0].actions[..], [Action::Patch { .. }]) && matches!(plan.stages[1].actions[..], [Action::Create { .. }]),
+        "{plan}"
+    );
+    world.carry_out(plan, usize::MAX);
+    let progressing = world.deployment_view().status.conditions.unwrap_or_default().pop().expect("a condition");
+    assert_eq!((progressing.status.as_str(), progressing.reason.as_deref()), ("False", Some("ReplicaSetCreateError")));
+    assert_eq!(progressing.message, Some(format!("Failed to create new replica set \"{name}\": exceeded quota: q")));
+    assert!(world.sets.contains_key(&name));
+}
+
+#[test]
+fn a_new_set_takes_over_what_concerns_it_and_is_counted_from_its_revision() {
+    let mut spec = rolling(3, 1, 0);
+    spec["minReadySeconds"] = json!(7);
+    let mut world = World::new(spec);
+    let annotations = json!({"team": "a", "kubectl.kubernetes.io/last-applied-configuration": "{}", "berth.dev/deleted-pod-replacement-policy": "TerminationComplete"});
+    world.edit(&json!({"metadata": {"annotations": annotations}}));
+    act(&mut world);
+    let annotations = |world: &World| world.sets.values().next().expect("a set").json["metadata"]["annotations"].clone();
+    let of_set = json!({
+        "team": "a", "berth.dev/deleted-pod-replacement-policy": "TerminationComplete", "deployment.kubernetes.io/revision": "1",
+        "deployment.kubernetes.io/desired-replicas": "3", "deployment.kubernetes.io/max-replicas": "4",
+    });
+    assert_eq!(annotations(&world), of_set);
+    let set = world.sets.values().next().expect("a set").json.clone();
+    assert_eq!((&set["spec"]["minReadySeconds"], &set["spec"]["replicas"]), (&json!(7), &json!(3)));
+    let hash = &set["metadata"]["labels"]["pod-template-hash"];
+    assert_eq!(
+        (&set["spec"]["selector"]["matchLabels"]["pod-template-hash"], &set["spec"]["template"]["metadata"]["labels"]["pod-template-hash"]),
+        (hash, hash)
+    );
+    assert_eq!(set["metadata"]["name"].as_str(), hash.as_str().map(|hash| format!("web-{hash}")).as_deref());
+    world.edit(&json!({"metadata": {"annotations": {"team": "b", "berth.dev/deleted-pod-replacement-policy": null}}, "spec": {"minReadySeconds": 9}}));
+    act(&mut world);
+    assert_eq!(
+        (&annotations(&world)["team"], &annotations(&world)["berth.dev/deleted-pod-replacement-policy"]),
+        (&json!("b"), &json!(null))
+    );
+    assert_eq!(world.sets.values().next().expect("a set").json["spec"]["minReadySeconds"], 9);
+}
+
+#[test]
+fn a_sets_failure_is_the_deployments_until_it_is_over() {
+    let mut world = World::new(rolling(1, 1, 0));
+    act(&mut world);
+    let failure = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q", "lastTransitionTime": "1970-01-01T00:00:05Z"});
+    let set = world.sets.values_mut().next().expect("a set");
+    set.json["status"] = json!({"observedGeneration": 1, "conditions": [failure]});
+    act(&mut world);
+    let of_deployment = |world: &World| {
+        let conditions = world.deployment.json["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == "ReplicaFailure")
+    };
+    let mut wanted = failure.clone();
+    wanted["lastUpdateTime"] = failure["lastTransitionTime"].clone();
+    assert_eq!(of_deployment(&world), Some(wanted));
+    assert_eq!(act(&mut world), 0);
+    world.sets.values_mut().next().expect("a set").json["status"]["conditions"] = json!([]);
+    act(&mut world);
+    assert_eq!(of_deployment(&world), None);
+}
+
+#[test]
+fn waits_that_last_are_told_as_events_of_the_deployment() {
+    let world = World::new(rolling(1, 1, 0));
+    let told = |wait: Wait| {
+        let event = deployment::wait_event(&world.deployment_view(), &wait)?;
+        Some(format!("{:?} {}: {}", event.severity, event.reason, event.message))
+    };
+    let text = "Normal WaitingForAvailablePods: waiting for 1 of 3 pods to become available";
+    assert_eq!(told(Wait::PodsUnavailable { pods: 1, of: 3 }).as_deref(), Some(text));
+    assert_eq!(told(Wait::ChildNotObserved { name: "web-1".to_owned() }), None);
+}
+
+#[test]
+fn a_deployment_that_goes_adopts_nothing_and_one_that_stays_no_set_that_goes() {
+    let orphaned = |deployment_goes: bool, set_goes: bool| {
+        let mut world = World::new(rolling(1, 1, 0));
+        act(&mut world);
+        let set = world.sets.values_mut().next().expect("a set");
+        set.json["metadata"]["ownerReferences"] = json!([]);
+        let since = json!("2026-01-01T00:00:00Z");
+        if set_goes {
+            set.json["metadata"]["deletionTimestamp"] = since.clone();
+        }
+        if deployment_goes {
+            world.deployment.json["metadata"]["deletionTimestamp"] = since;
+        }
+        matches!(world.plan_deployment().stages.first().map(|stage| &stage.actions[..]), Some([Action::ConfirmAlive { .. }]))
+    };
+    assert_eq!([orphaned(false, false), orphaned(true, false), orphaned(false, true)], [true, false, false]);
 }
 
 /// One event in the life of a world.

@@ -208,19 +208,24 @@ mod tests {
         (0..healthy + unready).map(pod).collect()
     }
 
-    fn planned(spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView], scale: Option<i64>) -> serde_json::Value {
+    fn budget(spec: &serde_json::Value, status: &serde_json::Value) -> BudgetView {
         let json = json!({"metadata": {"name": "b", "namespace": "n", "uid": "u", "generation": 2}, "spec": spec, "status": status});
-        let budget = BudgetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a budget");
-        let state = State {
-            budget: &budget,
-            pods: pods.iter().collect(),
-            scale: &|_| scale,
-            root: &Clone::clone,
-            now: NOW.parse().expect("a time"),
-        };
-        let plan = read_back(plan(&state));
+        BudgetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a budget")
+    }
+
+    fn plan_of(budget: &BudgetView, pods: &[PodView], scale: &dyn Fn(&OwnerReference) -> Option<i64>) -> Plan {
+        let pods = pods.iter().collect();
+        read_back(plan(&State { budget, pods, scale, root: &Clone::clone, now: NOW.parse().expect("a time") }))
+    }
+
+    fn planned(spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView], scale: Option<i64>) -> serde_json::Value {
+        let plan = plan_of(&budget(spec, status), pods, &|_| scale);
         let Some(Action::Patch { patch, .. }) = plan.stages.into_iter().flat_map(|stage| stage.actions).next() else { return json!(null) };
         patch["status"].clone()
+    }
+
+    fn told(plan: &Plan) -> Vec<String> {
+        plan.events.iter().map(|event| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message)).collect()
     }
 
     #[test]
@@ -253,5 +258,76 @@ mod tests {
         assert_eq!((&recent["currentHealthy"], &recent["disruptedPods"]), (&json!(2), &json!({"gone": null})));
         let overdue = planned(&json!({"minAvailable": 1}), &granted("2026-01-01T00:08:00Z"), &pods(3, 0), None);
         assert_eq!((&overdue["currentHealthy"], &overdue["disruptedPods"]), (&json!(3), &json!(null)));
+    }
+
+    #[test]
+    fn what_people_should_know_is_told_once() {
+        let told =
+            |spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView]| told(&plan_of(&budget(spec, status), pods, &|_| None));
+        let spec = json!({"minAvailable": 1});
+        assert_eq!(told(&spec, &json!({}), &pods(1, 0)), [""; 0]);
+        assert_eq!(told(&spec, &json!({}), &[]), ["Normal Once NoPods: No matching pods found"]);
+        let overdue = json!({"disruptedPods": {"p0": "2026-01-01T00:08:00Z"}});
+        let text = "Warning Once NotDeleted: Pod p0 was expected by PDB n/b to be deleted but it wasn't";
+        assert_eq!(told(&spec, &overdue, &pods(1, 0)), [text]);
+        let text = "Warning Once CalculateExpectedPodCountFailed: found no controllers for pod \"p0\"";
+        assert_eq!(told(&json!({"maxUnavailable": 1}), &json!({}), &pods(1, 0)), [text]);
+        let status = planned(&json!({"maxUnavailable": "some"}), &json!({}), &pods(1, 0), Some(1));
+        let text = "String(\"some\") is neither a number nor a percentage";
+        assert_eq!(status["conditions"][0]["message"], text);
+    }
+
+    #[test]
+    fn it_looks_again_when_the_first_granted_eviction_runs_out_and_writes_only_what_differs() {
+        let spec = json!({"minAvailable": 1});
+        let granted = json!({"disruptedPods": {"p0": "2026-01-01T00:09:30Z", "p1": "2026-01-01T00:08:30Z"}});
+        let first = plan_of(&budget(&spec, &granted), &pods(3, 0), &|_| None);
+        assert_eq!(first.look_again, "2026-01-01T00:10:30Z".parse().ok());
+        let status = planned(&spec, &json!({}), &pods(3, 0), None);
+        let again = plan_of(&budget(&spec, &status), &pods(3, 0), &|_| None);
+        assert_eq!((again.is_idle(), again.look_again), (true, None), "{again:?}");
+    }
+
+    #[test]
+    fn the_condition_moves_its_time_with_its_status_and_leaves_others_alone() {
+        let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "r", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let found = |allowed: &str| {
+            let stored = json!({"conditions": [condition(DISRUPTION_ALLOWED, allowed), condition("Other", "True")]});
+            let status = planned(&json!({"minAvailable": 2}), &stored, &pods(3, 0), None);
+            let conditions = status["conditions"].as_array().cloned().expect("conditions");
+            let text =
+                |one: &serde_json::Value| format!("{} {} {}", one["type"], one["status"], one["lastTransitionTime"]).replace('"', "");
+            conditions.iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(found("True"), ["Other True 2026-01-01T00:00:00Z", "DisruptionAllowed True 2026-01-01T00:00:00Z"]);
+        assert_eq!(found("False"), ["Other True 2026-01-01T00:00:00Z", "DisruptionAllowed True 2026-01-01T00:10:00Z"]);
+    }
+
+    #[test]
+    fn pods_on_their_way_out_are_not_healthy_and_their_granted_evictions_are_over() {
+        let mut pods = pods(3, 0);
+        pods[0].meta.deleted = NOW.parse().ok();
+        let status = planned(&json!({"minAvailable": 1}), &json!({"disruptedPods": {"p0": NOW}}), &pods, None);
+        assert_eq!(
+            (&status["currentHealthy"], &status["disruptionsAllowed"], &status["disruptedPods"]),
+            (&json!(2), &json!(1), &json!(null))
+        );
+    }
+
+    #[test]
+    fn each_controller_counts_once_and_pods_without_one_not_at_all() {
+        let owned = |name: &str, owner: Option<&str>| {
+            let owners: Vec<_> = owner
+                .map(|uid| OwnerReference { uid: uid.to_owned(), controller: Some(true), ..OwnerReference::default() })
+                .into_iter()
+                .collect();
+            PodView { meta: Meta { name: name.into(), owners: owners.into(), ..Meta::default() }, ready: true, ..PodView::default() }
+        };
+        let pods = [owned("a", Some("small")), owned("b", Some("small")), owned("c", Some("large")), owned("d", None)];
+        let scale = |owner: &OwnerReference| Some(if owner.uid == "small" { 2 } else { 7 });
+        let plan = plan_of(&budget(&json!({"maxUnavailable": 0}), &json!({})), &pods, &scale);
+        let Some(Action::Patch { patch, .. }) = plan.stages.into_iter().flat_map(|stage| stage.actions).next() else { panic!("a write") };
+        let status = &patch["status"];
+        assert_eq!((&status["expectedPods"], &status["desiredHealthy"], &status["disruptionsAllowed"]), (&json!(9), &json!(9), &json!(0)));
     }
 }

@@ -315,3 +315,129 @@ impl EndpointsView {
         self.id.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(json: &Value) -> EndpointPodView {
+        EndpointPodView::decode(json.to_string().as_bytes(), Revision(1)).expect("a pod")
+    }
+
+    #[test]
+    fn a_pod_is_read_as_an_endpoint() {
+        let read = pod(&json!({
+            "metadata": {"namespace": "ns", "name": "p", "uid": "u", "labels": {"app": "web"}},
+            "spec": {"nodeName": "n1", "hostname": "web-0", "subdomain": "web", "containers": [
+                {"ports": [{"name": "http", "containerPort": 80}, {"containerPort": 81}]},
+                {"ports": [{"name": "dns", "containerPort": 53, "protocol": "UDP"}]}, {},
+            ]},
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}, {"ip": "?"}],
+                "conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}],
+            },
+        }));
+        let port = |name: &str, protocol: &str, number| NamedPort { name: name.to_owned(), protocol: protocol.to_owned(), number };
+        let wanted = EndpointPodView {
+            namespace: "ns".into(),
+            name: "p".into(),
+            uid: "u".into(),
+            labels: [("app", "web")].into(),
+            addresses: ["10.0.0.1", "fd00::1"].map(|address| address.parse().expect("an address")).into(),
+            node_name: "n1".to_owned(),
+            hostname: "web-0".to_owned(),
+            subdomain: "web".to_owned(),
+            is_ready: true,
+            is_terminating: false,
+            is_finished: false,
+            ports: vec![port("http", "TCP", 80), port("dns", "UDP", 53)],
+        };
+        assert_eq!(read, wanted);
+        assert_eq!(
+            ["IPv4", "IPv6", "IPX"].map(|family| read.address(family).map(|address| address.to_string())),
+            [Some("10.0.0.1".to_owned()), Some("fd00::1".to_owned()), None]
+        );
+    }
+
+    #[test]
+    fn a_pod_is_ready_finished_or_terminating_as_it_says() {
+        let of = |status: Value, deleted: Option<&str>| {
+            let pod = pod(&json!({"metadata": {"name": "p", "deletionTimestamp": deleted}, "status": status}));
+            [pod.is_ready, pod.is_finished, pod.is_terminating]
+        };
+        assert_eq!(of(json!({"phase": "Running"}), None), [false, false, false]);
+        assert_eq!(
+            of(json!({"conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]}), None),
+            [false; 3]
+        );
+        assert_eq!(["Succeeded", "Failed"].map(|phase| of(json!({"phase": phase}), None)), [[false, true, false]; 2]);
+        assert_eq!(of(json!({}), Some("2026-01-01T00:00:00Z")), [false, false, true]);
+        let old = pod(&json!({"metadata": {"name": "p"}, "status": {"podIP": "10.0.0.9"}}));
+        assert_eq!(old.address("IPv4").map(|address| address.to_string()).as_deref(), Some("10.0.0.9"), "servers before podIPs");
+    }
+
+    #[test]
+    fn a_service_selects_pods_of_its_namespace_by_labels_if_it_has_a_selector() {
+        let service = |spec: Value| {
+            let json = json!({"metadata": {"namespace": "ns", "name": "s", "uid": "u"}, "spec": spec});
+            ServiceView::decode(json.to_string().as_bytes(), Revision(4)).expect("a Service")
+        };
+        let pod = |namespace: &str, app: &str| pod(&json!({"metadata": {"namespace": namespace, "name": "p", "labels": {"app": app}}}));
+        let web = service(json!({"selector": {"app": "web"}}));
+        assert_eq!([pod("ns", "web"), pod("other", "web"), pod("ns", "db")].map(|pod| web.selects(&pod)), [true, false, false]);
+        assert!([json!({}), json!({"selector": {}})].iter().all(|spec| !service(spec.clone()).selects(&pod("ns", "web"))));
+        assert_eq!(
+            (web.reference().resource, web.reference().uid.as_str(), web.reference().resource_version),
+            (SERVICES, "u", Some(Revision(4)))
+        );
+    }
+
+    #[test]
+    fn a_service_is_what_its_spec_says() {
+        let of = |spec: Value, deleted: Option<&str>| {
+            let json = json!({"metadata": {"name": "s", "deletionTimestamp": deleted}, "spec": spec});
+            let service = ServiceView::decode(json.to_string().as_bytes(), Revision(4)).expect("a Service");
+            let kinds = [
+                ("headless", service.is_headless),
+                ("external", service.is_external),
+                ("not ready ones", service.publishes_not_ready),
+                ("balancer", service.is_balancer),
+                ("wants one", service.wants_balancer),
+                ("deleting", service.deleting),
+            ];
+            let kinds = kinds.into_iter().filter(|(_, is)| *is).map(|(kind, _)| kind);
+            [service.families.join("+")].into_iter().chain(kinds.map(str::to_owned)).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(of(json!({"clusterIP": "10.0.0.1"}), None), "IPv4");
+        assert_eq!(of(json!({"clusterIP": "None", "ipFamilies": ["IPv6", "IPv4"]}), None), "IPv6+IPv4, headless");
+        assert_eq!(of(json!({"type": "ExternalName", "publishNotReadyAddresses": true}), None), "IPv4, external, not ready ones");
+        assert_eq!(of(json!({"type": "LoadBalancer"}), None), "IPv4, balancer, wants one");
+        assert_eq!(of(json!({"type": "LoadBalancer", "loadBalancerClass": "x.io/y"}), None), "IPv4, balancer");
+        assert_eq!(of(json!({"type": "LoadBalancer"}), Some("2026-01-01T00:00:00Z")), "IPv4, balancer, deleting");
+    }
+
+    #[test]
+    fn a_node_may_have_a_zone() {
+        let read = |labels: Value| {
+            let json = json!({"metadata": {"name": "n", "uid": "u", "labels": labels}, "spec": {}});
+            ZoneView::decode(json.to_string().as_bytes(), Revision(1)).expect("a node")
+        };
+        let view = |zone: &str| ZoneView { name: "n".into(), uid: "u".into(), zone: zone.to_owned() };
+        assert_eq!(read(json!({"topology.kubernetes.io/zone": "z1", "other": "z2"})), view("z1"));
+        assert_eq!(read(json!(null)), view(""));
+    }
+
+    #[test]
+    fn who_owns_which_fields_is_not_kept() {
+        let metadata = json!({"name": "s", "namespace": "ns", "uid": "u", "managedFields": [{"manager": "m"}]});
+        let slice = json!({"metadata": metadata, "addressType": "IPv4", "endpoints": []});
+        let slice = SliceView::decode(slice.to_string().as_bytes(), Revision(5)).expect("a slice");
+        let endpoints = json!({"metadata": metadata, "subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]});
+        let endpoints = EndpointsView::decode(endpoints.to_string().as_bytes(), Revision(6)).expect("Endpoints");
+        assert_eq!((slice.slice.metadata.managed_fields.as_ref(), endpoints.metadata.managed_fields.as_ref()), (None, None));
+        assert_eq!((slice.reference().resource, slice.reference().resource_version), (SLICES, Some(Revision(5))));
+        assert_eq!((endpoints.reference().resource, endpoints.reference().resource_version), (ENDPOINTS, Some(Revision(6))));
+        assert_eq!(endpoints.subsets.len(), 1);
+    }
+}

@@ -133,4 +133,15 @@ mod tests {
         assert_eq!(times, [None, Some(5), Some(5), Some(5), Some(9), Some(5)]);
         assert_eq!(conditions(&second, &remaining, at(20)), second, "planning again changes nothing");
     }
+
+    #[test]
+    fn what_could_not_be_deleted_is_told_with_all_reasons() {
+        let failures = vec!["pods: no".to_owned(), "secrets: busy".to_owned()];
+        let remaining = Remaining { objects: [("pods.".to_owned(), 1)].into(), failures, ..Remaining::default() };
+        let told = text(&conditions(&[], &remaining, at(5)), "NamespaceDeletionContentFailure");
+        assert_eq!(told, "True ContentDeletionFailed: Failed to delete all resource types, pods: no, secrets: busy");
+        assert!(remaining.has_pods() && !remaining.is_empty());
+        let none = Remaining { failures: remaining.failures, ..Remaining::default() };
+        assert!(!none.has_pods() && none.is_empty());
+    }
 }

@@ -203,4 +203,42 @@ mod tests {
     fn a_node_that_is_being_deleted_is_left_alone() {
         assert_eq!(planned(&NodeView { deleting: true, ..node(Some("False")) }, 140), (vec![], None));
     }
+
+    #[test]
+    fn a_node_that_is_lost_keeps_its_heartbeat_and_is_told_of_if_it_was_ready() {
+        let lost = |ready: &str| {
+            let node = node(Some(ready));
+            let watched = Watched::observe(None, &node, None, at(100));
+            let plan = read_back(plan(&State { node: &node, watched: &watched, now: at(140) }));
+            let Some(Action::Patch { subresource, patch, events, .. }) = plan.stages.into_iter().flat_map(|stage| stage.actions).next()
+            else {
+                panic!("a write")
+            };
+            assert_eq!(subresource, Some(Subresource::Status));
+            let event = events.success.map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message));
+            (patch["status"]["conditions"].clone(), event)
+        };
+        let (conditions, event) = lost("True");
+        assert_eq!(event.as_deref(), Some("Normal NodeNotReady: Node n status is now: NodeNotReady"));
+        assert_eq!(conditions[0]["message"], "Kubelet stopped posting node status.");
+        assert_eq!(
+            (&conditions[0]["lastHeartbeatTime"], &conditions[0]["lastTransitionTime"]),
+            (&json!("1970-01-01T00:00:01Z"), &json!("1970-01-01T00:02:20Z"))
+        );
+        assert_eq!(
+            (&conditions[1]["message"], &conditions[1]["lastHeartbeatTime"]),
+            (&json!("Kubelet never posted node status."), &json!(null))
+        );
+        assert_eq!(lost("False").1, None, "it was not ready before");
+    }
+
+    #[test]
+    fn a_node_that_is_known_to_be_lost_is_written_once() {
+        let mut node = node(Some("Unknown"));
+        for type_ in &KUBELETS[1..] {
+            node.conditions.push(NodeCondition { type_: (*type_).to_owned(), ..node.conditions[0].clone() });
+        }
+        let taints = taints::wanted(&node, at(100));
+        assert_eq!(planned(&NodeView { taints, ..node }, 140), (vec![], None));
+    }
 }

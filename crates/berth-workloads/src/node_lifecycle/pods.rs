@@ -224,4 +224,43 @@ mod tests {
         let finished = BoundPodView { phase: crate::view::PodPhase::Failed, ..pod(&json!([])) };
         check(&finished, &node("Unknown", &unreachable()), 1000, &[], None);
     }
+
+    #[test]
+    fn why_a_pod_leaves_stands_in_its_condition_and_in_events() {
+        let mut pod = pod(&json!([]));
+        let plan_of = |pod: &BoundPodView| {
+            let node = node("Unknown", &unreachable());
+            let plan = read_back(plan(&State { pod, node: &node, now: at(160) }));
+            let mut conditions = Vec::new();
+            let mut told = Vec::new();
+            for action in plan.stages.into_iter().flat_map(|stage| stage.actions) {
+                let (Action::Patch { ref events, .. } | Action::Delete { ref events, .. }) = action else { panic!("{action:?}") };
+                told.extend(events.success.iter().map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message)));
+                if let Action::Patch { patch, .. } = action {
+                    conditions = patch["status"]["conditions"].as_array().cloned().expect("conditions");
+                }
+            }
+            (conditions, told)
+        };
+        let (conditions, told) = plan_of(&pod);
+        let events = ["Warning NodeNotReady: Node is not ready", "Normal TaintManagerEviction: Marking for deletion Pod ns/p"];
+        assert_eq!(told, events);
+        assert_eq!(conditions[0]["lastTransitionTime"], "1970-01-01T00:02:40Z");
+        let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": "1970-01-01T00:02:40Z"});
+        assert_eq!(conditions[2], target);
+        // Another's word that it is a target stays true since then; that it is none does not.
+        let stored = |status: &str| PodCondition {
+            type_: "DisruptionTarget".to_owned(),
+            status: status.to_owned(),
+            last_transition_time: Some(Time(at(7))),
+            ..PodCondition::default()
+        };
+        for (status, since) in [("True", "1970-01-01T00:00:07Z"), ("False", "1970-01-01T00:02:40Z")] {
+            pod.conditions.truncate(2);
+            pod.conditions.push(stored(status));
+            let (conditions, _) = plan_of(&pod);
+            assert_eq!((conditions.len(), &conditions[2]["lastTransitionTime"]), (3, &json!(since)), "{status}");
+        }
+    }
 }

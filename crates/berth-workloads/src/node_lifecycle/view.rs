@@ -215,3 +215,47 @@ impl BoundPodView {
         self.identity().reference(PODS, self.revision)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn node(spec: &Value, ready: Option<&str>) -> NodeView {
+        let conditions: Vec<_> = ready.iter().map(|status| json!({"type": "Ready", "status": status})).collect();
+        let metadata = json!({"name": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"});
+        let json = json!({"metadata": metadata, "spec": spec, "status": {"conditions": conditions}});
+        NodeView::decode(json.to_string().as_bytes(), Revision(3)).expect("a node")
+    }
+
+    #[test]
+    fn a_node_is_troubled_while_it_is_not_ready_or_drives_pods_away() {
+        let well = json!({});
+        let states = [None, Some("True"), Some("False"), Some("Unknown"), Some("?")];
+        let readiness = [Readiness::Unreported, Readiness::Ready, Readiness::NotReady, Readiness::Unknown, Readiness::Unknown];
+        assert_eq!(states.map(|ready| node(&well, ready).readiness()), readiness);
+        assert_eq!(states.map(|ready| node(&well, ready).is_troubled()), [false, false, true, true, true]);
+        let tainted = |effect: &str| node(&json!({"taints": [{"key": "k", "effect": effect}]}), Some("True"));
+        assert_eq!(["NoSchedule", "PreferNoSchedule", "NoExecute"].map(|effect| tainted(effect).is_troubled()), [false, false, true]);
+    }
+
+    #[test]
+    fn a_node_its_lease_and_its_pods_are_read() {
+        let read = node(&json!({"unschedulable": true}), None);
+        assert_eq!((read.created, read.unschedulable, read.deleting), ("2026-01-01T00:00:00Z".parse().ok(), true, false));
+        assert_eq!(
+            (read.reference().resource, read.reference().uid.as_str(), read.reference().resource_version),
+            (NODES, "u", Some(Revision(3)))
+        );
+        let metadata = json!({"namespace": "kube-node-lease", "name": "n", "uid": "l"});
+        let lease = json!({"metadata": metadata, "spec": {"renewTime": "2026-01-01T00:00:00.250000Z"}});
+        let lease = LeaseView::decode(lease.to_string().as_bytes(), Revision(1)).expect("a lease");
+        let renewed = "2026-01-01T00:00:00.25Z".parse().ok();
+        assert_eq!(lease, LeaseView { namespace: "kube-node-lease".into(), name: "n".into(), uid: "l".into(), renewed });
+        let pod = json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}});
+        let pod = BoundPodView::decode(pod.to_string().as_bytes(), Revision(8)).expect("a pod");
+        assert_eq!((pod.deleting, pod.node_name.as_str(), pod.phase), (true, "n1", PodPhase::Failed));
+        assert_eq!((pod.reference().resource, pod.reference().key.namespace.as_str()), (PODS, "ns"));
+    }
+}

@@ -195,4 +195,26 @@ mod tests {
         assert!(!gains_room(None, Some(&version("2", "2"))));
         assert!(is_charged(Some(&version("2", "1")), &version("2", "2")) && !is_charged(Some(&version("2", "2")), &version("2", "1")));
     }
+
+    #[test]
+    fn a_charge_is_what_raises_use_or_names_something_new() {
+        let used = |used: Value| quota(json!({}), json!({}), used);
+        let check = |old: Option<Value>, new: Value, wanted| assert_eq!(is_charged(old.map(used).as_ref(), &used(new)), wanted);
+        check(None, json!({}), true);
+        check(Some(pods("1")), pods("1"), false);
+        check(Some(pods("1")), pods("2"), true);
+        check(Some(pods("1")), json!({"pods": "1", "services": "0"}), true);
+        check(Some(json!({"pods": "1", "services": "3"})), json!({"pods": "1", "services": "2"}), false);
+    }
+
+    #[test]
+    fn room_is_there_once_it_is_known_what_is_used() {
+        let bounded = |used: Value| quota(json!({}), pods("2"), used);
+        assert!(gains_room(Some(&bounded(json!({}))), Some(&bounded(pods("2")))));
+        assert!(!gains_room(Some(&bounded(pods("2"))), Some(&bounded(json!({})))));
+        assert!(
+            !gains_room(Some(&bounded(json!({"pods": "2", "services": "3"}))), Some(&bounded(json!({"pods": "2", "services": "1"})))),
+            "nothing bounds it"
+        );
+    }
 }

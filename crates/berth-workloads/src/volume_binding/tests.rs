@@ -300,3 +300,127 @@ fn a_volume_is_held_back_while_it_is_bound() {
     check_volume(deleting("Released", of_data()), None, &[freed]);
     check_volume(deleting("Available", Value::Null), None, &[freed]);
 }
+
+#[test]
+fn a_volume_is_made_as_the_claim_asks_and_its_class_says() {
+    let told = json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": "berth.dev/simulated"}},
+        "spec": {"resources": {"requests": {"storage": "2Gi", "example.com/iops": "5"}}}});
+    let (claim, class) = (claim(told), class(json!({"mountOptions": ["noatime"]})));
+    let made = |class: &ClassView| {
+        let plan = read_back(claim::plan(&claim::State { now: at(110), ..state(&claim, Some(class)) }));
+        let [Action::Create { object, events, .. }] = &plan.stages[0].actions[..] else { panic!("{plan:?}") };
+        let event = events.success.as_ref().map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message));
+        assert_eq!(event.as_deref(), Some("Normal ProvisioningSucceeded: Successfully provisioned volume pvc-c"));
+        let mut volume = object.as_object().to_value();
+        assert_eq!(volume["spec"]["claimRef"]["uid"].take(), "c");
+        volume
+    };
+    let volume = made(&class);
+    assert_eq!(volume["metadata"]["annotations"], json!({"pv.kubernetes.io/provisioned-by": "berth.dev/simulated"}));
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}, "csi": {"driver": "berth.dev/simulated", "volumeHandle": "pvc-c"},
+        "mountOptions": ["noatime"], "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "fast", "volumeMode": "Filesystem",
+        "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "data", "namespace": "ns", "resourceVersion": "7", "uid": null},
+    });
+    assert_eq!(volume["spec"], spec);
+    let plain = json!({"metadata": {"name": "plain"}, "provisioner": "berth.dev/simulated"});
+    let spec = made(&ClassView::decode(plain.to_string().as_bytes(), Revision(1)).expect("a class"))["spec"].take();
+    assert_eq!(
+        (&spec["persistentVolumeReclaimPolicy"], &spec["mountOptions"]),
+        (&json!("Delete"), &json!(null)),
+        "what a class leaves out"
+    );
+}
+
+#[test]
+fn a_claim_that_has_forgotten_its_volume_is_lost_and_told_of_once() {
+    let forgot = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "status": {"phase": "Bound"}});
+    let message = "ClaimLost: Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
+    let lost = r#"data status: {"accessModes":null,"capacity":null,"phase":"Lost"}"#;
+    check_claim(&state(&claim(forgot.clone()), None), &[lost, message]);
+    check_claim(&state(&claim(changed(forgot, json!({"status": {"phase": "Lost"}}))), None), &[]);
+}
+
+#[test]
+fn a_claim_has_its_volume_when_all_three_say_so() {
+    let of = |completed: bool, volume: &str, phase: &str| {
+        let annotations = if completed { json!({"pv.kubernetes.io/bind-completed": "yes"}) } else { json!({}) };
+        claim(json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}, "status": {"phase": phase}}))
+    };
+    assert!(of(true, "v", "Bound").is_bound());
+    assert!(![of(false, "v", "Bound"), of(true, "", "Bound"), of(true, "v", "Pending")].iter().any(ClaimView::is_bound));
+}
+
+#[test]
+fn the_annotation_names_the_class_before_the_field_does() {
+    let annotated = json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "slow"}}});
+    let (claim_, volume_) = (claim(annotated.clone()), volume(annotated));
+    assert_eq!((claim_.class_name(), volume_.class.as_str()), (Some("slow"), "slow"));
+    assert_eq!((claim(json!({})).class_name(), volume(json!({})).class.as_str()), (Some("fast"), "fast"));
+    assert_eq!(
+        (claim(json!({"spec": {"storageClassName": ""}})).class_name(), claim(json!({"spec": {"storageClassName": null}})).class_name()),
+        (None, None)
+    );
+}
+
+#[test]
+fn reserved_volumes_that_go_or_do_not_fit_are_passed_over() {
+    let (claim, class) = (claim(json!({})), class(json!({})));
+    let reserved = |change: Value| volume(changed(json!({"spec": {"claimRef": {"namespace": "ns", "name": "data"}}}), change));
+    let going = reserved(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let small = reserved(json!({"spec": {"capacity": {"storage": "1Gi"}}}));
+    let good = reserved(json!({"metadata": {"name": "good"}}));
+    let lines = shown(&claim::plan(&claim::State { reserved: vec![&going, &small, &good], ..state(&claim, Some(&class)) }));
+    assert!(lines[0].starts_with("good @9: "), "{lines:?}");
+}
+
+#[test]
+fn of_volumes_as_large_as_each_other_the_first_by_name_is_taken() {
+    let (claim, class) = (claim(json!({})), class(json!({})));
+    let (b, a) = (volume(json!({"metadata": {"name": "b"}})), volume(json!({"metadata": {"name": "a"}})));
+    for free in [vec![&a, &b], vec![&b, &a]] {
+        assert!(shown(&claim::plan(&claim::State { free, ..state(&claim, Some(&class)) }))[0].starts_with("a @9: "));
+    }
+}
+
+#[test]
+fn a_selector_that_cannot_be_read_takes_no_volume() {
+    let (class, volume) = (class(json!({"provisioner": "kubernetes.io/no-provisioner"})), volume(json!({})));
+    let claim = claim(json!({"spec": {"selector": {"matchExpressions": [{"key": "disk", "operator": "Near"}]}}}));
+    let none = "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner";
+    check_claim(&claim::State { free: vec![&volume], ..state(&claim, Some(&class)) }, &[none]);
+}
+
+#[test]
+fn nobody_recycles_a_volume_and_one_that_goes_is_not_deleted_twice() {
+    let orphan = |policy: &str, deleted: Option<&str>| {
+        volume(json!({
+            "metadata": {"deletionTimestamp": deleted, "annotations": {"pv.kubernetes.io/provisioned-by": "berth.dev/simulated"}},
+            "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "former"}, "persistentVolumeReclaimPolicy": policy},
+            "status": {"phase": "Released"},
+        }))
+    };
+    let message = r#"error getting recycler volume plugin for volume "v": no recyclable volume plugin matched"#;
+    let failed = format!(r#"v status: {{"message":"{}","phase":"Failed"}}"#, message.replace('"', "\\\""));
+    check_volume(orphan("Recycle", None), None, &[&failed, &format!("VolumeFailedRecycle: {message}")]);
+    check_volume(orphan("Delete", Some("2026-01-01T00:00:00Z")), None, &[r#"v @9: {"metadata":{"finalizers":[]}}"#]);
+}
+
+#[test]
+fn a_volume_made_here_goes_where_its_claim_has_another() {
+    let volume = volume(json!({
+        "metadata": {"annotations": {"pv.kubernetes.io/provisioned-by": "berth.dev/simulated"}}, "status": {"phase": "Released"},
+        "spec": {"claimRef": {"namespace": "ns", "name": "data", "uid": "c"}, "persistentVolumeReclaimPolicy": "Delete"},
+    }));
+    let elsewhere = || Some(claim(json!({"spec": {"volumeName": "other"}})));
+    check_volume(volume.clone(), elsewhere(), &["delete v @9"]);
+    let kept = VolumeView { reclaim_policy: "Retain".to_owned(), ..volume };
+    check_volume(kept, elsewhere(), &[r#"v @9: {"spec":{"claimRef":{"resourceVersion":null,"uid":null}}}"#]);
+}
+
+#[test]
+fn what_people_should_know_of_a_binding_is_told_once() {
+    let none = claim::plan(&state(&claim(json!({})), None));
+    let told: Vec<_> = none.events.iter().map(|event| (event.severity, event.repeat.clone(), event.about.key.name.as_str())).collect();
+    assert_eq!(told, [(crate::plan::Severity::Warning, crate::plan::Repeat::Once, "data")]);
+}

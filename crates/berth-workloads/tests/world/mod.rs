@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) gates: FeatureGates,
     /// With what may wait.
     pub(crate) patience: Patience,
+    /// Why the Deployment's last look failed.
+    pub(crate) last_error: Option<String>,
     writes: u64,
 }
 
@@ -69,6 +71,7 @@ impl World {
             now,
             gates: FeatureGates::default(),
             patience: Patience::default(),
+            last_error: None,
             writes: 1,
         }
     }
@@ -93,7 +96,7 @@ impl World {
             sets: views.iter().collect(),
             name_taken: &|name| self.sets.contains_key(name),
             pods: &pods,
-            last_error: None,
+            last_error: self.last_error.as_deref(),
             gates: &self.gates,
             now: self.now,
         });
