@@ -5,6 +5,7 @@ mod bench;
 mod circles;
 mod deny;
 mod fuzz;
+mod mutants;
 mod run;
 mod skipped;
 mod soak;
@@ -56,6 +57,9 @@ enum Command {
     /// Attacks a server as one user and measures what others feel. Fails where they feel too much.
     #[command(after_help = "Example: cargo xtask torture --seconds 20 --attack apply,containers")]
     Torture(torture::Options),
+    /// Tries mutants of what decides, stores and admits on the crates' own tests, and writes docs/mutants.md. Goes on where it was broken off.
+    #[command(after_help = "Example: cargo xtask mutants --shard 0/16 --package berth-workloads")]
+    Mutants(mutants::Options),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => soak::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Torture(options) => torture::run(&options),
+        Command::Mutants(options) => mutants::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
