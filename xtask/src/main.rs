@@ -5,6 +5,7 @@ mod bench;
 mod circles;
 mod deny;
 mod fuzz;
+mod linear;
 mod mutants;
 mod run;
 mod skipped;
@@ -45,6 +46,9 @@ enum Command {
         /// The folder to compare with.
         shared: PathBuf,
     },
+    /// Checks whether what clients saw, as a test recorded it, can be put in one order.
+    #[command(after_help = "Example: cargo xtask linear target/linear/killed-4711.jsonl")]
+    Linear(linear::Options),
     /// Fuzzes for long, from the seeds in fuzz/corpus and what earlier runs found (target/fuzz/corpus). `cargo xtask test` does so shortly.
     #[command(after_help = "Example: cargo xtask fuzz json_body --seconds 300")]
     Fuzz(fuzz::Options),
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Alone => alone::run(),
         Command::Deny => deny::run(),
         Command::Vectors { shared } => vectors::compare(&shared),
+        Command::Linear(options) => linear::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Bench(options) => bench::run(&options),

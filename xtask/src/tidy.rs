@@ -28,6 +28,7 @@ const LAYERS: &[&str] = &[
     "berth-rbac",
     "berth-api",
     "berth-identity",
+    "berth-linear",
 ];
 
 /// Arrows that point down and are wrong all the same, with the reason.

@@ -1,0 +1,11 @@
+//! Histories that can be put in order, histories that cannot, and whether the check tells them apart.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod by_force;
+mod faults;
+mod lines;
+mod lists;
+mod objects;
+mod properties;
+mod watches;
+mod world;
