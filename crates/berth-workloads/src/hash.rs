@@ -144,6 +144,8 @@ mod tests {
         let memory = |quantity: &str| json!({"resources": {"limits": {"memory": quantity}}});
         check(&memory("1Gi"), &memory("1024Mi"), true);
         check(&memory("1Gi"), &memory("1G"), false);
+        let said = |text: &str| json!({"env": [{"name": "SIZE", "value": text}]});
+        check(&said("1Gi"), &said("1024Mi"), false);
         check(&json!({"env": []}), &json!({}), true);
         check(&json!({"resources": {"limits": {}}}), &json!({"resources": {}}), true);
         check(&json!({"securityContext": {}}), &json!({}), false);

@@ -48,6 +48,12 @@ mod tests {
             OwnerReferences::deserialize(owner).expect("owners")
         };
         assert!(Arc::ptr_eq(&read("a").0, &read("a").0));
+        let text = |length: usize| "x".repeat(length);
+        let long = |uid: usize| {
+            let owner = serde_json::json!([{"apiVersion": text(256), "kind": text(256), "name": text(256), "uid": text(uid)}]);
+            OwnerReferences::deserialize(owner).expect("owners")
+        };
+        assert!(Arc::ptr_eq(&long(256).0, &long(256).0) && !Arc::ptr_eq(&long(257).0, &long(257).0), "up to a KiB of texts");
         assert_eq!([read("a"), read("b")].map(|owners| owners[0].name.clone()), ["a", "b"], "of one uid, and yet not equal");
     }
 }

@@ -339,6 +339,25 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_is_idle_without_actions_and_only_writes_that_are_soon_may_wait() {
+        let patch = |urgency| Action::Patch {
+            target: ObjectRef { resource: PODS, key: ObjectKey::new("ns", "a"), uid: "u".into(), resource_version: None },
+            subresource: None,
+            patch: json!({}),
+            urgency,
+            reason: Reason::PodsChanged,
+            events: Outcome::default(),
+        };
+        let plan =
+            |stages: Vec<Vec<Action>>| Plan { stages: stages.into_iter().map(|actions| Stage { actions }).collect(), ..Plan::default() };
+        assert!(plan(vec![]).is_idle() && plan(vec![vec![], vec![]]).is_idle());
+        assert!(!plan(vec![vec![], vec![patch(Urgency::Soon)]]).is_idle());
+        assert_eq!([Urgency::Soon, Urgency::Now].map(|urgency| patch(urgency).may_wait()), [true, false]);
+        let target = ObjectRef { resource: PODS, key: ObjectKey::new("ns", "a"), uid: "u".into(), resource_version: None };
+        assert!(!Action::ConfirmGone { target, reason: Reason::ClearsAway }.may_wait());
+    }
+
+    #[test]
     fn a_merge_patch_says_what_differs() {
         let check = |old: Value, new: Value, patch: Option<Value>| assert_eq!(merge_patch(&old, &new), patch);
         check(json!({"a": 1}), json!({"a": 1}), None);

@@ -160,11 +160,31 @@ mod tests {
     fn labels_that_are_read_are_kept_once_whatever_their_order() {
         let (one, other) = (read(r#"{"b": "2", "a": "\u0031"}"#), read(r#"{"a": "1", "b": "2"}"#));
         assert!(Arc::ptr_eq(&one.0, &other.0));
+        let long = |value: usize| read(&serde_json::json!({"k".repeat(512): "v".repeat(value)}).to_string());
+        assert!(Arc::ptr_eq(&long(512).0, &long(512).0) && !Arc::ptr_eq(&long(513).0, &long(513).0), "up to a KiB of texts");
         assert_eq!(one.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
         assert_eq!(one, Labels::from([("b", "0"), ("a", "1"), ("b", "2")]), "the last value of a key counts");
         assert_eq!(read(r#"{"b": "0", "a": "1", "b": "2"}"#), one);
+        assert_eq!(read(r#"{"b": "0", "b": "2"}"#), Labels::from([("b", "2")]), "also where its others stand beside it");
         assert_ne!(read(r#"{"a": "1", "b": ""}"#), one);
         assert_eq!((one.get("b"), one.get("c"), read("{}").is_empty()), (Some("2"), None, true));
         assert_eq!(one.with("b", "3").with("c", "4"), Labels::from([("a", "1"), ("b", "3"), ("c", "4")]));
+    }
+
+    #[test]
+    fn labels_are_counted_and_what_is_none_is_refused() {
+        assert_eq!([read("{}"), read(r#"{"a": "1", "b": "2"}"#)].map(|labels| LabelSource::count(&labels)), [0, 2]);
+        let error = serde_json::from_str::<Labels>("1").expect_err("no labels").to_string();
+        assert!(error.starts_with("invalid type: integer `1`, expected labels"), "{error}");
+    }
+
+    #[test]
+    fn a_label_that_a_selector_asks_for_is_named() {
+        let required = |selector: serde_json::Value| {
+            let selector = serde_json::from_value(selector).expect("a selector");
+            Selector::parse(&selector).expect("a valid one").required_label().map(|(key, value)| (key.to_owned(), value.to_owned()))
+        };
+        assert_eq!(required(serde_json::json!({"matchLabels": {"app": "web"}})), Some(("app".to_owned(), "web".to_owned())));
+        assert_eq!(required(serde_json::json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})), None);
     }
 }

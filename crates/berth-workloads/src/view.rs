@@ -484,6 +484,7 @@ mod tests {
                 ],
             },
         }));
+        assert_eq!((pod.meta.key(), View::key(&pod)), (ObjectKey::new("shop", "web-1"), ObjectKey::new("shop", "web-1")));
         assert_eq!(pod.meta.controller().map(|owner| owner.uid.as_str()), Some("rs"));
         assert_eq!((pod.deletion_cost, pod.restarts, pod.sidecar_restarts), (-5, 3, 2));
         assert_eq!((pod.ready, pod.node_name.as_str()), (true, "n1"));
@@ -514,5 +515,18 @@ mod tests {
         let json = json!({"metadata": {"name": "s"}, "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}});
         let set = ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set");
         assert_eq!((set.replicas, set.selector), (1, None));
+    }
+
+    #[test]
+    fn a_scale_is_what_an_object_of_any_kind_wants() {
+        let scale = |spec: serde_json::Value| {
+            let json = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": spec, "status": {"replicas": 9}});
+            ScaleView::decode(json.to_string().as_bytes(), Revision(2)).expect("a scale")
+        };
+        assert_eq!(
+            [scale(json!({"replicas": 3, "template": {}})), scale(json!({})), scale(json!(null))].map(|scale| scale.replicas),
+            [3, 1, 1]
+        );
+        assert_eq!((scale(json!({})).meta.uid.as_str(), scale(json!({})).meta.revision), ("u", Revision(2)));
     }
 }

@@ -435,4 +435,42 @@ mod tests {
             pod(&json!({}), &json!({"nodeName": "n1"}), &json!({"phase": "Running", "conditions": ready, "containerStatuses": [status]}));
         assert_eq!((pod.symptoms.as_ref(), at_second(&pod, &[], 1000)), (None, vec![]));
     }
+
+    #[test]
+    fn what_is_ready_or_has_ended_well_lacks_nothing_and_what_runs_is_not_starting() {
+        let at_rest = |status: Value| at_second(&pod(&json!({}), &json!({}), &status), &[], 1000);
+        assert_eq!(at_rest(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})), []);
+        assert_eq!(
+            at_rest(json!({"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False", "reason": "PodCompleted"}]})),
+            []
+        );
+        let mount = || [event("FailedMount", "no such secret", 2)];
+        let running = with_container("Running", &json!({"state": {"running": {"startedAt": at(5)}}}));
+        check(&running, &mount(), 6, None);
+        check(&pod(&json!({}), &json!({}), &json!({"phase": "Pending"})), &mount(), 6, None);
+    }
+
+    #[test]
+    fn a_pod_is_not_ready_by_the_words_of_its_probe_once_all_containers_run() {
+        let running = |name: &str| json!({"name": name, "state": {"running": {"startedAt": at(5)}}});
+        let status = |containers: Value| json!({"phase": "Running", "containerStatuses": containers});
+        let of = |containers: Value| pod(&json!({}), &json!({"nodeName": "n1"}), &status(containers));
+        check(&of(json!([running("a"), {"name": "b", "state": {"waiting": {"reason": "ContainerCreating"}}}])), &[], 100, None);
+        check(&of(json!([running("a")])), &[event("Pulled", "an image", 9)], 100, Some(("not_ready", "")));
+    }
+
+    #[test]
+    fn a_pod_that_does_not_start_says_what_is_known() {
+        let pending = |init: Value, main: Value| {
+            let status = json!({"phase": "Pending", "initContainerStatuses": init, "containerStatuses": main});
+            pod(&json!({}), &json!({"nodeName": "n1"}), &status)
+        };
+        let (waits, runs) = (
+            json!([{"name": "c", "state": {"waiting": {"reason": "Waits"}}}]),
+            json!([{"name": "c", "state": {"running": {"startedAt": at(5)}}}]),
+        );
+        check(&pending(json!([]), runs.clone()), &[], 30, Some(("not_started", "node n1 says nothing of it")));
+        check(&pending(waits.clone(), json!([])), &[], 30, Some(("not_started", "Waits")));
+        check(&pending(runs, waits), &[], 30, Some(("not_started", "init container c still runs")));
+    }
 }

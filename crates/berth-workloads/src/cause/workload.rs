@@ -461,4 +461,27 @@ mod tests {
         assert_eq!(last(json!({"lastTimestamp": at(3)})), Some(at(3)));
         assert_eq!(last(json!({"eventTime": at(2), "series": {"count": 2, "lastObservedTime": at(4)}})), Some(at(4)));
     }
+
+    #[test]
+    fn a_refusal_is_what_a_condition_says_that_holds_and_is_about_creation() {
+        let says = |type_: &str, status: &str, reason: &str| {
+            let condition = json!({"type": type_, "status": status, "reason": reason, "message": "no"});
+            refusal_of(&set("web-2", "web:2", &json!({"conditions": [condition]}))).map(|cause| cause.to_string())
+        };
+        assert_eq!(says("ReplicaFailure", "True", "FailedCreate").as_deref(), Some("3 pods of ReplicaSet web-2 cannot be created: no"));
+        assert_eq!(says("ReplicaFailure", "False", "FailedCreate"), None);
+        assert_eq!(says("ReplicaFailure", "True", "FailedDelete"), None);
+        assert_eq!(says("Other", "True", "FailedCreate"), None);
+        let over = json!({"conditions": [{"type": "ReplicaFailure", "status": "False", "reason": "FailedCreate", "message": "no"}]});
+        assert_eq!(look(&deployment(&json!({}), &over), &[], &[], 1), Causes::default());
+    }
+
+    #[test]
+    fn a_newest_set_that_wants_no_pods_leaves_the_word_to_the_others() {
+        let web = deployment(&json!({}), &json!({}));
+        let newest = ReplicaSetView { replicas: 0, ..(*set("web-2", "web:2", &json!({}))).clone() };
+        let sets = [set("web-1", "web:1", &json!({})), Arc::new(newest)];
+        let found = look(&web, &sets, &[pod_of("web-1", "web-1-a", "ErrImagePull")], 1);
+        assert_eq!(texts(&found), ["web-1-a cannot pull its image: ErrImagePull: web-1-a"]);
+    }
 }

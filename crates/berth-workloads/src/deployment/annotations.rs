@@ -114,3 +114,33 @@ fn append_history(history: &str, entry: &str, chars_max: usize) -> Option<String
     }
     (entry.len() <= chars_max).then(|| entry.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annotations<const N: usize>(pairs: [(&str, &str); N]) -> Annotations {
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_rollback_takes_over_what_is_not_about_the_rollout_itself() {
+        let deployment = annotations([(REVISION, "5"), (LAST_APPLIED, "{}"), (REPLICAS_BEFORE_SCALE, "1"), ("team", "a"), ("gone", "1")]);
+        let set = annotations([(REVISION, "2"), (DESIRED_REPLICAS, "3"), (REPLICAS_BEFORE_SCALE, "7"), ("team", "b"), ("more", "1")]);
+        let taken = annotations([(REVISION, "5"), (LAST_APPLIED, "{}"), ("team", "b"), ("more", "1")]);
+        assert_eq!(after_rollback(&deployment, &set, BeforeScale::Managed), taken);
+        let mut like_any_other = taken;
+        like_any_other.insert(REPLICAS_BEFORE_SCALE.to_owned(), "7".to_owned());
+        assert_eq!(after_rollback(&deployment, &set, BeforeScale::Ignored), like_any_other);
+    }
+
+    #[test]
+    fn the_history_is_cut_where_it_would_be_longer_than_it_may() {
+        let history = |chars_max: usize| {
+            let mut annotations = annotations([(REVISION, "3"), (REVISION_HISTORY, "1,2")]);
+            raise_revision(&mut annotations, 4, chars_max);
+            annotations.remove(REVISION_HISTORY)
+        };
+        assert_eq!([history(5), history(4), history(3), history(1)].map(|text| text.expect("a history")), ["1,2,3", "2,3", "2,3", "3"]);
+    }
+}

@@ -45,3 +45,6 @@ pub struct State<'a> {
     /// The time of this reading.
     pub now: Timestamp,
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,110 @@ fn is_over(progressing: Option<&DeploymentCondition>, subject: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    /// Replicas, updated, ready, available, terminating.
+    fn status([replicas, updated, ready, available, terminating]: [i32; 5]) -> DeploymentStatus {
+        DeploymentStatus {
+            replicas,
+            updated_replicas: updated,
+            ready_replicas: ready,
+            available_replicas: available,
+            terminating_replicas: Some(terminating),
+            ..DeploymentStatus::default()
+        }
+    }
+
+    fn conditions(status: &str, reason: &str, second: i64) -> Conditions {
+        let condition = DeploymentCondition {
+            type_: PROGRESSING.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some("ReplicaSet \"web-1\" is".to_owned()),
+            last_update_time: Some(Time(at(second))),
+            last_transition_time: Some(Time(at(second))),
+        };
+        Conditions::of(&DeploymentStatus { conditions: Some(vec![condition]), ..DeploymentStatus::default() })
+    }
+
+    fn progressing(conditions: &Conditions) -> (String, Option<i64>) {
+        let updated = conditions.get(PROGRESSING).and_then(|condition| Some(condition.last_update_time.as_ref()?.0.as_second()));
+        (conditions.reason(PROGRESSING).to_owned(), updated)
+    }
+
+    #[test]
+    fn a_rollout_gets_on_with_new_pods_fewer_old_ones_and_where_they_count_fewer_terminating_ones() {
+        use PodReplacementPolicy::{TerminationComplete, Unset};
+        let stored = [5, 3, 2, 2, 3];
+        let check = |policy, new, wanted| assert_eq!(has_progressed(policy, &status(stored), &status(new)), wanted, "{new:?}");
+        check(Unset, stored, false);
+        check(Unset, [5, 4, 2, 2, 3], true);
+        check(Unset, [4, 3, 2, 2, 3], true);
+        check(Unset, [4, 2, 2, 2, 3], false);
+        check(Unset, [5, 3, 3, 2, 3], true);
+        check(Unset, [5, 3, 2, 3, 3], true);
+        check(Unset, [5, 3, 1, 1, 3], false);
+        check(Unset, [5, 3, 2, 2, 2], false);
+        check(TerminationComplete, [5, 3, 2, 2, 2], true);
+        check(TerminationComplete, [5, 3, 2, 2, 3], false);
+        check(TerminationComplete, [5, 3, 2, 2, 4], false);
+    }
+
+    #[test]
+    fn a_rollout_that_is_over_does_not_time_out() {
+        let is_timed_out = |reason: &str| is_timed_out(deadline(Some(10)), conditions("True", reason, 0).get(PROGRESSING), at(1000));
+        assert_eq!([NEW_AVAILABLE, UPDATED, DEADLINE_EXCEEDED].map(is_timed_out), [false, true, true]);
+    }
+
+    #[test]
+    fn a_pause_is_noted_and_its_end_but_a_failure_stays() {
+        let paused = |reason: &str, pause| {
+            let mut conditions = conditions("Unknown", reason, 5);
+            set_paused(&mut conditions, pause, at(9));
+            progressing(&conditions)
+        };
+        assert_eq!(paused(UPDATED, Pause::Paused), (PAUSED.to_owned(), Some(9)));
+        assert_eq!(paused(PAUSED, Pause::Paused), (PAUSED.to_owned(), Some(5)));
+        assert_eq!(paused(PAUSED, Pause::Running), ("DeploymentResumed".to_owned(), Some(9)));
+        assert_eq!(paused(UPDATED, Pause::Running), (UPDATED.to_owned(), Some(5)));
+        assert_eq!(paused(DEADLINE_EXCEEDED, Pause::Paused), (DEADLINE_EXCEEDED.to_owned(), Some(5)));
+    }
+
+    fn after(mut conditions: Conditions, held: Held, new: [i32; 5]) -> (String, Option<i64>) {
+        let (stored, new) = (status([2, 2, 1, 1, 0]), status(new));
+        let goal = Goal { desired: 3, generation: 0, policy: PodReplacementPolicy::Unset, terminating: Some(0) };
+        let progress = Progress {
+            stored: &stored,
+            new: &new,
+            goal,
+            held,
+            deadline: deadline(Some(600)),
+            subject: "ReplicaSet \"web-1\"".to_owned(),
+            now: at(9),
+        };
+        set_progress(&mut conditions, &progress);
+        progressing(&conditions)
+    }
+
+    #[test]
+    fn a_rollout_that_is_over_stays_so_whatever_becomes_of_its_pods_unless_more_are_held_back() {
+        let over = || conditions("True", NEW_AVAILABLE, 5);
+        assert_eq!(after(over(), Held::No, [2, 2, 2, 2, 0]), (NEW_AVAILABLE.to_owned(), Some(5)));
+        assert_eq!(after(over(), Held::No, [3, 2, 2, 2, 0]), (UPDATED.to_owned(), Some(9)));
+        assert_eq!(after(over(), Held::Back, [2, 2, 1, 1, 0]), (UPDATED.to_owned(), Some(9)));
+    }
+
+    #[test]
+    fn being_held_back_is_no_progress_of_a_rollout_that_has_begun() {
+        assert_eq!(after(conditions("True", UPDATED, 5), Held::Back, [2, 2, 1, 1, 0]), (UPDATED.to_owned(), Some(5)));
+        assert_eq!(after(conditions("True", UPDATED, 5), Held::Back, [2, 2, 2, 1, 0]), (UPDATED.to_owned(), Some(9)));
+    }
+}

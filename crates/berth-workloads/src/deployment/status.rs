@@ -170,3 +170,42 @@ pub(super) fn set_replica_failure(conditions: &mut Conditions, observed: &Observ
     let failure = conditions_of.into_iter().find(|condition| condition.type_ == REPLICA_FAILURE);
     conditions.replace_failure(failure);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_grow_are_no_news() {
+        let condition = |reason: &str, second: i64| DeploymentCondition {
+            type_: AVAILABLE.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            last_update_time: Timestamp::from_second(second).ok().map(Time),
+            ..DeploymentCondition::default()
+        };
+        let stored = DeploymentStatus {
+            observed_generation: 2,
+            collision_count: Some(1),
+            replicas: 3,
+            available_replicas: 2,
+            conditions: Some(vec![condition("a", 1)]),
+            ..DeploymentStatus::default()
+        };
+        let same = || stored.clone();
+        let old = [
+            same(),
+            DeploymentStatus { replicas: 4, available_replicas: 3, ..same() },
+            DeploymentStatus { conditions: Some(vec![condition("a", 9)]), ..same() },
+        ];
+        assert!(!old.iter().any(|new| is_news(&stored, new)));
+        let news = [
+            DeploymentStatus { observed_generation: 3, ..same() },
+            DeploymentStatus { collision_count: Some(2), ..same() },
+            DeploymentStatus { available_replicas: 1, ..same() },
+            DeploymentStatus { conditions: Some(vec![condition("b", 1)]), ..same() },
+            DeploymentStatus { conditions: None, ..same() },
+        ];
+        assert!(news.iter().all(|new| is_news(&stored, new)));
+    }
+}

@@ -220,6 +220,30 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_are_made_under_the_services_name_with_its_labels() {
+        let metadata = |count: usize| {
+            let pods: Vec<_> = (0..count).map(|number| pod(number, true, Some(1))).collect();
+            let service = service(json!({}));
+            let plan = plan(&State { service: Some(&service), pods: pods.iter().collect(), endpoints: None });
+            let Some(Action::Create { object, .. }) = plan.stages.first().and_then(|stage| stage.actions.first()) else {
+                panic!("{plan:?}")
+            };
+            object.as_object().to_value()["metadata"].clone()
+        };
+        let wanted = json!({"namespace": "ns", "name": "web", "labels": {"x": "y", MANAGED_BY: CONTROLLER}});
+        assert_eq!(metadata(1), wanted);
+        assert_eq!(metadata(1000), wanted, "as many as can be shown are not cut");
+        assert_eq!(metadata(1001)["annotations"], json!({OVER_CAPACITY: "truncated"}));
+    }
+
+    #[test]
+    fn a_headless_service_with_ports_is_shown_by_them() {
+        let headless = json!({"clusterIP": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]});
+        assert_eq!(made(&service(headless), &[pod(0, true, None)]), ["9: 10.64.0.1 | "]);
+        assert_eq!(made(&service(json!({"ports": null})), &[pod(0, true, None)]), Vec::<String>::new());
+    }
+
+    #[test]
     fn what_ends_or_has_no_address_is_not_shown() {
         let finished = EndpointPodView { is_finished: true, ..pod(0, true, Some(1)) };
         let terminating = EndpointPodView { is_terminating: true, ..pod(1, true, Some(1)) };

@@ -69,3 +69,47 @@ fn reference(pod: &EndpointPodView) -> ObjectReference {
 fn set(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{view::NamedPort, *};
+    use crate::view::View;
+    use berth_identity::Revision;
+    use serde_json::{Value, json};
+
+    fn service(spec: &Value) -> ServiceView {
+        let json = json!({"metadata": {"namespace": "ns", "name": "web", "uid": "s"}, "spec": spec});
+        ServiceView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Service")
+    }
+
+    #[test]
+    fn a_port_leads_to_a_number_or_to_the_pods_port_of_its_name_and_protocol() {
+        let named = |name: &str, protocol: &str, number| NamedPort { name: name.to_owned(), protocol: protocol.to_owned(), number };
+        let pod = EndpointPodView {
+            ports: vec![named("dns", "TCP", 5353), named("http", "UDP", 1), named("http", "TCP", 8080)],
+            ..Default::default()
+        };
+        let leads_to = |port: Value| {
+            let service = service(&json!({"ports": [port]}));
+            target_port(&service.ports[0], &pod).map(|port| (port.protocol, port.port))
+        };
+        let tcp = |number| Some(("TCP".to_owned(), number));
+        assert_eq!(leads_to(json!({"port": 80})), tcp(80));
+        assert_eq!(leads_to(json!({"port": 80, "targetPort": 9090})), tcp(9090));
+        assert_eq!(leads_to(json!({"port": 80, "targetPort": "http"})), tcp(8080));
+        assert_eq!(leads_to(json!({"port": 80, "targetPort": "http", "protocol": "UDP"})), Some(("UDP".to_owned(), 1)));
+        assert_eq!(leads_to(json!({"port": 80, "targetPort": "dns", "protocol": "UDP"})), None);
+    }
+
+    #[test]
+    fn a_pod_has_a_name_in_the_service_that_governs_it() {
+        let web = service(&json!({"clusterIP": "None"}));
+        let name = |subdomain: &str, name: &str| {
+            hostname(&web, &EndpointPodView { subdomain: subdomain.to_owned(), hostname: name.to_owned(), ..EndpointPodView::default() })
+        };
+        assert_eq!(
+            [name("web", "web-0"), name("db", "web-0"), name("web", ""), name("", "")],
+            [Some("web-0".to_owned()), None, None, None]
+        );
+    }
+}

@@ -303,4 +303,15 @@ mod tests {
         graph.apply(seen("b", &[owner("o", None)], Deletion::Foreground));
         assert_eq!(graph.dependents(&"o".into()), Dependents::SomeForeground);
     }
+
+    #[test]
+    fn an_owner_that_stays_is_not_concerned_by_a_dependent_that_goes() {
+        let mut graph = Graph::default();
+        graph.apply(seen("o", &[], Deletion::None));
+        graph.apply(seen("a", &[owner("o", None)], Deletion::None));
+        let node = graph.node(&"o".into()).expect("it is there");
+        assert_eq!((node.observed, node.dependents.len(), node.key.name.as_str()), (Observed::Seen, 1, "o"));
+        assert_eq!(graph.remove(&"a".into()), delete(&[]));
+        assert_eq!(graph.node(&"o".into()).map(|node| node.dependents.len()), Some(0), "also without dependents");
+    }
 }

@@ -211,6 +211,16 @@ mod tests {
     }
 
     #[test]
+    fn of_a_pods_conditions_readiness_is_what_its_node_takes_away() {
+        let mut pod = pod(&json!([{"operator": "Exists"}]));
+        pod.conditions.reverse();
+        let lost = node("Unknown", &unreachable());
+        check(&pod, &lost, 100, &["PodScheduled=True Ready=False"], None);
+        pod.conditions[1].status = "False".to_owned();
+        check(&pod, &lost, 100, &[], None);
+    }
+
+    #[test]
     fn a_stay_begins_when_the_taint_says_since_when_it_is_there() {
         let unstamped = node("True", &json!([{"key": "a", "effect": "NoExecute"}]));
         check(&pod(&json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 5}])), &unstamped, 1000, &[], None);

@@ -103,4 +103,16 @@ mod tests {
         let soon = [status(4, 2, 1), status(3, 2, 0), ReplicaSetStatus { terminating_replicas: None, ..stored.clone() }];
         assert!(!soon.iter().any(|new| is_counted_on(&stored, new)), "more pods and another size that is seen, fewer that terminate");
     }
+
+    #[test]
+    fn conditions_of_others_stay() {
+        let of = |type_: &str| ReplicaSetCondition { type_: type_.to_owned(), ..ReplicaSetCondition::default() };
+        let types =
+            |conditions: Option<Vec<ReplicaSetCondition>>| conditions.map(|all| all.into_iter().map(|one| one.type_).collect::<Vec<_>>());
+        let stored = [of("Other"), of(REPLICA_FAILURE)];
+        assert_eq!(types(conditions(&stored, None, Timestamp::UNIX_EPOCH)), Some(vec!["Other".to_owned()]));
+        let failure = Failure { message: "m", active: 1, wanted: 2 };
+        let both = Some(vec!["Other".to_owned(), REPLICA_FAILURE.to_owned()]);
+        assert_eq!(types(conditions(&stored[..1], Some(failure), Timestamp::UNIX_EPOCH)), both);
+    }
 }

@@ -1,0 +1,464 @@
+//! What is read of a Deployment's sets before anything is decided, in numbers.
+
+use super::{State, observe::Observed, observe::observe, plan, scale::Scale};
+use crate::{
+    counts::{LeftBehind, PodCounts, SetPods},
+    plan::{Action, Plan},
+    read_back::read_back,
+    resources::REPLICA_SETS,
+    view::{DeploymentView, PodView, ReplicaSetView, View},
+};
+use berth_api::FeatureGates;
+use berth_identity::{Revision, Uid};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Pods that are left behind, and the counts of each set's.
+struct Left(LeftBehind<'static>, PodCounts);
+
+impl SetPods for Left {
+    fn counts(&self, _: &Uid) -> PodCounts {
+        self.1
+    }
+
+    fn last_to_go(&self, _: &Uid) -> Option<&PodView> {
+        None
+    }
+
+    fn failing(&self, _: &Uid) -> Option<&PodView> {
+        None
+    }
+
+    fn left_behind(&self) -> LeftBehind<'_> {
+        self.0
+    }
+}
+
+/// A Deployment of so many pods that may have three too many.
+fn deployment(replicas: i64, policy: Option<&str>) -> DeploymentView {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 0}});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}});
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let spec = json!({"replicas": replicas, "selector": selector, "template": template, "strategy": strategy,
+        "podReplacementPolicy": policy, "progressDeadlineSeconds": 600});
+    let json = json!({"metadata": {"namespace": "ns", "name": "web", "uid": "d"}, "spec": spec});
+    DeploymentView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Deployment")
+}
+
+/// A set of the Deployment of another template, with this size and status, changed by `metadata`.
+fn set(name: &str, replicas: i64, status: Value, metadata: &Value) -> ReplicaSetView {
+    let owners = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": true}]);
+    let mut json = json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": name, "labels": {"app": "web"}, "ownerReferences": owners, "generation": 1},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "old", "image": "old"}]}}}, "status": status,
+    });
+    json["metadata"].as_object_mut().expect("a map").extend(metadata.as_object().expect("a map").clone());
+    ReplicaSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set")
+}
+
+/// A set of the Deployment's own template.
+fn new_set(name: &str, replicas: i64, status: Value, metadata: &Value) -> ReplicaSetView {
+    let mut set = set(name, replicas, status, metadata);
+    set.annotations.insert("deployment.kubernetes.io/revision".to_owned(), "1".to_owned());
+    ReplicaSetView { template: deployment(0, None).spec.template.clone().into(), ..set }
+}
+
+/// That a set was last sized for a Deployment of so many pods, that might have three more.
+fn sized_for(desired: i64, before: Option<i64>) -> Value {
+    let mut annotations = json!({
+        "deployment.kubernetes.io/desired-replicas": desired.to_string(), "deployment.kubernetes.io/max-replicas": (desired + 3).to_string(),
+    });
+    if let Some(before) = before {
+        annotations["deployment.kubernetes.io/replicaset-replicas-before-scale"] = json!(before.to_string());
+    }
+    json!({"annotations": annotations})
+}
+
+/// A status of a set that has so many pods, all available.
+fn has(replicas: i64) -> Value {
+    json!({"replicas": replicas, "availableReplicas": replicas, "terminatingReplicas": 0, "observedGeneration": 1})
+}
+
+/// What becomes of the sets: `a to 5 for 9`, `a to 5 for 9 from 3` while that is not all, `a for 9` where only the book changes. Then what is
+/// waited for, and whether the deadline is watched.
+fn check(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind<'static>, expected: &[&str]) {
+    check_with(deployment, sets, &Left(left, PodCounts::default()), expected);
+}
+
+fn check_with(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, expected: &[&str]) {
+    let gates = FeatureGates::default();
+    let state = State {
+        deployment,
+        sets: sets.iter().collect(),
+        name_taken: &|_| false,
+        pods,
+        last_error: None,
+        gates: &gates,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let plan: Plan = read_back(plan(&state));
+    let line = |action: &Action| {
+        let Action::Patch { target, patch, .. } = action else { return Some(format!("{action}")) };
+        let book = |key: &str| patch["metadata"]["annotations"].get(format!("deployment.kubernetes.io/{key}")).cloned();
+        let word = |word: &str, value: Option<Value>| value.map_or_else(String::new, |value| format!(" {word} {value}").replace('"', ""));
+        let to = word("to", patch["spec"].get("replicas").cloned());
+        let (desired, before) = (word("for", book("desired-replicas")), word("from", book("replicaset-replicas-before-scale")));
+        (target.resource == REPLICA_SETS).then(|| format!("{}{to}{desired}{before}", target.key.name))
+    };
+    let actions = plan.stages.iter().flat_map(|stage| &stage.actions).filter_map(line);
+    let waits = plan.waits.iter().map(ToString::to_string).chain(plan.look_again.map(|_| "watched".to_owned()));
+    assert_eq!(actions.chain(waits).collect::<Vec<_>>(), expected);
+}
+
+fn look<R>(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind<'static>, with: impl FnOnce(&Observed<'_>) -> R) -> R {
+    let counts = PodCounts { terminating: 40, mismatched_terminating: 2, ..PodCounts::default() };
+    let (pods, gates) = (Left(left, counts), FeatureGates::default());
+    let sets = sets.iter().collect();
+    let state =
+        State { deployment, sets, name_taken: &|_| false, pods: &pods, last_error: None, gates: &gates, now: Timestamp::UNIX_EPOCH };
+    with(&observe(&state).unwrap_or_else(|fault| panic!("{fault}")))
+}
+
+fn none() -> Value {
+    json!({})
+}
+
+/// `a` has two pods more than it wants, `b` two fewer; `a` has one that terminates.
+fn two() -> [ReplicaSetView; 2] {
+    let status =
+        |replicas: i64, terminating: i64| json!({"replicas": replicas, "terminatingReplicas": terminating, "observedGeneration": 1});
+    [set("a", 3, status(5, 1), &none()), set("b", 4, status(2, 0), &none())]
+}
+
+const LEFT: LeftBehind<'static> = LeftBehind { active: 2, terminating: 7, last: None };
+
+#[test]
+fn every_pod_that_holds_a_place_counts_against_the_limit() {
+    look(&deployment(20, None), &two(), LEFT, |observed| {
+        assert_eq!(
+            [None, Some(0), Some(1)].map(|growing| observed.used(growing)),
+            [Some(11), Some(9), Some(11)],
+            "a set that grows keeps what it has"
+        );
+        assert_eq!((observed.room(), observed.terminating()), (None, 8));
+    });
+    look(&deployment(20, Some("TerminationComplete")), &two(), LEFT, |observed| {
+        assert_eq!([None, Some(0), Some(1)].map(|growing| observed.used(growing)), [Some(19); 3]);
+        assert_eq!(observed.room(), Some(4));
+    });
+    look(&deployment(10, Some("TerminationComplete")), &two(), LEFT, |observed| assert_eq!(observed.room(), Some(0)));
+}
+
+#[test]
+fn terminating_pods_are_those_that_the_status_tells_of_or_the_pods() {
+    let check = |status: Value, wanted: i64| {
+        let sets = [set("a", 1, status, &none())];
+        look(&deployment(1, None), &sets, NOBODY, |observed| assert_eq!(observed.terminating(), wanted));
+    };
+    check(json!({"terminatingReplicas": 3, "observedGeneration": 1}), 3);
+    check(json!({"observedGeneration": 1}), 42);
+    // It was never looked at.
+    check(json!({}), 0);
+}
+
+#[test]
+fn a_set_whose_status_is_of_another_size_holds_the_others_up() {
+    let of = |generation: i64, observed: i64| {
+        set("a", 3, json!({"replicas": 3, "observedGeneration": observed}), &json!({"generation": generation}))
+    };
+    let lags = |set: ReplicaSetView, policy: Option<&str>| {
+        let sets = [set, set_that_is_seen()];
+        look(&deployment(9, policy), &sets, LeftBehind::default(), |observed| {
+            let lagging = [None, Some(0), Some(1)].map(|growing| observed.lagging(growing).is_some_and(|set| set.meta.name == "a"));
+            let is_used_known = observed.used(Some(1)).is_some();
+            assert_eq!(is_used_known, !lagging[2]);
+            lagging
+        })
+    };
+    assert_eq!(lags(of(2, 1), None), [true, false, true], "it may itself grow");
+    assert_eq!(lags(of(2, 1), Some("TerminationComplete")), [true, true, true]);
+    assert_eq!(lags(of(2, 2), None), [false; 3]);
+    assert_eq!(lags(of(1, 0), None), [false; 3], "it never had another size");
+    look(&deployment(9, Some("TerminationComplete")), &[of(2, 1)], LeftBehind::default(), |observed| assert_eq!(observed.room(), Some(0)));
+}
+
+fn set_that_is_seen() -> ReplicaSetView {
+    set("b", 2, json!({"replicas": 2, "observedGeneration": 4}), &json!({"generation": 4}))
+}
+
+#[test]
+fn a_set_shrinks_while_its_status_tells_of_more_pods_than_it_wants() {
+    look(&deployment(9, None), &two(), LEFT, |observed| {
+        let shrinking = [None, Some(0), Some(1)].map(|growing| observed.shrinking(growing).map(|set| set.meta.name.to_string()));
+        assert_eq!(shrinking, [Some("a".to_owned()), None, Some("a".to_owned())]);
+    });
+    look(&deployment(9, None), &[set_that_is_seen()], LEFT, |observed| assert!(observed.shrinking(None).is_none()));
+}
+
+#[test]
+fn sets_of_the_deployment_are_those_that_it_controls_and_selects_and_active_ones_want_pods() {
+    let sets = [
+        set("idle", 0, json!({"replicas": 1}), &none()),
+        set("unselected", 1, none(), &json!({"labels": {"app": "db"}})),
+        set(
+            "anothers",
+            1,
+            none(),
+            &json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "db", "uid": "o", "controller": true}]}),
+        ),
+        set("younger", 1, none(), &json!({"creationTimestamp": "2026-01-01T00:00:01Z"})),
+        set("older", 2, none(), &json!({"creationTimestamp": "2026-01-01T00:00:00Z"})),
+    ];
+    look(&deployment(9, None), &sets, LEFT, |observed| {
+        assert_eq!(observed.sets.iter().map(|set| set.meta.name.as_str()).collect::<Vec<_>>(), ["idle", "older", "younger"]);
+        assert_eq!(observed.active(), [1, 2]);
+        assert_eq!((observed.new, observed.old().count()), (None, 3));
+    });
+}
+
+#[test]
+fn sizes_fit_where_no_more_pods_stay_than_may_or_than_do_now() {
+    let same = |size: i64| json!({"replicas": size, "observedGeneration": 1});
+    let sets = || [set("a", 4, same(4), &none()), set("b", 6, same(6), &none())];
+    let lagging = |mut sets: [ReplicaSetView; 2], at: usize| {
+        (sets[at].meta.generation, sets[at].status.observed_generation) = (2, 1);
+        sets
+    };
+    let fits = |desired: i64, sets: &[ReplicaSetView], active: u32, sizes: &[(usize, i64)]| {
+        look(&deployment(desired, None), sets, LeftBehind { active, ..LeftBehind::default() }, |observed| observed.fits(sizes))
+    };
+    assert!(fits(9, &sets(), 0, &[(0, 6), (1, 4)]), "12 for a moment, of 12");
+    assert!(!fits(8, &sets(), 0, &[(0, 6), (1, 4)]), "12 for a moment, of 11");
+    assert!(!fits(9, &sets(), 1, &[(0, 6), (1, 4)]), "one is left behind");
+    assert!(fits(1, &sets(), 5, &[(0, 2), (1, 6)]), "as many as now, however few may be");
+    assert!(fits(9, &lagging(sets(), 0), 0, &[(0, 6)]), "it alone grows, and may");
+    assert!(!fits(9, &lagging(sets(), 1), 0, &[(0, 5)]), "the other has not caught up");
+    assert!(!fits(20, &lagging(sets(), 0), 0, &[(0, 5), (1, 7)]), "of two that grow neither may lag");
+    assert!(!fits(20, &lagging(sets(), 0), 0, &[]));
+}
+
+#[test]
+fn what_scaling_reads_of_a_set_is_in_its_annotations() {
+    let annotations = json!({
+        "deployment.kubernetes.io/desired-replicas": "5", "deployment.kubernetes.io/max-replicas": "x",
+        "deployment.kubernetes.io/replicaset-replicas-before-scale": "2",
+    });
+    let sets = [set("a", 3, none(), &json!({"annotations": annotations}))];
+    let scale = look(&deployment(9, None), &sets, LEFT, |observed| observed.scale_of(0));
+    assert_eq!(scale, Scale { size: 3, desired: Some(5), max: None, before: Some(2) });
+}
+
+const COMPLETE: Option<&str> = Some("TerminationComplete");
+const NOBODY: LeftBehind<'static> = LeftBehind { active: 0, terminating: 0, last: None };
+
+#[test]
+fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
+    let sets = [set("a", 8, has(8), &sized_for(10, None)), new_set("b", 5, has(5), &sized_for(10, None))];
+    check(&deployment(15, None), &sets, NOBODY, &["a to 11 for 15", "b to 7 for 15"]);
+    check(&deployment(5, None), &sets, NOBODY, &["a to 5 for 5", "b to 3 for 5"]);
+    check(&deployment(0, None), &sets, NOBODY, &["a to 0 for 0", "b to 0 for 0"]);
+    let left = LeftBehind { active: 1, ..NOBODY };
+    let wait = "waiting for 1 pod whose ReplicaSet is gone to be deleted before creating 5 more";
+    check(&deployment(15, None), &sets, left, &[wait, "watched"]);
+    check(&deployment(5, None), &sets, left, &["a to 5 for 5", "b to 3 for 5"]);
+}
+
+#[test]
+fn a_scaling_goes_as_far_as_terminating_pods_leave_room() {
+    let terminating = |count: i64| json!({"replicas": 8, "terminatingReplicas": count, "observedGeneration": 1});
+    let sets = |count: i64| [set("a", 8, terminating(count), &sized_for(10, None)), new_set("b", 5, has(5), &sized_for(10, None))];
+    check(&deployment(15, COMPLETE), &sets(0), NOBODY, &["a to 11 for 15", "b to 7 for 15"]);
+    let wait = "waiting for 3 terminating pods before creating 3 more";
+    check(&deployment(15, COMPLETE), &sets(3), NOBODY, &["b from 5", "a to 10 from 8", wait, "watched"]);
+    check(&deployment(5, COMPLETE), &sets(3), NOBODY, &["a to 5 for 5", "b to 3 for 5"]);
+    let going_on = [set("a", 10, terminating(0), &sized_for(15, Some(8))), new_set("b", 5, has(5), &sized_for(15, Some(5)))];
+    let going_on = going_on.map(|mut set| {
+        set.annotations.insert("deployment.kubernetes.io/max-replicas".to_owned(), "13".to_owned());
+        set
+    });
+    check(&deployment(15, COMPLETE), &going_on, NOBODY, &["a to 11 from null", "b to 7 from null"]);
+}
+
+#[test]
+fn a_single_set_gets_all_pods_that_are_wanted() {
+    let one = |replicas: i64, metadata: &Value| [new_set("a", replicas, has(replicas), metadata)];
+    check(&deployment(15, None), &one(10, &sized_for(10, None)), NOBODY, &["a to 15 for 15"]);
+    check(&deployment(4, None), &one(10, &sized_for(10, None)), NOBODY, &["a to 4 for 4"]);
+    check(&deployment(10, None), &one(10, &sized_for(8, None)), NOBODY, &["a for 10"]);
+    let terminating = json!({"replicas": 10, "terminatingReplicas": 6, "observedGeneration": 1});
+    let going = [new_set("a", 10, terminating.clone(), &sized_for(10, None))];
+    check(&deployment(15, None), &going, NOBODY, &["a to 15 for 15"]);
+    check(
+        &deployment(15, COMPLETE),
+        &going,
+        NOBODY,
+        &["a to 12 from 10", "waiting for 6 terminating pods before creating 3 more", "watched"],
+    );
+    check(&deployment(4, COMPLETE), &going, NOBODY, &["a to 4 for 4"]);
+    let lagging = [new_set("a", 10, json!({"replicas": 10, "terminatingReplicas": 0, "observedGeneration": 1}), &{
+        let mut metadata = sized_for(10, None);
+        metadata["generation"] = json!(2);
+        metadata
+    })];
+    check(&deployment(15, COMPLETE), &lagging, NOBODY, &["waiting for a to be observed", "watched"]);
+    check(&deployment(15, None), &lagging, NOBODY, &["a to 15 for 15"]);
+    let left = LeftBehind { active: 4, ..NOBODY };
+    check(
+        &deployment(15, None),
+        &one(10, &sized_for(10, None)),
+        left,
+        &["waiting for 4 pods whose ReplicaSet is gone to be deleted before creating 5 more", "watched"],
+    );
+}
+
+#[test]
+fn a_scaling_that_waits_gives_way_to_a_new_template() {
+    let terminating = json!({"replicas": 10, "terminatingReplicas": 6, "observedGeneration": 1});
+    let old = |status: &Value| set("a", 10, status.clone(), &sized_for(10, None));
+    check(&deployment(15, COMPLETE), &[old(&terminating)], NOBODY, &["a for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&terminating), new_set("b", 0, has(0), &none())], NOBODY, &["a for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&has(10))], NOBODY, &["a to 15 for 15"]);
+    let with_room = json!({"replicas": 10, "terminatingReplicas": 3, "observedGeneration": 1});
+    check(&deployment(15, COMPLETE), &[old(&with_room)], NOBODY, &["a to 15 for 15"]);
+    let less_room = json!({"replicas": 10, "terminatingReplicas": 4, "observedGeneration": 1});
+    check(&deployment(15, COMPLETE), &[old(&less_room)], NOBODY, &["a for 15"]);
+    let several = [set("a", 8, less_room, &sized_for(10, None)), set("b", 5, has(5), &sized_for(10, None))];
+    check(&deployment(15, COMPLETE), &several, NOBODY, &["a for 15", "b for 15"]);
+}
+
+#[test]
+fn a_new_set_that_is_complete_ends_the_old_ones_when_the_size_changes() {
+    let sets = |available: i64, sized: i64| {
+        let status = json!({"replicas": 5, "availableReplicas": available, "terminatingReplicas": 0, "observedGeneration": 1});
+        [set("a", 3, has(3), &sized_for(4, None)), new_set("b", 5, status, &sized_for(sized, None))]
+    };
+    check(&deployment(5, None), &sets(5, 5), NOBODY, &["a to 0 for 5"]);
+    check(&deployment(5, None), &sets(4, 5), NOBODY, &["a for 5"]);
+    check(&deployment(5, None), &sets(5, 4), NOBODY, &["a for 5", "b for 5"]);
+}
+
+#[test]
+fn recreate_takes_old_sets_down_before_it_scales() {
+    let recreate = |replicas: i64| {
+        let mut view = deployment(replicas, None);
+        view.choices.strategy = Ok(crate::view::DeploymentStrategy::Recreate);
+        view
+    };
+    let old = || set("a", 3, has(3), &sized_for(4, None));
+    check(&recreate(5), &[old()], NOBODY, &["a to 5 for 5"]);
+    check(&recreate(5), &[old(), new_set("b", 4, has(4), &sized_for(4, None))], NOBODY, &["a to 0 for 5", "watched"]);
+}
+
+#[test]
+fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
+    let paused = || {
+        let mut view = deployment(3, None);
+        std::sync::Arc::make_mut(&mut view.spec).paused = true;
+        view
+    };
+    let idle = |name: &str| set(name, 0, has(0), &none());
+    check(&paused(), &[idle("a"), new_set("b", 0, has(0), &none()), idle("c")], NOBODY, &["b to 3 for 3"]);
+    let wait = "paused: the template is not rolled out until it is resumed";
+    check(&paused(), &[idle("a"), idle("b")], NOBODY, &["b to 3 for 3", wait]);
+    check(&paused(), &[], NOBODY, &[wait]);
+}
+
+fn recreate_of(replicas: i64, policy: Option<&str>) -> DeploymentView {
+    let mut view = deployment(replicas, policy);
+    view.choices.strategy = Ok(crate::view::DeploymentStrategy::Recreate);
+    view
+}
+
+#[test]
+fn recreate_waits_for_the_last_pod_of_older_templates() {
+    let old = |status: Value, generation: i64| {
+        let mut metadata = sized_for(5, None);
+        metadata["generation"] = json!(generation);
+        [set("a", 0, status, &metadata), new_set("b", 2, has(2), &sized_for(5, None))]
+    };
+    let gone = || old(has(0), 1);
+    let some = PodCounts::default();
+    let wait = |policy: Option<&str>, sets: &[ReplicaSetView], left: LeftBehind<'static>, counts: PodCounts, expected: &[&str]| {
+        check_with(&recreate_of(5, policy), sets, &Left(left, counts), expected);
+    };
+    wait(None, &gone(), NOBODY, some, &["b to 5", "watched"]);
+    wait(
+        None,
+        &old(has(3), 1),
+        NOBODY,
+        some,
+        &["waiting for 3 pods of older templates to stop before creating 3 of the new one", "watched"],
+    );
+    wait(None, &old(has(0), 2), NOBODY, some, &["waiting for a to be observed", "watched"]);
+    let behind = "waiting for 2 pods whose ReplicaSet is gone to be deleted before creating 3 more";
+    wait(None, &gone(), LeftBehind { active: 2, ..NOBODY }, some, &[behind, "watched"]);
+    let terminating = "waiting for 4 terminating pods before creating 3 more";
+    wait(None, &gone(), LeftBehind { terminating: 4, ..NOBODY }, some, &[terminating, "watched"]);
+    wait(Some("TerminationStarted"), &gone(), LeftBehind { terminating: 4, ..NOBODY }, some, &["b to 5", "watched"]);
+    for counts in [PodCounts { active: 1, ..some }, PodCounts { mismatched: 1, ..some }, PodCounts { terminating: 1, ..some }] {
+        wait(None, &gone(), NOBODY, counts, &["watched"]);
+    }
+    let complete = [set("a", 0, has(0), &sized_for(5, None)), new_set("b", 5, has(5), &sized_for(5, None))];
+    wait(None, &complete, LeftBehind { active: 2, ..NOBODY }, some, &["watched"]);
+}
+
+#[test]
+fn recreate_makes_as_many_new_pods_as_there_is_room_for() {
+    let going = json!({"replicas": 4, "terminatingReplicas": 0, "observedGeneration": 1});
+    check(&recreate_of(5, COMPLETE), &[new_set("b", 2, going.clone(), &sized_for(5, None))], NOBODY, &["b to 3", "watched"]);
+    check(&recreate_of(5, None), &[new_set("b", 2, going, &sized_for(5, None))], NOBODY, &["b to 5", "watched"]);
+}
+
+#[test]
+fn old_sets_beyond_the_limit_go_when_nothing_of_theirs_is_left() {
+    let clean_up = |policy: Option<&str>, terminating: i64| {
+        let mut view = deployment(1, policy);
+        std::sync::Arc::make_mut(&mut view.spec).revision_history_limit = Some(0);
+        let old = set("a", 0, json!({"terminatingReplicas": terminating, "observedGeneration": 1}), &none());
+        look(&view, &[old], NOBODY, |observed| super::history::clean_up(observed).len())
+    };
+    assert_eq!([clean_up(None, 3), clean_up(COMPLETE, 0), clean_up(COMPLETE, 3)], [1, 1, 0]);
+}
+
+#[test]
+fn counts_take_in_what_is_left_behind_and_what_is_wanted() {
+    let status = look(&deployment(20, None), &two(), LEFT, |observed| super::status::counts(observed, 7));
+    assert_eq!((status.replicas, status.terminating_replicas, status.unavailable_replicas), (9, Some(8), 7));
+    let available = [set("a", 3, has(3), &none())];
+    let status = look(&deployment(20, None), &available, NOBODY, |observed| super::status::counts(observed, 7));
+    assert_eq!((status.available_replicas, status.unavailable_replicas), (3, 4));
+}
+
+#[test]
+fn a_deployment_is_available_with_as_many_pods_as_may_not_be_missing() {
+    let available = |count: i64| {
+        let mut view = deployment(10, None);
+        let limits = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
+        std::sync::Arc::make_mut(&mut view.spec).strategy = serde_json::from_value(limits).expect("a strategy");
+        look(&view, &[set("a", 10, has(count), &none())], NOBODY, |observed| {
+            let (mut conditions, status) = (super::status::Conditions::default(), super::status::counts(observed, 10));
+            super::status::set_available(&mut conditions, observed, &status);
+            conditions.reason("Available").to_owned()
+        })
+    };
+    assert_eq!([available(8), available(7)], ["MinimumReplicasAvailable", "MinimumReplicasUnavailable"]);
+}
+
+#[test]
+fn a_failure_stays_as_it_was_first_told_until_it_is_another() {
+    let failing = |status: &str, reason: &str, second: i64| {
+        let since = Timestamp::from_second(second).expect("a time");
+        let failure = json!({"type": "ReplicaFailure", "status": status, "reason": reason, "message": "m", "lastTransitionTime": since});
+        [set("a", 1, json!({"conditions": [failure]}), &none())]
+    };
+    let mut conditions = super::status::Conditions::default();
+    let mut since = |sets: &[ReplicaSetView]| {
+        look(&deployment(1, None), sets, NOBODY, |observed| super::status::set_replica_failure(&mut conditions, observed));
+        conditions.get("ReplicaFailure").and_then(|failure| Some(failure.last_update_time.as_ref()?.0.as_second()))
+    };
+    assert_eq!(since(&failing("True", "FailedCreate", 5)), Some(5));
+    assert_eq!(since(&failing("True", "FailedCreate", 9)), Some(5));
+    assert_eq!(since(&failing("True", "FailedDelete", 9)), Some(9));
+    assert_eq!(since(&failing("False", "FailedDelete", 11)), Some(11));
+    assert_eq!(since(&[set("a", 1, none(), &none())]), None);
+}
