@@ -3,7 +3,7 @@
 //! cargo-mutants says which there are. Those that can be woven into one build are tried in that, the others by cargo-mutants, which builds each by
 //! itself. What came of each is kept in `testdata/mutants/`, in a letter, from which docs/mutants.md is made.
 //!
-//! What counts for how long: a mutant that was caught stays caught while its file is the same, since tests are seldom weakened. One that was missed
+//! What counts for how long: a mutant that was caught stays caught while its file is the same but for tests, since those are seldom weakened. One that was missed
 //! was missed by the crate as it was: any change in the crate may have brought the test, so it is tried again.
 
 mod page;
@@ -14,6 +14,7 @@ mod woven;
 use crate::run::{Outcome, command, output, root, say};
 use results::{Mutant, Results, Shard};
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -97,7 +98,7 @@ impl Bench {
 
     fn try_mutants(&self, part: &Part, options: &Options) -> Outcome {
         let mutants = self.list(part)?;
-        let mut results = Results::read(part)?.brought_up(&mutants, &self.blobs(part)?, &self.crate_tree(part)?);
+        let mut results = Results::read(part)?.brought_up(&mutants, &self.sources(&mutants)?, &self.crate_tree(part)?);
         let is_wanted = |(index, mutant): &(usize, &Mutant)| options.shard.contains(*index) && !results.is_known(mutant);
         let mut wanted: Vec<&Mutant> = mutants.iter().enumerate().filter(is_wanted).map(|(_, mutant)| mutant).collect();
         say(&format!("{}: {} mutants, {} of shard {} to try", part.package, mutants.len(), wanted.len(), options.shard));
@@ -187,10 +188,14 @@ impl Bench {
         }
     }
 
-    /// What git calls the content of each file.
-    fn blobs(&self, part: &Part) -> Result<Vec<(String, String)>, String> {
-        let files = output("git", &["ls-tree", "-r", "--abbrev=12", "--format=%(objectname) %(path)", "HEAD", part.folder])?;
-        Ok(files.lines().filter_map(|line| line.split_once(' ')).map(|(blob, path)| (path.to_owned(), blob.to_owned())).collect())
+    /// What stands for the source of each file, without the tests at its end: what they notice is asked, not what they are.
+    fn sources(&self, mutants: &[Mutant]) -> Result<BTreeMap<String, String>, String> {
+        let paths: BTreeSet<&str> = mutants.iter().map(Mutant::path).collect();
+        let source = |path: &str| {
+            let text = fs::read_to_string(self.tree.join(path)).map_err(|error| format!("{path}: {error}"))?;
+            Ok((path.to_owned(), results::digest(&text)))
+        };
+        paths.into_iter().map(source).collect()
     }
 
     /// What git calls the content of the whole crate.

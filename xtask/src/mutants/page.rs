@@ -190,7 +190,7 @@ mod tests {
         let text = "[[explained]]\nmutant = 'c/src/x.rs: replace > with >= in f'\nline = 'a > b'\nwhy = 'they are never the same'\n";
         let explanations: Explanations = toml::from_str(text).expect("an explanation");
         let missed = json!({"2:9: replace > with >= in f": "a > b", "7:9: replace > with >= in f": "c > d"});
-        let files = json!({"c/src/x.rs": {"blob": "b", "outcomes": "cmmtu..", "missed": missed}});
+        let files = json!({"c/src/x.rs": {"source": "s", "outcomes": "cmmtu..", "missed": missed}});
         let results = json!({"tool": "t", "date": "2026-01-02", "commit": "0123456789abcdef", "tree": "t", "files": files});
         let results: Results = serde_json::from_value(results).expect("results");
         let part = Part { package: "c", folder: "c/src", features: &[], panics: false };

@@ -120,8 +120,8 @@ pub(super) struct Results {
 /// Of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct File {
-    /// What git calls its content.
-    blob: String,
+    /// What stands for its source without tests: see [`digest`].
+    source: String,
     /// A letter for each of its mutants, in their order.
     pub(super) outcomes: String,
     /// The places of those that were missed, each with the line of the source where it begins.
@@ -145,7 +145,7 @@ impl Results {
     }
 
     /// What of this still counts for the mutants that there are now.
-    pub(super) fn brought_up(mut self, mutants: &[Mutant], blobs: &[(String, String)], tree: &str) -> Self {
+    pub(super) fn brought_up(mut self, mutants: &[Mutant], sources: &BTreeMap<String, String>, tree: &str) -> Self {
         let tool = format!("cargo-mutants {VERSION}");
         let is_same_crate = self.tool == tool && self.tree == tree;
         let mut files: BTreeMap<String, File> = BTreeMap::new();
@@ -153,8 +153,8 @@ impl Results {
             files.entry(mutant.path().to_owned()).or_default().outcomes.push(NOT_TRIED);
         }
         for (path, file) in &mut files {
-            file.blob = blobs.iter().find(|(of, _)| of == path).map(|(_, blob)| blob.clone()).unwrap_or_default();
-            let Some(old) = self.files.remove(path).filter(|old| self.tool == tool && old.blob == file.blob) else { continue };
+            file.source = sources.get(path).cloned().unwrap_or_default();
+            let Some(old) = self.files.remove(path).filter(|old| self.tool == tool && old.source == file.source) else { continue };
             if is_same_crate {
                 *file = old;
             } else {
@@ -189,6 +189,13 @@ impl Results {
     }
 }
 
+/// Stands for the source of a file, without the module of tests at its end (64-bit FNV-1a).
+pub(super) fn digest(text: &str) -> String {
+    let source = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let hash = source.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
 fn file(part: &Part) -> PathBuf {
     root().join("testdata/mutants").join(format!("{}.json", part.package))
 }
@@ -212,8 +219,8 @@ mod tests {
         Mutant::all(LIST, &folder(of)).expect("a list")
     }
 
-    fn results(tree: &str, blobs: [&str; 2], outcomes: [&str; 2]) -> Results {
-        let file = |index: usize| File { blob: blobs[index].to_owned(), outcomes: outcomes[index].to_owned(), missed: BTreeMap::new() };
+    fn results(tree: &str, sources: [&str; 2], outcomes: [&str; 2]) -> Results {
+        let file = |index: usize| File { source: sources[index].to_owned(), outcomes: outcomes[index].to_owned(), missed: BTreeMap::new() };
         Results {
             tool: format!("cargo-mutants {VERSION}"),
             tree: tree.to_owned(),
@@ -222,8 +229,8 @@ mod tests {
         }
     }
 
-    fn blobs(blobs: [&str; 2]) -> Vec<(String, String)> {
-        vec![("a/x.rs".to_owned(), blobs[0].to_owned()), ("a/y.rs".to_owned(), blobs[1].to_owned())]
+    fn sources(sources: [&str; 2]) -> BTreeMap<String, String> {
+        ["a/x.rs", "a/y.rs"].into_iter().zip(sources).map(|(path, source)| (path.to_owned(), source.to_owned())).collect()
     }
 
     #[test]
@@ -242,7 +249,7 @@ mod tests {
     fn nothing_is_tried_again_of_the_same_crate() {
         let mutants = mutants("same");
         let kept = results("t", ["b1", "b2"], ["cm", "t"]);
-        let now = kept.clone().brought_up(&mutants, &blobs(["b1", "b2"]), "t");
+        let now = kept.clone().brought_up(&mutants, &sources(["b1", "b2"]), "t");
         assert_eq!(now, kept);
         assert!(mutants.iter().all(|mutant| now.is_known(mutant)));
     }
@@ -251,9 +258,15 @@ mod tests {
     fn what_was_caught_counts_while_its_file_is_the_same_and_the_rest_while_the_crate_is() {
         let mutants = mutants("changed");
         let kept = results("t", ["b1", "b2"], ["cm", "c"]);
-        assert_eq!(kept.clone().brought_up(&mutants, &blobs(["b1", "new"]), "t2"), results("t2", ["b1", "new"], ["c.", "."]));
+        assert_eq!(kept.clone().brought_up(&mutants, &sources(["b1", "new"]), "t2"), results("t2", ["b1", "new"], ["c.", "."]));
         let other_tool = Results { tool: "cargo-mutants 1.0.0".to_owned(), ..kept };
-        assert_eq!(other_tool.brought_up(&mutants, &blobs(["b1", "b2"]), "t"), results("t", ["b1", "b2"], ["..", "."]));
+        assert_eq!(other_tool.brought_up(&mutants, &sources(["b1", "b2"]), "t"), results("t", ["b1", "b2"], ["..", "."]));
+    }
+
+    #[test]
+    fn tests_at_the_end_of_a_file_are_not_its_source() {
+        assert_eq!(digest("fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn a() {}\n}\n"), digest("fn f() {}\n\n#[cfg(test)]\nmod tests;\n"));
+        assert_ne!(digest("fn f() {}\n"), digest("fn g() {}\n"));
     }
 
     #[test]
