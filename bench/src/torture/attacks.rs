@@ -7,6 +7,7 @@ mod json_patch;
 mod label_selector;
 mod label_selector_long;
 mod merge_keys;
+mod whole_list;
 
 /// A request that costs the server much, sent again and again over many connections.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     apply::ATTACK,
     merge_keys::ATTACK,
     json_patch::ATTACK,
+    whole_list::ATTACK,
 ];
 
 /// The attack of this name.

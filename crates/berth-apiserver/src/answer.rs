@@ -4,7 +4,7 @@ use crate::{
     body::{LargeBody, ResponseBody},
     flow::Kept,
     limits::{CHUNK_BYTES, GZIP_ABOVE_BYTES},
-    listing::{self, Listed, Shape, Writing},
+    listing::{self, Compressing, Listed, Shape, Writing},
     negotiate::{Accepted, Form, Syntax},
     status::{RETRY_AFTER_SECONDS, Refusal, Status},
 };
@@ -35,7 +35,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const LOG: HeaderValue = HeaderValue::from_static("text/plain");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
-/// The beginning of longer lists is made aside of other requests' work.
+/// The beginning of longer lists whose items are looked into is made aside of other requests' work.
 const LONG_LIST_ITEMS: usize = 100;
 
 /// Work that takes long: other requests go on on another thread meanwhile, where the runtime has one.
@@ -131,7 +131,7 @@ impl Wishes {
                 )));
             }
         };
-        let is_long = LONG_LIST_ITEMS < list.items.len();
+        let is_long = LONG_LIST_ITEMS < list.items.len() && !listing::is_copied(&shape, self.writing());
         let make = || listing::list(&head, list.items, shape, self.writing(), self.gzip);
         let (body, compressed) = match if is_long { aside(make) } else { make() }? {
             Listed::Short(bytes) => (bytes.into(), false),
@@ -168,12 +168,13 @@ impl Wishes {
     }
 }
 
-/// A document of whatever type, compressed where it is large and `gzip` is taken.
+/// A document of whatever type, compressed while it is sent where it is large and `gzip` is taken.
 pub(crate) fn compressible(code: StatusCode, content_type: HeaderValue, bytes: Bytes, gzip: bool) -> Answer {
     if !gzip || bytes.len() <= GZIP_ABOVE_BYTES {
         return answer(code, content_type, bytes.into());
     }
-    let mut answer = answer(code, content_type, listing::compress(&bytes).into());
+    let body = ResponseBody::Large(LargeBody::Compressed(Box::new(Compressing::new(bytes))), None);
+    let mut answer = answer(code, content_type, body);
     mark_compressed(&mut answer);
     answer
 }

@@ -3,7 +3,7 @@
 use crate::{
     flow::Kept,
     limits::{CHUNK_BYTES, FULL_BYTES_MAX},
-    listing::ListBody,
+    listing::{Compressing, ListBody},
     status::Refusal,
     watch::WatchBody,
 };
@@ -37,6 +37,8 @@ pub(crate) enum LargeBody {
     List(Box<ListBody>),
     /// Anything else, made already.
     Bytes(Bytes),
+    /// The same, compressed while it is sent.
+    Compressed(Box<Compressing>),
 }
 
 impl From<Vec<u8>> for ResponseBody {
@@ -66,13 +68,23 @@ impl LargeBody {
         match self {
             Self::List(list) => list.next_piece(),
             Self::Bytes(rest) => (!rest.is_empty()).then(|| Ok(rest.split_to(rest.len().min(CHUNK_BYTES)))),
+            Self::Compressed(rest) => rest.next_piece().map(Ok),
+        }
+    }
+
+    /// Whether its pieces are only copied from what there is, which is less work than to encrypt them.
+    pub(crate) fn is_copied(&self) -> bool {
+        match self {
+            Self::List(list) => list.is_copied(),
+            Self::Bytes(_) => true,
+            Self::Compressed(_) => false,
         }
     }
 
     /// How many bytes are still to be sent, where that is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
-            Self::List(_) => None,
+            Self::List(_) | Self::Compressed(_) => None,
             Self::Bytes(rest) => Some(rest.len() as u64),
         }
     }

@@ -193,6 +193,11 @@ impl ListBody {
         self.gzip.is_some()
     }
 
+    /// Whether its pieces are made of what is stored as it is.
+    pub(crate) fn is_copied(&self) -> bool {
+        is_copied(&self.shape, self.writing) && self.gzip.is_none()
+    }
+
     /// The next piece; an empty one where nothing has come out of the compression yet. `None` behind the end.
     pub(crate) fn next_piece(&mut self) -> Option<Result<Bytes, ApiError>> {
         if self.state == State::Sent {
@@ -216,11 +221,9 @@ impl ListBody {
 
     /// Makes more, until there are so many bytes, or so many items were looked into.
     fn make(&mut self, looked_into_max: usize, bytes: usize) -> Result<(), ApiError> {
-        let is_copied = matches!(self.shape, Shape::Whole) && self.writing == Writing::Plain;
-        let mut left = if is_copied { usize::MAX } else { looked_into_max };
-        if self.made.capacity() == 0 {
-            self.made.reserve(bytes.min(self.items.len() * TYPICAL_ITEM_BYTES));
-        }
+        let mut left = if is_copied(&self.shape, self.writing) { usize::MAX } else { looked_into_max };
+        // With room for most last items, or all would be copied once more for one.
+        self.made.reserve((bytes + bytes / 4).min(self.items.len() * TYPICAL_ITEM_BYTES));
         while self.made.len() < bytes && 0 < left {
             let Some(entry) = self.items.next() else {
                 self.made.append(&mut self.tail);
@@ -249,6 +252,11 @@ impl ListBody {
     }
 }
 
+/// Whether items stand in a list as they are stored.
+pub(crate) fn is_copied(shape: &Shape, writing: Writing) -> bool {
+    matches!(shape, Shape::Whole) && writing == Writing::Plain
+}
+
 /// For buffers that grow anyway.
 const TYPICAL_ITEM_BYTES: usize = 1024;
 
@@ -258,10 +266,25 @@ fn compress_chunk(gzip: &mut GzEncoder<Vec<u8>>, plain: &[u8], last: bool) -> Ve
     std::mem::take(gzip.get_mut())
 }
 
-/// All of it, compressed.
-pub(crate) fn compress(plain: &[u8]) -> Vec<u8> {
-    let mut gzip = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
-    compress_chunk(&mut gzip, plain, true)
+/// What is compressed while it is sent.
+pub(crate) struct Compressing {
+    rest: Bytes,
+    gzip: GzEncoder<Vec<u8>>,
+}
+
+impl Compressing {
+    pub(crate) fn new(plain: Bytes) -> Self {
+        Self { rest: plain, gzip: GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()) }
+    }
+
+    /// The next piece; an empty one where nothing has come out of the compression yet. `None` behind the end.
+    pub(crate) fn next_piece(&mut self) -> Option<Bytes> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let plain = self.rest.split_to(self.rest.len().min(CHUNK_BYTES));
+        Some(compress_chunk(&mut self.gzip, &plain, self.rest.is_empty()).into())
+    }
 }
 
 #[cfg(test)]
@@ -350,6 +373,17 @@ mod tests {
         let mut json = Vec::new();
         GzDecoder::new(bytes.as_slice()).read_to_end(&mut json).expect("gzip");
         check_items(&json, 1000);
+    }
+
+    #[test]
+    fn a_document_is_compressed_piece_by_piece() {
+        let plain: Vec<u8> = (0..5 * CHUNK_BYTES + 1).map(|at| u8::try_from(at * at % 251).expect("small")).collect();
+        let mut compressing = Compressing::new(plain.clone().into());
+        let pieces: Vec<Bytes> = std::iter::from_fn(|| compressing.next_piece()).collect();
+        assert_eq!(pieces.len(), 6);
+        let mut read = Vec::new();
+        GzDecoder::new(pieces.concat().as_slice()).read_to_end(&mut read).expect("gzip");
+        assert!(read == plain);
     }
 
     #[test]

@@ -66,10 +66,14 @@ pub enum DiscoveryForm {
     Aggregated,
 }
 
-const PLAIN: Accepted = Accepted { form: Form::Object, syntax: Syntax::Json };
+/// Objects as they are.
+pub(crate) const PLAIN: Accepted = Accepted { form: Form::Object, syntax: Syntax::Json };
 const UNKNOWN_BODY: &str = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// The same for a patch to an object of a kind that is not built in.
 const UNKNOWN_PATCH: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+/// So many entries of a header are read. It takes time to order them, and no client likes so many things.
+const CLAUSES_MAX: usize = 100;
 
 /// One entry of an Accept header.
 struct Clause<'a> {
@@ -130,8 +134,8 @@ impl<'a> Clause<'a> {
 
 /// The clauses of a header, the best liked first, equals in the order given; those of quality 0 left out.
 fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<_> =
-        header.split(',').map(Clause::parse).filter(|clause| !clause.media_type.is_empty() && clause.quality() > 0).collect();
+    let clauses = header.split(',').take(CLAUSES_MAX).map(Clause::parse);
+    let mut clauses: Vec<_> = clauses.filter(|clause| !clause.media_type.is_empty() && clause.quality() > 0).collect();
     clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality()));
     clauses
 }
@@ -216,6 +220,13 @@ mod tests {
     fn check(header: &str, expected: &str) {
         let found = accept(Some(header)).map_or("refused".to_owned(), |found| format!("{:?} {:?}", found.form, found.syntax));
         assert_eq!(found, expected, "{header}");
+    }
+
+    #[test]
+    fn what_stands_behind_a_hundred_others_is_not_read() {
+        let after = |count: usize| format!("{}application/json", "a/b;q=0.5,".repeat(count));
+        check(&after(CLAUSES_MAX - 1), "Object Json");
+        check(&after(CLAUSES_MAX), "refused");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::{
     body::{LargeBody, ResponseBody},
     brief::Rare,
     flow::{Kept, Seat, Turns},
+    limits::CHUNK_BYTES,
     watch::WatchBody,
 };
 use berth_registry::ApiError;
@@ -41,36 +42,28 @@ enum What {
 }
 
 impl Sending {
-    /// Begins to send. An answer in pieces keeps its seat until it is sent, and is given up when the client takes nothing for `stall`.
-    pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration) -> Self {
-        Self::of(body, seat, open, |source| Pieces::begin(source, stall))
-    }
-
-    /// As [`Sending::begin`], but pieces are made when it is their user's turn, and not by the connection.
-    pub(crate) fn begin_in_turn(
-        body: ResponseBody,
-        seat: Option<Seat>,
-        open: Open,
-        stall: Duration,
-        (turns, user): (&Arc<Turns>, &str),
-    ) -> Self {
-        Self::of(body, seat, open, |source| Pieces::begin(source.in_turn(turns, user), stall))
+    /// Begins to send. An answer in pieces keeps its seat until it is sent, and is given up when the client takes nothing for `stall`. Pieces
+    /// that are more work to make than to send are made when it is their `user`'s turn, if there is one, and not by the connection.
+    pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration, user: Option<(&Arc<Turns>, &str)>) -> Self {
+        let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
+        let source = match body {
+            ResponseBody::Full(bytes) => {
+                return Self { what: What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())), _open: Some(open) };
+            }
+            ResponseBody::Large(large, memory) => Source::Large(large, (seat, memory)),
+            ResponseBody::Watch(watch) => Source::Watch(watch),
+        };
+        let source = match user {
+            Some((turns, user)) if !source.is_copied() => source.in_turn(turns, user),
+            _ => source,
+        };
+        Self { what: What::Pieces(Pieces::begin(source, stall)), _open: Some(open) }
     }
 
     /// An answer in one piece that no request waits for any more.
     pub(crate) fn refusal(body: ResponseBody) -> Self {
         let ResponseBody::Full(bytes) = body else { unreachable!("a refusal is short") };
         Self { what: What::Whole(Some(bytes)), _open: None }
-    }
-
-    fn of(body: ResponseBody, seat: Option<Seat>, open: Open, pieces: impl FnOnce(Source) -> Pieces) -> Self {
-        let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
-        let what = match body {
-            ResponseBody::Full(bytes) => What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
-            ResponseBody::Large(large, memory) => What::Pieces(pieces(Source::Large(large, (seat, memory)))),
-            ResponseBody::Watch(watch) => What::Pieces(pieces(Source::Watch(watch))),
-        };
-        Self { what, _open: Some(open) }
     }
 }
 
@@ -142,6 +135,15 @@ impl Source {
         Self::Task(Made { pieces, length }, task)
     }
 
+    /// Whether sending its pieces is the longer part of the work.
+    fn is_copied(&self) -> bool {
+        match self {
+            Self::Large(large, _) => large.is_copied(),
+            Self::Watch(_) => false,
+            Self::Task(..) => true,
+        }
+    }
+
     /// How many bytes are still to be sent, where that is known.
     fn length(&self) -> Option<u64> {
         match self {
@@ -186,18 +188,26 @@ struct Rest {
     handed_over: Option<Instant>,
 }
 
+/// After so many bytes others have their turn on the thread of the connection: less than a millisecond's work, most of it to encrypt them.
+const BYTES_AT_ONCE: usize = 4 * CHUNK_BYTES;
+
 /// An answer in pieces.
 struct Pieces {
     state: Arc<Mutex<Rest>>,
+    /// How many bytes were handed over since others had their turn.
+    at_once: usize,
+    at_once_max: usize,
     ended: bool,
     guard: AbortHandle,
 }
 
 impl Pieces {
     fn begin(source: Source, stall: Duration) -> Self {
+        // What an administrator has made of objects is made here as well, and a piece of it is long enough.
+        let at_once_max = if matches!(&source, Source::Large(large, _) if !large.is_copied()) { 1 } else { BYTES_AT_ONCE };
         let state = Arc::new(Mutex::new(Rest { source: Some(source), handed_over: None }));
         let guard = tokio::spawn(guard(state.clone(), stall)).abort_handle();
-        Self { state, ended: false, guard }
+        Self { state, at_once: 0, at_once_max, ended: false, guard }
     }
 
     /// How many bytes are still to be sent, where that is known.
@@ -211,13 +221,21 @@ impl Pieces {
         }
         let mut state = lock(&self.state);
         state.handed_over = None;
+        if self.at_once_max <= self.at_once {
+            self.at_once = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let piece = match &mut state.source {
             None => Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading")))),
             Some(source) => source.poll_next(cx),
         };
         match &piece {
-            Poll::Pending => (),
-            Poll::Ready(Some(Ok(_))) => state.handed_over = Some(Instant::now()),
+            Poll::Pending => self.at_once = 0,
+            Poll::Ready(Some(Ok(piece))) => {
+                state.handed_over = Some(Instant::now());
+                self.at_once += piece.len();
+            }
             Poll::Ready(None | Some(Err(_))) => {
                 state.source = None;
                 self.ended = true;
@@ -250,5 +268,47 @@ async fn guard(state: Arc<Mutex<Rest>>, stall: Duration) {
             return;
         }
         look_at = due;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{activity::Activity, listing::Compressing};
+    use futures::FutureExt as _;
+    use http_body_util::BodyExt as _;
+    use tokio::runtime::Handle;
+
+    const PIECES: usize = 10;
+
+    /// How many pieces are there at once, each time that somebody asks for some.
+    async fn bursts(large: LargeBody) -> Vec<usize> {
+        let turns = Turns::new(Handle::current());
+        let body = ResponseBody::Large(large, None);
+        let mut sending = Sending::begin(body, None, Activity::new().begin(), Duration::from_secs(60), Some((&turns, "a")));
+        let mut bursts = Vec::new();
+        for _ in 0..10 * PIECES {
+            let mut burst = 0;
+            loop {
+                match sending.frame().now_or_never() {
+                    Some(Some(frame)) => drop(frame.expect("it goes on")),
+                    Some(None) => return [bursts, vec![burst]].concat(),
+                    None => break,
+                }
+                burst += 1;
+            }
+            bursts.push(burst);
+            tokio::task::yield_now().await;
+        }
+        panic!("it does not end: {bursts:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_only_copied_needs_no_turn_and_leaves_others_theirs() {
+        let plain: Bytes = (0..PIECES * CHUNK_BYTES).map(|at| u8::try_from(at * at % 251).expect("small")).collect();
+        assert_eq!(bursts(LargeBody::Bytes(plain.clone())).await, [4, 4, 2]);
+        let compressed = bursts(LargeBody::Compressed(Box::new(Compressing::new(plain)))).await;
+        assert_eq!(compressed[0], 0, "made when its turn has come");
+        assert!(compressed.iter().all(|burst| *burst <= 1), "{compressed:?}");
     }
 }

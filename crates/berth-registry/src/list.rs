@@ -140,9 +140,9 @@ impl Registry {
         loop {
             let range = self.store.range(request.clone()).await.map_err(expired)?;
             request.at = Some(range.revision);
-            let taken = take(at, filter, &range.entries, limit, &mut items);
-            let more = range.remaining.saturating_add(range.entries.len() - taken);
-            let last = taken.checked_sub(1).map(|last| range.entries[last].key.clone());
+            let read = range.entries.len();
+            let (taken, last) = take(at, filter, range.entries, limit, &mut items);
+            let more = range.remaining.saturating_add(read - taken);
             let full = limit.is_some_and(|limit| items.len() == limit);
             let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };
             if full {
@@ -161,18 +161,27 @@ fn ended(revision: Revision) -> List {
     List { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
 }
 
-/// Moves matching entries to `items` until those are `limit`; gives how many entries were looked at.
-fn take(at: &Collection, filter: &Filter, entries: &[Arc<Entry>], limit: Option<usize>, items: &mut Vec<Arc<Entry>>) -> usize {
-    for (index, entry) in entries.iter().enumerate() {
+/// Moves matching entries to `items` until those are `limit`; gives how many entries were looked at, and the key of the last of them.
+fn take(
+    at: &Collection,
+    filter: &Filter,
+    entries: Vec<Arc<Entry>>,
+    limit: Option<usize>,
+    items: &mut Vec<Arc<Entry>>,
+) -> (usize, Option<Key>) {
+    let key = |entry: &Arc<Entry>| entry.key.clone();
+    let all = (entries.len(), entries.last().map(key));
+    for (index, entry) in entries.into_iter().enumerate() {
         if limit.is_some_and(|limit| items.len() == limit) {
-            return index;
+            // The one before was the last that there was room for.
+            return (index, items.last().map(key));
         }
-        let shown = stored::shown(&at.resource, Arc::clone(entry));
+        let shown = stored::shown(&at.resource, entry);
         if filter.matches(&shown) {
             items.push(shown);
         }
     }
-    entries.len()
+    all
 }
 
 fn expired(error: ReadError) -> ApiError {

@@ -4,6 +4,7 @@ use super::Exchange;
 use crate::{
     auth::User,
     flow::{Level, SEATS_MAX},
+    negotiate::{self, BodySyntax},
     path::{ResourcePath, Route},
     query::Query,
     status::Refusal,
@@ -27,12 +28,17 @@ const SHORT_BODY_BYTES: usize = 16 << 10;
 pub(super) fn is_short(request: &Request<impl Sized>, route: &Route<'_>) -> bool {
     let Route::Resource(at) = route else { return false };
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let is_plain = |text: &str| !text.contains("as=") && !text.contains("yaml");
     match *request.method() {
-        Method::GET => at.name.is_some() && at.subresource.is_none() && !at.legacy_watch && header(ACCEPT).is_none_or(is_plain),
-        Method::POST => {
+        Method::GET => {
+            let is_object = at.name.is_some() && at.subresource.is_none() && !at.legacy_watch;
+            let is_indented = || request.uri().query().is_some_and(|query| Query::parse(Some(query)).has("pretty"));
+            is_object && negotiate::accept(header(ACCEPT)).is_none_or(|accepted| accepted == negotiate::PLAIN) && !is_indented()
+        }
+        // What is posted to an object looks at others: an eviction counts the pods of a budget.
+        Method::POST if at.name.is_none() => {
             let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
-            length.is_some_and(|length: usize| length <= SHORT_BODY_BYTES) && header(CONTENT_TYPE).is_none_or(is_plain)
+            length.is_some_and(|length: usize| length <= SHORT_BODY_BYTES)
+                && negotiate::body_syntax(header(CONTENT_TYPE)).is_ok_and(|syntax| syntax != BodySyntax::Yaml)
         }
         _ => false,
     }
@@ -102,6 +108,12 @@ mod tests {
             ("GET", object, vec![("accept", "application/json")], true),
             ("GET", object, vec![("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")], false),
             ("GET", object, vec![("accept", "application/yaml")], false),
+            ("GET", "/api/v1/namespaces/default/pods/p?resourceVersion=0", vec![], true),
+            ("GET", "/api/v1/namespaces/default/pods/p?pretty=true", vec![], false),
+            ("GET", "/api/v1/namespaces/default/pods/p?%70retty", vec![], false),
+            ("GET", object, vec![("accept", "APPLICATION/YAML")], false),
+            ("GET", object, vec![("accept", "text/plain")], true),
+            ("POST", collection, vec![("content-length", "9"), ("content-type", "application/YAML")], false),
             ("GET", "/api/v1/namespaces/default/pods/p/log", vec![], false),
             ("GET", "/api/v1/watch/namespaces/default/pods/p", vec![], false),
             ("GET", collection, vec![], false),
@@ -110,6 +122,7 @@ mod tests {
             ("POST", collection, vec![("content-length", "16384"), ("content-type", "application/yaml")], false),
             ("POST", collection, vec![("content-length", "16385")], false),
             ("POST", collection, vec![], false),
+            ("POST", "/api/v1/namespaces/default/pods/p/eviction", vec![("content-length", "2")], false),
             ("PUT", object, vec![("content-length", "2")], false),
             ("PATCH", object, vec![("content-length", "2")], false),
             ("DELETE", object, vec![("content-length", "2")], false),
@@ -119,7 +132,7 @@ mod tests {
                 request = request.header(*name, *value);
             }
             let request = request.body(()).expect("a request");
-            assert_eq!(is_short(&request, &crate::path::parse(path)), expected, "{method} {path} {headers:?}");
+            assert_eq!(is_short(&request, &crate::path::parse(request.uri().path())), expected, "{method} {path} {headers:?}");
         }
     }
 

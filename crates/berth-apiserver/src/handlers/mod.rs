@@ -181,20 +181,18 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
         Route::Health { .. } => None,
         route => asker.as_deref().ok().filter(|user| !user.is_master() && !admission::is_short(&request, &route)),
     };
+    let stall = shared.limits.stall_timeout;
     let Some(user) = in_turn.map(|user| user.name.clone()) else {
-        let (answer, seat) = respond(&shared, asker, origin, request, started).await;
-        return answer.map(|body| Sending::begin(body, seat, open, shared.limits.stall_timeout));
+        // In a box: it is large, and what holds it is moved about before anything is done.
+        let (answer, seat) = Box::pin(respond(&shared, asker, origin, request, started)).await;
+        return answer.map(|body| Sending::begin(body, seat, open, stall, None));
     };
-    let turns = Arc::clone(&shared.turns);
     let answering = {
-        let (turns, user, origin) = (Arc::clone(&turns), user.clone(), origin.clone());
-        async move {
-            let (answer, seat) = respond(&shared, asker, &origin, request, started).await;
-            answer.map(|body| Sending::begin_in_turn(body, seat, open, shared.limits.stall_timeout, (&turns, &user)))
-        }
+        let (shared, origin) = (Arc::clone(&shared), origin.clone());
+        async move { Box::pin(respond(&shared, asker, &origin, request, started)).await }
     };
-    match turns.begin(&user, answering).join_next().await {
-        Some(Ok(answer)) => answer,
+    match shared.turns.begin(&user, answering).join_next().await {
+        Some(Ok((answer, seat))) => answer.map(|body| Sending::begin(body, seat, open, stall, Some((&shared.turns, &user)))),
         // Handlers' panics end in `bounded`; this is one around it.
         Some(Err(_)) | None => answer::internal_error().map(Sending::refusal),
     }
@@ -397,7 +395,7 @@ fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
         body => {
             let bytes = match body {
                 ResponseBody::Full(bytes) | ResponseBody::Large(LargeBody::Bytes(bytes), _) => Some(&bytes[..]),
-                ResponseBody::Large(LargeBody::List(_), _) | ResponseBody::Watch(_) => None,
+                ResponseBody::Large(LargeBody::List(_) | LargeBody::Compressed(_), _) | ResponseBody::Watch(_) => None,
             };
             entry.answered(code, bytes.filter(|_| !is_compressed));
             entry.write(Stage::ResponseComplete, Timestamp::now());
