@@ -182,7 +182,7 @@ impl Server {
                     let (place, is_cut) = places.enter(from.ip(), activity.clone());
                     let (tls, shared) = (tls.clone(), shared.clone());
                     connections.spawn(async move {
-                        let origin = Origin { from, place: Arc::new(place) };
+                        let origin = Origin { from, place: Arc::new(place), first: Arc::default() };
                         tokio::select! {
                             Ok(()) = is_cut => tracing::debug!(%from, "connection closed: there are too many"),
                             () = connection(stream, origin, &tls, shared, activity) => tracing::debug!(%from, "connection closed"),

@@ -83,6 +83,18 @@ pub(crate) struct Origin {
     pub(crate) from: SocketAddr,
     /// The connection's place among all.
     pub(crate) place: Arc<Place>,
+    /// The API on behalf of who asked first on this connection. Mostly nobody else does, and to make it costs a count of each of its parts, which
+    /// all threads share.
+    pub(crate) first: Arc<OnceLock<(Arc<User>, Arc<Registry>)>>,
+}
+
+impl Origin {
+    /// The API on behalf of `user`.
+    fn on_behalf_of(&self, user: &Arc<User>, registry: &Registry) -> Arc<Registry> {
+        let made = || Arc::new(registry.on_behalf_of(Arc::clone(user)));
+        let (whose, first) = self.first.get_or_init(|| (Arc::clone(user), made()));
+        if Arc::ptr_eq(whose, user) { Arc::clone(first) } else { made() }
+    }
 }
 
 /// One request, read as far as its head.
@@ -109,7 +121,7 @@ pub(crate) struct Exchange<'a> {
 struct Caller {
     user: Arc<User>,
     /// None for those who may do everything: they see the API as it is.
-    registry: Option<Registry>,
+    registry: Option<Arc<Registry>>,
 }
 
 impl Exchange<'_> {
@@ -120,7 +132,7 @@ impl Exchange<'_> {
 
     /// The API, on behalf of the caller.
     pub(crate) fn registry(&self) -> &Registry {
-        self.caller().registry.as_ref().unwrap_or(&self.shared.registry)
+        self.caller().registry.as_deref().unwrap_or(&self.shared.registry)
     }
 
     /// Adds to what the audit log will say.
@@ -359,7 +371,7 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     if decision.is_none() {
         return Err(forbidden(&user, &attributes).into());
     }
-    let registry = (!user.is_master()).then(|| registry.on_behalf_of(user.clone()));
+    let registry = (!user.is_master()).then(|| exchange.origin.on_behalf_of(&user, registry));
     // Set once: a request is identified once.
     let _ = exchange.caller.set(Caller { user, registry });
     Ok(())
