@@ -4,9 +4,10 @@ use crate::{
     ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Happened, Operation, Remarks, storing::Failure},
     checks::{self, Mode, Verb},
-    decoding::{self, Incoming},
+    decoding::Incoming,
     modify::check_namespace,
     ownership::{self, Author, Owners},
+    pieces::Since,
     stamps::{new_uid, whole_seconds},
 };
 use berth_api::{
@@ -43,8 +44,9 @@ impl Registry {
         ApiError::check_writable(&at.resource)?;
         let checked = checks::write_options(Verb::Create, options)?;
         let owners = if ownership::is_recorded(&body) { Owners::Follow } else { Owners::Unchanged };
-        let incoming = decoding::body(&at.resource, body, checked.validation)?;
-        self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &self.author(options, None)).await
+        let author = self.author(options, None);
+        let incoming = self.read_body(&at.resource, body, checked.validation, &mut Since(author.now)).await?;
+        self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &author).await
     }
 
     /// POST to a subresource: `pods/binding` and `pods/eviction`, whose answer is a `Status`.

@@ -1,7 +1,7 @@
 //! From what a request carries to an object, as strictly as the request asks.
 
-use crate::{ApiError, Body, BoxObject, Resource, options::FieldValidation};
-use berth_api::decode::{FieldFault, faults_in_order, parse_json};
+use crate::{ApiError, Body, BoxObject, Registry, Resource, options::FieldValidation, pieces::Since};
+use berth_api::decode::{FieldFault, Parsed, faults_in_order, parse_json};
 use serde_json::Value;
 
 /// An object from a request, without defaults.
@@ -11,20 +11,31 @@ pub(crate) struct Incoming {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The object of a create or an update.
-pub(crate) fn body(resource: &Resource, body: Body, validation: FieldValidation) -> Result<Incoming, ApiError> {
-    match body {
-        Body::Object(object) if object.kind() == resource.kind && object.api_version() == resource.api_version() => {
-            Ok(Incoming { object, warnings: Vec::new() })
+impl Registry {
+    /// The object of a create or an update.
+    pub(crate) async fn read_body(
+        &self,
+        resource: &Resource,
+        body: Body,
+        validation: FieldValidation,
+        since: &mut Since,
+    ) -> Result<Incoming, ApiError> {
+        match body {
+            Body::Object(object) if object.kind() == resource.kind && object.api_version() == resource.api_version() => {
+                Ok(Incoming { object, warnings: Vec::new() })
+            }
+            Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
+            Body::Json(bytes) => {
+                let parsed = parse_json(&bytes).map_err(|error| not_handled(&resource.kind, resource, &error.to_string()))?;
+                since.pause(&*self.clock).await;
+                decode(resource, &bytes, parsed, validation)
+            }
         }
-        Body::Object(object) => Err(not_handled(object.kind(), resource, "it is of another kind")),
-        Body::Json(bytes) => json(resource, &bytes, validation),
     }
 }
 
-fn json(resource: &Resource, bytes: &[u8], validation: FieldValidation) -> Result<Incoming, ApiError> {
+fn decode(resource: &Resource, bytes: &[u8], parsed: Parsed, validation: FieldValidation) -> Result<Incoming, ApiError> {
     let refused = |why: &str| not_handled(&resource.kind, resource, why);
-    let parsed = parse_json(bytes).map_err(|error| refused(&error.to_string()))?;
     if !parsed.value.is_object() {
         return Err(refused("it is no JSON object"));
     }

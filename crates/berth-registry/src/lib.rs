@@ -34,6 +34,7 @@ pub mod options;
 mod ownership;
 pub mod patch;
 mod patching;
+mod pieces;
 mod pressure;
 mod replicas;
 pub mod resource;

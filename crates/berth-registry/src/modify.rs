@@ -6,6 +6,7 @@ use crate::{
     checks::Mode,
     options::{Precondition, parse_revision},
     ownership::{Author, Owners},
+    pieces::Since,
     stored::{self, ATTEMPTS, Stored},
 };
 use berth_api::Object;
@@ -44,8 +45,11 @@ impl Registry {
         by: Change<'_>,
         mut change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
     ) -> Result<Written, ApiError> {
+        let mut since = Since(by.author.now);
         for _ in 0..ATTEMPTS {
+            since.pause(&*self.clock).await;
             let old = self.load(target).await?;
+            since.pause(&*self.clock).await;
             check_precondition(target, &old, by.precondition)?;
             let Proposal { mut object, warnings, owners } = change(&old)?;
             check_identity(target, &old, &mut *object)?;

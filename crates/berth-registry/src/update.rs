@@ -7,6 +7,7 @@ use crate::{
     decoding,
     modify::{Change, Proposal, check_name},
     ownership::Owners,
+    pieces::Since,
     scale,
 };
 use berth_api::{FieldError, Object, Path};
@@ -29,7 +30,7 @@ impl Registry {
             None | Some(Subresource::Status | Subresource::Finalize) => (),
         }
         let author = self.author(options, target.subresource);
-        let mut incoming = decoding::body(&target.resource, body, checked.validation)?;
+        let mut incoming = self.read_body(&target.resource, body, checked.validation, &mut Since(author.now)).await?;
         check_name(target, &mut *incoming.object)?;
         let may_create = target.resource.create_on_update && target.subresource.is_none();
         if may_create && self.store.get(&target.key()).await?.is_none() {

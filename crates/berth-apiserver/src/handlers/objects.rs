@@ -17,6 +17,7 @@ use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, Patch, Resource, Subresource, Target, WriteOptions, Written, log,
     table::Position,
 };
+use berth_store::env::yield_now;
 use futures::future::BoxFuture;
 use hyper::{
     Method, StatusCode,
@@ -226,7 +227,7 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) ->
         PatchType::Json => Patch::Json(bytes),
         PatchType::Merge => Patch::Merge(bytes),
         PatchType::Strategic => Patch::Strategic(bytes),
-        PatchType::Apply => Patch::Apply(apply_to_json(bytes)?),
+        PatchType::Apply => Patch::Apply(converted(apply_to_json(bytes)?).await),
     };
     // An applier must say who it is: its fields are kept under its name.
     let options = if patch_type == PatchType::Apply { exchange.query.write_options() } else { write_options(exchange) };
@@ -287,9 +288,20 @@ async fn read_object(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Bod
 /// The JSON of a body, whatever its syntax.
 pub(super) async fn read_json(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
-    let json = to_json(syntax, body::read(exchange.headers, body).await?)?;
+    let json = converted(to_json(syntax, body::read(exchange.headers, body).await?)?).await;
     exchange.audit(|entry| entry.request_body(&json));
     Ok(json)
+}
+
+/// A body of so many bytes takes milliseconds to be made JSON.
+const LONG_BODY_BYTES: usize = 64 << 10;
+
+/// Lets others have their turn before more is made of a long body.
+async fn converted(json: Vec<u8>) -> Vec<u8> {
+    if LONG_BODY_BYTES < json.len() {
+        yield_now().await;
+    }
+    json
 }
 
 pub(crate) fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {

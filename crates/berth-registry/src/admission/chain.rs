@@ -17,7 +17,7 @@
 //!
 //! Each stage runs the plug-ins of [`ORDER`] that take part in it, in that order. Nothing is held while somebody outside is asked: charges
 //! come after that, and go back when the write fails. A write that is tried again because another writer was first goes through all of it
-//! again; a create whose generated name was taken, from `prepare` on, as upstream.
+//! again; a create whose generated name was taken, from `prepare` on, as upstream. Between two stages that take long others have their turn.
 //!
 //! Source: upstream `kubeapiserver/options/plugins.go` (the order of plug-ins), `apiserver/pkg/registry/generic/registry/store.go`.
 
@@ -152,6 +152,7 @@ impl Registry {
     /// # Errors
     /// The first refusal.
     pub(crate) async fn admit(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        admission.since.pause(&*self.clock).await;
         admission.set_defaults();
         self.mutate(admission).await?;
         if admission.take_changed_outside() {
@@ -166,10 +167,14 @@ impl Registry {
     /// # Errors
     /// Faults, the first refusal, another writer who was first; then nothing is charged.
     pub(crate) async fn complete(&self, admission: &mut Admission<'_>) -> Result<Current, Failure> {
+        admission.since.pause(&*self.clock).await;
         admission.prepare(&self.gates);
+        admission.since.pause(&*self.clock).await;
         admission.check(&self.gates)?;
         self.validate(admission).await?;
+        admission.since.pause(&*self.clock).await;
         admission.record_owners();
+        admission.since.pause(&*self.clock).await;
         self.carry_out(admission).await
     }
 

@@ -30,6 +30,7 @@ use crate::{
     checks::Mode,
     key,
     ownership::{self, Author, Owners},
+    pieces::Since,
     stored::Stored,
 };
 use berth_api::{
@@ -122,6 +123,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) removes: bool,
     pub(crate) remarks: Remarks,
     owners: Owners,
+    since: Since,
     /// What the request says about owners.
     given: Option<Vec<ManagedFieldsEntry>>,
     /// What an apply made of the object, before the rules of an update.
@@ -164,6 +166,7 @@ impl<'a> Admission<'a> {
             removes: false,
             remarks: Remarks::default(),
             owners: Owners::Unchanged,
+            since: Since(author.now),
             given: None,
             applied: None,
             namespace_entry: None,

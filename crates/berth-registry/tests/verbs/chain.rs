@@ -1,6 +1,6 @@
 //! Somebody outside is asked about writes: where in the chain, about what, and what their answers do.
 
-use crate::world::{Constant, World, config_map, deployment, json_of, pod, target};
+use crate::world::{Constant, World, config_map, deployment, json_of, now, pod, target, turns};
 use berth_api::{
     Object,
     k8s_openapi::api::{
@@ -10,15 +10,25 @@ use berth_api::{
     },
 };
 use berth_registry::{
-    ADMISSION_ORDER, AdmissionRequest, ApiError, Body, Collection, DeleteOptions, ListOptions, Patch, Registry, Remarks, Reviewer,
-    WriteOptions, options::Precondition,
+    ADMISSION_ORDER, AdmissionRequest, ApiError, Body, Collection, DeleteOptions, ListOptions, Patch, Registry, Remarks, ResourceTable,
+    Reviewer, WriteOptions, options::Precondition,
 };
-use futures::{FutureExt, future::BoxFuture};
+use berth_store::{
+    MemoryStore,
+    env::{Clock, Timestamp},
+};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
 use serde_json::{Value, json};
 use std::{
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
     task::Poll,
 };
 
@@ -491,4 +501,35 @@ fn the_order_of_plug_ins_is_as_the_architecture_tells_it() {
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let told: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
     assert_eq!(told, ADMISSION_ORDER);
+}
+
+/// Time that goes on with every look at it: whatever is done takes long.
+struct Slow(AtomicI64);
+
+impl Clock for Slow {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.0.fetch_add(2, Ordering::SeqCst)).expect("a test's time")
+    }
+
+    fn sleep_until(&self, _: Timestamp) -> BoxFuture<'static, ()> {
+        ready(()).boxed()
+    }
+}
+
+#[test]
+fn a_write_whose_stages_take_long_lets_others_have_their_turn_between_them() {
+    let table = Arc::new(ResourceTable::default());
+    let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 24));
+    let clock = Arc::new(Slow(AtomicI64::new(1_767_225_600_000)));
+    let slow = Registry::new(store, table, clock, Arc::new(Constant), Arc::default());
+    now(slow.bootstrap()).expect("the first objects are fine");
+    let body = || Body::Json(config_map("c").to_string().into_bytes());
+    let written = |registry: &Registry| {
+        let (created, at_create) = turns(registry.create(&collection("configmaps"), body(), &WriteOptions::default()));
+        let (updated, at_update) = turns(registry.update(&target("configmaps", "c"), body(), &WriteOptions::default()));
+        (created.is_ok(), at_create, updated.is_ok(), at_update)
+    };
+    // Behind parsing, decoding, mutating, preparing, checking and recording owners; a change is also read before.
+    assert_eq!(written(&slow), (true, 6, true, 8));
+    assert_eq!(written(&World::new().registry), (true, 0, true, 0), "what is quick goes through at once");
 }
