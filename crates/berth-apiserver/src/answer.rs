@@ -49,7 +49,7 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
 /// How many times its own size an object takes at most while it is looked into: as a tree, or as its type.
 const LOOKED_INTO_FACTOR: usize = 16;
 /// What a list takes while it is made and sent, besides its entries and what the longest item takes.
-const LIST_BYTES: usize = 6 * CHUNK_BYTES;
+const LIST_BYTES: usize = 8 * CHUNK_BYTES;
 /// What compression takes.
 const GZIP_BYTES: usize = 320 << 10;
 

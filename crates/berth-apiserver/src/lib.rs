@@ -18,6 +18,7 @@ mod flow;
 pub mod fuzzing;
 mod handlers;
 mod health;
+mod in_hand;
 pub mod kubeconfig;
 mod limits;
 mod listing;

@@ -1,5 +1,6 @@
 //! HTTP on one connection: the version agreed on, its limits, and an orderly end.
 
+use crate::in_hand::{Stream, Streams};
 use hyper::{
     Request, Response,
     body::{Body, Incoming},
@@ -7,10 +8,7 @@ use hyper::{
     server::conn::{http1, http2},
     service::Service,
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioTimer},
-    server::graceful::GracefulConnection,
-};
+use hyper_util::{rt::TokioTimer, server::graceful::GracefulConnection};
 use std::{convert::Infallible, pin::pin, time::Duration};
 
 /// The largest head of a request, in bytes: request line and headers, or what HTTP/2 has in their place. Selectors stand in it.
@@ -56,7 +54,10 @@ where
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     match protocol {
-        Protocol::Http1 => until(http1(head_timeout).serve_connection(io, service), unwanted, over).await,
+        Protocol::Http1 => {
+            let serving = until(http1(head_timeout).serve_connection(io, service), unwanted, over);
+            Stream::default().serve(serving).await.unwrap_or(Ok(()))
+        }
         Protocol::Http2 => until(http2().serve_connection(io, service), unwanted, over).await,
     }
 }
@@ -88,8 +89,8 @@ fn http1(head_timeout: Duration) -> http1::Builder {
     builder
 }
 
-fn http2() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http2() -> http2::Builder<Streams> {
+    let mut builder = http2::Builder::new(Streams::default());
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
@@ -110,7 +111,7 @@ mod tests {
     use bytes::Bytes;
     use http_body_util::{BodyExt as _, Empty, Full};
     use hyper::{StatusCode, client::conn::http2 as client, service::service_fn};
-    use hyper_util::rt::TokioIo;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
     use std::{
         collections::VecDeque,
         future::pending,

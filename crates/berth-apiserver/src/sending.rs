@@ -7,26 +7,26 @@ use crate::{
     activity::Open,
     body::{LargeBody, ResponseBody},
     brief::Rare,
-    flow::{Kept, Seat, Turns},
-    limits::CHUNK_BYTES,
+    flow::{Seat, Turns},
+    in_hand::{InHand, Piece, Stream},
+    limits::{CHUNK_BYTES, FULL_BYTES_MAX},
     watch::WatchBody,
 };
 use berth_registry::ApiError;
 use berth_store::env::yield_now;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures::future::poll_fn;
 use hyper::body::{Body, Frame, SizeHint};
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
     sync::mpsc,
     task::{AbortHandle, JoinSet},
-    time::Instant,
 };
 
 /// The body of an answer on its way. Its request counts as open until it is sent.
@@ -37,43 +37,57 @@ pub(crate) struct Sending {
 
 enum What {
     /// In one piece; `None` once sent.
-    Whole(Option<Bytes>),
+    Whole(Option<Piece>),
     Pieces(Pieces),
 }
 
 impl Sending {
-    /// Begins to send. An answer in pieces keeps its seat until it is sent, and is given up when the client takes nothing for `stall`. Pieces
-    /// that are more work to make than to send are made when it is their `user`'s turn, if there is one, and not by the connection.
+    /// Begins to send. An answer in pieces keeps its seat and its memory until the last is written, and is given up when the client takes none for
+    /// `stall`. Pieces that are more work to make than to send are made when it is their `user`'s turn, if there is one, and not by the connection.
     pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration, user: Option<(&Arc<Turns>, &str)>) -> Self {
+        let stream = Stream::current();
         let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
-        let source = match body {
-            ResponseBody::Full(bytes) => {
-                return Self { what: What::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())), _open: Some(open) };
-            }
-            ResponseBody::Large(large, memory) => Source::Large(large, (seat, memory)),
-            ResponseBody::Watch(watch) => Source::Watch(watch),
+        let (source, memory) = match body {
+            ResponseBody::Full(bytes) => match whole(bytes, stream.as_ref()) {
+                Ok(piece) => return Self { what: What::Whole(piece), _open: Some(open) },
+                Err(bytes) => (Source::Large(LargeBody::Bytes(bytes)), None),
+            },
+            ResponseBody::Large(large, memory) => (Source::Large(large), memory),
+            ResponseBody::Watch(watch) => (Source::Watch(watch), None),
         };
+        let at_once = AtOnce::of(&source, user.is_some());
+        let in_hand = InHand::of((seat, memory));
         let source = match user {
-            Some((turns, user)) if !source.is_copied() => source.in_turn(turns, user),
+            Some((turns, user)) if !source.is_copied() => source.in_turn(turns, user, Arc::clone(&in_hand), at_once),
             _ => source,
         };
-        Self { what: What::Pieces(Pieces::begin(source, stall)), _open: Some(open) }
+        let sent = Arc::new(Sent { source: Mutex::new(Some(source)), in_hand, stream });
+        Self { what: What::Pieces(Pieces::begin(sent, at_once, stall)), _open: Some(open) }
     }
 
     /// An answer in one piece that no request waits for any more.
     pub(crate) fn refusal(body: ResponseBody) -> Self {
         let ResponseBody::Full(bytes) = body else { unreachable!("a refusal is short") };
-        Self { what: What::Whole(Some(bytes)), _open: None }
+        Self { what: What::Whole(Some(Piece::uncounted(bytes))), _open: None }
+    }
+}
+
+/// A short answer as one piece; given back where somebody has to wait until it is taken.
+fn whole(bytes: Bytes, stream: Option<&Stream>) -> Result<Option<Piece>, Bytes> {
+    match stream {
+        _ if bytes.is_empty() => Ok(None),
+        Some(stream) => stream.short(bytes).map(Some),
+        None => Ok(Some(Piece::uncounted(bytes))),
     }
 }
 
 impl Body for Sending {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Piece>>>> {
         let next = match &mut self.get_mut().what {
-            What::Whole(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            What::Whole(piece) => Poll::Ready(piece.take().map(Ok)),
             What::Pieces(pieces) => pieces.poll_next(cx),
         };
         next.map(|piece| piece.map(|piece| piece.map(Frame::data)))
@@ -81,14 +95,14 @@ impl Body for Sending {
 
     fn is_end_stream(&self) -> bool {
         match &self.what {
-            What::Whole(bytes) => bytes.is_none(),
+            What::Whole(piece) => piece.is_none(),
             What::Pieces(pieces) => pieces.ended,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.what {
-            What::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            What::Whole(piece) => SizeHint::with_exact(piece.as_ref().map_or(0, |piece| piece.remaining() as u64)),
             What::Pieces(pieces) => pieces.length().map_or_else(SizeHint::default, SizeHint::with_exact),
         }
     }
@@ -96,49 +110,32 @@ impl Body for Sending {
 
 /// What is sent in pieces.
 enum Source {
-    /// A long answer, and the seats and the memory that it keeps.
-    Large(LargeBody, #[expect(dead_code, reason = "kept until it is dropped")] (Option<Seat>, Kept)),
+    /// A long answer.
+    Large(LargeBody),
     /// A watch.
     Watch(Box<WatchBody>),
     /// What another task makes, which ends with this.
-    Task(Made, #[expect(dead_code, reason = "aborted when it is dropped")] JoinSet<()>),
-}
-
-/// Pieces that a task makes.
-struct Made {
-    pieces: mpsc::Receiver<io::Result<Bytes>>,
-    /// How many bytes are still to come, where that is known.
-    length: Option<u64>,
-}
-
-impl Made {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let piece = ready!(self.pieces.poll_recv(cx));
-        let sent = piece.as_ref().and_then(|piece| piece.as_ref().ok()).map_or(0, |piece| piece.len() as u64);
-        self.length = self.length.map(|length| length.saturating_sub(sent));
-        Poll::Ready(piece)
-    }
+    Task(mpsc::Receiver<io::Result<Piece>>, #[expect(dead_code, reason = "aborted when it is dropped")] JoinSet<()>),
 }
 
 impl Source {
     /// The same, made in turns of a user: one piece at a time, and not before the one before is taken.
-    fn in_turn(mut self, turns: &Arc<Turns>, user: &str) -> Self {
-        let length = self.length();
+    fn in_turn(mut self, turns: &Arc<Turns>, user: &str, in_hand: Arc<InHand>, at_once: AtOnce) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         let task = turns.begin(user, async move {
             while let Ok(room) = sender.reserve().await {
-                let Some(piece) = poll_fn(|cx| self.poll_next(cx)).await else { return };
+                let Some(piece) = poll_fn(|cx| self.poll_next(cx, &in_hand, at_once)).await else { return };
                 room.send(piece);
                 yield_now().await;
             }
         });
-        Self::Task(Made { pieces, length }, task)
+        Self::Task(pieces, task)
     }
 
     /// Whether sending its pieces is the longer part of the work.
     fn is_copied(&self) -> bool {
         match self {
-            Self::Large(large, _) => large.is_copied(),
+            Self::Large(large) => large.is_copied(),
             Self::Watch(_) => false,
             Self::Task(..) => true,
         }
@@ -147,27 +144,26 @@ impl Source {
     /// How many bytes are still to be sent, where that is known.
     fn length(&self) -> Option<u64> {
         match self {
-            Self::Large(large, _) => large.length(),
-            Self::Task(made, _) => made.length,
-            Self::Watch(_) => None,
+            Self::Large(large) => large.length(),
+            Self::Watch(_) | Self::Task(..) => None,
         }
     }
 
-    /// What comes next; `None` behind the end.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        match self {
-            Self::Large(large, _) => match large.next_piece() {
+    /// What comes next, once not too much of what came before is in hand; `None` behind the end.
+    fn poll_next(&mut self, cx: &mut Context<'_>, in_hand: &Arc<InHand>, at_once: AtOnce) -> Poll<Option<io::Result<Piece>>> {
+        let piece = match self {
+            Self::Task(pieces, _) => return pieces.poll_recv(cx),
+            _ if in_hand.poll_less(cx, at_once.in_hand).is_pending() => return Poll::Pending,
+            Self::Large(large) => match large.next_piece() {
                 Some(Ok(piece)) if piece.is_empty() => {
                     cx.waker().wake_by_ref();
-                    Poll::Pending
+                    return Poll::Pending;
                 }
-                Some(Ok(piece)) => Poll::Ready(Some(Ok(piece))),
-                Some(Err(error)) => Poll::Ready(Some(Err(broken_off(error)))),
-                None => Poll::Ready(None),
+                piece => piece.map(|piece| piece.map_err(broken_off)),
             },
-            Self::Watch(watch) => watch.poll_line(cx).map(|line| line.map(Ok)),
-            Self::Task(made, _) => made.poll_next(cx),
-        }
+            Self::Watch(watch) => ready!(watch.poll_line(cx)).map(Ok),
+        };
+        Poll::Ready(piece.map(|piece| piece.map(|bytes| in_hand.hand_over(bytes))))
     }
 }
 
@@ -180,68 +176,98 @@ fn broken_off(error: ApiError) -> io::Error {
     io::Error::other(error)
 }
 
-/// What is left to be sent.
-struct Rest {
-    /// Absent once all is sent, or the client took nothing for too long.
-    source: Option<Source>,
-    /// Since when a piece is with the connection and nobody has come for the next.
-    handed_over: Option<Instant>,
+/// How much is handed over of an answer.
+#[derive(Clone, Copy)]
+struct AtOnce {
+    /// After so many bytes others have their turn on the thread of the connection.
+    bytes: usize,
+    /// With so many in hand no more is made.
+    in_hand: usize,
 }
 
-/// After so many bytes others have their turn on the thread of the connection: less than a millisecond's work, most of it to encrypt them.
-const BYTES_AT_ONCE: usize = 4 * CHUNK_BYTES;
+impl AtOnce {
+    /// Less than a millisecond's work, most of it to encrypt them.
+    const COPIED: Self = Self { bytes: 4 * CHUNK_BYTES, in_hand: 4 * CHUNK_BYTES };
+    /// What is looked into for an administrator is made by the connection as well, and a piece of it is long enough.
+    const LOOKED_INTO: Self = Self { bytes: 1, in_hand: CHUNK_BYTES };
+    /// There may be thousands of watches, and of the lines that are in hand nobody asks for memory.
+    const WATCHED: Self = Self { in_hand: FULL_BYTES_MAX, ..Self::COPIED };
+
+    fn of(source: &Source, is_in_turn: bool) -> Self {
+        match source {
+            Source::Watch(_) => Self::WATCHED,
+            Source::Large(large) if !is_in_turn && !large.is_copied() => Self::LOOKED_INTO,
+            Source::Large(_) | Source::Task(..) => Self::COPIED,
+        }
+    }
+}
+
+/// An answer of which pieces are sent.
+struct Sent {
+    /// Where the next come from. Absent once all is sent, or the client took none for too long.
+    source: Mutex<Option<Source>>,
+    in_hand: Arc<InHand>,
+    stream: Option<Stream>,
+}
+
+impl Sent {
+    /// Nothing panics while it is locked but what is sent: then that is broken off.
+    fn source(&self) -> MutexGuard<'_, Option<Source>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// An answer in pieces.
 struct Pieces {
-    state: Arc<Mutex<Rest>>,
+    sent: Arc<Sent>,
+    at_once: AtOnce,
     /// How many bytes were handed over since others had their turn.
-    at_once: usize,
-    at_once_max: usize,
+    handed_over: usize,
     ended: bool,
     guard: AbortHandle,
 }
 
 impl Pieces {
-    fn begin(source: Source, stall: Duration) -> Self {
-        // What an administrator has made of objects is made here as well, and a piece of it is long enough.
-        let at_once_max = if matches!(&source, Source::Large(large, _) if !large.is_copied()) { 1 } else { BYTES_AT_ONCE };
-        let state = Arc::new(Mutex::new(Rest { source: Some(source), handed_over: None }));
-        let guard = tokio::spawn(guard(state.clone(), stall)).abort_handle();
-        Self { state, at_once: 0, at_once_max, ended: false, guard }
+    fn begin(sent: Arc<Sent>, at_once: AtOnce, stall: Duration) -> Self {
+        let guard = tokio::spawn(guard(Arc::downgrade(&sent), stall)).abort_handle();
+        Self { sent, at_once, handed_over: 0, ended: false, guard }
     }
 
     /// How many bytes are still to be sent, where that is known.
     fn length(&self) -> Option<u64> {
-        lock(&self.state).source.as_ref().and_then(Source::length)
+        self.sent.source().as_ref().and_then(Source::length)
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Piece>>> {
         if self.ended {
             return Poll::Ready(None);
         }
-        let mut state = lock(&self.state);
-        state.handed_over = None;
-        if self.at_once_max <= self.at_once {
-            self.at_once = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let piece = match &mut state.source {
-            None => Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading")))),
-            Some(source) => source.poll_next(cx),
-        };
-        match &piece {
-            Poll::Pending => self.at_once = 0,
-            Poll::Ready(Some(Ok(piece))) => {
-                state.handed_over = Some(Instant::now());
-                self.at_once += piece.len();
-            }
+        let next = self.poll_source(cx);
+        match &next {
+            Poll::Pending => self.handed_over = 0,
+            Poll::Ready(Some(Ok(piece))) => self.handed_over += piece.remaining(),
             Poll::Ready(None | Some(Err(_))) => {
-                state.source = None;
+                *self.sent.source() = None;
                 self.ended = true;
             }
         }
-        piece
+        next
+    }
+
+    fn poll_source(&self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Piece>>> {
+        let mut source = self.sent.source();
+        let Some(source) = &mut *source else {
+            return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the client has stopped reading"))));
+        };
+        if self.at_once.bytes <= self.handed_over {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        match ready!(source.poll_next(cx, &self.sent.in_hand, self.at_once)) {
+            Some(piece) => Poll::Ready(Some(piece)),
+            // As long as it goes on it can be given up, and what the connection has of it with it.
+            None => self.sent.in_hand.poll_less(cx, 1).map(|()| None),
+        }
     }
 }
 
@@ -251,23 +277,20 @@ impl Drop for Pieces {
     }
 }
 
-/// Nothing panics while it is locked but what is sent: then that is broken off.
-fn lock(state: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Drops what is sent once a piece has been with the connection for `stall`.
-async fn guard(state: Arc<Mutex<Rest>>, stall: Duration) {
-    let mut look_at = Instant::now() + stall;
+/// Gives an answer up of which no piece is taken between two looks.
+async fn guard(sent: Weak<Sent>, stall: Duration) {
+    let mut before = None;
     loop {
-        tokio::time::sleep_until(look_at).await;
-        let mut state = lock(&state);
-        let due = state.handed_over.map_or(Instant::now(), |since| since) + stall;
-        if state.source.is_none() || due <= Instant::now() {
-            state.source = None;
+        tokio::time::sleep(stall).await;
+        let Some(sent) = sent.upgrade() else { return };
+        let now = sent.in_hand.progress();
+        if now.is_some() && now == before {
+            *sent.source() = None;
+            sent.in_hand.wake();
+            sent.stream.iter().for_each(Stream::give_up);
             return;
         }
-        look_at = due;
+        before = now;
     }
 }
 

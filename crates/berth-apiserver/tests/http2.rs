@@ -287,19 +287,103 @@ async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
     attacker.wait_for(DATA).await;
     // Pings are answered all the time, and alice's seat is free again once her list is given up.
     let executing = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="readonly"} "#;
+    let mut is_reset = false;
     let freed = async {
         while !server.admin().await.get("/metrics").await.text().contains(&format!("{executing}0\n")) {
             attacker.send(&frame(PING, 0, 0, &[0; 8])).await;
-            while attacker.wait_for(PING).await.flags != ACK {}
+            while let frame = attacker.next().await.expect("the connection is open")
+                && (frame.kind, frame.flags) != (PING, ACK)
+            {
+                is_reset |= (frame.kind, frame.stream) == (RST_STREAM, 1);
+            }
         }
     };
     timeout(PATIENCE, freed).await.expect("the list is given up");
     assert_eq!(server.user("bob", &["editors"]).await.send(Method::GET, CONFIG_MAPS, &[], "").await.code, 200);
-    // Who takes the rest after all is told that there is none.
-    for stream in [0, 1] {
-        attacker.send(&frame(WINDOW_UPDATE, 0, stream, &(1_u32 << 20).to_be_bytes())).await;
+    if !is_reset {
+        assert_eq!(attacker.wait_for(RST_STREAM).await.stream, 1);
     }
-    assert_eq!(attacker.wait_for(RST_STREAM).await.stream, 1);
+}
+
+impl Attacker {
+    /// Alice, who lets come one byte of each of so many answers.
+    async fn sips(server: &TestServer, path: &str, answers: u32) -> Self {
+        let alice = server.certificate("alice", &["editors"]);
+        let (reader, writer) = split(connect(server, Some(&alice), Protocol::Http2).await);
+        let mut attacker = Self { reader, writer };
+        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
+        attacker.send(&greeting).await;
+        attacker.send(&(0..answers).flat_map(|number| get(stream(number), path)).collect::<Vec<u8>>()).await;
+        attacker
+    }
+
+    /// How many of so many answers are 200.
+    async fn successes(&mut self, answers: u32) -> usize {
+        const STATUS_200: u8 = 0x88;
+        let mut found = 0;
+        for _ in 0..answers {
+            found += usize::from(self.wait_for(HEADERS).await.payload[0] == STATUS_200);
+        }
+        found
+    }
+}
+
+/// A server with a config map of so many bytes, and its path.
+async fn with_config_map(limits: Limits, bytes: usize) -> (TestServer, String) {
+    let server = TestServer::start_limited(limits).await;
+    server.let_edit("editors").await;
+    let object = json!({"metadata": {"name": "c"}, "data": {"a": "x".repeat(bytes)}});
+    assert_eq!(server.admin().await.post(CONFIG_MAPS, &object).await.code, 201);
+    (server, format!("{CONFIG_MAPS}/c"))
+}
+
+#[tokio::test]
+async fn what_a_connection_has_of_answers_counts_until_it_is_taken() {
+    let limits = Limits { answer_bytes: 4 << 20, queue_wait: Duration::from_millis(50), ..Limits::default() };
+    let (server, path) = with_config_map(limits, 40_000).await;
+    let mut attacker = Attacker::sips(&server, &path, 100).await;
+    // Three quarters of 4 MiB, of which each takes 48 KiB.
+    assert_eq!(attacker.successes(100).await, 64);
+    let mut other_of_alice = server.user("alice", &["editors"]).await;
+    for _ in 0..3 {
+        attacker
+            .send(&(0..100).flat_map(|number| frame(WINDOW_UPDATE, 0, stream(number), &1_u32.to_be_bytes())).collect::<Vec<u8>>())
+            .await;
+        attacker.wait_for(DATA).await;
+        assert_eq!(other_of_alice.get(&path).await.code, 429, "byte by byte");
+    }
+    assert_eq!(server.user("bob", &["editors"]).await.get(&path).await.code, 200);
+    drop(attacker);
+    let freed = async { while other_of_alice.get(&path).await.code != 200 {} };
+    timeout(PATIENCE, freed).await.expect("the connection is gone");
+}
+
+#[tokio::test]
+async fn short_answers_that_nobody_takes_keep_their_seats() {
+    let limits = Limits { requests_inflight: 8, queue_wait: Duration::from_millis(50), ..Limits::default() };
+    let (server, path) = with_config_map(limits, 10_000).await;
+    let mut attacker = Attacker::sips(&server, &path, 60).await;
+    // As many as 64 KiB, then as many as one user has seats.
+    assert_eq!(attacker.successes(60).await, 6 + 6);
+    assert_eq!(server.user("bob", &["editors"]).await.get(&path).await.code, 200);
+}
+
+#[tokio::test]
+async fn streams_of_which_nothing_is_taken_are_reset() {
+    for bytes in [10_000, 40_000] {
+        let limits = Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() };
+        let (server, path) = with_config_map(limits, bytes).await;
+        let mut attacker = Attacker::sips(&server, &path, 20).await;
+        let at_once = if bytes < 16 << 10 { 6 } else { 0 };
+        for _ in at_once..20 {
+            attacker.wait_for(RST_STREAM).await;
+        }
+        let held = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="answers"} 0"#;
+        let freed = async { while !server.admin().await.get("/metrics").await.text().contains(held) {} };
+        timeout(PATIENCE, freed).await.expect("nothing is held");
+        attacker.send(&get(stream(20), "/version")).await;
+        assert_eq!(attacker.successes(1).await, 1, "the connection goes on");
+    }
 }
 
 #[tokio::test]
