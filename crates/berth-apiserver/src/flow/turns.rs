@@ -220,11 +220,29 @@ impl<F> Drop for InTurn<F> {
 mod tests {
     use super::*;
     use berth_store::env::yield_now;
-    use std::sync::mpsc;
-    use tokio::runtime::{Builder, Runtime};
+    use std::{sync::mpsc, time::Duration};
+    use tokio::{
+        runtime::{Builder, Runtime},
+        task::yield_now as give_way,
+        time::timeout,
+    };
+
+    /// Longer than anything here takes, so that a test fails instead of hanging.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn runtime(threads: usize) -> Runtime {
         Builder::new_multi_thread().worker_threads(threads).build().expect("threads")
+    }
+
+    /// What comes of `future` in time, by a thread that no work can take.
+    fn in_time<T>(future: impl Future<Output = T>) -> T {
+        let own = Builder::new_current_thread().enable_time().build().expect("a timer");
+        own.block_on(async { timeout(PATIENCE, future).await }).expect("in time")
+    }
+
+    /// What some work gives, whose turn comes.
+    fn done<T: 'static>(mut work: JoinSet<T>) -> T {
+        in_time(work.join_next()).expect("one").expect("no panic")
     }
 
     /// The seat of the only thread.
@@ -249,13 +267,12 @@ mod tests {
                 let _ = ends.lock().map(|ends| ends.recv());
             })
         };
-        let mut hogs: Vec<_> = (0..60).map(|_| hog()).collect();
-        (0..3).for_each(|_| beginnings.recv().expect("three of four"));
-        let mut modest = turns.begin("modest", async { 7 });
-        assert_eq!(runtime.block_on(modest.join_next()).expect("one").expect("done"), 7);
+        let hogs: Vec<_> = (0..60).map(|_| hog()).collect();
+        (0..3).for_each(|_| beginnings.recv_timeout(PATIENCE).expect("three of four"));
+        assert_eq!(done(turns.begin("modest", async { 7 })), 7);
         assert!(beginnings.try_recv().is_err(), "not more than three quarters of the threads");
         drop(end);
-        hogs.iter_mut().for_each(|hog| drop(runtime.block_on(hog.join_next())));
+        hogs.into_iter().for_each(done);
     }
 
     #[test]
@@ -273,10 +290,10 @@ mod tests {
             })
         };
         let held = hold(&turns);
-        let mut running: Vec<_> = (0..9).map(|_| work("a")).chain([work("b")]).collect();
+        let running: Vec<_> = (0..9).map(|_| work("a")).chain([work("b")]).collect();
         assert_eq!(turns.queues().waiting(), 10);
         drop(held);
-        running.iter_mut().for_each(|one| drop(runtime.block_on(one.join_next())));
+        running.into_iter().for_each(done);
         let log = log.lock().expect("no panic");
         assert_eq!((log.len(), &log[..20]), (100, "babababababababababa"));
     }
@@ -287,13 +304,16 @@ mod tests {
         let turns = Turns::new(runtime.handle().clone());
         let held = hold(&turns);
         let given_up = turns.begin("a", async { 1 });
-        let mut next = turns.begin("b", async { 2 });
+        let next = turns.begin("b", async { 2 });
         assert_eq!(turns.queues().waiting(), 2);
         drop(given_up);
-        while turns.queues().waiting() == 2 {
-            std::thread::yield_now();
-        }
+        let left = async {
+            while turns.queues().waiting() == 2 {
+                give_way().await;
+            }
+        };
+        in_time(left);
         drop(held);
-        assert_eq!(runtime.block_on(next.join_next()).expect("one").expect("done"), 2);
+        assert_eq!(done(next), 2);
     }
 }
