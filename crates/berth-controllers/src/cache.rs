@@ -3,7 +3,7 @@
 use crate::{
     cluster::{Change, Cluster},
     lock,
-    metrics::{Filling, Metrics},
+    metrics::{Filled, Filling, Metrics},
 };
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Spawner;
@@ -77,13 +77,15 @@ pub struct Known<V, I = ()> {
     index: I,
     revision: Revision,
     synced: bool,
+    /// Nothing follows any more.
+    ended: bool,
     /// A list that has begun and is not complete; it replaces `objects` as a whole.
     listing: Option<BTreeMap<ObjectKey, Held<V>>>,
 }
 
 impl<V, I: Default> Default for Known<V, I> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), index: I::default(), revision: Revision::default(), synced: false, listing: None }
+        Self { objects: BTreeMap::new(), index: I::default(), revision: Revision::default(), synced: false, ended: false, listing: None }
     }
 }
 
@@ -208,8 +210,17 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 }
 
 impl<V: View, I: Index<V>> Filling for Cache<V, I> {
-    fn unsynced(&self) -> Option<ResourceName> {
-        (!self.is_warm()).then_some(self.resource)
+    fn resource(&self) -> ResourceName {
+        self.resource
+    }
+
+    fn filled(&self) -> Filled {
+        let known = self.read();
+        match (known.synced, known.ended) {
+            (false, _) => Filled::NotYet,
+            (true, false) => Filled::To(known.revision),
+            (true, true) => Filled::ForGood,
+        }
     }
 
     fn synced(&self) -> BoxFuture<'_, ()> {
@@ -375,6 +386,7 @@ async fn follow<V: View, I: Index<V>>(cache: Arc<Cache<V, I>>, changes: BoxStrea
     while let Some(batch) = batches.next().await {
         cache.take_in(batch.into_iter().map(|change| decoder.decode(change)).collect());
     }
+    cache.read().ended = true;
 }
 
 /// Makes views of objects.
@@ -424,6 +436,7 @@ mod tests {
     use super::*;
     use crate::cluster::RawObject;
     use berth_workloads::view::Identity;
+    use futures::channel::mpsc;
 
     #[derive(Clone, Debug, PartialEq)]
     struct Thing(ObjectKey, Uid);
@@ -500,6 +513,28 @@ mod tests {
         let synced = || vec![Decoded::Restarted, applied("a", "1", 1), Decoded::Synced(Revision(1))];
         check(vec![synced(), vec![deleted("a", 3), deleted("a", 3)]], &[("", "a:1"), ("a:1", "")], 3);
         check(vec![synced(), vec![Decoded::Progress(Revision(8))]], &[("", "a:1")], 8);
+    }
+
+    #[test]
+    fn it_is_told_how_far_a_cache_has_come_while_something_is_to_come() {
+        let registry = prometheus::Registry::new();
+        let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
+        let cache = Arc::new(Cache::<Thing>::new(ResourceName { group: "", plural: "things" }));
+        let (changes, told) = mpsc::unbounded();
+        let mut following = Box::pin(follow(Arc::clone(&cache), told.boxed(), metrics));
+        let mut check = |change: Option<Change>, expected: Filled| {
+            match change {
+                Some(change) => changes.unbounded_send(change).expect("it follows"),
+                None => changes.close_channel(),
+            }
+            let _ = (&mut following).now_or_never();
+            assert_eq!(cache.filled(), expected);
+        };
+        check(Some(Change::Restarted), Filled::NotYet);
+        check(Some(Change::Synced(Revision(3))), Filled::To(Revision(3)));
+        check(Some(Change::Progress(Revision(5))), Filled::To(Revision(5)));
+        check(Some(Change::Restarted), Filled::To(Revision(5)));
+        check(None, Filled::ForGood);
     }
 
     #[test]

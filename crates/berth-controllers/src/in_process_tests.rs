@@ -1,6 +1,7 @@
 //! The controllers over a real registry and the memory store, on one thread whose time passes only when nobody has anything to do.
 
 mod kinds;
+mod lags;
 mod nodes;
 mod remote;
 mod room;

@@ -11,6 +11,7 @@ pub mod garbage_collector;
 #[cfg(test)]
 mod in_process_tests;
 mod labelled;
+pub mod lags;
 pub mod local;
 pub mod manager;
 pub mod metadata;

@@ -4,8 +4,8 @@ use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, Ser
 use berth_api::{Object, Scope, Subresource};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
-    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, ListOptions, Patch, PropagationPolicy, RESOURCE_QUOTA,
-    Registry, Resource, ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
+    ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry, Resource,
+    ResourceTable, Target, WatchEvent, WatchOptions, WriteOptions, Written, options::Precondition, resource::Ended,
 };
 use berth_store::{Entry, env::Env};
 use berth_workloads::{plan::Propagation, resources::PODS};
@@ -85,7 +85,7 @@ impl Cluster for LocalCluster {
         let target = self.target(resource, &ObjectKey::default(), None);
         async move {
             let at = Collection { resource: target?.resource, namespace: None };
-            Ok(self.registry.list(&at, &ListOptions { limit: 1, ..ListOptions::default() }).await?.revision)
+            Ok(self.registry.newest(&at).await?)
         }
         .boxed()
     }

@@ -1,6 +1,6 @@
 //! Metrics of work queues and controllers, under upstream's names, labels and buckets.
 
-use berth_identity::ResourceName;
+use berth_identity::{ResourceName, Revision};
 use futures::future::{BoxFuture, join_all};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -9,6 +9,7 @@ use prometheus::{
     proto::MetricFamily,
 };
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
@@ -83,10 +84,23 @@ pub trait RunningWork: Send + Sync {
     fn ages(&self) -> RunningAges;
 }
 
+/// How far a cache has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// It has not been complete yet.
+    NotYet,
+    /// It shows all up to here.
+    To(Revision),
+    /// It shows all that there will ever be.
+    ForGood,
+}
+
 /// A cache that is being filled, or was.
 pub trait Filling: Send + Sync {
-    /// What it is a cache of, as long as it has not been complete.
-    fn unsynced(&self) -> Option<ResourceName>;
+    /// What it is a cache of.
+    fn resource(&self) -> ResourceName;
+    /// How far it has come.
+    fn filled(&self) -> Filled;
     /// Resolves when it has been complete.
     fn synced(&self) -> BoxFuture<'_, ()>;
 }
@@ -214,7 +228,7 @@ impl Metrics {
         followed.iter().filter_map(longest).find(|(_, age)| longer_than < *age)
     }
 
-    /// Counts `cache` among those that [`Metrics::unsynced`] looks at, until it is dropped.
+    /// Counts `cache` among those that [`Metrics::unsynced`] and [`Metrics::reached`] look at, until it is dropped.
     pub(crate) fn follow_cache(&self, cache: Weak<dyn Filling>) {
         let mut caches = crate::lock(&self.caches);
         caches.retain(|cache| cache.strong_count() > 0);
@@ -224,12 +238,25 @@ impl Metrics {
     /// What caches have been started for and have not been complete yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<ResourceName> {
-        self.caches().iter().filter_map(|cache| cache.unsynced()).collect()
+        let caches = self.caches();
+        caches.iter().filter(|cache| cache.filled() == Filled::NotYet).map(|cache| cache.resource()).collect()
     }
 
     /// Resolves when every cache that has been started so far has been complete.
     pub async fn synced(&self) {
         join_all(self.caches().iter().map(|cache| cache.synced())).await;
+    }
+
+    /// Up to where caches show everything; of a resource of which there are several, the one that is furthest behind.
+    #[must_use]
+    pub fn reached(&self) -> BTreeMap<ResourceName, Revision> {
+        let mut reached = BTreeMap::new();
+        for cache in self.caches() {
+            if let Filled::To(revision) = cache.filled() {
+                reached.entry(cache.resource()).and_modify(|least: &mut Revision| *least = revision.min(*least)).or_insert(revision);
+            }
+        }
+        reached
     }
 
     fn caches(&self) -> Vec<Arc<dyn Filling>> {

@@ -29,6 +29,14 @@ impl Registry {
         }
     }
 
+    /// A revision of the collection that no write which was answered before this call is behind.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn newest(&self, at: &Collection) -> Result<Revision, ApiError> {
+        Ok(self.store.revision(&key::prefix_of(at)).await?)
+    }
+
     /// The entry of the target's object.
     pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
         self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))

@@ -1,4 +1,4 @@
-//! The log on standard error.
+//! The log on standard error, of panics as well.
 
 use crate::cli::LogFormat;
 use std::io::IsTerminal;
@@ -12,6 +12,11 @@ pub(crate) fn start(format: LogFormat, verbose: u8) {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
+    // A line like all others. What the panic says is told by whoever catches it.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "a panic");
+    }));
 }
 
 /// Controllers and nodes say what they do on the level that others use for every request. What rustls warns of, whoever can reach the

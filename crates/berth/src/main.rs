@@ -32,7 +32,12 @@ use std::{error::Error, io::Write, process::ExitCode};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match run(cli::parse(std::env::args_os()).command) {
+    end(run(cli::parse(std::env::args_os()).command))
+}
+
+/// Says why it failed, if it did, and with which code the process ends.
+fn end(outcome: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "berth: {}", progress::printable(&progress::chain(error.as_ref())));

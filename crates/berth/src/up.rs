@@ -15,18 +15,20 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Failure, Limits, Pki, PkiOptions, Readiness, Server,
+    Access, Config, Failure, Found, Limits, Pki, PkiOptions, Readiness, Server,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
 };
 use berth_controllers::{
     Cluster,
     events::Recorder,
+    lags::Lags,
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
     service_allocation,
 };
+use berth_identity::ResourceName;
 use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
 use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
@@ -44,6 +46,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{sync::oneshot, task::JoinHandle};
+
+/// A cache that does not show for longer what is stored is behind: changes are taken in within milliseconds, a new list of all pods within seconds.
+const LAG_MAX: Duration = Duration::from_secs(10);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -66,12 +71,17 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
     let signals = Signals::take()?;
     let data_dir = DataDir::open(options.data_dir.clone(), options.store)?.locked()?;
     let plane = Plane::start(options, settings, data_dir.path(), started).await?;
+    until_the_end(options, plane, data_dir.path(), documents, &signals).await
+}
+
+/// Lives until there is nothing more to do, a signal comes, or a part panics; then ends everything in order.
+async fn until_the_end(options: &Up, plane: Plane, data_dir: &Path, documents: &[Document], signals: &Signals) -> Outcome<ExitCode> {
     let ended = tokio::select! {
         fault = plane.fault() => Err(fault),
-        ended = live(options, &plane, data_dir.path(), documents) => ended,
+        ended = live(options, &plane, data_dir, documents) => ended,
         signal = signals.beyond(0) => Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
     };
-    let hurried = plane.stop(&signals).await;
+    let hurried = plane.stop(signals).await;
     match hurried {
         Some(signal) if ended.is_ok() => Ok(signal.exit_code()),
         _ => ended,
@@ -255,9 +265,9 @@ impl Plane {
 
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
-        let controllers = start_controllers(options, &settings, &registry, &env, &metrics)?;
+        let (controllers, lags) = start_controllers(options, &settings, &registry, &env, &metrics)?;
         let are_synced = Arc::<AtomicBool>::default();
-        check_controllers(&readiness, &controllers, &are_synced);
+        check_controllers(&readiness, &controllers, &are_synced, lags);
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
         let threads = [of_controllers, of_users];
@@ -369,7 +379,7 @@ fn start_controllers(
     registry: &Registry,
     env: &Env,
     metrics: &prometheus::Registry,
-) -> Outcome<Arc<Metrics>> {
+) -> Outcome<(Arc<Metrics>, Arc<Lags>)> {
     let local = LocalCluster::new(registry.clone(), env.clone());
     let cluster: Arc<dyn Cluster> = Arc::new(local.clone());
     let metrics = Arc::new(Metrics::new(metrics)?);
@@ -383,6 +393,8 @@ fn start_controllers(
         load_balancer_range: options.services.load_balancer_range,
     };
     manager.start();
+    let lags = Arc::new(Lags::new(Arc::clone(&env.clock)));
+    env.spawner.spawn("informer lags", Arc::clone(&lags).follow(Arc::clone(&cluster), Arc::clone(&metrics)).boxed());
     let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
     if settings.controllers.contains("scheduler") {
         let cluster: Arc<dyn Cluster> = Arc::new(local.clone().named("berth-scheduler"));
@@ -394,25 +406,32 @@ fn start_controllers(
         let cluster: Arc<dyn Cluster> = Arc::new(local.named("berth-node"));
         Nodes::start(&cluster, env, &events, &metrics, (options.nodes, shape, latencies));
     }
-    Ok(metrics)
+    Ok((metrics, lags))
 }
 
-/// Controllers that do not know what there is do nothing yet; one whose look does not end does nothing more.
+/// Controllers that do not know what there is do nothing yet, or what is wrong; one whose look does not end does nothing more.
 ///
 /// Caches that are begun later, with the first budget or a kind that comes, hold back their controllers only: what is served goes on.
-fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: &Arc<AtomicBool>) {
+fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: &Arc<AtomicBool>, lags: Arc<Lags>) {
     let (caches, looks, are_synced) = (Arc::clone(metrics), Arc::clone(metrics), Arc::clone(are_synced));
     readiness.add("informer-sync", Failure::Unready, move || {
-        let why = || {
-            let unsynced: Vec<_> = caches.unsynced().iter().map(|resource| resource.plural).collect();
-            format!("informers not synced yet: {}", unsynced.join(", "))
-        };
-        ready(if are_synced.load(Ordering::Acquire) { Ok(()) } else { Err(why()) })
+        let is_synced = are_synced.load(Ordering::Acquire);
+        ready(if is_synced { keeping_up(&lags.longer_than(LAG_MAX)) } else { Err(unsynced(&caches.unsynced())) })
     });
     readiness.add("controllers", Failure::Dead, move || {
         let why = |(queue, age): (String, Duration)| format!("{queue} has looked at one object for {} s", age.as_secs());
         ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
     });
+}
+
+fn unsynced(unsynced: &[ResourceName]) -> String {
+    let unsynced: Vec<_> = unsynced.iter().map(|resource| resource.plural).collect();
+    format!("informers not synced yet: {}", unsynced.join(", "))
+}
+
+fn keeping_up(behind: &[(ResourceName, Duration)]) -> Found {
+    let behind: Vec<_> = behind.iter().map(|(resource, age)| format!("{} by {} s", resource.plural, age.as_secs())).collect();
+    if behind.is_empty() { Ok(()) } else { Err(format!("informers behind: {}", behind.join(", "))) }
 }
 
 /// What the simulated nodes have.
@@ -428,16 +447,69 @@ fn node_shape(options: &Up) -> NodeShape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{self, Command};
+    use crate::cli::{self, Command, LogFormat};
+    use serde_json::Value;
+    use std::{env, process};
+    use tokio::runtime::Runtime;
+
+    fn options() -> Box<Up> {
+        let arguments = ["berth", "up", "--store", "memory", "--secure-port", "0"];
+        let Command::Up(options) = cli::parse(arguments.map(Into::into)).command else { panic!("that is berth up") };
+        options
+    }
+
+    async fn plane(options: &Up, folder: &Path) -> Plane {
+        let settings = Settings::new(options).expect("nothing is wrong with it");
+        Plane::start(options, settings, folder, Instant::now()).await.expect("a free port")
+    }
+
+    /// A process whose cache panics.
+    fn end_by_a_panic() -> ! {
+        logging::start(LogFormat::Json, 0);
+        let (options, folder) = (options(), tempfile::tempdir().expect("a folder"));
+        let outcome = Runtime::new().expect("threads").block_on(async {
+            let signals = Signals::take()?;
+            let plane = plane(&options, folder.path()).await;
+            tokio::spawn(plane.faults.clone().watch("cache", async { panic!("nobody saw this coming") }));
+            until_the_end(&options, plane, folder.path(), &[], &signals).await
+        });
+        process::exit(if crate::end(outcome) == ExitCode::SUCCESS { 0 } else { 1 })
+    }
+
+    /// By this test's own program, run once more.
+    #[test]
+    fn a_process_of_which_a_part_panics_says_so_in_lines_of_its_log_and_ends_with_an_error() {
+        const PANICS: &str = "BERTH_TEST_PANICS";
+        if env::var_os(PANICS).is_some() {
+            end_by_a_panic();
+        }
+        let name = "up::tests::a_process_of_which_a_part_panics_says_so_in_lines_of_its_log_and_ends_with_an_error";
+        let mut again = process::Command::new(env::current_exe().expect("it has a name"));
+        let ended = again.args(["--exact", name, "--nocapture"]).env(PANICS, "1").env_remove("BERTH_LOG").output().expect("it runs");
+        let told = String::from_utf8(ended.stderr).expect("text");
+        assert_eq!(ended.status.code(), Some(1), "{told}");
+        let mut lines: Vec<&str> = told.lines().collect();
+        let last = "berth: the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends";
+        assert_eq!(lines.pop(), Some(last), "{told}");
+        let lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).expect("a line of the log")).collect();
+        let places: Vec<_> = lines.iter().filter_map(|line| line["fields"]["place"].as_str()).collect();
+        assert!(matches!(places[..], [place] if place.starts_with(file!())), "{told}");
+    }
+
+    #[test]
+    fn informers_that_are_behind_are_named() {
+        let [pods, nodes] = ["pods", "nodes"].map(|plural| ResourceName { group: "", plural });
+        assert_eq!(unsynced(&[pods, nodes]), "informers not synced yet: pods, nodes");
+        assert_eq!(keeping_up(&[]), Ok(()));
+        let behind = [(nodes, Duration::from_secs(11)), (pods, Duration::from_millis(12_700))];
+        assert_eq!(keeping_up(&behind), Err("informers behind: nodes by 11 s, pods by 12 s".to_owned()));
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_part_that_panics_ends_what_relies_on_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let arguments = ["berth", "up", "--store", "memory", "--secure-port", "0"];
-        let Command::Up(options) = cli::parse(arguments.map(Into::into)).command else { panic!("that is berth up") };
-        let settings = Settings::new(&options).expect("nothing is wrong with it");
         let signals = Signals::take().expect("the machine has signals");
-        let plane = Plane::start(&options, settings, folder.path(), Instant::now()).await.expect("a free port");
+        let plane = plane(&options(), folder.path()).await;
         assert!(plane.fault().now_or_never().is_none(), "nothing has happened");
         plane.faults.clone().watch("cache", async { panic!("nobody saw this coming") }).await;
         let fault = plane.fault().await.to_string();

@@ -1,0 +1,71 @@
+//! How far caches are behind what is stored: who decides by an old one should be sent no requests.
+//!
+//! A cache is behind while it does not show what was stored when it was looked at before. So one that is busy taking changes in is behind by
+//! as long as that takes, and one whose watch is broken by ever more, as soon as something is written.
+
+use crate::{cluster::Cluster, lock, metrics::Metrics};
+use berth_identity::{ResourceName, Revision};
+use berth_store::env::{Clock, Timestamp};
+use futures::future::join_all;
+use jiff::SignedDuration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// How often it is looked. Each look asks the cluster once for each resource.
+const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(5);
+
+/// How far the caches of one process are behind.
+pub struct Lags {
+    clock: Arc<dyn Clock>,
+    behind: Mutex<BTreeMap<ResourceName, Behind>>,
+}
+
+/// What a cache does not show.
+#[derive(Clone, Copy)]
+struct Behind {
+    /// What was stored then.
+    revision: Revision,
+    since: Timestamp,
+}
+
+impl Lags {
+    /// Nobody has looked yet.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, behind: Mutex::default() }
+    }
+
+    /// Looks at the caches that `metrics` follow, for ever.
+    pub async fn follow(self: Arc<Self>, cluster: Arc<dyn Cluster>, metrics: Arc<Metrics>) {
+        loop {
+            self.clock.sleep_until(self.clock.now() + LOOK_EVERY).await;
+            let asked = metrics.reached().into_keys().map(async |resource| Some((resource, cluster.newest(resource).await.ok()?)));
+            // A cluster that does not answer says nothing of its caches.
+            let newest: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+            self.look(&newest, &metrics.reached());
+        }
+    }
+
+    /// Caches that have not shown for longer than this what was stored, and for how long.
+    #[must_use]
+    pub fn longer_than(&self, longest: Duration) -> Vec<(ResourceName, Duration)> {
+        let now = self.clock.now();
+        let age = |(resource, behind): (&ResourceName, &Behind)| (*resource, now.duration_since(behind.since).unsigned_abs());
+        lock(&self.behind).iter().map(age).filter(|(_, age)| longest < *age).collect()
+    }
+
+    /// `newest` was asked before the caches had `reached` what they have.
+    fn look(&self, newest: &[(ResourceName, Revision)], reached: &BTreeMap<ResourceName, Revision>) {
+        let now = self.clock.now();
+        let mut behind = lock(&self.behind);
+        behind.retain(|resource, behind| reached.get(resource).is_some_and(|reached| *reached < behind.revision));
+        for (resource, revision) in newest {
+            if reached.get(resource).is_some_and(|reached| reached < revision) {
+                behind.entry(*resource).or_insert(Behind { revision: *revision, since: now });
+            }
+        }
+    }
+}
