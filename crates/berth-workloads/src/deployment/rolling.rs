@@ -126,4 +126,11 @@ mod tests {
         assert_eq!(shrunk(11), [10]);
         assert_eq!(shrunk(12), [10], "the status still tells of a pod that goes");
     }
+
+    #[test]
+    fn no_set_grows_beyond_what_is_desired_nor_shrinks_by_growing() {
+        let size = Size { desired: 3, surge: 2, unavailable: 0, min_available: 3 };
+        assert_eq!([grown(size, 0, 3), grown(size, 0, 1), grown(size, 4, 1), grown(size, 9, 1), grown(size, 0, 4)], [3, 3, 2, 1, 4]);
+        assert_eq!(new_size(size, 0, 4), 3);
+    }
 }

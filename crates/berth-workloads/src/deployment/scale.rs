@@ -96,3 +96,26 @@ fn by_size(sets: &[Scale], to_add: i64) -> Vec<usize> {
     order.sort_by_key(|&index| std::cmp::Reverse(sets[index].size));
     order
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_sets_of_one_size_the_newest_grows_first_and_the_oldest_shrinks_first() {
+        let set = |size| Scale { size, desired: Some(6), max: Some(6), before: None };
+        let size = |desired| Size { desired, surge: 0, unavailable: 0, min_available: 0 };
+        let sizes = |scaled: Vec<Scale>| scaled.into_iter().map(|set| set.size).collect::<Vec<_>>();
+        assert_eq!(sizes(proportional(&[set(3), set(3)], size(7), 6)), [3, 4]);
+        assert_eq!(sizes(proportional(&[set(3), set(3)], size(5), 6)), [2, 3]);
+    }
+
+    #[test]
+    fn shrinking_keeps_the_proportion_of_before_and_grows_nothing() {
+        let set = |size, before| Scale { size, desired: Some(10), max: Some(13), before };
+        let size = |desired| Size { desired, surge: 3, unavailable: 0, min_available: 0 };
+        let finished = |replicas, desired| Scale { size: replicas, desired: Some(desired), max: Some(desired + 3), before: None };
+        assert_eq!(shrink(&[set(8, None), set(5, None)], size(5), 13), [finished(5, 5), finished(3, 5)]);
+        assert_eq!(shrink(&[set(8, None), set(5, None)], size(20), 13), [finished(8, 20), finished(5, 20)]);
+    }
+}

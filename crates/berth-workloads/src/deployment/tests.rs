@@ -462,3 +462,25 @@ fn a_failure_stays_as_it_was_first_told_until_it_is_another() {
     assert_eq!(since(&failing("False", "FailedDelete", 11)), Some(11));
     assert_eq!(since(&[set("a", 1, none(), &none())]), None);
 }
+
+#[test]
+fn old_pods_stay_until_new_ones_are_available_in_their_stead() {
+    let available = |count: i64| json!({"replicas": 3, "availableReplicas": count, "terminatingReplicas": 0, "observedGeneration": 1});
+    let sets = |old: i64, new: i64| [set("a", old, has(old), &sized_for(3, None)), new_set("b", 3, available(new), &sized_for(3, None))];
+    let wait = "waiting for 1 of 3 pods to become available";
+    check(&deployment(3, None), &sets(1, 2), NOBODY, &[wait, "watched"]);
+    check(&deployment(3, None), &sets(2, 2), NOBODY, &["a to 1", "watched"]);
+    check(&deployment(3, None), &sets(1, 3), NOBODY, &["a to 0", "watched"]);
+    check(&deployment(3, None), &sets(1, 2)[1..], NOBODY, &["watched"]);
+}
+
+#[test]
+fn a_set_that_is_about_to_mark_pods_is_waited_for_where_its_pods_have_the_place() {
+    let shrinking = |terminating: i64| {
+        let status = json!({"replicas": 4, "terminatingReplicas": terminating, "observedGeneration": 1});
+        [set("a", 1, status, &sized_for(3, None)), new_set("b", 0, has(0), &sized_for(3, None))]
+    };
+    let expected = ["b to 2", "waiting for a to be observed", "watched"];
+    check(&deployment(3, None), &shrinking(2), NOBODY, &expected);
+    check(&deployment(3, COMPLETE), &shrinking(0), NOBODY, &expected);
+}
