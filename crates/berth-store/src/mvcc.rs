@@ -5,7 +5,10 @@
 //! large, the resource that takes most of it forgets first, so that a busy one does not expire the others. Lists that go on read further back
 //! ([`pins`]).
 
+mod past;
 mod pins;
+
+pub(crate) use past::{Past, Recommit, Recovered, Since, Versioned};
 
 use crate::{
     Entry, Event, EventKind, Events, Expected, Header, Key, Layout, Mark, Purpose, Range, RangeRequest, ReadError, Revision, Usage,
@@ -245,21 +248,6 @@ pub(crate) enum Next {
     Future,
 }
 
-/// What a store finds where it was kept.
-#[derive(Debug, Default)]
-pub(crate) struct Recovered {
-    pub(crate) entries: Vec<Arc<Entry>>,
-    pub(crate) expiries: Vec<(Key, Timestamp)>,
-}
-
-/// Newest versions of keys that follow each other, each with the time when it is to go.
-#[derive(Debug)]
-pub(crate) struct Newest {
-    pub(crate) entries: Vec<(Arc<Entry>, Option<Timestamp>)>,
-    /// When they were.
-    pub(crate) revision: Revision,
-}
-
 /// All keys and the changes that are kept.
 pub(crate) struct Mvcc {
     layout: Arc<dyn Layout>,
@@ -285,24 +273,28 @@ impl Mvcc {
         Self::recovered(layout, Revision(0), Recovered::default(), history_bytes_max)
     }
 
-    /// The newest versions as of `revision`, in any order, without what was before.
+    /// What was found, as of `revision`. Of what is said nothing of, all before that is forgotten.
     pub(crate) fn recovered(layout: Arc<dyn Layout>, revision: Revision, recovered: Recovered, history_bytes_max: usize) -> Self {
-        let Recovered { entries, expiries } = recovered;
+        let Recovered { entries, expiries, changes, since } = recovered;
+        let others = since.iter().find(|(name, _)| name.is_empty()).map_or(revision, |(_, since)| *since);
         let space = Space::of(&*layout, entries.iter());
         let versions = |entry: Arc<Entry>| (entry.key.clone(), Versions::new(Some(Arc::clone(&entry)), entry.mod_revision));
         let mut mvcc = Self {
             layout,
             space,
-            revision,
+            revision: Revision(0),
             keys: entries.into_iter().map(versions).collect(),
             resources: BTreeMap::new(),
-            rest: Resource::since(revision),
+            rest: Resource::since(others),
             spanning: BTreeMap::new(),
             pins: Pins::new(history_bytes_max),
             due: BTreeSet::new(),
             history_bytes: 0,
             history_bytes_max,
         };
+        since.iter().filter(|(name, _)| !name.is_empty()).for_each(|(name, since)| mvcc.keep_since(name, *since));
+        changes.into_iter().for_each(|changes| mvcc.apply_again(changes));
+        mvcc.revision = revision;
         expiries.into_iter().for_each(|(key, at)| mvcc.expire(key, at));
         mvcc
     }
@@ -378,14 +370,6 @@ impl Mvcc {
         let all = request.behind.or_else(|| self.live_of(request, revision)).filter(|_| is_cut);
         let remaining = all.map_or_else(|| found.count(), |all| all.saturating_sub(entries.len()));
         Ok(Range { entries, revision, remaining })
-    }
-
-    /// The newest versions of up to `limit` keys behind `after`.
-    pub(crate) fn newest(&self, after: Option<&Key>, limit: usize) -> Newest {
-        let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_str()));
-        let behind = self.keys.range::<str, _>((from, Bound::Unbounded)).map(|(_, versions)| versions);
-        let live = behind.filter_map(|versions| Some((Arc::clone(versions.newest.as_ref()?), versions.expires_at)));
-        Newest { entries: live.take(limit).collect(), revision: self.revision }
     }
 
     fn under<'a>(&'a self, request: &'a RangeRequest) -> impl Iterator<Item = &'a Versions> {
@@ -547,11 +531,8 @@ impl Mvcc {
         due.filter_map(|(_, key)| Some((key.clone(), self.get(key)?.mod_revision))).take(EXPIRED_AT_ONCE).collect()
     }
 
-    /// Forgets what was replaced or happened at or before `revision`. What is forgotten already stays so.
-    pub(crate) fn compact(&mut self, revision: Revision) -> Result<(), ReadError> {
-        if self.revision < revision {
-            return Err(ReadError::Future { requested: revision, newest: self.revision });
-        }
+    /// Forgets what was replaced or happened at or before `revision`, which is there. What is forgotten already stays so.
+    pub(crate) fn compact(&mut self, revision: Revision) {
         let names: Vec<_> = self.resources.keys().cloned().map(Some).chain([None]).collect();
         for name in names {
             while self.kept_mut(name.as_deref()).log.front().is_some_and(|event| event.entry.mod_revision <= revision) {
@@ -561,7 +542,6 @@ impl Mvcc {
             kept.oldest = kept.oldest.max(revision);
         }
         self.pins.before(revision).iter().for_each(|list| self.end_list(list));
-        Ok(())
     }
 
     /// What is kept of the resource of that name; of all other keys without one.
@@ -628,9 +608,15 @@ impl Mvcc {
     }
 }
 
-/// What keeping `event` costs, in bytes: the version that it replaced, and its own value once more, since `encoded` holds a copy.
+/// What keeping `event` costs, in bytes.
 fn cost_bytes(event: &Event) -> usize {
-    EVENT_OVERHEAD_BYTES + event.entry.value.len() + event.previous.as_ref().map_or(0, |previous| previous.value.len())
+    change_bytes(event.entry.value.len(), event.previous.as_ref().map_or(0, |previous| previous.value.len()))
+}
+
+/// What keeping a change costs, by the length of its value and of the one before, in bytes: the version that it replaced, and its own value once more,
+/// since `encoded` holds a copy.
+pub(crate) fn change_bytes(value: usize, previous: usize) -> usize {
+    EVENT_OVERHEAD_BYTES + value + previous
 }
 
 /// The resource whose keys begin as `text` does, and what they begin with.

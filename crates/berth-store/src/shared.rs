@@ -3,6 +3,7 @@
 use crate::{
     Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Watch, WatchItem,
     bells::{Bells, WIDE},
+    log::CommitError,
     mvcc::{Commit, Mvcc, Next},
 };
 use event_listener::{Event as Bell, EventListener};
@@ -79,6 +80,17 @@ impl Shared {
             }
             bells.ring_marked(resource, event.versions(), || mvcc.kept(resource));
         }
+    }
+
+    /// Forgets changes up to `revision`, once `remember` has seen to it that they stay forgotten. Nobody may write meanwhile.
+    pub(crate) fn compact(&self, revision: Revision, remember: impl FnOnce() -> Result<(), CommitError>) -> Result<(), ReadError> {
+        let newest = self.revision();
+        if newest < revision {
+            return Err(ReadError::Future { requested: revision, newest });
+        }
+        remember().map_err(|error| ReadError::Unavailable(error.source().to_string()))?;
+        self.write().compact(revision);
+        Ok(())
     }
 
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.

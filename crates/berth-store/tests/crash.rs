@@ -5,8 +5,8 @@
 mod util;
 
 use berth_store::{
-    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Limits, OnDamage, OpenError, Opening, Purpose, ReadError,
-    Revision, Store, Write as StoreWrite, WriteError, check,
+    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Limits, OnDamage, OpenError, Opening, Purpose,
+    RangeRequest, ReadError, Revision, Store, Write as StoreWrite, WriteError, check,
     env::Timestamp,
     expiry::Expire,
     files::disk::{Disk, Trouble},
@@ -123,13 +123,34 @@ fn a_value_remembers_over_a_restart_when_it_goes() {
 }
 
 #[test]
-fn history_ends_at_a_restart() {
+fn who_follows_or_reads_in_pages_goes_on_over_a_restart() {
     let dir = ten_pods();
     let store = reopen(dir.path());
-    assert!(matches!(store.watch("", Revision(9)).err(), Some(ReadError::Compacted { oldest: Revision(10), .. })));
-    let mut watch = store.watch("", Revision(10)).expect("nothing is missing behind the newest revision");
+    update(&store, &pod("p8"), "2");
+    delete(&store, &pod("p0"));
+    drop(store);
+    let store = reopen(dir.path());
+    let mut watch = store.watch("", Revision(9)).expect("kept");
     create(&store, &pod("a"), "1");
-    assert_eq!(util::drain(&mut watch, |revision| revision.0), "+a=1@11 !11");
+    assert_eq!(util::drain(&mut watch, |revision| revision.0), "+p9=value of number 9@10 +p8=2@11 -p0=value of number 0@12 +a=1@13 !13");
+    let page = RangeRequest { at: Some(Revision(10)), start_after: Some(pod("p7")), ..all("") };
+    let shown = range(&store, page).expect("kept").entries.iter().map(|entry| show_entry(entry, |revision| revision.0)).collect::<Vec<_>>();
+    assert_eq!(shown, ["p8=value of number 8@9", "p9=value of number 9@10"]);
+}
+
+#[test]
+fn what_was_compacted_stays_so_over_a_restart() {
+    let dir = ten_pods();
+    let store = reopen(dir.path());
+    block_on(store.compact("", Revision(7))).expect("there");
+    assert!(matches!(block_on(store.compact("", Revision(11))), Err(ReadError::Future { .. })));
+    drop(store);
+    let store = reopen(dir.path());
+    assert!(matches!(store.watch("", Revision(6)).err(), Some(ReadError::Compacted { oldest: Revision(7), .. })));
+    let mut watch = store.watch("", Revision(7)).expect("kept");
+    assert_eq!(util::drain(&mut watch, |revision| revision.0).matches('+').count(), 3);
+    store.close();
+    assert!(matches!(block_on(store.compact("", Revision(8))), Err(ReadError::Unavailable(_))));
 }
 
 #[test]
@@ -403,6 +424,10 @@ fn every_acknowledged_write_survives_kill_9() {
         let kept = range(&store, all("")).expect("readable");
         assert!(told <= newest(&store).0);
         assert_eq!(kept.entries.len() as u64, newest(&store).0, "each revision made one key, none is half there");
+        let mut watch = store.watch("", Revision(0)).expect("nothing is forgotten");
+        let followed = util::drain(&mut watch, |revision| revision.0);
+        let revisions = followed.split(' ').filter_map(|change| change.strip_prefix('+')?.rsplit('@').next());
+        assert!(revisions.eq((1..=newest(&store).0).map(|revision| revision.to_string())), "each change once, in order");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     env::Timestamp,
     expiry::{self, Expire},
     files::Files,
-    log::{CommitError, Limits, Log, LogError, OnDamage},
+    log::{CommitError, History, Limits, Log, LogError, OnDamage},
     mvcc::{Commit, Mvcc, evaluate},
     shared::Shared,
 };
@@ -45,9 +45,10 @@ impl MemoryStore {
     /// # Errors
     /// [`LogError`].
     pub fn open(files: Arc<dyn Files>, limits: Limits, layout: Arc<impl Layout>, history_bytes: usize) -> Result<Self, LogError> {
-        let (log, found) = Log::open(files, limits, OnDamage::Refuse)?;
-        let found = (log.revision(), recovered(found, &*layout));
-        let shared = Shared::new(Mvcc::recovered(layout, found.0, found.1, history_bytes));
+        let layout: Arc<dyn Layout> = layout;
+        let (log, found) = Log::open(files, limits, OnDamage::Refuse, History::new(Arc::clone(&layout), history_bytes))?;
+        let found = recovered(found, &*layout);
+        let shared = Shared::new(Mvcc::recovered(layout, log.revision(), found, history_bytes));
         Ok(Self { shared, writing: Mutex::new(Some(log)), progress: Progress::EachWrite, revision_step: 1 })
     }
 
@@ -104,10 +105,10 @@ impl MemoryStore {
 
     fn make_durable(&self, log: &mut Log, commit: &Commit) -> Result<(), WriteError> {
         if !log.is_broken() && log.is_checkpoint_due() {
-            let written =
-                log.begin_checkpoint().map(|checkpoint| checkpoint.write(|after, limit| self.shared.read().newest(after, limit), || false));
-            if let Ok(ended) = written {
-                log.end_checkpoint(ended);
+            let past = self.shared.read().past();
+            if let Ok(checkpoint) = log.begin_checkpoint(past) {
+                let as_of = |revision, after: Option<&Key>, limit| self.shared.read().as_of(revision, after, limit);
+                log.end_checkpoint(checkpoint.write(as_of, || false));
             }
         }
         log.commit(std::slice::from_ref(commit)).map_err(|error| {
@@ -146,7 +147,8 @@ impl Store for MemoryStore {
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        ready(self.shared.write().compact(revision)).boxed()
+        let mut log = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        ready(self.shared.compact(revision, || log.as_mut().map_or(Ok(()), |log| log.compact(revision)))).boxed()
     }
 
     fn pin(&self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {

@@ -10,23 +10,39 @@ pub(crate) mod embedded;
 pub(crate) mod memory;
 
 use crate::{
-    COMMIT_WRITES_MAX, Entry, Header, Layout, MAX_VALUE_BYTES, Write, WriteError,
-    log::Found,
-    mvcc::{Prepared, Recovered},
+    COMMIT_WRITES_MAX, Entry, Header, Key, Layout, MAX_VALUE_BYTES, Write, WriteError,
+    log::{Change, Found, Object},
+    mvcc::{Prepared, Recommit, Recovered},
 };
 use bytes::Bytes;
 use std::sync::Arc;
 
 /// What was found on disk, with the headers of its values read.
 fn recovered(found: Found, layout: &dyn Layout) -> Recovered {
-    let mut recovered = Recovered::default();
-    for (key, object) in found.objects {
-        recovered.expiries.extend(object.expires_at.map(|at| (key.clone(), at)));
-        let header = layout.header(&key, &object.value);
-        let (create_revision, mod_revision) = (object.create_revision, object.mod_revision);
-        recovered.entries.push(Arc::new(Entry { key, value: object.value, header, create_revision, mod_revision }));
+    let Found { mut objects, history, .. } = found;
+    let expiries = objects.iter().filter_map(|(key, object)| Some((key.clone(), object.expires_at?))).collect();
+    let (since, found) = history.into_changes();
+    // Back to what each key was before the first of its changes.
+    for change in found.iter().rev() {
+        match &change.previous {
+            Some(previous) => objects.insert(change.key.clone(), previous.clone()),
+            None => objects.remove(&change.key),
+        };
     }
-    recovered
+    let with_header = |key: &Key, value: Bytes| (value.clone(), layout.header(key, &value));
+    let mut changes: Vec<Recommit> = Vec::new();
+    for Change { key, revision, value, .. } in found {
+        let value = value.map(|value| with_header(&key, value));
+        match changes.last_mut() {
+            Some((last, changes)) if *last == revision => changes.push((key, value)),
+            _ => changes.push((revision, vec![(key, value)])),
+        }
+    }
+    let entry = |(key, object): (Key, Object)| {
+        let (value, header) = with_header(&key, object.value);
+        Arc::new(Entry { key, value, header, create_revision: object.create_revision, mod_revision: object.mod_revision })
+    };
+    Recovered { entries: objects.into_iter().map(entry).collect(), expiries, changes, since }
 }
 
 /// A commit as the caller asks for it, checked and with the headers of its values read.

@@ -1,6 +1,6 @@
 //! What fuzz targets call: the readers of everything that comes from the disk.
 
-use super::{acknowledged, frame, record, recover};
+use super::{acknowledged, frame, history::History, record, recover};
 use crate::{
     Revision,
     files::{Files, disk::Disk},
@@ -48,5 +48,5 @@ pub fn faults(log: &[u8]) -> usize {
     let disk = Disk::default();
     acknowledged::Acknowledged::replace(&disk, Revision(0)).expect("memory");
     disk.damage(&record::Kind::Log.name(1), Some(log.to_vec()));
-    recover::read(&disk as &dyn Files).expect("memory can be read").faults.len()
+    recover::read(&disk as &dyn Files, History::default()).expect("memory can be read").faults.len()
 }

@@ -4,8 +4,9 @@
 //!
 //! - `log-N` holds commits. A new log is begun at every start, for every checkpoint, and after a write that failed; its first frame names the
 //!   last frame of the log before that counts. What stands behind that one, torn by a crash or of unknown fate, is void from then on.
-//! - `checkpoint-N` holds every object, so that all logs before `log-N` can go. It is written while others write, so it may hold what `log-N` and
-//!   later ones tell again: the newer version of a key counts.
+//! - `checkpoint-N` holds every object as it was when `log-N` began, so that all logs before that can go: first each as it was before the changes that are
+//!   kept of it, then those changes, as a log tells them. It is written while others write; where a resource changes so fast that history forgets
+//!   what was, it holds newer versions, which `log-N` and later ones tell again (the newer version of a key counts), and no history of that resource.
 //! - `acknowledged` says how far writes have been acknowledged ([`acknowledged`]).
 //!
 //! Every file is made beside its place, under a name that ends with `.new`, synced, and moved there; then the folder is synced. Nothing that a start
@@ -15,22 +16,26 @@ mod acknowledged;
 mod frame;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod history;
 mod record;
 mod recover;
 
 pub use recover::{Fault, FileRead};
 
+pub(crate) use history::{Change, History};
 pub(crate) use record::{FORMAT, Object, Summary, Version};
 pub(crate) use recover::Found;
 
 use crate::{
-    Event, EventKind, Key, Revision,
+    Entry, Event, EventKind, Key, Revision,
+    env::Timestamp,
     files::{File, Files},
-    mvcc::{Commit, Newest},
+    mvcc::{Commit, Past, Since, Versioned},
 };
 use acknowledged::Acknowledged;
 use record::{Begin, Kind};
 use std::{
+    collections::BTreeMap,
     io::{self, ErrorKind},
     sync::Arc,
 };
@@ -137,9 +142,9 @@ struct ToRead {
 }
 
 impl Log {
-    /// Opens or makes the store in `files`. Also gives what it holds, and what was wrong if that is accepted.
-    pub(crate) fn open(files: Arc<dyn Files>, limits: Limits, on_damage: OnDamage) -> Result<(Self, Found), LogError> {
-        let mut found = recover::read(&*files)?;
+    /// Opens or makes the store in `files`. Also gives what it holds, of changes as many as `history` keeps, and what was wrong if that is accepted.
+    pub(crate) fn open(files: Arc<dyn Files>, limits: Limits, on_damage: OnDamage, history: History) -> Result<(Self, Found), LogError> {
+        let mut found = recover::read(&*files, history)?;
         if !found.faults.is_empty() {
             if on_damage == OnDamage::Refuse {
                 return Err(LogError::Damaged(found.faults));
@@ -191,10 +196,25 @@ impl Log {
 
     /// Makes the changes durable, all or none.
     pub(crate) fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
+        let (state, live_bytes) = self.encode(commits);
+        self.append(state)?;
+        self.live_bytes = live_bytes;
+        Ok(())
+    }
+
+    /// Sees to it that changes up to `revision` are forgotten for good.
+    pub(crate) fn compact(&mut self, revision: Revision) -> Result<(), CommitError> {
+        frame::begin(&mut self.buffer);
+        record::encode_compact(revision, &mut self.buffer);
+        record::encode_state(&self.state, &mut self.buffer);
+        self.append(self.state)
+    }
+
+    /// Makes the frame in the buffer durable, with which the store is as `state` says.
+    fn append(&mut self, state: Summary) -> Result<(), CommitError> {
         if self.is_broken {
             self.begin().map_err(CommitError::Refused)?;
         }
-        let (state, live_bytes) = self.encode(commits);
         let end = self.end + self.buffer.len() as u64;
         if self.allocated < end {
             let allocated = end.next_multiple_of(self.limits.log_step_bytes);
@@ -206,7 +226,7 @@ impl Log {
         self.write(state.revision).map_err(CommitError::Unknown)?;
         self.is_broken = false;
         self.to_read.bytes += end - self.end;
-        (self.state, self.live_bytes, self.end, self.chain) = (state, live_bytes, end, chain);
+        (self.state, self.end, self.chain) = (state, end, chain);
         Ok(())
     }
 
@@ -272,18 +292,23 @@ impl Log {
         let is_long = self.limits.checkpoint_bytes_min.max(self.live_bytes) <= self.to_read.bytes || LOGS_MAX <= self.to_read.logs;
         // A smaller one makes room all the same.
         let makes_room = self.live_bytes / 4 + self.limits.log_step_bytes <= self.to_read.bytes;
-        let needed = self.live_bytes + self.live_bytes / 8 + 2 * self.limits.log_step_bytes;
-        let has_room = || self.files.free_bytes().is_none_or(|free| needed <= free);
-        (is_long || makes_room && !self.has_space()) && has_room()
+        (is_long || makes_room && !self.has_space()) && self.has_room_for(0)
     }
 
-    /// Begins a new log for a checkpoint of everything that is visible. All commits must be.
-    pub(crate) fn begin_checkpoint(&mut self) -> io::Result<Checkpoint> {
+    /// Whether there is space for a checkpoint with so many bytes of history.
+    fn has_room_for(&self, history_bytes: u64) -> bool {
+        let needed = self.live_bytes + self.live_bytes / 8 + history_bytes + 2 * self.limits.log_step_bytes;
+        self.files.free_bytes().is_none_or(|free| needed <= free)
+    }
+
+    /// Begins a new log for a checkpoint of everything that is visible, with the `past` if there is space for it. All commits must be visible.
+    pub(crate) fn begin_checkpoint(&mut self, past: Past) -> io::Result<Checkpoint> {
         let before = self.to_read;
+        let past = if self.has_room_for(past.bytes as u64) { past } else { Past::forgotten(self.state.revision) };
         self.begin()?;
         // Also if it fails, so that the next try is not at once.
         self.to_read = ToRead { logs: 1, bytes: 0 };
-        Ok(Checkpoint { files: Arc::clone(&self.files), number: self.number, begun: self.state, before })
+        Ok(Checkpoint { files: Arc::clone(&self.files), number: self.number, begun: self.state, past, before })
     }
 
     /// Takes note of how a checkpoint ended.
@@ -354,6 +379,8 @@ pub(crate) struct Checkpoint {
     number: u64,
     /// The store where its log begins.
     begun: Summary,
+    /// What is kept of what happened before.
+    past: Past,
     before: ToRead,
 }
 
@@ -364,11 +391,15 @@ pub(crate) struct NotWritten {
 }
 
 impl Checkpoint {
-    /// Writes what `newest` gives, page by page, each behind the key that it is asked for; an empty one ends it. Then the files before
-    /// it go. Unless `stop` says so in between.
-    pub(crate) fn write(self, newest: impl FnMut(Option<&Key>, usize) -> Newest, stop: impl Fn() -> bool) -> Result<(), NotWritten> {
+    /// Writes what `as_of` gives for the revision at which its log begins, page by page, each behind the key that it is asked for; an empty one ends
+    /// it. Then the files before it go. Unless `stop` says so in between.
+    pub(crate) fn write(
+        mut self,
+        as_of: impl FnMut(Revision, Option<&Key>, usize) -> Versioned,
+        stop: impl Fn() -> bool,
+    ) -> Result<(), NotWritten> {
         let before = self.before;
-        let written = self.write_objects(newest, stop).and_then(|()| self.remove_before());
+        let written = self.write_all(as_of, stop).and_then(|()| self.remove_before());
         written.map_err(|_| {
             // What there is of it takes space that may be what is missing. What cannot be removed now goes at the next start.
             let _ = self.files.remove(&new(&Kind::Checkpoint.name(self.number)));
@@ -376,22 +407,46 @@ impl Checkpoint {
         })
     }
 
-    fn write_objects(&self, mut newest: impl FnMut(Option<&Key>, usize) -> Newest, stop: impl Fn() -> bool) -> io::Result<()> {
-        let mut writer = CheckpointWriter::begin(&*self.files, self.number, self.begun)?;
+    fn write_all(&mut self, mut as_of: impl FnMut(Revision, Option<&Key>, usize) -> Versioned, stop: impl Fn() -> bool) -> io::Result<()> {
+        let (files, begun, since) = (&*self.files, self.begun, std::mem::take(&mut self.past.since));
+        let changes = self.past.changes();
+        // Of each key that changed, what was before, and when what it has now is to go.
+        let mut changed: BTreeMap<&Key, (Option<&Arc<Entry>>, Option<Timestamp>)> = BTreeMap::new();
+        for change in changes {
+            changed.entry(&change.entry.key).or_insert((change.previous.as_ref(), None));
+        }
+        let mut writer = CheckpointWriter::begin(files, self.number, begun)?;
+        for entry in changed.values().filter_map(|(before, _)| *before) {
+            writer.put(&entry.key, Version::of(entry, None))?;
+        }
         let mut last: Option<Key> = None;
-        loop {
-            let page = newest(last.as_ref(), CHECKPOINT_PAGE);
+        let end = loop {
+            let page = as_of(begun.revision, last.as_ref(), CHECKPOINT_PAGE);
             if stop() {
                 return Err(ErrorKind::Interrupted.into());
             }
             for (entry, expires_at) in &page.entries {
-                writer.put(&entry.key, Version::of(entry, *expires_at))?;
+                match changed.get_mut(&entry.key) {
+                    Some(changed) => changed.1 = *expires_at,
+                    None => writer.put(&entry.key, Version::of(entry, *expires_at))?,
+                }
             }
             match page.entries.last() {
                 Some((entry, _)) => last = Some(entry.key.clone()),
-                None => return writer.finish(page.revision),
+                None => break page,
+            }
+        };
+        for (resource, since) in still_kept(begun.revision, &since, &end) {
+            writer.since(&resource, since)?;
+        }
+        for change in changes {
+            let Event { kind, entry, .. } = &**change;
+            match kind {
+                EventKind::Put => writer.put(&entry.key, Version::of(entry, changed.get(&entry.key).and_then(|changed| changed.1)))?,
+                EventKind::Deleted => writer.delete(&entry.key, entry.mod_revision)?,
             }
         }
+        writer.finish(end.revision)
     }
 
     /// What nobody needs any more. What stays by mistake goes at the next start.
@@ -406,7 +461,16 @@ impl Checkpoint {
     }
 }
 
-/// Writes the objects of a checkpoint, frame by frame.
+/// From where on the changes of each resource can be told from a checkpoint that was begun at `begun`, when they were kept from `since` on: where
+/// history has forgotten what was then, it holds newer versions, of which nobody knows what they replaced.
+fn still_kept(begun: Revision, since: &Since, end: &Versioned) -> Since {
+    let then = |resource: &str| since.iter().find(|(name, _)| **name == *resource).map(|(_, since)| *since);
+    let others = then("").unwrap_or(begun);
+    let from = |resource: &str, now: Revision| if begun < now { end.revision } else { then(resource).unwrap_or(others) };
+    end.since.iter().map(|(resource, now)| (resource.clone(), from(resource, *now))).collect()
+}
+
+/// Writes a checkpoint, frame by frame.
 struct CheckpointWriter<'f> {
     files: &'f dyn Files,
     name: String,
@@ -430,6 +494,22 @@ impl<'f> CheckpointWriter<'f> {
     fn put(&mut self, key: &Key, version: Version<'_>) -> io::Result<()> {
         record::encode_put(key, version, &mut self.buffer);
         self.count += 1;
+        self.write_if_long()
+    }
+
+    fn delete(&mut self, key: &Key, revision: Revision) -> io::Result<()> {
+        record::encode_delete(key, revision, &mut self.buffer);
+        self.count += 1;
+        self.write_if_long()
+    }
+
+    /// Says from where on the changes of a resource are told. What comes behind that are changes.
+    fn since(&mut self, resource: &str, since: Revision) -> io::Result<()> {
+        record::encode_since(resource, since, &mut self.buffer);
+        self.write_if_long()
+    }
+
+    fn write_if_long(&mut self) -> io::Result<()> {
         if self.buffer.len() < CHECKPOINT_FRAME_BYTES { Ok(()) } else { self.write_frame() }
     }
 
@@ -454,18 +534,19 @@ impl<'f> CheckpointWriter<'f> {
     }
 }
 
-/// Makes files of their own of these objects: a log and a checkpoint behind everything that is there.
+/// Makes files of their own of these objects, without a history: a log and a checkpoint behind everything that is there.
 pub(crate) fn write_anew(files: &dyn Files, number: u64, objects: &Objects, state: Summary) -> io::Result<()> {
     Begun::make(files, number, 0, state, &Limits::default())?;
     let mut writer = CheckpointWriter::begin(files, number, state)?;
     for (key, object) in objects {
         writer.put(key, object.version())?;
     }
+    writer.since("", state.revision)?;
     writer.finish(state.revision)
 }
 
 /// Objects by their keys.
-pub(crate) type Objects = std::collections::BTreeMap<Key, Object>;
+pub(crate) type Objects = BTreeMap<Key, Object>;
 
 /// Says in a folder that what [`write_anew`] wrote is all that was ever acknowledged.
 pub(crate) fn acknowledge(files: &dyn Files, revision: Revision) -> io::Result<()> {
@@ -484,10 +565,10 @@ pub(crate) fn remove_all(files: &dyn Files) -> io::Result<()> {
     files.list()?.iter().filter(|name| is_of_store(name) && *name != acknowledged::NAME).try_for_each(|name| files.remove(name))
 }
 
-/// Everything in the folder, and what is wrong with it. Changes nothing.
+/// Everything in the folder but its history, and what is wrong with it. Changes nothing.
 #[cfg(feature = "embedded")]
 pub(crate) fn read(files: &dyn Files) -> io::Result<Found> {
-    recover::read(files)
+    recover::read(files, History::default())
 }
 
 /// Makes a whole store of what could be read, beside the damaged files, and gives those names under which no start looks for them.
@@ -502,8 +583,10 @@ fn put_damaged_aside(files: &dyn Files, found: &mut Found) -> io::Result<()> {
         files.rename(name, &format!("damaged-{name}"))?;
     }
     files.sync()?;
-    let again = recover::read(files)?;
+    let again = recover::read(files, History::default())?;
     found.left_over.clear();
+    // Of what was lost nobody knows what it changed.
+    found.history.compact(found.state.revision);
     (found.last, found.logs) = (again.last, again.logs);
     Ok(())
 }

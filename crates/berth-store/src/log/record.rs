@@ -7,7 +7,9 @@
 //! | 3 | a deletion | key, its revision u64 |
 //! | 4 | the store as a whole, behind what the frame holds before | revision u64, count u64, sum u64 |
 //! | 5 | the beginning of a file, alone in its frame | format u64, kind u8, number u64, then as 4, before anything of the file |
-//! | 6 | the end of a checkpoint, alone in its frame | how many objects it holds u64, revision u64 |
+//! | 6 | the end of a checkpoint, alone in its frame | how many versions and deletions it holds u64, revision u64 |
+//! | 7 | from where on a checkpoint tells all changes of a resource; behind the first of these stand changes, as in a log | what its keys begin with, or nothing for all others; revision u64 |
+//! | 8 | a compaction: changes up to there are forgotten | revision u64 |
 
 use crate::{Entry, Key, Revision, env::Timestamp};
 use bytes::Bytes;
@@ -22,6 +24,8 @@ const DELETE: u8 = 3;
 const STATE: u8 = 4;
 const BEGIN: u8 = 5;
 const END: u8 = 6;
+const SINCE: u8 = 7;
+const COMPACT: u8 = 8;
 
 /// The newest version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +116,8 @@ pub(crate) enum Record<'a> {
     State(Summary),
     Begin(Begin),
     End { count: u64, until: Revision },
+    Since(Key, Revision),
+    Compact(Revision),
 }
 
 /// A version as it stands in a record.
@@ -179,6 +185,17 @@ pub(crate) fn encode_end(count: u64, until: Revision, out: &mut Vec<u8>) {
     out.extend_from_slice(&until.0.to_le_bytes());
 }
 
+pub(crate) fn encode_since(resource: &str, since: Revision, out: &mut Vec<u8>) {
+    out.push(SINCE);
+    encode_text(resource.as_bytes(), out);
+    out.extend_from_slice(&since.0.to_le_bytes());
+}
+
+pub(crate) fn encode_compact(revision: Revision, out: &mut Vec<u8>) {
+    out.push(COMPACT);
+    out.extend_from_slice(&revision.0.to_le_bytes());
+}
+
 fn encode_summary(state: &Summary, out: &mut Vec<u8>) {
     [state.revision.0, state.count, state.sum].iter().for_each(|field| out.extend_from_slice(&field.to_le_bytes()));
 }
@@ -215,6 +232,8 @@ impl<'a> Input<'a> {
                 Record::Begin(Begin { format, kind, number: self.u64()?, state: self.summary()? })
             }
             END => Record::End { count: self.u64()?, until: self.revision()? },
+            SINCE => Record::Since(self.key()?, self.revision()?),
+            COMPACT => Record::Compact(self.revision()?),
             _ => return None,
         })
     }
@@ -270,6 +289,8 @@ mod tests {
             Record::Put(Key::new("/b"), Version { expires_at, ..version }),
             Record::Delete(Key::new("/c"), Revision(8)),
             Record::State(state),
+            Record::Since(Key::new("/pods/"), Revision(5)),
+            Record::Compact(Revision(6)),
             Record::End { count: 2, until: Revision(9) },
         ]
     }
@@ -283,6 +304,8 @@ mod tests {
                 Record::State(state) => encode_state(&state, &mut out),
                 Record::Begin(begin) => encode_begin(&begin, &mut out),
                 Record::End { count, until } => encode_end(count, until, &mut out),
+                Record::Since(resource, since) => encode_since(resource.as_str(), since, &mut out),
+                Record::Compact(revision) => encode_compact(revision, &mut out),
             }
         }
         out

@@ -3,6 +3,7 @@
 use super::{
     acknowledged::{self, Note},
     frame::Reader,
+    history::History,
     record::{Begin, FORMAT, Kind, Object, Record, Summary, decode},
 };
 use crate::{
@@ -64,6 +65,8 @@ pub(crate) struct Found {
     /// Files that nobody needs any more, or that were never finished.
     pub(crate) left_over: Vec<String>,
     pub(crate) faults: Vec<Fault>,
+    /// What else happened, as far as it is kept.
+    pub(crate) history: History,
 }
 
 /// A file, and how far it was read.
@@ -72,25 +75,30 @@ struct Reading<'f> {
     read: FileRead,
     /// The checksum of the frame that the next one follows, where that is known.
     chain: Option<u64>,
-    /// How many objects the end of a checkpoint says that it holds.
+    /// How many versions and deletions the end of a checkpoint says that it holds.
     end: Option<u64>,
+    /// How many there were so far.
+    held: u64,
+    /// Whether they are changes, each made to what was before it; else objects.
+    are_changes: bool,
 }
 
 impl<'f> Reading<'f> {
-    fn new(file: &'f dyn File, name: String, chain: Option<u64>) -> Self {
-        Self { reader: Reader::new(file, 0), read: FileRead { name, ..FileRead::default() }, chain, end: None }
+    fn new(file: &'f dyn File, (kind, number): (Kind, u64), chain: Option<u64>) -> Self {
+        let read = FileRead { name: kind.name(number), ..FileRead::default() };
+        Self { reader: Reader::new(file, 0), read, chain, end: None, held: 0, are_changes: kind == Kind::Log }
     }
 }
 
-/// Everything in the folder.
+/// Everything in the folder; of changes, what `history` keeps.
 ///
 /// # Errors
 /// The files cannot be listed or read.
-pub(crate) fn read(files: &dyn Files) -> io::Result<Found> {
+pub(crate) fn read(files: &dyn Files, history: History) -> io::Result<Found> {
     let names = files.list()?;
     let numbers = |kind: Kind| names.iter().filter_map(|name| kind.number(name)).collect::<BTreeSet<u64>>();
     let (checkpoints, logs) = (numbers(Kind::Checkpoint), numbers(Kind::Log));
-    let mut found = Found::default();
+    let mut found = Found { history, ..Found::default() };
     found.read_note(files, !logs.is_empty() || !checkpoints.is_empty())?;
     let from = match (checkpoints.last(), logs.first()) {
         (Some(number), _) => {
@@ -137,20 +145,20 @@ impl Found {
     }
 
     fn read_checkpoint(&mut self, files: &dyn Files, number: u64) -> io::Result<()> {
-        let name = Kind::Checkpoint.name(number);
-        let file = files.open(&name)?;
-        let mut reading = Reading::new(&*file, name, None);
+        let of = (Kind::Checkpoint, number);
+        let file = files.open(&Kind::Checkpoint.name(number))?;
+        let mut reading = Reading::new(&*file, of, None);
         while reading.end.is_none() {
-            if !self.read_frame(&mut reading, (Kind::Checkpoint, number), false)? {
+            if !self.read_frame(&mut reading, of, false)? {
                 break;
             }
         }
         if reading.end.is_some() && !reading.reader.is_at_end()? {
             self.fault(&reading.read.name, Some(reading.reader.offset()), "something stands behind its end");
         }
-        let found = self.objects.len() as u64;
-        if let Some(count) = reading.end.filter(|count| *count != found) {
-            self.fault(&reading.read.name, None, format!("it holds {found} objects, where {count} belong"));
+        let held = reading.held;
+        if let Some(count) = reading.end.filter(|count| *count != held) {
+            self.fault(&reading.read.name, None, format!("it holds {held} versions and deletions, where {count} belong"));
         }
         self.read.push(reading.read);
         Ok(())
@@ -181,9 +189,10 @@ impl Found {
     /// Reads a log that follows the frame `chain`, up to the frame `end` where the next one says that it goes on from there: what stands behind
     /// that was never acknowledged. Gives the checksum of the last frame.
     fn read_log(&mut self, file: &dyn File, number: u64, chain: Option<u64>, end: Option<u64>) -> io::Result<Option<u64>> {
-        let mut reading = Reading::new(file, Kind::Log.name(number), chain);
+        let of = (Kind::Log, number);
+        let mut reading = Reading::new(file, of, chain);
         while reading.read.frames == 0 || end.is_none() || reading.chain != end {
-            if !self.read_frame(&mut reading, (Kind::Log, number), end.is_none())? {
+            if !self.read_frame(&mut reading, of, end.is_none())? {
                 break;
             }
         }
@@ -208,13 +217,28 @@ impl Found {
         }
         for record in decode(reading.reader.body()) {
             match record {
-                Some(Record::Put(key, version)) => self.put(key, version.into()),
-                Some(Record::Delete(key, revision)) => self.delete(&key, revision),
+                Some(Record::Put(key, version)) => {
+                    reading.held += 1;
+                    if reading.are_changes { self.put(key, version.into()) } else { self.hold(key, version.into()) }
+                }
+                Some(Record::Delete(key, revision)) => {
+                    reading.held += 1;
+                    self.delete(&key, revision);
+                }
+                Some(Record::Since(resource, since)) => {
+                    reading.are_changes = true;
+                    self.history.begin(resource.as_str(), since);
+                }
+                Some(Record::Compact(revision)) => self.history.compact(revision),
                 Some(Record::State(state)) => self.at(state),
                 Some(Record::Begin(begin)) => self.begin(&reading.read.name, of, &begin),
                 Some(Record::End { count, until }) => {
                     self.highest = self.highest.max(until);
                     reading.end = Some(count);
+                    if self.history.is_blank() {
+                        // An earlier build wrote it.
+                        self.history.begin("", until);
+                    }
                 }
                 None => self.fault(&reading.read.name, Some(offset), "it holds what is no record"),
             }
@@ -253,19 +277,31 @@ impl Found {
         self.state = state;
     }
 
+    fn hold(&mut self, key: Key, object: Object) {
+        self.highest = self.highest.max(object.mod_revision);
+        self.objects.insert(key, object);
+    }
+
     /// A checkpoint is written while others write: it may hold what the logs tell behind it.
     fn put(&mut self, key: Key, object: Object) {
-        self.highest = self.highest.max(object.mod_revision);
+        let (revision, value) = (object.mod_revision, object.value.clone());
+        self.highest = self.highest.max(revision);
         match self.objects.entry(key) {
-            btree_map::Entry::Vacant(place) => drop(place.insert(object)),
-            btree_map::Entry::Occupied(mut place) if place.get().mod_revision < object.mod_revision => drop(place.insert(object)),
+            btree_map::Entry::Vacant(place) => {
+                self.history.add(place.key(), revision, Some(value), None);
+                place.insert(object);
+            }
+            btree_map::Entry::Occupied(mut place) if place.get().mod_revision < revision => {
+                let previous = place.insert(object);
+                self.history.add(place.key(), revision, Some(value), Some(previous));
+            }
             btree_map::Entry::Occupied(_) => (),
         }
     }
 
     fn delete(&mut self, key: &Key, revision: Revision) {
         if self.objects.get(key).is_some_and(|object| object.mod_revision <= revision) {
-            self.objects.remove(key);
+            self.history.add(key, revision, None, self.objects.remove(key));
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::{
-    Expected, Header, MemoryStore, Purpose, RangeRequest, Store, Write, WriteError,
+    Expected, Header, MemoryStore, Purpose, RangeRequest, Store, WatchItem, Write, WriteError,
     files::disk::{Disk, Lie, Trouble},
     mvcc::{Mvcc, Prepared, evaluate},
     shared::Shared,
 };
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use std::collections::BTreeMap;
 
 /// So small that a short workload has everything: several steps, checkpoints, and logs that go.
@@ -15,8 +15,11 @@ const SMALL: Limits = Limits { log_step_bytes: 1024, checkpoint_bytes_min: 3000,
 /// What a drawn part of what was not synced survives by; 0: nothing, 1: all.
 const SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
 
+/// More than all workloads together take.
+const HISTORY_BYTES: usize = 1 << 20;
+
 fn open(disk: &Disk) -> Result<MemoryStore, LogError> {
-    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(()), 1 << 20)
+    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(()), HISTORY_BYTES)
 }
 
 /// What a client knows: of each key, its value and revision, and what a write of unknown outcome may have made of it.
@@ -25,7 +28,12 @@ struct Model {
     acknowledged: BTreeMap<String, (Vec<u8>, Revision)>,
     unknown: Option<(String, Option<Vec<u8>>)>,
     newest: Revision,
+    /// All that was acknowledged, in order.
+    told: Vec<Told>,
 }
+
+/// A change: its revision, its key, what that got (nothing: it was deleted) and what it had before.
+type Told = (Revision, String, Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// The step-th write of the workload: mostly new values, of all sizes, some deletions.
 fn step(model: &Model, step: usize) -> Write {
@@ -52,10 +60,12 @@ fn run(store: &MemoryStore, model: &mut Model, steps: std::ops::Range<usize>) {
                 Ok(entries) => {
                     assert!(model.newest < entries[0].mod_revision, "a revision is given out once");
                     model.newest = entries[0].mod_revision;
-                    match value {
-                        Some(value) => drop(model.acknowledged.insert(name, (value.to_vec(), entries[0].mod_revision))),
-                        None => drop(model.acknowledged.remove(&name)),
-                    }
+                    let value = value.map(|value| value.to_vec());
+                    let before = match value.clone() {
+                        Some(value) => model.acknowledged.insert(name.clone(), (value, entries[0].mod_revision)),
+                        None => model.acknowledged.remove(&name),
+                    };
+                    model.told.push((entries[0].mod_revision, name, value, before.map(|(value, _)| value)));
                     break;
                 }
                 Err(WriteError::Unknown { .. }) => {
@@ -90,6 +100,40 @@ fn check(store: &MemoryStore, model: &Model) -> Result<(), String> {
     if found == model.acknowledged { Ok(()) } else { Err(format!("{:?}\nwhere\n{:?}", names(&found), names(&model.acknowledged))) }
 }
 
+/// What somebody is told who has seen all up to `after`.
+fn followed(store: &MemoryStore, after: Revision) -> Vec<Told> {
+    let mut watch = store.watch("", after).expect("nothing is forgotten");
+    let value = |entry: &Entry| entry.value.to_vec();
+    let mut told = Vec::new();
+    while let Some(Some(item)) = watch.next().now_or_never() {
+        let WatchItem::Events(events) = item.expect("nothing is forgotten") else { continue };
+        told.extend(events.iter().map(|event| {
+            let now = (event.kind == EventKind::Put).then(|| value(&event.entry));
+            (event.entry.mod_revision, event.entry.key.to_string(), now, event.previous.as_ref().map(|before| value(before)))
+        }));
+    }
+    told
+}
+
+/// Who followed from the beginning, or to somewhere and no further, is told every acknowledged change once, in order, with what was before; and of
+/// others only of the one of unknown outcome, behind them.
+fn check_followers(store: &MemoryStore, model: &Model) -> Result<(), String> {
+    let all = followed(store, Revision(0));
+    let is_unknown = |(_, name, value, _): &Told| model.unknown.as_ref().is_some_and(|unknown| (name, value) == (&unknown.0, &unknown.1));
+    let revisions = |told: &[Told]| told.iter().map(|change| change.0.0).collect::<Vec<_>>();
+    let is_right = match all.strip_prefix(&model.told[..]) {
+        Some([]) => true,
+        Some([one]) => is_unknown(one),
+        _ => false,
+    };
+    if !is_right {
+        return Err(format!("followers are told {:?} where {:?} were acknowledged", revisions(&all), revisions(&model.told)));
+    }
+    let (seen, rest) = all.split_at(all.len() / 2);
+    let told = followed(store, seen.last().map_or(Revision(0), |last| last.0));
+    if told == rest { Ok(()) } else { Err(format!("who has seen {:?} is told {:?}", revisions(seen), revisions(&told))) }
+}
+
 fn names(contents: &BTreeMap<String, (Vec<u8>, Revision)>) -> Vec<String> {
     contents.iter().map(|(name, (value, revision))| format!("{name}@{revision} {}", value.len())).collect()
 }
@@ -101,7 +145,10 @@ fn operations() -> u64 {
     let disk = Disk::default();
     let mut model = Model::default();
     run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
-    assert!(disk.read("checkpoint-00000001").is_none() && recover::read(&disk).expect("memory").logs.0 < 4, "checkpoints were made");
+    assert!(
+        disk.read("checkpoint-00000001").is_none() && recover::read(&disk, History::default()).expect("memory").logs.0 < 4,
+        "checkpoints were made"
+    );
     disk.operations()
 }
 
@@ -123,12 +170,15 @@ fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
     let mut model = model.clone();
     let store = open(disk).map_err(|error| format!("it does not open: {error}"))?;
     check(&store, &model)?;
-    model = Model { acknowledged: contents(&store), unknown: None, newest: model.newest };
+    check_followers(&store, &model)?;
+    model = Model { acknowledged: contents(&store), unknown: None, newest: model.newest, told: followed(&store, Revision(0)) };
     run(&store, &mut model, STEPS..STEPS + 10);
     assert!(model.unknown.is_none(), "nothing fails any more");
     drop(store);
-    for after in [disk.after_kill(), disk.after_power_loss(0), disk.after_power_loss(7)] {
-        check(&open(&after).map_err(|error| format!("it does not open again: {error}"))?, &model)?;
+    for after in [disk.after_kill(), disk.after_power_loss(0)] {
+        let store = open(&after).map_err(|error| format!("it does not open again: {error}"))?;
+        check(&store, &model)?;
+        check_followers(&store, &model)?;
     }
     Ok(())
 }
@@ -186,10 +236,10 @@ fn a_refusal_of_the_disk_and_then_a_power_loss_or_a_kill_lose_nothing() {
             }
             // One of the two is void where the other happened; which, nobody need know.
             let second = model.unknown.take();
-            for after in [disk.after_power_loss(0), disk.after_power_loss(1), disk.after_power_loss(at), disk.after_kill()] {
-                let ends =
-                    [&failed, &second].map(|unknown| go_on(&after.after_kill(), &Model { unknown: unknown.clone(), ..model.clone() }));
-                assert!(ends.iter().any(Result::is_ok), "failure at {at}, power loss at {then}: {ends:?}");
+            for after in [disk.after_power_loss(0), disk.after_power_loss(at), disk.after_kill()] {
+                let go_on_behind = |unknown: &Option<_>| go_on(&after.after_kill(), &Model { unknown: unknown.clone(), ..model.clone() });
+                let end = go_on_behind(&second).or_else(|why| go_on_behind(&failed).map_err(|other| format!("{why}; {other}")));
+                assert_eq!(end, Ok(()), "failure at {at}, power loss at {then}");
             }
         }
     }
@@ -226,10 +276,11 @@ fn a_sync_that_is_left_out_is_noticed() {
     }
 }
 
-/// A store with ten commits behind a checkpoint, closed: what its files hold.
+/// A store with ten commits behind a checkpoint that has some history, closed: what its files hold.
 fn written() -> (Disk, Model) {
     let (disk, mut model) = (Disk::default(), Model::default());
-    run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
+    let store = MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(()), 4000).expect("an empty disk");
+    run(&store, &mut model, 0..STEPS);
     (disk, model)
 }
 
@@ -374,12 +425,16 @@ fn what_can_be_read_is_opened_if_the_loss_is_accepted_and_no_revision_is_given_o
     // In the last commit.
     damaged[used(&bytes) - 4] ^= 1;
     disk.damage(&name, Some(damaged.clone()));
-    let (log, found) = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::AcceptLoss).expect("accepted");
+    let (log, found) = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::AcceptLoss, keeping(HISTORY_BYTES)).expect("accepted");
     assert_eq!(found.faults.len(), 1, "{:?}", found.faults);
     assert!(model.newest.later(LOST_REVISIONS_MAX) <= log.revision());
+    let newest = log.revision();
+    assert_eq!(changes_of(found), (newest.0, String::new()), "who followed does not know what is lost");
     drop(log);
     assert_eq!(disk.read(&format!("damaged-{name}")), Some(damaged));
-    let found = contents(&open(&disk).expect("whole from now on"));
+    let store = open(&disk).expect("whole from now on");
+    assert!(store.watch("", Revision(newest.0 - 1)).is_err() && store.watch("", newest).is_ok());
+    let found = contents(&store);
     let lost = model.acknowledged.iter().filter(|(name, version)| found.get(*name) != Some(version)).count();
     assert!(lost <= 1, "one commit was damaged, and {lost} keys are not as they were");
 }
@@ -399,11 +454,26 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space_again() {
     go_on(&disk.after_power_loss(0), &more).expect("nothing is lost");
 }
 
-#[test]
-fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
+fn keeping(bytes: usize) -> History {
+    History::new(Arc::new(()), bytes)
+}
+
+/// From where on changes are kept, and all of them: `key=value@revision<before`, `-` for a deletion.
+fn changes_of(found: Found) -> (u64, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (since, changes) = found.history.into_changes();
+    let shown = changes.iter().map(|Change { key, revision, value, previous, .. }| {
+        let before = previous.as_ref().map(|previous| format!("<{}@{}", text(&previous.value), previous.mod_revision));
+        format!("{key}={}@{revision}{}", value.as_ref().map_or("-".into(), |value| text(value)), before.unwrap_or_default())
+    });
+    (since[0].1.0, shown.collect::<Vec<_>>().join(" "))
+}
+
+/// What is found when others wrote while a checkpoint was written, beside a history of so many bytes.
+fn found_behind_a_checkpoint(history_bytes: usize) -> Found {
     let disk = Disk::default();
-    let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse).expect("an empty disk").0;
-    let shared = Shared::new(Mvcc::new(Arc::new(()), 1 << 20));
+    let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse, keeping(history_bytes)).expect("an empty disk").0;
+    let shared = Shared::new(Mvcc::new(Arc::new(()), history_bytes));
     let write = |log: &mut Log, key: &str, value: Option<&str>| {
         let key = Key::new(key);
         let expected = shared.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
@@ -417,9 +487,10 @@ fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
         shared.publish(&[commit]);
     };
     ["/a", "/b", "/c", "/d"].iter().for_each(|key| write(&mut log, key, Some("1")));
+    write(&mut log, "/a", Some("2"));
     let mut pages = 0;
-    let checkpoint = log.begin_checkpoint().expect("no trouble");
-    let newest = |after: Option<&Key>, _: usize| {
+    let checkpoint = log.begin_checkpoint(shared.read().past()).expect("no trouble");
+    let as_of = |revision, after: Option<&Key>, _: usize| {
         pages += 1;
         if pages == 2 {
             // One that is written already and one that is not, each changed and gone; and a new one.
@@ -431,13 +502,50 @@ fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
             write(&mut log, "/d", None);
             write(&mut log, "/d", Some("3"));
         }
-        shared.read().newest(after, 1)
+        shared.read().as_of(revision, after, 1)
     };
-    checkpoint.write(newest, || false).expect("no trouble");
+    checkpoint.write(as_of, || false).expect("no trouble");
+    write(&mut log, "/e", Some("2"));
     drop(log);
     assert!(disk.read("log-00000001").is_none(), "the log before it is gone");
-    let found = recover::read(&disk).expect("memory");
+    let found = recover::read(&disk, keeping(HISTORY_BYTES)).expect("memory");
     assert!(found.faults.is_empty(), "{:?}", found.faults);
-    let shown: Vec<_> = found.objects.iter().map(|(key, object)| format!("{key}={}", String::from_utf8_lossy(&object.value))).collect();
-    assert_eq!(shown, ["/b=2", "/d=3", "/e=1"]);
+    found
+}
+
+fn objects(found: &Found) -> Vec<String> {
+    found.objects.iter().map(|(key, object)| format!("{key}={}", String::from_utf8_lossy(&object.value))).collect()
+}
+
+#[test]
+fn what_is_written_while_a_checkpoint_is_written_is_there_behind_it() {
+    let found = found_behind_a_checkpoint(HISTORY_BYTES);
+    assert_eq!(objects(&found), ["/b=2", "/d=3", "/e=2"]);
+    let before = "/a=1@1 /b=1@2 /c=1@3 /d=1@4 /a=2@5<1@1";
+    let meanwhile = "/a=-@6<2@5 /b=2@7<1@2 /c=-@8<1@3 /e=1@9 /d=2@10<1@4 /d=-@11<2@10 /d=3@12";
+    assert_eq!(changes_of(found), (0, format!("{before} {meanwhile} /e=2@13<1@9")));
+}
+
+/// Then it shows versions of different revisions, and nobody knows what the changes in between replaced.
+#[test]
+fn a_checkpoint_during_which_history_forgets_what_was_begins_the_history_anew() {
+    let found = found_behind_a_checkpoint(0);
+    assert_eq!(objects(&found), ["/b=2", "/d=3", "/e=2"]);
+    assert_eq!(changes_of(found), (12, "/e=2@13<1@9".into()));
+}
+
+#[test]
+fn a_checkpoint_for_whose_history_there_is_no_space_is_written_without_it() {
+    let disk = Disk::default();
+    let mut model = Model::default();
+    let store = open(&disk).expect("an empty disk");
+    run(&store, &mut model, 0..4);
+    // As much as objects and logs take, and less than what happened.
+    disk.set_free_bytes(Some(11_000));
+    run(&store, &mut model, 4..STEPS);
+    assert!(model.unknown.is_none());
+    let found = recover::read(&disk, keeping(HISTORY_BYTES)).expect("memory");
+    assert!(found.logs.0 < 4, "checkpoints were made");
+    assert_ne!(changes_of(found).0, 0);
+    check(&open(&disk).expect("whole"), &model).expect("all of it");
 }

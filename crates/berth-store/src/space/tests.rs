@@ -41,7 +41,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn open(revision: Revision, entries: Vec<Arc<Entry>>) -> Mvcc {
-    let mut mvcc = Mvcc::recovered(Arc::new(Places), revision, Recovered { entries, expiries: Vec::new() }, 0);
+    let mut mvcc = Mvcc::recovered(Arc::new(Places), revision, Recovered { entries, ..Recovered::default() }, 0);
     mvcc.set_quota(Some(QUOTA));
     mvcc
 }

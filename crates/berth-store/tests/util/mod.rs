@@ -1,4 +1,5 @@
 //! What every test of a store needs.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use berth_store::{
     Entry, Event, EventKind, Expected, Header, Key, Layout, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError,

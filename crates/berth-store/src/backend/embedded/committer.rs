@@ -1,7 +1,7 @@
 //! The one thread that writes: takes what waits, one durable commit, then publishes and answers.
 
 use crate::{
-    Entry, EventKind, Health, Key, WriteError,
+    Entry, EventKind, Health, Key, ReadError, Revision, WriteError,
     log::CommitError,
     mvcc::{Commit, Prepared, evaluate},
     shared::Shared,
@@ -36,6 +36,9 @@ pub(super) trait Durable {
     /// of them.
     fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError>;
 
+    /// Sees to it that changes up to `revision` are forgotten for good; as [`Durable::commit`].
+    fn compact(&mut self, revision: Revision) -> Result<(), CommitError>;
+
     /// Whether there is space for new values.
     fn has_space(&self) -> bool;
 
@@ -51,6 +54,8 @@ type Answer = Result<Vec<Arc<Entry>>, WriteError>;
 pub(super) enum Request {
     /// At least one key.
     Commit { writes: Vec<Prepared>, reply: oneshot::Sender<Answer> },
+    /// Forget changes up to there.
+    Compact { revision: Revision, reply: oneshot::Sender<Result<(), ReadError>> },
     /// Finish what was asked before, then stop.
     Close,
 }
@@ -59,6 +64,8 @@ pub(super) enum Request {
 #[derive(Default)]
 struct Batch {
     commits: Vec<(Vec<Prepared>, oneshot::Sender<Answer>)>,
+    /// Behind those.
+    compactions: Vec<(Revision, oneshot::Sender<Result<(), ReadError>>)>,
     writes: usize,
     bytes: usize,
     closes: bool,
@@ -68,6 +75,7 @@ impl Batch {
     fn add(&mut self, request: Request) {
         match request {
             Request::Close => self.closes = true,
+            Request::Compact { revision, reply } => self.compactions.push((revision, reply)),
             Request::Commit { writes, reply } => {
                 self.writes += writes.len();
                 self.bytes += writes.iter().filter_map(|write| write.value.as_ref()).map(|(value, _)| value.len()).sum::<usize>();
@@ -101,6 +109,9 @@ impl<D: Durable> Committer<D> {
         while let Some(batch) = self.next_batch() {
             let closes = batch.closes;
             self.commit(batch.commits);
+            for (revision, reply) in batch.compactions {
+                let _ = reply.send(self.compact(revision));
+            }
             if closes {
                 break;
             }
@@ -158,6 +169,11 @@ impl<D: Durable> Committer<D> {
             // A caller that no longer waits has chosen not to know.
             let _ = reply.send(answer);
         }
+    }
+
+    fn compact(&mut self, revision: Revision) -> Result<(), ReadError> {
+        let Self { shared, engine, .. } = self;
+        shared.compact(revision, || engine.compact(revision))
     }
 
     /// Says how the last try to write went.
@@ -227,7 +243,7 @@ fn cause(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Header, Purpose, Revision, mvcc::Mvcc};
+    use crate::{Expected, Header, Purpose, mvcc::Mvcc};
     use futures::FutureExt;
     use std::sync::mpsc::{Sender, channel};
 
@@ -256,6 +272,10 @@ mod tests {
             self.seen.push((self.shared.revision(), events.map(|event| event.entry.mod_revision.0).collect()));
             self.is_broken = self.seen.len() == self.fails_at;
             if self.is_broken { Err(CommitError::Unknown(io::Error::other("it is gone"))) } else { Ok(()) }
+        }
+
+        fn compact(&mut self, _: Revision) -> Result<(), CommitError> {
+            Ok(())
         }
 
         fn is_broken(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::committer::Durable;
 use crate::{
+    Key, Revision,
     log::{CommitError, Log, NotWritten},
     mvcc::Commit,
     shared::Shared,
@@ -45,10 +46,12 @@ impl Engine {
     }
 
     fn begin_checkpoint(&mut self) -> io::Result<Running> {
-        let checkpoint = self.log.begin_checkpoint()?;
+        let past = self.shared.read().past();
+        let checkpoint = self.log.begin_checkpoint(past)?;
         let (shared, stop) = (Arc::clone(&self.shared), Arc::new(AtomicBool::new(false)));
         let stops = Arc::clone(&stop);
-        let write = move || checkpoint.write(|after, limit| shared.read().newest(after, limit), || stops.load(Ordering::Relaxed));
+        let as_of = move |revision, after: Option<&Key>, limit| shared.read().as_of(revision, after, limit);
+        let write = move || checkpoint.write(as_of, || stops.load(Ordering::Relaxed));
         let thread = thread::Builder::new().name("store-checkpoint".into()).spawn(write)?;
         Ok(Running { thread, stop })
     }
@@ -74,6 +77,10 @@ impl Durable for Engine {
     fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
         self.tend();
         self.log.commit(commits)
+    }
+
+    fn compact(&mut self, revision: Revision) -> Result<(), CommitError> {
+        self.log.compact(revision)
     }
 
     fn has_space(&self) -> bool {

@@ -4,8 +4,7 @@
 //! them durable with one sync, then visible, and only then answers. Conflicts are answered after that too, because they may tell of a
 //! write in the same batch.
 //!
-//! Over a restart the newest version of each key and the store's revision come back, the history does not: reads at older revisions and
-//! watches from them get [`ReadError::Compacted`], and the client lists anew.
+//! Over a restart all of that comes back, the history too: who followed goes on behind what was seen last. Only lists that are kept beyond the history are not.
 
 mod committer;
 mod convert;
@@ -21,7 +20,7 @@ use crate::{
         Files,
         folder::{Folder, FolderError},
     },
-    log::{self, Fault, FileRead, Limits, Log, LogError, OnDamage},
+    log::{self, Fault, FileRead, History, Limits, Log, LogError, OnDamage},
     mvcc::Mvcc,
     shared::Shared,
 };
@@ -136,12 +135,12 @@ impl EmbeddedStore {
     /// # Errors
     /// [`LogError`].
     pub fn open_on(files: Arc<dyn Files>, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, LogError> {
-        let (log, found) = Log::open(files, opening.limits, opening.on_damage)?;
-        let faults = found.faults.clone();
-        let shared = {
-            let found = recovered(found, &*layout);
-            Shared::new(Mvcc::recovered(layout, log.revision(), found, opening.history_bytes))
-        };
+        let layout: Arc<dyn Layout> = layout;
+        let history = History::new(Arc::clone(&layout), opening.history_bytes);
+        let (log, mut found) = Log::open(files, opening.limits, opening.on_damage, history)?;
+        let faults = std::mem::take(&mut found.faults);
+        let found = recovered(found, &*layout);
+        let shared = Shared::new(Mvcc::recovered(layout, log.revision(), found, opening.history_bytes));
         let (requests, waiting) = mpsc::channel();
         let health = Arc::new(Mutex::new(Health::Ready));
         let committer = Committer::new(Engine::new(log, Arc::clone(&shared)), Arc::clone(&shared), waiting, Arc::clone(&health));
@@ -217,7 +216,12 @@ impl Store for EmbeddedStore {
     }
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        ready(self.shared.write().compact(revision)).boxed()
+        let (reply, answer) = oneshot::channel();
+        let closed = || Err(ReadError::Unavailable("it is closed".into()));
+        if self.requests.send(Request::Compact { revision, reply }).is_err() {
+            return ready(closed()).boxed();
+        }
+        answer.map(move |answer| answer.unwrap_or_else(|_| closed())).boxed()
     }
 
     fn health(&self) -> Health {

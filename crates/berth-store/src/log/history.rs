@@ -1,0 +1,141 @@
+//! The changes that files tell of: as many as a store keeps, forgotten as it forgets them, so that who follows a store goes on when it is opened again.
+
+use super::record::Object;
+use crate::{Key, Layout, Revision, mvcc};
+use bytes::Bytes;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+/// What one revision made of one key.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) key: Key,
+    pub(crate) revision: Revision,
+    /// The value that the key got; `None`: it was deleted.
+    pub(crate) value: Option<Bytes>,
+    /// What was there before.
+    pub(crate) previous: Option<Object>,
+    /// Among all changes.
+    position: usize,
+}
+
+impl Change {
+    fn cost_bytes(&self) -> usize {
+        let previous = self.previous.as_ref().map_or(0, |previous| previous.value.len());
+        mvcc::change_bytes(self.value.as_ref().map_or(previous, Bytes::len), previous)
+    }
+}
+
+/// The changes of one resource that are kept: all that are later than `since`.
+#[derive(Debug, Default)]
+struct Kept {
+    since: Revision,
+    changes: VecDeque<Change>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn since(since: Revision) -> Self {
+        Self { since, ..Self::default() }
+    }
+
+    /// Forgets the oldest revision, all that it changed. Gives what that cost; `None`: nothing is kept.
+    fn forget_oldest(&mut self) -> Option<usize> {
+        let revision = self.changes.front()?.revision;
+        let bytes = self.bytes;
+        while let Some(change) = self.changes.front().filter(|change| change.revision == revision) {
+            self.bytes -= change.cost_bytes();
+            self.changes.pop_front();
+        }
+        self.since = revision;
+        Some(bytes - self.bytes)
+    }
+}
+
+/// All changes that are kept. The default one keeps none and knows nothing of resources.
+#[derive(Default)]
+pub(crate) struct History {
+    layout: Option<Arc<dyn Layout>>,
+    bytes_max: usize,
+    bytes: usize,
+    /// By what their keys begin with; all keys of no resource by nothing.
+    resources: BTreeMap<Box<str>, Kept>,
+    /// How many changes there were.
+    seen: usize,
+    newest: Revision,
+}
+
+impl History {
+    /// Of a store that keeps so much: everything from its beginning on, until it is told otherwise.
+    pub(crate) fn new(layout: Arc<dyn Layout>, bytes_max: usize) -> Self {
+        Self { layout: Some(layout), bytes_max, ..Self::default() }
+    }
+
+    /// Whether nothing was said of it yet.
+    pub(super) fn is_blank(&self) -> bool {
+        self.resources.is_empty()
+    }
+
+    /// Only changes later than `since` will be told of a resource; of all others without a name. What is no resource any more is one of those.
+    pub(super) fn begin(&mut self, resource: &str, since: Revision) {
+        let is_known = |layout: &Arc<dyn Layout>| layout.resource_prefix(resource) == Some(resource);
+        let name = if self.layout.as_ref().is_some_and(is_known) { resource } else { "" };
+        let kept = self.resources.entry(name.into()).or_default();
+        kept.since = kept.since.max(since);
+    }
+
+    /// Takes over a change behind all others. One that is not later than what is kept of its resource stays forgotten.
+    pub(super) fn add(&mut self, key: &Key, revision: Revision, value: Option<Bytes>, previous: Option<Object>) {
+        let Some(layout) = &self.layout else { return };
+        let name = layout.resource_prefix(key.as_str()).unwrap_or_default();
+        if self.newest < revision {
+            // As whoever wrote it did: behind each commit.
+            self.forget_excess();
+            self.newest = revision;
+        }
+        if !self.resources.contains_key(name) {
+            let others = self.resources.get("").map_or(Revision(0), |kept| kept.since);
+            self.resources.insert(name.into(), Kept::since(others));
+        }
+        let Some(kept) = self.resources.get_mut(name).filter(|kept| kept.since < revision) else { return };
+        self.seen += 1;
+        let change = Change { key: key.clone(), revision, value, previous, position: self.seen };
+        let bytes = change.cost_bytes();
+        kept.changes.push_back(change);
+        kept.bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    /// What takes most forgets first.
+    fn forget_excess(&mut self) {
+        while self.bytes_max < self.bytes {
+            let heaviest = self.resources.iter_mut().max_by_key(|(name, kept)| (kept.bytes, name.is_empty()));
+            let Some(bytes) = heaviest.and_then(|(_, kept)| kept.forget_oldest()) else { return };
+            self.bytes -= bytes;
+        }
+    }
+
+    /// Everything up to `revision` is forgotten.
+    pub(super) fn compact(&mut self, revision: Revision) {
+        self.forget_excess();
+        self.begin("", revision);
+        for kept in self.resources.values_mut() {
+            while kept.changes.front().is_some_and(|change| change.revision <= revision) {
+                self.bytes -= kept.forget_oldest().unwrap_or_default();
+            }
+            kept.since = kept.since.max(revision);
+        }
+    }
+
+    /// From where on the changes of each resource are kept, and all of them in their order.
+    pub(crate) fn into_changes(mut self) -> (Vec<(Box<str>, Revision)>, Vec<Change>) {
+        self.forget_excess();
+        self.begin("", Revision(0));
+        let since = self.resources.iter().map(|(name, kept)| (name.clone(), kept.since)).collect();
+        let mut changes: Vec<_> = self.resources.into_values().flat_map(|kept| kept.changes).collect();
+        changes.sort_unstable_by_key(|change| change.position);
+        (since, changes)
+    }
+}
