@@ -32,12 +32,30 @@ pub(crate) struct Page {
     limit: Option<usize>,
     /// How many keys stand behind `start_after`, if known.
     behind: Option<usize>,
+    /// Whether the store keeps the revision for it already.
+    is_kept: bool,
 }
 
 impl Page {
     /// All of them, as of now.
     pub(crate) fn all(prefix: String) -> Self {
-        Self { prefix, start_after: None, at: None, limit: None, behind: None }
+        Self { prefix, start_after: None, at: None, limit: None, behind: None, is_kept: false }
+    }
+}
+
+/// What a list shows is kept by the store while it goes on, and [for some time](LIST_TIME) after a page that has a next one; else until this is dropped.
+struct Kept<'a> {
+    registry: &'a Registry,
+    prefix: String,
+    revision: Revision,
+    has_next_page: bool,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        if !self.has_next_page {
+            self.registry.store.unpin(&self.prefix, self.revision, self.registry.caller_name());
+        }
     }
 }
 
@@ -57,16 +75,13 @@ impl Registry {
         let revision = self.revision_to_list_at(at, options, limit).await?;
         // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
-        let list = self.page(at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await?;
-        self.keep_for_next_page(at, &list);
-        Ok(list)
+        self.page(at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await
     }
 
-    /// What the next pages show is to be there still.
-    fn keep_for_next_page(&self, at: &Collection, list: &List) {
-        if !list.continue_token.is_empty() {
-            self.store.pin(&key::prefix_of(at), list.revision, self.caller_name(), self.clock.now() + LIST_TIME);
-        }
+    /// What the rest of a list shows is to be there still when it is read.
+    fn keep(&self, prefix: String, revision: Revision) -> Kept<'_> {
+        self.store.pin(&prefix, revision, self.caller_name(), self.clock.now() + LIST_TIME);
+        Kept { registry: self, prefix, revision, has_next_page: false }
     }
 
     /// Whose lists count together; all of administrators and the process itself.
@@ -87,19 +102,16 @@ impl Registry {
         let token = Token::decode(&options.continue_token)?;
         let start_after = Some(token.start_after(&page.prefix));
         let begun_at = token.revision();
-        match self.page(at, filter, Page { start_after, at: token.revision(), behind: token.left(), ..page }).await {
+        // One that goes on at another revision than it began with is from here on a list like others.
+        let is_kept = begun_at.is_some();
+        match self.page(at, filter, Page { start_after, at: begun_at, behind: token.left(), is_kept, ..page }).await {
             Err(ApiError::Expired { .. }) => {
                 let continue_token = Some(token.at_newest().encode());
                 Err(ApiError::Expired { message: TOKEN_EXPIRED.to_owned(), continue_token })
             }
             Ok(list) => {
-                match begun_at {
-                    // It goes on at another revision than it began with: from here on it is a list like others.
-                    None => self.keep_for_next_page(at, &list),
-                    Some(revision) if list.continue_token.is_empty() => {
-                        self.store.unpin(&key::prefix_of(at), revision, self.caller_name());
-                    }
-                    Some(_) => (),
+                if let Some(revision) = begun_at.filter(|_| list.continue_token.is_empty()) {
+                    self.store.unpin(&key::prefix_of(at), revision, self.caller_name());
                 }
                 Ok(list)
             }
@@ -132,11 +144,12 @@ impl Registry {
     }
 
     async fn page_by(&self, at: &Collection, filter: &Filter, page: Page, piece: Option<usize>) -> Result<List, ApiError> {
-        let Page { prefix, start_after, at: revision, limit, behind } = page;
+        let Page { prefix, start_after, at: revision, limit, behind, is_kept } = page;
         let wanted = limit.map(|limit| if filter.is_everything() { limit } else { limit.max(SCAN_PAGE) });
         let mut request =
             RangeRequest { prefix, start_after, at: revision, limit: piece.map(|piece| wanted.unwrap_or(piece).min(piece)), behind };
         let mut items = Vec::new();
+        let mut kept = None;
         loop {
             let range = self.store.range(request.clone()).await.map_err(expired)?;
             request.at = Some(range.revision);
@@ -145,7 +158,11 @@ impl Registry {
             let more = range.remaining.saturating_add(read - taken);
             let full = limit.is_some_and(|limit| items.len() == limit);
             let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };
+            if kept.is_none() && !is_kept {
+                kept = Some(self.keep(request.prefix.clone(), range.revision));
+            }
             if full {
+                kept.iter_mut().for_each(|kept| kept.has_next_page = true);
                 let continue_token = Token::behind(&last, &request.prefix, range.revision, more).encode();
                 let remaining = filter.is_everything().then_some(more);
                 return Ok(List { items, revision: range.revision, continue_token, remaining });

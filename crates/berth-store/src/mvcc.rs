@@ -567,14 +567,13 @@ impl Mvcc {
         }
     }
 
-    /// A list of what begins with `prefix` goes on: until then what it shows at `revision` is kept for it, within [bounds](pins). Where that revision is
-    /// not kept any more, or the keys are of no resource that is kept apart, nothing is.
+    /// A list of what begins with `prefix` goes on: until then what it shows at `revision` is kept for it, within [bounds](pins). Where that revision cannot
+    /// be read any more, or the keys are of no resource that is kept apart, nothing is.
     pub(crate) fn pin(&mut self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
-        let Some((resource, found)) = resource_of(&self.resources, prefix) else { return };
-        if found.oldest <= revision && revision <= self.revision {
-            self.pins.add(resource, revision, owner, until);
-            self.end_excess_lists();
-        }
+        let is_readable = self.check_readable(prefix, revision).is_ok();
+        let Some((resource, _)) = resource_of(&self.resources, prefix).filter(|_| is_readable) else { return };
+        self.pins.add(resource, revision, owner, until);
+        self.end_excess_lists();
     }
 
     /// A list has come to its end.

@@ -1,5 +1,5 @@
 use crate::world::{World, collection, config_map, labelled, names, now, pod, target, turns};
-use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, ResourceTable, WatchEvent, WatchOptions};
+use berth_registry::{ApiError, DeleteOptions, GetOptions, List, ListOptions, ResourceTable, WatchEvent, WatchOptions};
 use berth_store::{
     Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, expiry::Expire as _,
 };
@@ -265,12 +265,17 @@ fn an_expired_token_comes_with_a_fresh_one() {
     assert!(matches!(world.list("configmaps", &exact), Err(ApiError::Expired { .. })));
 }
 
-#[test]
-fn a_list_that_has_begun_goes_on_for_five_minutes_whatever_others_write() {
-    let world = World::over(|| {
+/// A world whose store remembers less than a hundred changes.
+fn of_little_history() -> World {
+    World::over(|| {
         let store = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 50_000));
         (Arc::clone(&store), store)
-    });
+    })
+}
+
+#[test]
+fn a_list_that_has_begun_goes_on_for_five_minutes_whatever_others_write() {
+    let world = of_little_history();
     for name in ["a", "b", "c", "d"] {
         world.made("configmaps", config_map(name));
     }
@@ -308,10 +313,7 @@ fn a_list_that_has_begun_goes_on_for_five_minutes_whatever_others_write() {
 
 #[test]
 fn a_list_at_its_end_keeps_nothing() {
-    let world = World::over(|| {
-        let store = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 50_000));
-        (Arc::clone(&store), store)
-    });
+    let world = of_little_history();
     ["a", "b"].into_iter().for_each(|name| drop(world.made("configmaps", config_map(name))));
     let mut options = ListOptions { limit: 1, ..ListOptions::default() };
     let first = world.list("configmaps", &options).expect("a page");
@@ -321,4 +323,44 @@ fn a_list_at_its_end_keeps_nothing() {
         world.merge("configmaps", "a", json!({"data": {"number": number.to_string()}})).expect("changed");
     }
     assert!(matches!(world.list("configmaps", &options), Err(ApiError::Expired { .. })));
+}
+
+/// Begins a list of more objects than are read at once, lets others replace all that history keeps, and gives both.
+fn a_long_list_among_writers(world: &World) -> (impl Future<Output = Result<List, ApiError>>, Revision) {
+    fill(world, 10_000);
+    let begun_at = Revision(world.revision());
+    let mut list = Box::pin({
+        let registry = world.registry.clone();
+        async move { registry.list(&collection("configmaps"), &ListOptions::default()).await }
+    });
+    assert!(list.as_mut().now_or_never().is_none(), "it is read in pieces");
+    for number in 0..200 {
+        world.merge("configmaps", "c09999", json!({"data": {"number": number.to_string()}})).expect("changed");
+    }
+    now(world.registry.delete(&target("configmaps", "c10000"), &DeleteOptions::default())).expect("deleted");
+    for number in 200..400 {
+        world.merge("configmaps", "c09999", json!({"data": {"number": number.to_string()}})).expect("changed");
+    }
+    (list, begun_at)
+}
+
+#[test]
+fn a_long_list_shows_one_revision_whatever_others_write_while_it_is_read() {
+    let world = of_little_history();
+    let (list, begun_at) = a_long_list_among_writers(&world);
+    let (list, _) = turns(list);
+    let list = list.expect("a list");
+    assert_eq!((list.revision, names(&list).last().map(String::as_str), list.items.len()), (begun_at, Some("c10000"), 10_000));
+    let again = RangeRequest { at: Some(begun_at), limit: Some(1), ..RangeRequest::all("/registry/core/configmaps/") };
+    assert!(matches!(now(world.store.range(again)), Err(ReadError::Compacted { .. })), "behind it nothing is kept for it");
+}
+
+#[test]
+fn a_long_list_that_is_given_up_keeps_nothing() {
+    let world = of_little_history();
+    let (list, begun_at) = a_long_list_among_writers(&world);
+    let read = || now(world.store.range(RangeRequest { at: Some(begun_at), ..RangeRequest::all("/registry/core/configmaps/") }));
+    assert!(read().is_ok());
+    drop(list);
+    assert!(matches!(read(), Err(ReadError::Compacted { .. })));
 }

@@ -389,3 +389,22 @@ fn one_owner_has_so_many_lists_at_once() {
     assert_eq!(mvcc.pins.due(Timestamp::MAX).len(), 1 + 256);
     assert!(!goes_on(&mvcc, "many", first) && goes_on(&mvcc, "other", first));
 }
+
+#[test]
+fn a_list_at_a_revision_that_is_kept_for_another_goes_on_behind_its_end() {
+    let mut mvcc = ten_keys(20_000);
+    let at = mvcc.revision();
+    let is_kept = |mvcc: &Mvcc| mvcc.range(&RangeRequest { at: Some(at), ..RangeRequest::all("/r/core/pods/") }).is_ok();
+    for owner in ["one", "other"] {
+        mvcc.pin("/r/core/pods/", at, "one", Timestamp::MAX);
+        (0..20).for_each(|_| write(&mut mvcc, 0));
+        mvcc.pin("/r/core/pods/", at, owner, Timestamp::MAX);
+        mvcc.unpin("/r/core/pods/", at, "one");
+        assert!(is_kept(&mvcc), "{owner}");
+        mvcc.pin("/r/core/pods/", at, "one", Timestamp::MAX);
+    }
+    (0..3).for_each(|_| mvcc.unpin("/r/core/pods/", at, "one"));
+    assert!(is_kept(&mvcc));
+    mvcc.unpin("/r/core/pods/", at, "other");
+    assert!(!is_kept(&mvcc));
+}
