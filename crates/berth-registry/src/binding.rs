@@ -19,7 +19,7 @@ use berth_api::{
     metadata,
     pod::validate_deletion_cost_update,
 };
-use berth_store::{Entry, Expected, Purpose, Write, WriteError, env::Timestamp};
+use berth_store::{Entry, Expected, Purpose, WriteError, env::Timestamp};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -96,8 +96,7 @@ impl Registry {
                 return Ok(old.entry);
             }
             let value = stored::encode(&target.resource, &*object);
-            let put = Write::put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision));
-            match self.store.write(put.with_purpose(Purpose::Upkeep)).await {
+            match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision), Purpose::Upkeep).await {
                 Ok(entry) => return Ok(entry),
                 Err(WriteError::Conflict { .. }) => (),
                 Err(error) => return Err(ApiError::write_failed(&error)),

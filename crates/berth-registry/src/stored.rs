@@ -36,7 +36,7 @@ impl Registry {
         purpose: Purpose,
     ) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
         let expires_at = events::expires_at(resource, self.clock.now());
-        self.store.write(Write { expires_at, purpose, ..Write::put(key, value, expected) })
+        self.store.write(Write { expires_at, ..Write::put(key, value, expected, purpose) })
     }
 }
 

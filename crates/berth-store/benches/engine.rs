@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time and real files")]
 
 use berth_store::{
-    DEFAULT_HISTORY_BYTES, Expected, Folder, Header, Key, Layout, Limits, MemoryStore, RangeRequest, Store, Write as StoreWrite,
+    DEFAULT_HISTORY_BYTES, Expected, Folder, Header, Key, Layout, Limits, MemoryStore, Purpose, RangeRequest, Store, Write as StoreWrite,
 };
 use futures::FutureExt;
 use std::{
@@ -65,7 +65,8 @@ impl Engine for OwnLog {
 
     fn commit(&mut self, batch: Vec<Record>) {
         let key = |key| Key::new(&String::from_utf8(key).unwrap());
-        let writes = batch.into_iter().map(|(name, value)| StoreWrite::put(key(name), value.into(), Expected::Absent)).collect();
+        let writes =
+            batch.into_iter().map(|(name, value)| StoreWrite::put(key(name), value.into(), Expected::Absent, Purpose::Growth)).collect();
         self.0.commit(writes).now_or_never().unwrap().unwrap();
     }
 

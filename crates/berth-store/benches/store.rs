@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures and may stop at the first error")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time and real files")]
 
-use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, Key, Layout, MemoryStore, RangeRequest, Store};
+use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, Key, Layout, MemoryStore, Purpose, RangeRequest, Store};
 use bytes::Bytes;
 use futures::{
     StreamExt,
@@ -113,7 +113,7 @@ async fn create(store: &dyn Store, group: &str, index: usize) {
     let key = Key::new(&format!("{PODS}{group}-{}/web-{scattered:016x}", scattered % 100));
     let mut value = format!(r#"{{"metadata":{{"name":"web-{scattered:016x}"}},"padding":""#).into_bytes();
     value.resize(VALUE_BYTES, b'x');
-    store.put(key, Bytes::from(value), Expected::Absent).await.unwrap();
+    store.put(key, Bytes::from(value), Expected::Absent, Purpose::Growth).await.unwrap();
 }
 
 fn first_page(store: &dyn Store) {

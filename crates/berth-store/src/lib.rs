@@ -244,16 +244,10 @@ pub struct Write {
 }
 
 impl Write {
-    /// Gives the key a value, of which the store may grow.
+    /// Gives the key a value.
     #[must_use]
-    pub fn put(key: Key, value: Bytes, expected: Expected) -> Self {
-        Self { key, expected, value: Some(value), expires_at: None, purpose: Purpose::Growth }
-    }
-
-    /// The same for another purpose.
-    #[must_use]
-    pub fn with_purpose(self, purpose: Purpose) -> Self {
-        Self { purpose, ..self }
+    pub fn put(key: Key, value: Bytes, expected: Expected, purpose: Purpose) -> Self {
+        Self { key, expected, value: Some(value), expires_at: None, purpose }
     }
 
     /// Deletes the key.
@@ -457,8 +451,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`WriteError`].
-    fn put(&self, key: Key, value: Bytes, expected: Expected) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
-        self.write(Write::put(key, value, expected))
+    fn put(&self, key: Key, value: Bytes, expected: Expected, purpose: Purpose) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+        self.write(Write::put(key, value, expected, purpose))
     }
 
     /// Deletes the key if it is at `expected`. Gives the deletion's entry (last value as it was stored, the deletion's revision): what

@@ -110,7 +110,7 @@ fn a_value_remembers_over_a_restart_when_it_goes() {
     let dir = folder();
     let store = reopen(dir.path());
     let at = Timestamp::from_second(1_767_225_600).expect("a year of this century");
-    let expiring = StoreWrite { expires_at: Some(at), ..StoreWrite::put(pod("a"), "1".into(), Expected::Absent) };
+    let expiring = StoreWrite { expires_at: Some(at), ..StoreWrite::put(pod("a"), "1".into(), Expected::Absent, Purpose::Growth) };
     block_on(store.commit(vec![expiring])).expect("a new key");
     create(&store, &pod("b"), "1");
     drop(store);
@@ -462,10 +462,11 @@ fn a_store_that_is_full_when_it_opens_can_be_emptied_and_filled_again() {
     let refused = util::put(&store, &pod("more"), "", Expected::Absent);
     assert!(matches!(refused, Err(WriteError::QuotaExceeded { .. })), "{refused:?}");
     let first = get(&store, &pod("p0")).expect("it can be read");
-    let mark = StoreWrite::put(pod("p0"), [&first.value[..], b"deleted"].concat().into(), Expected::At(first.mod_revision));
+    let mark =
+        StoreWrite::put(pod("p0"), [&first.value[..], b"deleted"].concat().into(), Expected::At(first.mod_revision), Purpose::Growth);
     let refused = block_on(store.write(mark.clone()));
     assert!(matches!(refused, Err(WriteError::QuotaExceeded { .. })), "{refused:?}");
-    block_on(store.write(mark.with_purpose(Purpose::Removal))).expect("a mark");
+    block_on(store.write(StoreWrite { purpose: Purpose::Removal, ..mark })).expect("a mark");
     for number in 0..stored {
         delete(&store, &pod(&format!("p{number}")));
     }

@@ -4,8 +4,8 @@
 mod util;
 
 use berth_store::{
-    Entry, Event, EventKind, Expected, Key, Limits, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem, Write, env::Timestamp,
-    expiry::Expire, files::disk::Disk,
+    Entry, Event, EventKind, Expected, Key, Limits, MemoryStore, Purpose, RangeRequest, Revision, Store, Watch, WatchItem, Write,
+    env::Timestamp, expiry::Expire, files::disk::Disk,
 };
 use futures::{FutureExt, StreamExt};
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ impl Pair {
         let found = get(&self.steady, &key).map(|entry| entry.mod_revision);
         let Some(size) = size else { return found.map(|revision| Write::delete(key, revision)) };
         let expires_at = time.map(|seconds| self.now + jiff::SignedDuration::from_secs(seconds));
-        let put = Write::put(key, "x".repeat(size).into(), found.map_or(Expected::Absent, Expected::At));
+        let put = Write::put(key, "x".repeat(size).into(), found.map_or(Expected::Absent, Expected::At), Purpose::Growth);
         Some(Write { expires_at, ..put })
     }
 }

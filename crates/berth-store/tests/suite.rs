@@ -6,7 +6,8 @@ mod util;
 
 use berth_store::{
     COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Entry, Event, EventKind, Expected, Header, Key, Limits, MAX_VALUE_BYTES, Mark, MemoryStore,
-    RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire, files::disk::Disk,
+    Purpose, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
+    files::disk::Disk,
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
@@ -266,12 +267,12 @@ fn several_keys_are_written_together_or_not_at_all(open: Open) {
     let world = World::new(open);
     world.create(&pod("a"), "1");
     world.create(&pod("b"), "1");
-    let put = |name: &str, value: &str, expected| Write::put(pod(name), value.to_owned().into(), expected);
+    let put = |name: &str, value: &str, expected| Write::put(pod(name), value.to_owned().into(), expected, Purpose::Growth);
     let together = vec![
         put("a", "2", Expected::At(world.at(1))),
         put("c", "2", Expected::Absent),
         Write::delete(pod("b"), world.at(2)),
-        Write::put(Key::new("/registry/apps/deployments/default/web"), "2".into(), Expected::Absent),
+        Write::put(Key::new("/registry/apps/deployments/default/web"), "2".into(), Expected::Absent, Purpose::Growth),
     ];
     assert_eq!(world.commit(together).expect("as expected"), 3);
     assert_eq!(world.show(""), "web=2@3 a=2@3 c=2@3");
@@ -291,7 +292,7 @@ fn a_commit_names_each_key_once(open: Open) {
         let call = std::panic::AssertUnwindSafe(|| drop(block_on(world.store.commit(writes))));
         std::panic::catch_unwind(call).is_err()
     };
-    let create = |name: &str| Write::put(pod(name), "".into(), Expected::Absent);
+    let create = |name: &str| Write::put(pod(name), "".into(), Expected::Absent, Purpose::Growth);
     assert!(panics(vec![create("a"), create("b"), create("a")]));
     assert!(panics((0..=COMMIT_WRITES_MAX).map(|index| create(&index.to_string())).collect()));
     assert_eq!(world.newest(), 0);
@@ -301,9 +302,9 @@ fn a_commit_names_each_key_once(open: Open) {
 fn too_large_values_change_nothing(open: Open) {
     let world = World::new(open);
     let largest = Bytes::from(vec![b'x'; MAX_VALUE_BYTES]);
-    world.commit(vec![Write::put(pod("a"), largest, Expected::Absent)]).expect("just small enough");
+    world.commit(vec![Write::put(pod("a"), largest, Expected::Absent, Purpose::Growth)]).expect("just small enough");
     let larger = Bytes::from(vec![b'x'; MAX_VALUE_BYTES + 1]);
-    let refused = block_on(world.store.put(pod("b"), larger, Expected::Absent));
+    let refused = block_on(world.store.put(pod("b"), larger, Expected::Absent, Purpose::Growth));
     assert!(matches!(refused, Err(WriteError::TooLarge { size, max: MAX_VALUE_BYTES, .. }) if size == MAX_VALUE_BYTES + 1), "{refused:?}");
     assert_eq!(world.newest(), 1);
 }
@@ -370,7 +371,7 @@ fn compaction_keeps_what_is_readable_from_there_on(open: Open) {
 
 fn compaction_forgets_a_revision_as_a_whole(open: Open) {
     let world = World::new(open);
-    let creates = ["a", "b", "c"].map(|name| Write::put(pod(name), "1".into(), Expected::Absent));
+    let creates = ["a", "b", "c"].map(|name| Write::put(pod(name), "1".into(), Expected::Absent, Purpose::Growth));
     world.commit(creates.to_vec()).expect("new keys");
     world.update(&pod("a"), "2");
     let mut before = world.watch(PODS, 0);
@@ -438,8 +439,8 @@ fn a_watch_yields_a_revision_as_a_whole(open: Open) {
     world.create(&pod("a"), "1");
     let (mut pods, mut deployments, mut wide) = (world.watch(PODS, 0), world.watch(DEPLOYMENTS, 0), world.watch("/registry/", 0));
     let together = vec![
-        Write::put(pod("b"), "2".into(), Expected::Absent),
-        Write::put(Key::new("/registry/apps/deployments/default/web"), "2".into(), Expected::Absent),
+        Write::put(pod("b"), "2".into(), Expected::Absent, Purpose::Growth),
+        Write::put(Key::new("/registry/apps/deployments/default/web"), "2".into(), Expected::Absent, Purpose::Growth),
         Write::delete(pod("a"), world.at(1)),
     ];
     world.commit(together).expect("as expected");
@@ -749,7 +750,7 @@ fn of_concurrent_creates_one_wins(open: Open) {
 
 fn a_dropped_put_happens_all_the_same(open: Open) {
     let world = World::new(open);
-    drop(world.store.put(pod("a"), "1".into(), Expected::Absent));
+    drop(world.store.put(pod("a"), "1".into(), Expected::Absent, Purpose::Growth));
     world.create(&pod("b"), "1");
     let names = range(&*world.store, all(PODS)).expect("readable").entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>();
     assert_eq!(names, [pod("a"), pod("b")]);
@@ -758,9 +759,13 @@ fn a_dropped_put_happens_all_the_same(open: Open) {
 fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
     let world = World::new(open);
     let mut watch = world.watch(PODS, 0);
-    let until =
-        |name: &str, seconds| Write { expires_at: Some(world.second(seconds)), ..Write::put(pod(name), "1".into(), Expected::Absent) };
-    world.commit(vec![until("soon", 2), until("later", 3600), Write::put(pod("never"), "1".into(), Expected::Absent)]).expect("new keys");
+    let until = |name: &str, seconds| Write {
+        expires_at: Some(world.second(seconds)),
+        ..Write::put(pod(name), "1".into(), Expected::Absent, Purpose::Growth)
+    };
+    world
+        .commit(vec![until("soon", 2), until("later", 3600), Write::put(pod("never"), "1".into(), Expected::Absent, Purpose::Growth)])
+        .expect("new keys");
     (world.pass)(world.second(1));
     assert_eq!(world.show(PODS), "later=1@1 never=1@1 soon=1@1");
     (world.pass)(world.second(3));
@@ -774,7 +779,7 @@ fn another_write_moves_the_time_or_takes_it_away(open: Open) {
     let world = World::new(open);
     let put = |name: &str, expected, seconds: Option<i64>| {
         let expires_at = seconds.map(|seconds| world.second(seconds));
-        world.commit(vec![Write { expires_at, ..Write::put(pod(name), "1".into(), expected) }]).expect("as expected");
+        world.commit(vec![Write { expires_at, ..Write::put(pod(name), "1".into(), expected, Purpose::Growth) }]).expect("as expected");
     };
     put("moved", Expected::Absent, Some(2));
     put("kept", Expected::Absent, Some(2));
@@ -792,7 +797,8 @@ fn another_write_moves_the_time_or_takes_it_away(open: Open) {
 fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
     let store = MemoryStore::new(layout(), 1 << 24);
     let at = Timestamp::UNIX_EPOCH;
-    let due = |number| Write { expires_at: Some(at), ..Write::put(pod(&format!("p{number:04}")), "1".into(), Expected::Absent) };
+    let due =
+        |number| Write { expires_at: Some(at), ..Write::put(pod(&format!("p{number:04}")), "1".into(), Expected::Absent, Purpose::Growth) };
     (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));
     let gone = || block_on(store.expire(at)).expect("the store takes writes");
     assert_eq!([gone(), gone(), gone(), gone()], [1000, 1000, 500, 0]);

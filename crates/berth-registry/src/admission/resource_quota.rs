@@ -176,7 +176,7 @@ fn load(entry: &Entry) -> Result<WireQuota, ApiError> {
 /// Stores the quota in place of the entry.
 fn replacing(entry: &Entry, quota: &WireQuota) -> Write {
     let value = stored::encode(quota_resource(), quota);
-    Write::put(entry.key.clone(), value, Expected::At(entry.mod_revision)).with_purpose(Purpose::Upkeep)
+    Write::put(entry.key.clone(), value, Expected::At(entry.mod_revision), Purpose::Upkeep)
 }
 
 fn set_used(quota: &mut WireQuota, after: &Amounts) {

@@ -2,7 +2,7 @@
 
 use super::{Admission, Operation};
 use crate::{ApiError, Current, Registry, checks::Mode, stored};
-use berth_store::{Entry, Expected, Purpose, Write, WriteError};
+use berth_store::{Entry, Expected, Purpose, WriteError};
 use std::sync::Arc;
 
 /// Why an admitted write is not there.
@@ -85,8 +85,8 @@ impl Registry {
         let Current::Stored(entry) = written else { return Ok(()) };
         let undone = match &admission.old {
             Some(old) => {
-                let put = Write::put(entry.key.clone(), old.entry.value.clone(), Expected::At(entry.mod_revision));
-                self.store.write(put.with_purpose(Purpose::Removal)).await
+                let (key, expected) = (entry.key.clone(), Expected::At(entry.mod_revision));
+                self.store.put(key, old.entry.value.clone(), expected, Purpose::Removal).await
             }
             None => self.store.delete(entry.key.clone(), entry.mod_revision).await,
         };

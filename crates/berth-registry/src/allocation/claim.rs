@@ -10,7 +10,7 @@ use berth_api::{
     ip::family,
     k8s_openapi::{api::networking::v1::IPAddress, apimachinery::pkg::apis::meta::v1::Time},
 };
-use berth_store::{Entry, Expected, Key, Purpose, RangeRequest, Revision, Write, WriteError};
+use berth_store::{Entry, Expected, Key, Purpose, RangeRequest, Revision, WriteError};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -167,7 +167,7 @@ impl Registry {
 
     /// `None`: the key is not as expected.
     async fn put_claim(&self, key: &Key, value: Bytes, expected: Expected) -> Result<Option<Arc<Entry>>, ApiError> {
-        match self.store.write(Write::put(key.clone(), value, expected).with_purpose(Purpose::Upkeep)).await {
+        match self.store.put(key.clone(), value, expected, Purpose::Upkeep).await {
             Ok(entry) => Ok(Some(entry)),
             Err(WriteError::Conflict { .. }) => Ok(None),
             Err(error) => Err(ApiError::write_failed(&error)),

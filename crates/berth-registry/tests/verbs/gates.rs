@@ -3,7 +3,7 @@
 use crate::world::{World, deployment, now, pod};
 use berth_api::{FeatureGates, k8s_openapi::api::core::v1::Pod};
 use berth_registry::{ApiError, Patch, WriteOptions, resource};
-use berth_store::{Expected, Key, Store};
+use berth_store::{Expected, Key, Purpose, Store};
 use serde_json::{Value, json};
 
 const DEPLOYMENTS: &str = "deployments.apps";
@@ -317,7 +317,7 @@ fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
     let key = Key::new(&format!("{}default/p", resource::of::<Pod>().prefix()));
     let entry = now(world.store.get(&key)).expect("read").expect("there");
     let bad = String::from_utf8_lossy(&entry.value).replace(&format!("{COST}\":\"1\""), &format!("{COST}\":\"old\""));
-    now(world.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision))).expect("nobody else writes");
+    now(world.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision), Purpose::Growth)).expect("nobody else writes");
     assert_eq!(world.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "old");
     world.merge("pods", "p", json!({"metadata": {"labels": {"tier": "web"}}})).expect("the cost is not touched");
     let mended = world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "7"}}})).expect("mended");

@@ -1,7 +1,8 @@
 use crate::world::{World, collection, config_map, labelled, names, now, pod, target, turns};
 use berth_registry::{ApiError, DeleteOptions, GetOptions, List, ListOptions, ResourceTable, WatchEvent, WatchOptions};
 use berth_store::{
-    Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, expiry::Expire as _,
+    Entry, Expected, Key, MemoryStore, Purpose, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError,
+    expiry::Expire as _,
 };
 use futures::{
     FutureExt, StreamExt,
@@ -81,7 +82,7 @@ fn fill(world: &World, count: usize) {
         let metadata = format!(r#"{{"name":"c{at:05}","namespace":"default","labels":{labels}}}"#);
         let value = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
         let key = Key::new(&format!("/registry/core/configmaps/default/c{at:05}"));
-        now(world.store.put(key, value.into(), Expected::Absent)).expect("there is none");
+        now(world.store.put(key, value.into(), Expected::Absent, Purpose::Growth)).expect("there is none");
     }
 }
 

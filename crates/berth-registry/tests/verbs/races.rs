@@ -2,7 +2,7 @@
 
 use crate::world::{World, config_map, json_of, now, target};
 use berth_registry::{ApiError, Body, DeleteOptions, Patch, Registry, ResourceTable, WriteOptions};
-use berth_store::{Entry, Expected, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
+use berth_store::{Entry, Expected, Key, MemoryStore, Purpose, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn counting(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
     let count = object["data"]["others"].as_str().map_or(0, |count| count.parse::<u32>().expect("a number"));
     object["data"]["others"] = (count + 1).to_string().into();
-    now(store.put(key.clone(), object.to_string().into(), Expected::At(at))).expect("first");
+    now(store.put(key.clone(), object.to_string().into(), Expected::At(at), Purpose::Growth)).expect("first");
     true
 }
 
@@ -52,7 +52,7 @@ fn grabbing(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     if !is_claim || *expected != Expected::Absent {
         return false;
     }
-    now(store.put(key.clone(), claim_for("other", "grabbed"), Expected::Absent)).expect("first");
+    now(store.put(key.clone(), claim_for("other", "grabbed"), Expected::Absent, Purpose::Growth)).expect("first");
     true
 }
 
@@ -70,7 +70,7 @@ fn meddling(store: &MemoryStore, write: &Write, other: impl FnOnce(Arc<Entry>)) 
 fn stealing(store: &MemoryStore, write: &Write) -> bool {
     meddling(store, write, |claim| {
         now(store.delete(claim.key.clone(), claim.mod_revision)).expect("taken away");
-        now(store.put(claim.key.clone(), claim_for("other", "stolen"), Expected::Absent)).expect("another's");
+        now(store.put(claim.key.clone(), claim_for("other", "stolen"), Expected::Absent, Purpose::Growth)).expect("another's");
     })
 }
 
@@ -79,7 +79,7 @@ fn marking(store: &MemoryStore, write: &Write) -> bool {
     meddling(store, write, |claim| {
         let mut marked: Value = serde_json::from_slice(&claim.value).expect("JSON");
         marked["metadata"]["annotations"] = json!({"berth.dev/unused": "true"});
-        now(store.put(claim.key.clone(), marked.to_string().into(), Expected::At(claim.mod_revision))).expect("marked");
+        now(store.put(claim.key.clone(), marked.to_string().into(), Expected::At(claim.mod_revision), Purpose::Growth)).expect("marked");
     })
 }
 
@@ -230,7 +230,7 @@ fn charging(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
     let used: u32 = object["status"]["used"]["pods"].as_str().expect("charged").parse().expect("a number");
     object["status"]["used"]["pods"] = (used + 1).to_string().into();
-    now(store.put(key.clone(), object.to_string().into(), Expected::At(at))).expect("first");
+    now(store.put(key.clone(), object.to_string().into(), Expected::At(at), Purpose::Growth)).expect("first");
     true
 }
 

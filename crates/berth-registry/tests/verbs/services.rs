@@ -5,7 +5,7 @@ use berth_registry::{
     ApiError, DeleteOptions, ListOptions, ServerAddress, WriteOptions,
     allocation::{Good, ServiceRanges, repair::Step},
 };
-use berth_store::{Expected, Key, RangeRequest, Store};
+use berth_store::{Expected, Key, Purpose, RangeRequest, Store};
 use serde_json::{Value, json};
 
 fn service(name: &str, spec: Value) -> Value {
@@ -215,7 +215,7 @@ fn a_dry_run_holds_nothing() {
 fn leave_claim(world: &World, port: u16, name: &str) {
     let claim = json!({"metadata": {"name": port.to_string()}, "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": name}}});
     let key = Key::new(&format!("/registry/ranges/servicenodeports/{port}"));
-    now(world.store.put(key, claim.to_string().into(), Expected::Absent)).expect("put");
+    now(world.store.put(key, claim.to_string().into(), Expected::Absent, Purpose::Growth)).expect("put");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn step(model: &Model, step: usize) -> Write {
         found => {
             let expected = found.map_or(Expected::Absent, |(_, revision)| Expected::At(*revision));
             let length = [10, 600, 90, 1500][step % 4];
-            Write::put(key, format!("{step:04}").repeat(length / 4).into(), expected)
+            Write::put(key, format!("{step:04}").repeat(length / 4).into(), expected, Purpose::Growth)
         }
     }
 }

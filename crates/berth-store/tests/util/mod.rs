@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use berth_store::{
-    Entry, Event, EventKind, Expected, Header, Key, Layout, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, WriteError,
+    Entry, Event, EventKind, Expected, Header, Key, Layout, Purpose, Range, RangeRequest, ReadError, Revision, Store, Watch, WatchItem,
+    WriteError,
 };
 use futures::{FutureExt, StreamExt};
 pub(crate) use futures_executor::block_on;
@@ -38,7 +39,7 @@ pub(crate) fn pod(name: &str) -> Key {
 }
 
 pub(crate) fn put(store: &dyn Store, key: &Key, value: &str, expected: Expected) -> Result<Arc<Entry>, WriteError> {
-    block_on(store.put(key.clone(), value.to_owned().into(), expected))
+    block_on(store.put(key.clone(), value.to_owned().into(), expected, Purpose::Growth))
 }
 
 pub(crate) fn create(store: &dyn Store, key: &Key, value: &str) -> Revision {
