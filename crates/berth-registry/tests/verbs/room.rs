@@ -32,11 +32,11 @@ fn large(name: &str) -> Value {
     object
 }
 
-/// Fills `default` to the last kilobyte. Gives how many large config maps there are.
+/// Fills `default` to the last kilobyte, or with more than there may be. Gives how many large config maps there are.
 fn fill(world: &World) -> usize {
     world.made("configmaps", config_map("small-0"));
-    let large = (0..).take_while(|number| world.create("configmaps", large(&format!("large-{number}"))).is_ok()).count();
-    (1..).take_while(|number| world.create("configmaps", config_map(&format!("small-{number}"))).is_ok()).for_each(drop);
+    let large = (0..200).take_while(|number| world.create("configmaps", large(&format!("large-{number}"))).is_ok()).count();
+    (1..200).take_while(|number| world.create("configmaps", config_map(&format!("small-{number}"))).is_ok()).for_each(drop);
     large
 }
 
