@@ -4,7 +4,10 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures and may stop at the first error")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures real time and real files")]
 
-use berth_store::{DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, Header, Key, Layout, MemoryStore, Purpose, RangeRequest, Store};
+use berth_store::{
+    DEFAULT_HISTORY_BYTES, EmbeddedStore, Entry, Expected, Header, Key, Layout, MemoryStore, Purpose, RangeRequest, ReadError, Revision,
+    Store,
+};
 use bytes::Bytes;
 use futures::{
     StreamExt,
@@ -13,7 +16,7 @@ use futures::{
 use futures_executor::block_on;
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -41,23 +44,34 @@ fn main() {
     let store = open(&folder);
     fill(&store, objects);
     drop(store);
-    let before = resident_mib();
-    let started = Instant::now();
-    let store = open(&folder);
-    println!(
-        "embedded: recovered {objects} objects in {:?}, resident {} MiB before, {} MiB after",
-        started.elapsed(),
-        before,
-        resident_mib()
-    );
+    let store = recover(&folder, objects);
+    change(&store, objects);
+    drop(store);
+    println!("embedded: all of them changed once and again");
+    let store = recover(&folder, objects);
     println!("embedded: {WRITERS} writers beside {objects} objects: {}", creates(&store));
     first_page(&store);
     drop(store);
     fs::remove_dir_all(&folder).unwrap();
 }
 
-fn open(folder: &std::path::Path) -> EmbeddedStore {
+fn open(folder: &Path) -> EmbeddedStore {
     EmbeddedStore::open(folder, layout(), DEFAULT_HISTORY_BYTES).unwrap()
+}
+
+fn recover(folder: &Path, objects: usize) -> EmbeddedStore {
+    let bytes: u64 = fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    let (before, started) = (resident_mib(), Instant::now());
+    let store = open(folder);
+    let (took, after) = (started.elapsed(), resident_mib());
+    println!("embedded: recovered {objects} objects of {} MiB in {took:?}, resident {before} MiB before, {after} MiB after", bytes >> 20);
+    let newest = block_on(store.revision(PODS)).unwrap().0;
+    let oldest = match store.watch(PODS, Revision(0)) {
+        Err(ReadError::Compacted { oldest, .. }) => oldest.0,
+        _ => 0,
+    };
+    println!("embedded: watches go on behind the last {} of {newest} changes", newest - oldest);
+    store
 }
 
 struct Pods;
@@ -106,6 +120,16 @@ fn processor_time() -> Duration {
 fn fill(store: &dyn Store, objects: usize) {
     let creates = iter(0..objects).map(|index| create(store, "fill", index)).buffer_unordered(1024);
     block_on(creates.for_each(std::future::ready));
+}
+
+/// Changes every object twice.
+fn change(store: &dyn Store, objects: usize) {
+    for _ in 0..2 {
+        let entries = block_on(store.range(RangeRequest::all(PODS))).unwrap().entries;
+        assert_eq!(entries.len(), objects);
+        let put = |entry: Arc<Entry>| store.put(entry.key.clone(), entry.value.clone(), Expected::At(entry.mod_revision), Purpose::Growth);
+        block_on(iter(entries).map(put).buffer_unordered(1024).for_each(async |put| assert!(put.is_ok())));
+    }
 }
 
 async fn create(store: &dyn Store, group: &str, index: usize) {
