@@ -223,10 +223,14 @@ fn messages(cargo: &mut Command, part: &Part) -> Result<Vec<Message>, String> {
 fn programs(bench: &Bench, part: &Part) -> Result<Vec<Program>, String> {
     let mut executables = Vec::new();
     for message in messages(bench.cargo(part).args(["test", "--no-run", "--tests"]), part)? {
-        if let Message::CompilerArtifact(artifact) = message
-            && let Some(executable) = artifact.executable.filter(|_| artifact.profile.test)
-        {
-            executables.push((!artifact.target.is_lib(), PathBuf::from(executable)));
+        match message {
+            Message::CompilerArtifact(artifact) => {
+                let executable = artifact.executable.filter(|_| artifact.profile.test);
+                executables.extend(executable.map(|executable| (!artifact.target.is_lib(), PathBuf::from(executable))));
+            }
+            // What the tests of a program that is not there would notice would count as missed.
+            Message::BuildFinished(build) if !build.success => return Err(format!("not all tests of {} can be built", part.package)),
+            _ => (),
         }
     }
     // Those beside the code are the quickest, and most mutants end with them.
