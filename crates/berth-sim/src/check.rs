@@ -1,6 +1,8 @@
 //! What must hold after every change of the store.
 
 mod deployment;
+mod replica_set;
+mod rest;
 mod stateful_set;
 
 use crate::facts::{Deployment, Metadata, Pod, ReplicaSet, StatefulSet};
@@ -45,6 +47,14 @@ pub struct Checker {
     deployment_bounds: BTreeMap<Uid, deployment::Bounds>,
     /// The most pods that each set may have.
     set_bounds: BTreeMap<Uid, i64>,
+    /// How each pod that is there stands in the order of going, and since when.
+    standings: BTreeMap<Uid, (replica_set::Standing, Timestamp)>,
+    /// Of each set, the pods that must go now: another of it has gone that should have stayed longer.
+    overdue: BTreeMap<Uid, Vec<replica_set::Overdue>>,
+    /// When a set last came to need more pods than its controller may have known of.
+    disturbed: BTreeMap<Uid, Timestamp>,
+    /// How many changes were looked at.
+    checked: u64,
     /// Pods that somebody else than the controller of their set deleted.
     deleted_by_others: BTreeSet<Uid>,
     /// Pods that were on their way when their set was deleted: nothing bounds them.
@@ -79,12 +89,16 @@ struct Owned {
     metadata: Metadata,
 }
 
+/// The kinds whose changes must keep to limits.
+const CHECKED: [&str; 5] = ["Deployment", "PersistentVolumeClaim", "Pod", "ReplicaSet", "StatefulSet"];
+
 impl Checker {
     /// Takes a change in; gives what was most essential about the object, for the log.
     ///
     /// # Errors
     /// The first limit that the change has passed.
     pub fn take_in(&mut self, changed: &Changed<'_>, now: Timestamp) -> Result<String, Violation> {
+        self.checked += u64::from(CHECKED.contains(&changed.kind));
         match changed.kind {
             "Pod" => self.take_in_pod(decode(changed), changed.presence, now),
             "ReplicaSet" => self.take_in_set(decode(changed), changed.presence, now),
@@ -130,6 +144,32 @@ impl Checker {
         self.all_pods().filter(|pod| pod.is_live()).map(|pod| pod.metadata.name.as_str()).collect()
     }
 
+    /// How many changes it has looked at.
+    #[must_use]
+    pub fn checked(&self) -> u64 {
+        self.checked
+    }
+
+    /// Whether just so many pods run, all of this image, and nobody has asked any of them to go. Pods that have ended do not count.
+    #[must_use]
+    pub fn run_only(&self, image: &str, pods: usize) -> bool {
+        let running = || self.all_pods().filter(|pod| !pod.is_finished());
+        running().count() == pods && running().all(|pod| pod.is_live() && pod.image() == image)
+    }
+
+    /// Whether just these pods are there, in order of their names; all run this image and are ready, and nobody has asked any of them to go.
+    #[must_use]
+    pub fn are_ready(&self, names: &[String], image: &str) -> bool {
+        let there: BTreeSet<&str> = self.all_pods().map(|pod| pod.metadata.name.as_str()).collect();
+        there.into_iter().eq(names) && self.all_pods().all(|pod| pod.is_live() && pod.is_ready() && pod.image() == image)
+    }
+
+    /// Whether this pod's containers run and pass their probes.
+    #[must_use]
+    pub fn is_ready(&self, pod: &str) -> bool {
+        self.all_pods().any(|known| known.metadata.name == pod && known.is_ready() && known.status.phase == "Running")
+    }
+
     /// How many pods are there, whatever their state.
     #[must_use]
     pub fn pod_count(&self) -> usize {
@@ -155,12 +195,16 @@ impl Checker {
             self.deleted_by_others.insert(pod.metadata.uid.clone());
         }
         let deployment = self.deployment_of_set.get(&set).cloned();
-        if let Some(deployment) = deployment.as_ref().filter(|_| self.is_loss(before.as_ref(), &pod, presence)) {
+        let is_loss = self.is_loss(before.as_ref(), &pod, presence);
+        if let Some(deployment) = deployment.as_ref().filter(|_| is_loss) {
             self.promise_nothing(deployment);
         }
-        if self.is_loss(before.as_ref(), &pod, presence) || pod.is_finished() {
+        if is_loss || pod.is_finished() {
             self.note_loss(&set, now);
+            self.note_disturbance(&set, now);
         }
+        self.check_victim(before.as_ref(), &pod, now);
+        self.note_standing(&pod, presence, now);
         match presence {
             Presence::There => self.check_member(before.as_ref(), &pod, now)?,
             Presence::Gone => {
@@ -175,7 +219,7 @@ impl Checker {
         if is_new {
             self.check_set(&set)?;
         }
-        self.tighten_set(&set);
+        self.tighten_set(&set)?;
         if let Some(deployment) = deployment {
             self.check_deployment(&deployment, now)?;
         }
@@ -191,9 +235,13 @@ impl Checker {
 
     fn take_in_set(&mut self, set: ReplicaSet, presence: Presence, now: Timestamp) -> Result<String, Violation> {
         let (text, uid, deployment) = (set.to_string(), set.metadata.uid.clone(), set.metadata.controller().to_owned());
-        self.deployment_of_set.insert(uid.clone(), deployment.clone());
+        let former = self.deployment_of_set.insert(uid.clone(), deployment.clone());
         if presence == Presence::There {
+            self.check_pause(&set)?;
             self.check_recreation(&set)?;
+        }
+        if self.sets.get(&uid).is_some_and(|known| known.spec.replicas < set.spec.replicas) {
+            self.note_disturbance(&uid, now);
         }
         match presence {
             Presence::There => drop(self.sets.insert(uid.clone(), set)),
@@ -204,13 +252,17 @@ impl Checker {
                 }
             }
         }
-        self.tighten_set(&uid);
+        self.tighten_set(&uid)?;
+        if former.is_some_and(|former| former != deployment) {
+            self.take_over(&deployment, now);
+        }
         self.check_deployment(&deployment, now)?;
         Ok(text)
     }
 
     fn take_in_deployment(&mut self, deployment: Deployment, presence: Presence, now: Timestamp) -> Result<String, Violation> {
         let (text, uid) = (deployment.to_string(), deployment.metadata.uid.clone());
+        self.check_completion(&deployment)?;
         match presence {
             Presence::There => drop(self.deployments.insert(uid.clone(), deployment)),
             Presence::Gone => drop((self.deployments.remove(&uid), self.deployment_bounds.remove(&uid))),
@@ -247,28 +299,6 @@ impl Checker {
             return violated(format!("pod {} is removed while it may still run on {}", pod.metadata.name, pod.spec.node_name));
         }
         Ok(())
-    }
-
-    /// No pod is created beyond what a set asks for.
-    fn check_set(&self, uid: &str) -> Result<(), Violation> {
-        let (Some(set), Some(bound)) = (self.sets.get(uid), self.set_bounds.get(uid)) else { return Ok(()) };
-        let live = self.live_of(uid);
-        if live > *bound {
-            return violated(format!("ReplicaSet {} has {live} pods that stay, and never wanted more than {bound}", set.metadata.name));
-        }
-        Ok(())
-    }
-
-    fn tighten_set(&mut self, uid: &str) {
-        let Some(set) = self.sets.get(uid) else { return };
-        let (size, live) = (set.spec.replicas, self.live_of(uid));
-        let settled = set.status.observed_generation == set.metadata.generation && live <= size;
-        let bound = self.set_bounds.entry(uid.to_owned()).or_default();
-        *bound = if settled { size } else { size.max(*bound) };
-    }
-
-    fn live_of(&self, set: &str) -> i64 {
-        count(self.pods_of(set).filter(|pod| pod.is_live()))
     }
 }
 

@@ -51,6 +51,13 @@ pub(crate) struct Pod {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodSpec {
     pub(crate) node_name: String,
+    containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Container {
+    image: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -68,6 +75,7 @@ pub(crate) struct Condition {
     #[serde(rename = "type")]
     pub(crate) type_: String,
     pub(crate) status: String,
+    pub(crate) reason: String,
     pub(crate) last_transition_time: Option<Timestamp>,
 }
 
@@ -94,6 +102,22 @@ impl Pod {
     /// The revision of a StatefulSet that it was made from; empty without one.
     pub(crate) fn revision(&self) -> &str {
         self.metadata.labels.get("controller-revision-hash").map_or("", String::as_str)
+    }
+
+    /// That of its first container; empty without one.
+    pub(crate) fn image(&self) -> &str {
+        self.spec.containers.first().map_or("", |container| &container.image)
+    }
+
+    /// Its containers run and pass their probes, whether or not somebody has asked it to go.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    }
+
+    /// `controller.kubernetes.io/pod-deletion-cost`; 0 without it.
+    pub(crate) fn deletion_cost(&self) -> i32 {
+        let text = self.metadata.annotations.get("controller.kubernetes.io/pod-deletion-cost");
+        text.and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     /// Was asked to go, and still holds its place.
@@ -124,10 +148,18 @@ pub(crate) struct ReplicaSet {
     pub(crate) status: Status,
 }
 
+impl ReplicaSet {
+    /// A Deployment that grows has not come to this set yet, or not with all that is its due.
+    pub(crate) fn is_partially_scaled(&self) -> bool {
+        self.metadata.annotations.contains_key("deployment.kubernetes.io/replicaset-replicas-before-scale")
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReplicaSetSpec {
     pub(crate) replicas: i64,
+    pub(crate) min_ready_seconds: i64,
 }
 
 /// Of a ReplicaSet and of a Deployment.
@@ -137,8 +169,19 @@ pub(crate) struct Status {
     pub(crate) observed_generation: i64,
     pub(crate) replicas: i64,
     pub(crate) updated_replicas: i64,
+    pub(crate) ready_replicas: i64,
     pub(crate) available_replicas: i64,
+    pub(crate) unavailable_replicas: i64,
     pub(crate) terminating_replicas: Option<i64>,
+    conditions: Vec<Condition>,
+}
+
+impl Status {
+    /// The reason of the condition `Progressing` where it is true; empty otherwise.
+    pub(crate) fn progress(&self) -> &str {
+        let progressing = self.conditions.iter().find(|condition| condition.type_ == "Progressing" && condition.status == "True");
+        progressing.map_or("", |condition| &condition.reason)
+    }
 }
 
 impl fmt::Display for ReplicaSet {
@@ -149,7 +192,7 @@ impl fmt::Display for ReplicaSet {
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas } = self;
+        let Self { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas, .. } = self;
         write!(f, "status: observed={observed_generation} replicas={replicas} updated={updated_replicas} available={available_replicas}")?;
         terminating_replicas.map_or(Ok(()), |terminating| write!(f, " terminating={terminating}"))
     }
@@ -168,6 +211,8 @@ pub(crate) struct Deployment {
 pub(crate) struct DeploymentSpec {
     pub(crate) replicas: i64,
     pub(crate) min_ready_seconds: i64,
+    pub(crate) revision_history_limit: i64,
+    pub(crate) paused: bool,
     pub(crate) pod_replacement_policy: String,
     pub(crate) strategy: DeploymentStrategy,
 }
@@ -259,7 +304,7 @@ impl Deployment {
 
     /// `kubectl rollout status` would say so; under TerminationComplete also all old pods are gone.
     pub(crate) fn is_rolled_out(&self) -> bool {
-        let Status { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas } = self.status;
+        let Status { observed_generation, replicas, updated_replicas, available_replicas, terminating_replicas, .. } = self.status;
         let leaving = if self.waits_for_termination() { terminating_replicas.unwrap_or(0) } else { 0 };
         observed_generation == self.metadata.generation
             && [replicas, updated_replicas, available_replicas] == [self.spec.replicas; 3]

@@ -20,6 +20,7 @@ pub mod network;
 pub mod rng;
 pub mod seeds;
 pub mod store;
+pub mod storm;
 mod world;
 
 pub use world::{Gates, Options, Part, World};

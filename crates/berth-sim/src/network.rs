@@ -7,7 +7,7 @@ use crate::{
 use berth_api::{Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_store::env::{Clock, Rng};
+use berth_store::env::{Clock, Rng, Timestamp};
 use berth_workloads::resources::PODS;
 use futures::{
     FutureExt, StreamExt,
@@ -34,10 +34,12 @@ pub struct Faults {
     pub lost_answers_per_mille: u32,
     /// Changes before which a watch stalls, per thousand.
     pub stalls_per_mille: u32,
-    /// The longest stall.
+    /// The longest stall. Another one begins no sooner than that after it, so that nobody sees what is older.
     pub stall_max: Duration,
     /// Changes after which a watch breaks and lists anew, per thousand.
     pub breaks_per_mille: u32,
+    /// Changes that a watch shows once more, per thousand.
+    pub repeats_per_mille: u32,
 }
 
 impl Faults {
@@ -49,6 +51,7 @@ impl Faults {
         stalls_per_mille: 0,
         stall_max: Duration::ZERO,
         breaks_per_mille: 0,
+        repeats_per_mille: 0,
     };
     /// Slow calls, one in a hundred lost, half of them after they were done; caches that are seconds behind and start over.
     pub const HOSTILE: Self = Self {
@@ -58,6 +61,7 @@ impl Faults {
         stalls_per_mille: 20,
         stall_max: Duration::from_secs(3),
         breaks_per_mille: 2,
+        repeats_per_mille: 5,
     };
 }
 
@@ -226,6 +230,10 @@ struct Watching {
     network: Network,
     resource: ResourceName,
     changes: BoxStream<'static, Change>,
+    /// What it has shown last.
+    last: Option<Change>,
+    /// When it may stall again.
+    stalls_from: Timestamp,
 }
 
 impl Watching {
@@ -233,11 +241,19 @@ impl Watching {
         let faults = self.network.faults();
         if self.network.0.rng.happens(faults.breaks_per_mille) {
             self.changes = self.api.watch(self.resource);
+            self.last = None;
         }
-        let change = self.changes.next().await;
-        if self.network.0.rng.happens(faults.stalls_per_mille) {
+        let repeated = self.last.take().filter(|_| self.network.0.rng.happens(faults.repeats_per_mille));
+        let change = match repeated {
+            Some(change) => Some(change),
+            None => self.changes.next().await,
+        };
+        let clock = &self.network.0.clock;
+        if self.network.0.rng.happens(faults.stalls_per_mille) && self.stalls_from <= clock.now() {
             self.network.delay(faults.stall_max).await;
+            self.stalls_from = clock.now() + faults.stall_max;
         }
+        self.last.clone_from(&change);
         change
     }
 }
@@ -245,7 +261,8 @@ impl Watching {
 impl Cluster for SimCluster {
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
         let (api, network) = (Arc::clone(&self.api), self.network.clone());
-        let watching = Watching { changes: api.watch(resource), api, network, resource };
+        let (changes, stalls_from) = (api.watch(resource), network.0.clock.now());
+        let watching = Watching { changes, api, network, resource, last: None, stalls_from };
         stream::unfold(watching, |mut watching| async move { watching.next().await.map(|change| (change, watching)) }).boxed()
     }
 

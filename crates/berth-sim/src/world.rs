@@ -3,7 +3,7 @@
 mod user;
 
 use crate::{
-    check::{Changed, Checker, Presence},
+    check::{Changed, Checker, Presence, Violation},
     lock,
     machine::SimMachine,
     network::{Crash, Faults, Network, Removed, SimCluster, Writes},
@@ -44,6 +44,14 @@ const BEGINNING_SECONDS: i64 = 1_767_225_600;
 const HISTORY_BYTES: usize = 1 << 30;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store, not each time.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
+/// For what is told later than it is, such as conditions.
+const SETTLING: Duration = Duration::from_secs(20);
+/// How long nothing may change where nothing is left to do.
+const RESTING: Duration = Duration::from_secs(40);
+/// More steps than anything needs before time passes, so that work without end is seen to have none.
+const STEPS_AT_ONCE_MAX: u64 = 10_000_000;
+/// More lines than the log of anything that comes to rest has.
+const LINES_MAX: usize = 1_000_000;
 /// How many lines of the log a failure shows, if [`LINES_VARIABLE`] says nothing else.
 const SHOWN_LINES: usize = 50;
 /// How long it takes to make a volume.
@@ -111,6 +119,8 @@ pub struct World {
     store: Arc<SimStore>,
     /// Where the store is durable, if it is.
     disk: Option<Disk>,
+    /// Since time has passed.
+    steps_at_once: u64,
     /// When watchers of quiet resources hear of the store's progress, if there was any.
     tell_progress_at: Option<Timestamp>,
     registry: Registry,
@@ -175,6 +185,7 @@ impl World {
             gates,
             store,
             disk,
+            steps_at_once: 0,
             tell_progress_at: None,
             registry,
             user,
@@ -290,6 +301,12 @@ impl World {
         self.note(&format!("clock set by {by}"));
     }
 
+    /// Whether [power can be lost](Self::lose_power).
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+
     /// How long it has existed.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -347,6 +364,32 @@ impl World {
     /// If it is not within `longest`, or if a limit is passed.
     pub fn run_until_rolled_out(&mut self, deployment: &str, longest: Duration) {
         self.run_until(&format!("{deployment} is rolled out"), longest, |seen| seen.is_rolled_out(deployment));
+    }
+
+    /// The same, for as long as `longest` at most; gives whether it came to hold.
+    ///
+    /// # Panics
+    /// If a limit is passed.
+    pub fn try_until(&mut self, longest: Duration, condition: impl Fn(&Checker) -> bool) -> bool {
+        self.run(longest, |world| condition(&world.checker))
+    }
+
+    /// Lets time pass until everything is as it says and tells so, and sees that it stays so.
+    ///
+    /// # Panics
+    /// If it does not come to rest within `longest`, or if a limit is passed.
+    pub fn come_to_rest(&mut self, longest: Duration) {
+        if !self.run(longest, |world| world.checker.check_rest(world.clock.now()).is_ok())
+            && let Err(Violation(why)) = self.checker.check_rest(self.clock.now())
+        {
+            self.fail(&format!("after {longest:?}, still not at rest: {why}"));
+        }
+        self.run_for(SETTLING);
+        let checked = self.checker.checked();
+        self.run_for(RESTING);
+        if self.checker.checked() != checked {
+            self.fail(&format!("{} changes although nothing is left to do", self.checker.checked() - checked));
+        }
     }
 
     /// Lets time pass until `condition` holds of the world, which is looked at after each change.
@@ -407,6 +450,10 @@ impl World {
             self.store.0.tell_progress();
             step = Step::Ran;
         }
+        self.steps_at_once = if step == Step::Ran { self.steps_at_once + 1 } else { 0 };
+        if self.steps_at_once > STEPS_AT_ONCE_MAX || self.log.len() > LINES_MAX {
+            self.fail("work without end");
+        }
         self.observe();
         if self.writes.take_crashed() {
             self.kill(Part::Controllers);
@@ -458,18 +505,21 @@ impl World {
         self.log.push(format!("{:>5}.{:09} {line}", elapsed.as_secs(), elapsed.subsec_nanos()));
     }
 
+    /// The whole log, but for leases, which nodes renew for ever.
+    #[must_use]
+    pub fn trace(&self) -> Vec<&str> {
+        self.log.iter().map(String::as_str).filter(|line| !line.contains(" leases ")).collect()
+    }
+
     /// Ends the test, and says how to see it again.
-    fn fail(&self, what: &str) -> ! {
+    pub(crate) fn fail(&self, what: &str) -> ! {
         let (seed, elapsed) = (self.seed, self.elapsed());
         let crash = match self.writes.crash() {
             Crash::Never => String::new(),
             crash => format!(", crash {crash:?}"),
         };
-        // Nodes renew their leases for ever.
-        let mut shown: Vec<&str> =
-            self.log.iter().rev().map(String::as_str).filter(|line| !line.contains(" leases ")).take(shown_lines()).collect();
-        shown.reverse();
-        let shown = shown.join("\n");
+        let trace = self.trace();
+        let shown = trace[trace.len().saturating_sub(shown_lines())..].join("\n");
         panic!("{shown}\n\nseed {seed}{crash}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
     }
 }

@@ -1,20 +1,32 @@
 //! The checks see what they are there to see.
 
 use berth_sim::check::{Changed, Checker, Presence, Violation};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Takes objects in one after another, each named by its kind; gives what the last one passed.
 fn check(changes: &[(&str, Value)]) -> Option<String> {
+    let changes: Vec<(i64, (&str, Value))> = changes.iter().map(|change| (0, change.clone())).collect();
+    check_in_time(&changes)
+}
+
+/// The same, each at its second.
+fn check_in_time(changes: &[(i64, (&str, Value))]) -> Option<String> {
     let mut checker = Checker::default();
     let (last, before) = changes.split_last().expect("some change");
-    let mut take_in = |(kind, object): &(&str, Value)| {
-        let json = object.to_string();
-        checker.take_in(&Changed { kind, json: json.as_bytes(), presence: Presence::There }, jiff::Timestamp::UNIX_EPOCH)
-    };
     for change in before {
-        take_in(change).expect("only the last change passes a limit");
+        take_in(&mut checker, change).expect("only the last change passes a limit");
     }
-    take_in(last).err().map(|Violation(text)| text)
+    take_in(&mut checker, last).err().map(|Violation(text)| text)
+}
+
+fn take_in(checker: &mut Checker, (second, (kind, object)): &(i64, (&str, Value))) -> Result<String, Violation> {
+    let json = object.to_string();
+    checker.take_in(&Changed { kind, json: json.as_bytes(), presence: Presence::There }, at(*second))
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
 }
 
 fn deployment(replicas: i64, policy: &str) -> (&'static str, Value) {
@@ -53,6 +65,8 @@ fn what_is_within_the_limits_passes() {
 
 #[test]
 fn each_limit_is_seen_to_be_passed() {
+    let complete = json!({"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"});
+    let complete_with_leaving = json!({"observedGeneration": 1, "terminatingReplicas": 1, "conditions": [complete]});
     let cases = [
         (vec![deployment(2, ""), set("old", 2), set("new", 2)], "the sizes of all ReplicaSets went from 2 to 4, at most 3 are allowed"),
         (vec![deployment(2, ""), set("old", 1), pod("a", "old"), pod("b", "old")], "has 2 pods that stay, and never wanted more than 1"),
@@ -95,9 +109,96 @@ fn each_limit_is_seen_to_be_passed() {
             vec![deployment(2, ""), set("old", 2), pod("a", "old"), with(pod("b", "old"), "/status", "podIP", json!("ip of a"))],
             "pods b and a both have the address ip of a",
         ),
+        (
+            vec![deployment(2, ""), set("old", 2), with(deployment(2, ""), "/spec", "paused", json!(true)), set("new", 0)],
+            "ReplicaSet new is made while Deployment web is paused",
+        ),
+        (
+            vec![deployment(2, "TerminationComplete"), with(deployment(2, "TerminationComplete"), "", "status", complete_with_leaving)],
+            "Deployment web is said to be complete while 1 pods go",
+        ),
     ];
     for (changes, wanted) in cases {
         let found = check(&changes).unwrap_or_default();
         assert!(found.contains(wanted), "{found:?} instead of {wanted:?}");
     }
+}
+
+fn costing((kind, object): (&'static str, Value), cost: &str) -> (&'static str, Value) {
+    with((kind, object), "/metadata", "annotations", json!({"controller.kubernetes.io/pod-deletion-cost": cost}))
+}
+
+/// KEP-2255: of pods that are alike otherwise, the one with the lower cost goes first, if its controller can know by now.
+#[test]
+fn a_pod_that_goes_before_a_cheaper_one_is_seen() {
+    let (dear, cheap) = (costing(pod("a", "rs"), "5"), costing(pod("b", "rs"), "-1"));
+    let before = |second: i64| vec![(0, set("rs", 2)), (0, dear.clone()), (0, pod("b", "rs")), (second, cheap.clone()), (30, set("rs", 1))];
+    let goes = |pod: &(&'static str, Value), second: i64| {
+        check_in_time(&[before(second), vec![(30, terminating(pod.clone())), (31, set("rs", 1))]].concat())
+    };
+    assert_eq!(goes(&cheap, 0), None);
+    assert_eq!(goes(&dear, 25), None, "so new a cost need not be known");
+    let found = check_in_time(&[before(0), vec![(30, terminating(dear.clone()))]].concat()).unwrap_or_default();
+    assert!(found.starts_with("pod a went, and pod b stays, which should have gone before it"), "{found}");
+    // Both were to go, and one of them was late.
+    let both = [before(0), vec![(30, set("rs", 0)), (30, terminating(dear.clone())), (31, terminating(cheap.clone()))]].concat();
+    assert_eq!(check_in_time(&both), None);
+    // One that is not ready goes first, whatever it costs.
+    let unready = with(dear.clone(), "/status", "conditions", json!([]));
+    let changes = [vec![(0, set("rs", 2)), (0, unready.clone()), (0, cheap.clone()), (30, set("rs", 1))], vec![(30, terminating(unready))]];
+    assert_eq!(check_in_time(&changes.concat()), None);
+}
+
+/// A Deployment of two pods at rest, with these changes to its objects.
+fn at_rest(changes: &[(&'static str, Value)]) -> Result<(), Violation> {
+    let counts = json!({
+        "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2, "terminatingReplicas": 0,
+        "conditions": [{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}],
+    });
+    let ours = [with(deployment(2, ""), "", "status", counts.clone()), with(set("rs", 2), "", "status", counts)];
+    let mut checker = Checker::default();
+    for change in ours.iter().chain(&[pod("a", "rs"), pod("b", "rs")]).chain(changes) {
+        take_in(&mut checker, &(0, change.clone())).expect("no limit is passed");
+    }
+    checker.check_rest(at(60))
+}
+
+#[test]
+fn a_status_that_does_not_tell_what_is_there_is_no_rest() {
+    assert_eq!(at_rest(&[]), Ok(()));
+    let unready = with(pod("a", "rs"), "/status", "conditions", json!([]));
+    let cases = [
+        (vec![unready], "ReplicaSet rs: readyReplicas is said to be 2, and it is 1"),
+        (vec![terminating(pod("a", "rs"))], "ReplicaSet rs: its size is said to be 2, and it is 1"),
+        (vec![terminating(pod("c", "rs"))], "ReplicaSet rs: terminatingReplicas is said to be 0, and it is 1"),
+        (vec![set("old", 0)], "ReplicaSet old: terminatingReplicas is said to be -1, and it is 0"),
+    ];
+    for (changes, wanted) in cases {
+        assert_eq!(at_rest(&changes), Err(Violation(wanted.to_owned())));
+    }
+    let annotations = json!({"deployment.kubernetes.io/replicaset-replicas-before-scale": "1"});
+    let pending = with(set("rs", 2), "/metadata", "annotations", annotations);
+    assert_eq!(at_rest(&[pending]), Err(Violation("ReplicaSet rs has not got its due of a scale".to_owned())));
+    // With `revisionHistoryLimit` 0, which is what is missing here.
+    let old = with(set("old", 0), "/status", "terminatingReplicas", json!(0));
+    assert_eq!(at_rest(&[old]), Err(Violation("Deployment web keeps 1 old sets, and 0 are enough".to_owned())));
+}
+
+/// What a Deployment adopts may be more than it would have made; more than that it may not make.
+#[test]
+fn adopted_sets_widen_the_bounds_until_they_have_shrunk() {
+    let orphan = with(set("old", 5), "/metadata", "ownerReferences", json!([]));
+    let changes = vec![orphan, deployment(2, ""), set("old", 5)];
+    assert_eq!(check(&changes), None);
+    let found = check(&[changes, vec![set("old", 6)]].concat()).unwrap_or_default();
+    assert!(found.contains("the sizes of all ReplicaSets went from 5 to 6, at most 5 are allowed"), "{found}");
+}
+
+#[test]
+fn a_pod_of_a_number_that_is_there_is_seen() {
+    let set =
+        json!({"metadata": {"name": "db", "uid": "db", "generation": 1}, "spec": {"replicas": 1, "updateStrategy": {"type": "OnDelete"}}});
+    let of = |uid: &str, name: &str| with(pod(uid, "db"), "/metadata", "name", json!(name));
+    let found = check(&[("StatefulSet", set), of("a", "db-0"), of("b", "db-0")]).unwrap_or_default();
+    assert_eq!(found, "pod db-0 is created while db-0 is there");
 }

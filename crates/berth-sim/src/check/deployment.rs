@@ -1,6 +1,6 @@
 //! The limits of a Deployment's pods, whatever its ReplicaSets.
 
-use super::{Checker, Violation, count, violated};
+use super::{Checker, Violation, count, stateful_set::STALENESS_MAX, violated};
 use crate::facts::{Deployment, Pod, Recreation, ReplicaSet};
 use berth_api::Gate;
 use berth_store::env::Timestamp;
@@ -15,6 +15,8 @@ pub(super) struct Bounds {
     ceiling: i64,
     /// Of what the stored status tells of, which comes later than what there is.
     ceiling_reported: i64,
+    /// To what that may come down, and since when all that is told has been within it: whoever writes a status may have read what was before.
+    reported_within: Option<(i64, Timestamp)>,
     /// Under TerminationComplete, of the pods with those that leave; `None` until the controller has seen that policy.
     ceiling_with_leaving: Option<i64>,
     floor: i64,
@@ -26,6 +28,8 @@ struct Counts {
     live: i64,
     /// Of those, the ones whose set is gone.
     left: i64,
+    /// Pods that stay of nobody's any more: a Deployment that selects them tells of them too.
+    strangers: i64,
     /// How many the stored status tells of.
     reported: i64,
     /// How many the stored statuses of the sets tell of.
@@ -44,17 +48,31 @@ impl Checker {
         let after = self.counts(deployment, now);
         let (wanted, min_ready_seconds) = (deployment.spec.replicas, deployment.spec.min_ready_seconds);
         let (ceiling, ceiling_reported) = (deployment.max(), deployment.max());
-        let first = Bounds { wanted, min_ready_seconds, ceiling, ceiling_reported, ceiling_with_leaving: None, floor: 0, counts: after };
+        let first = Bounds {
+            wanted,
+            min_ready_seconds,
+            ceiling,
+            ceiling_reported,
+            reported_within: None,
+            ceiling_with_leaving: None,
+            floor: 0,
+            counts: after,
+        };
         let known = self.deployment_bounds.get(uid).copied().unwrap_or(first);
         // A scale-down in the middle of a rollout shrinks every ReplicaSet in proportion to its size, whatever of it is available
         // (upstream's proportional scaling): it promises nothing until the next complete state.
         let shrinks = wanted < known.wanted && !deployment.is_rolled_out();
         let floor = if shrinks || min_ready_seconds != known.min_ready_seconds { 0 } else { known.floor };
+        let reported = match known.reported_within {
+            Some((most, since)) if now.duration_since(since) > STALENESS_MAX => most,
+            _ => known.ceiling_reported,
+        };
         let mut bounds = Bounds {
             wanted,
             min_ready_seconds,
             ceiling: known.ceiling.max(deployment.max()),
-            ceiling_reported: known.ceiling_reported.max(deployment.max()),
+            ceiling_reported: reported.max(deployment.max()).max(after.live + after.strangers),
+            reported_within: None,
             ceiling_with_leaving: known.ceiling_with_leaving.map(|most| most.max(deployment.max())),
             floor: floor.min(deployment.min_available()),
             counts: after,
@@ -62,7 +80,7 @@ impl Checker {
         if deployment.metadata.deletion_timestamp.is_none() {
             check_counts(deployment, known.counts, after, &bounds)?;
         }
-        let counted = deployment.waits_for_termination() && self.gates.enabled(Gate::DeploymentPodReplacementPolicy);
+        let counted = self.counts_leaving(deployment);
         if self.is_observed(deployment) {
             bounds.ceiling_with_leaving = counted.then(|| deployment.max());
         }
@@ -71,8 +89,9 @@ impl Checker {
         }
         if self.is_settled(deployment, after) {
             bounds.ceiling = deployment.max();
-            if after.reported.max(after.reported_by_sets) <= deployment.max() {
-                bounds.ceiling_reported = deployment.max();
+            let most = deployment.max();
+            if after.reported.max(after.reported_by_sets) <= most && after.strangers == 0 {
+                bounds.reported_within = known.reported_within.filter(|(known, _)| *known == most).or(Some((most, now)));
             }
             // Only a rollout that starts from a complete one promises to keep pods available.
             bounds.floor = if deployment.is_rolled_out() { deployment.min_available() } else { bounds.floor };
@@ -85,6 +104,42 @@ impl Checker {
     pub(super) fn promise_nothing(&mut self, deployment: &str) {
         if let Some(bounds) = self.deployment_bounds.get_mut(deployment) {
             bounds.floor = 0;
+        }
+    }
+
+    /// This Deployment has adopted a set with all its pods: what there is may be more than it would have made.
+    pub(super) fn take_over(&mut self, deployment: &str, now: Timestamp) {
+        let Some(counts) = self.deployments.get(deployment).map(|deployment| self.counts(deployment, now)) else { return };
+        let Some(bounds) = self.deployment_bounds.get_mut(deployment) else { return };
+        let most = bounds.ceiling.max(counts.live).max(counts.wanted);
+        let reported = bounds.ceiling_reported.max(counts.live).max(counts.reported_by_sets);
+        *bounds = Bounds { ceiling: most, ceiling_reported: reported, ceiling_with_leaving: None, floor: 0, counts, ..*bounds };
+    }
+
+    /// Under TerminationComplete no rollout is complete while pods go. Pods that go later do not take that back.
+    pub(super) fn check_completion(&self, deployment: &Deployment) -> Result<(), Violation> {
+        let says = |deployment: &Deployment| deployment.status.progress() == "NewReplicaSetAvailable";
+        let is_new = says(deployment) && !self.deployments.get(&deployment.metadata.uid).is_some_and(says);
+        let going = deployment.status.terminating_replicas.unwrap_or(0);
+        if is_new && deployment.is_observed() && self.counts_leaving(deployment) && going > 0 {
+            return violated(format!("Deployment {} is said to be complete while {going} pods go", deployment.metadata.name));
+        }
+        Ok(())
+    }
+
+    /// Whether pods that leave keep their place, by what the controllers honour.
+    fn counts_leaving(&self, deployment: &Deployment) -> bool {
+        deployment.waits_for_termination() && self.gates.enabled(Gate::DeploymentPodReplacementPolicy)
+    }
+
+    /// A paused Deployment begins no rollout.
+    pub(super) fn check_pause(&self, set: &ReplicaSet) -> Result<(), Violation> {
+        let deployment = self.deployments.get(set.metadata.controller()).filter(|known| known.spec.paused && known.is_observed());
+        match deployment.filter(|_| !self.sets.contains_key(&set.metadata.uid)) {
+            Some(paused) => {
+                violated(format!("ReplicaSet {} is made while Deployment {} is paused", set.metadata.name, paused.metadata.name))
+            }
+            None => Ok(()),
         }
     }
 
@@ -120,6 +175,7 @@ impl Checker {
         Counts {
             live: count_if(&Pod::is_live),
             left,
+            strangers: count(self.all_pods().filter(|pod| pod.is_live() && self.is_stranger(pod))),
             reported: deployment.status.replicas,
             reported_by_sets: sets.iter().map(|set| set.status.replicas).sum(),
             available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
@@ -132,6 +188,12 @@ impl Checker {
                     + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid))
             },
         }
+    }
+
+    /// Whether a pod's set was of a Deployment that is gone.
+    fn is_stranger(&self, pod: &Pod) -> bool {
+        let deployment = self.deployment_of_set.get(pod.metadata.controller());
+        deployment.is_none_or(|deployment| !self.deployments.contains_key(deployment))
     }
 
     /// Pods of a set that hold their place.

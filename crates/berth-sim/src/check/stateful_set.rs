@@ -7,7 +7,7 @@ use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 
 /// For how long after a loss the controller may still act on what was before: the longest stall of a watch, and the way there and back.
-const STALENESS_MAX: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const STALENESS_MAX: SignedDuration = SignedDuration::from_secs(10);
 /// How long after it was told of a spec the controller may need until every claim goes with whom it should: several failed calls with their
 /// back-off, on what a stalled watch shows, after having been killed.
 const CLAIMS_MAX: SignedDuration = SignedDuration::from_secs(30);
@@ -25,6 +25,10 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
+    pub(super) fn newest(&self) -> &StatefulSet {
+        &self.newest
+    }
+
     /// The spec, where no other can be acted on.
     fn settled(&self) -> Option<&StatefulSetSpec> {
         if let [only] = &self.specs[..] { Some(only) } else { None }
@@ -81,8 +85,9 @@ impl Checker {
             return Ok(());
         }
         let wanted = set.newest.spec.claims_go_with(ordinal);
-        let is_its = |claim: &&Metadata| claim.deletion_timestamp.is_none() && claim.name.ends_with(&format!("-{}", metadata.name));
-        for claim in self.claims.values().filter(is_its) {
+        // What an adopted pod has besides is no claim of this set's.
+        let claims = set.newest.spec.claims_of(&metadata.name).filter_map(|name| self.claims.get(&name));
+        for claim in claims.filter(|claim| claim.deletion_timestamp.is_none()) {
             let found = match (claim.is_owned_by(&metadata.uid), claim.is_owned_by(&set.newest.metadata.uid)) {
                 (true, _) => GoesWith::Pod,
                 (false, true) => GoesWith::Set,
@@ -118,6 +123,9 @@ impl Checker {
 
     fn check_creation(&self, set: &Tracked, pod: &Pod, ordinal: i64, now: Timestamp) -> Result<(), Violation> {
         let name = &pod.metadata.name;
+        if let Some(other) = self.members(pod).find(|other| other.ordinal() == Some(ordinal)) {
+            return violated(format!("pod {name} is created while {} is there", other.metadata.name));
+        }
         if !set.specs.iter().any(|spec| spec.wanted().contains(&ordinal)) {
             return violated(format!("pod {name} is created, and its number is not wanted"));
         }

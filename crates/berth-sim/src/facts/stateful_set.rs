@@ -21,6 +21,19 @@ pub(crate) struct StatefulSetSpec {
     pub(crate) update_strategy: UpdateStrategy,
     persistent_volume_claim_retention_policy: Retention,
     ordinals: Ordinals,
+    volume_claim_templates: Vec<ClaimTemplate>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+struct ClaimTemplate {
+    metadata: Name,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+struct Name {
+    name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -65,6 +78,8 @@ pub(crate) struct StatefulSetStatus {
     pub(crate) observed_generation: i64,
     pub(crate) replicas: i64,
     pub(crate) ready_replicas: i64,
+    pub(crate) available_replicas: i64,
+    pub(crate) current_replicas: i64,
     pub(crate) updated_replicas: i64,
     pub(crate) current_revision: String,
     pub(crate) update_revision: String,
@@ -86,6 +101,11 @@ impl StatefulSetSpec {
         } else {
             GoesWith::Nobody
         }
+    }
+
+    /// The names of the claims that the pod of this name has.
+    pub(crate) fn claims_of<'a>(&'a self, pod: &'a str) -> impl Iterator<Item = String> + 'a {
+        self.volume_claim_templates.iter().map(move |template| format!("{}-{pod}", template.metadata.name))
     }
 
     pub(crate) fn is_ordered(&self) -> bool {
@@ -113,8 +133,9 @@ impl StatefulSet {
 
 impl fmt::Display for StatefulSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StatefulSetStatus { observed_generation, replicas, ready_replicas, updated_replicas, current_revision, update_revision } =
-            &self.status;
+        let StatefulSetStatus {
+            observed_generation, replicas, ready_replicas, updated_replicas, current_revision, update_revision, ..
+        } = &self.status;
         let StatefulSetSpec { pod_management_policy, update_strategy, .. } = &self.spec;
         write!(f, "generation={} wanted={:?} {pod_management_policy} ", self.metadata.generation, self.spec.wanted())?;
         write!(f, "{} from={:?} ", update_strategy.type_, self.spec.update_from())?;

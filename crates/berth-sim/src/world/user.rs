@@ -5,13 +5,13 @@ use berth_api::Subresource;
 use berth_controllers::{ClusterError, DeleteParams, Propagation};
 use berth_identity::{ObjectKey, ResourceName};
 use berth_registry::{ApiError, Body, Collection, Target, WriteOptions, resource};
-use berth_workloads::resources::PODS;
+use berth_workloads::resources::{DEPLOYMENTS, PODS, STATEFUL_SETS};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-const STATEFUL_SETS: ResourceName = ResourceName { group: "apps", plural: "statefulsets" };
 const SETS: ResourceName = ResourceName { group: "apps", plural: "replicasets" };
-const DEPLOYMENTS: ResourceName = ResourceName { group: "apps", plural: "deployments" };
+/// How long it may take until what an object leaves is let go: controllers may have crashed, and what they see be old.
+const ORPHANED_MAX: Duration = Duration::from_secs(600);
 
 impl World {
     /// Creates an object; in the namespace `default`, unless it is cluster-scoped.
@@ -50,6 +50,15 @@ impl World {
     pub fn patch(&mut self, resource: ResourceName, name: &str, patch: Value) {
         let (api, key) = (Arc::clone(&self.api), in_default(name));
         self.block_on(async move { api.patch(resource, &key, None, patch).await }).expect("the patch is valid");
+    }
+
+    /// The same of an object that may be gone, or in a state in which it cannot be changed so.
+    pub fn patch_if_there(&mut self, resource: ResourceName, name: &str, patch: Value) {
+        let (api, key) = (Arc::clone(&self.api), in_default(name));
+        match self.block_on(async move { api.patch(resource, &key, None, patch).await.map(drop) }) {
+            Ok(()) | Err(ClusterError::NotFound(_) | ClusterError::Refused(_)) => (),
+            Err(error) => self.fail(&format!("{name} could not be patched: {error}")),
+        }
     }
 
     /// Sets a Deployment's size.
@@ -93,11 +102,7 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn delete_set(&mut self, name: &str) {
-        let options = DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
-        match self.delete(SETS, name, options) {
-            Ok(()) | Err(ClusterError::NotFound(_)) => (),
-            Err(error) => self.fail(&format!("ReplicaSet {name} could not be deleted: {error}")),
-        }
+        self.delete_somehow(SETS, name, DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() });
     }
 
     /// Deletes a Deployment, with all that is its own.
@@ -106,6 +111,30 @@ impl World {
     /// If there is no such Deployment.
     pub fn delete_deployment(&mut self, name: &str) {
         self.delete(DEPLOYMENTS, name, DeleteParams::default()).expect("it is there");
+    }
+
+    /// Deletes an object, with all that is its own. One that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn delete_if_there(&mut self, resource: ResourceName, name: &str) {
+        self.delete_somehow(resource, name, DeleteParams::default());
+    }
+
+    /// Deletes an object, and leaves what is its own to whoever wants it; it is gone when this ends.
+    ///
+    /// # Panics
+    /// If the API refuses, or nobody does what is to be done first.
+    pub fn orphan(&mut self, resource: ResourceName, name: &str) {
+        self.delete_somehow(resource, name, DeleteParams { propagation: Some(Propagation::Orphan), ..DeleteParams::default() });
+        self.run_until_seen("what was orphaned is gone", ORPHANED_MAX, |world| world.object(resource.plural, name).is_null());
+    }
+
+    fn delete_somehow(&mut self, resource: ResourceName, name: &str, params: DeleteParams) {
+        match self.delete(resource, name, params) {
+            Ok(()) | Err(ClusterError::NotFound(_)) => (),
+            Err(error) => self.fail(&format!("{name} could not be deleted: {error}")),
+        }
     }
 
     /// Deletes a pod, as somebody who is no controller. A pod that is gone already stays so.
@@ -162,10 +191,7 @@ impl World {
     }
 
     fn let_pod_go(&mut self, name: &str, grace_period_seconds: Option<i64>) {
-        match self.delete(PODS, name, DeleteParams { grace_period_seconds, ..DeleteParams::default() }) {
-            Ok(()) | Err(ClusterError::NotFound(_)) => (),
-            Err(error) => self.fail(&format!("pod {name} could not be deleted: {error}")),
-        }
+        self.delete_somehow(PODS, name, DeleteParams { grace_period_seconds, ..DeleteParams::default() });
     }
 
     fn delete(&mut self, resource: ResourceName, name: &str, params: DeleteParams) -> Result<(), ClusterError> {

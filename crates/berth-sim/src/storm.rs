@@ -1,0 +1,236 @@
+//! Everything at random: what users change, what fails, what crashes, what is refused. The limits are checked after every change of the store;
+//! after the last change, in peace, the workload must become what it says, tell so, and come to rest.
+//!
+//! One generator for the tests, which run some seeds, and for long runs by hand (`cargo xtask simulate`).
+
+mod deployment;
+mod stateful_set;
+
+pub use deployment::deployment;
+pub use stateful_set::{recreation, stateful_set};
+
+use crate::{
+    Options, Part, World,
+    network::{Crash, Faults},
+    rng::{Purpose, SeededRng},
+};
+use berth_identity::ResourceName;
+use berth_node::Latencies;
+use berth_store::env::Rng;
+use berth_workloads::resources::{PODS, QUOTAS};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Runs a storm with a seed.
+pub type Run = fn(u64) -> Ended;
+
+/// Every storm by its name.
+pub const STORMS: [(&str, Run); 2] = [("deployment", deployment), ("stateful-set", stateful_set)];
+
+/// Longer than any storm needs to abate: pods of a lost node may stay for ten minutes.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// How many changes a storm has.
+const CHANGES: u64 = 12;
+/// How many virtual milliseconds controllers crash after each of their writes: each of them costs a start.
+const CRASHING_MS: u64 = 400;
+const FAILURES: [&str; 4] = ["NeverReady", "CrashLoopBackOff", "ImagePullBackOff", "Pending"];
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const QUOTA: &str = "few";
+
+/// A storm that is over, and held.
+pub struct Ended {
+    /// What it came to.
+    pub tally: Tally,
+    /// What is left, with its log.
+    pub world: World,
+}
+
+/// What storms came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How often a workload was made, or its template became another one.
+    pub rollouts: u64,
+    /// How often its size was set, or where its numbers begin.
+    pub scalings: u64,
+    /// How many writes were held against the limits.
+    pub checked: u64,
+}
+
+/// What may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weather {
+    /// Users change their minds, processes crash, quotas refuse.
+    Changes,
+    /// Also pods and nodes fail, pods are deleted and evicted.
+    Losses,
+}
+
+/// A world, and what goes on around the workload in it.
+struct Storm {
+    rng: SeededRng,
+    world: World,
+    weather: Weather,
+    /// How long pods take to stop.
+    stop: Duration,
+    images: u64,
+    /// The last template that was set.
+    template: Value,
+    rollouts: u64,
+    scalings: u64,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let rng = SeededRng::new(seed, Purpose::Script);
+        let seconds = |choices: &[u64]| Duration::from_secs(*rng.choose(choices));
+        let latencies = Latencies { start: seconds(&[0, 0, 3, 15]), stop: seconds(&[0, 2, 10, 45]) };
+        let faults = *rng.choose(&[Faults::NONE, Faults::HOSTILE, Faults::HOSTILE]);
+        let weather = *rng.choose(&[Weather::Changes, Weather::Losses]);
+        let options = Options { faults, latencies, nodes: 2, ..Options::default() };
+        let world = if rng.below(8) == 0 { World::on_disk(seed, options) } else { World::new(seed, options) };
+        Self { rng, world, weather, stop: latencies.stop, images: 1, template: Value::Null, rollouts: 0, scalings: 0 }
+    }
+
+    fn end(self) -> Ended {
+        let Self { world, rollouts, scalings, .. } = self;
+        Ended { tally: Tally { rollouts, scalings, checked: world.seen().checked() }, world }
+    }
+
+    fn number(&self, bound: u64) -> u64 {
+        self.rng.below(bound)
+    }
+
+    /// From nothing at all up to a minute, short times as often as long ones.
+    fn wait(&mut self) {
+        let longest = *self.rng.choose(&[1, 30, 300, 3_000, 15_000, 60_000]);
+        self.world.run_for(Duration::from_millis(self.number(longest)));
+    }
+
+    /// A template with another image, or now and then with one that was there before. Some of its pods hang when they are told to go.
+    fn template(&mut self, fails: &Value) -> Value {
+        let image = if self.number(4) == 0 { 1 + self.number(self.images) } else { self.images + 1 };
+        let hangs = if self.number(5) == 0 { *self.rng.choose(&[50, 130, 290]) } else { 0 };
+        self.template_of(image, fails, hangs)
+    }
+
+    /// A template that nothing is wrong with, and its image, which was never there before.
+    fn good_template(&mut self) -> (Value, String) {
+        let image = self.images + 1;
+        (self.template_of(image, &Value::Null, 0), format!("main:{image}"))
+    }
+
+    /// `hangs`: for how many seconds its pods go on when they are told to go; 0 as the node says.
+    fn template_of(&mut self, image: u64, fails: &Value, hangs: u64) -> Value {
+        self.images = self.images.max(image);
+        let terminates_after = if hangs > 0 { json!(format!("{hangs}s")) } else { Value::Null };
+        let template = json!({
+            "metadata": {"annotations": {"sim.berth.dev/fails": fails, "sim.berth.dev/terminates-after": terminates_after}},
+            "spec": {"terminationGracePeriodSeconds": hangs.max(60), "containers": [{"name": "main", "image": format!("main:{image}")}]},
+        });
+        self.rollouts += u64::from(self.template != template);
+        self.template = template.clone();
+        template
+    }
+
+    fn failure(&self) -> Value {
+        json!(*self.rng.choose(&FAILURES))
+    }
+
+    /// Something that concerns no workload in particular.
+    fn strike(&mut self) {
+        match self.number(if self.weather == Weather::Losses { 17 } else { 10 }) {
+            0..=2 => self.restart(Part::Controllers, 3000),
+            3 => self.restart(*self.rng.choose(&[Part::Scheduler, Part::Nodes]), 3000),
+            4 | 5 => self.world.crash_controllers(Crash::After(1 + self.number(12))),
+            6 => self.crash_after_each_write(),
+            7 => self.lose_power(),
+            8 => self.set_quota(),
+            9 => self.set_deletion_costs(),
+            10 => self.restart(Part::Nodes, 700_000),
+            11 | 12 => self.hold_a_pod(),
+            _ => self.lose_a_pod(),
+        }
+    }
+
+    fn restart(&mut self, part: Part, longest_ms: u64) {
+        self.world.kill(part);
+        self.world.run_for(Duration::from_millis(self.number(longest_ms)));
+        self.world.start(part);
+    }
+
+    fn crash_after_each_write(&mut self) {
+        self.world.crash_controllers(Crash::AfterEach);
+        self.world.run_for(Duration::from_millis(self.number(CRASHING_MS)));
+        self.world.crash_controllers(Crash::Never);
+    }
+
+    /// Where nothing is on a disk, only the controllers are lost.
+    fn lose_power(&mut self) {
+        let seed = self.number(u64::MAX);
+        if self.world.is_on_disk() { self.world.lose_power(seed) } else { self.restart(Part::Controllers, 1) }
+    }
+
+    /// Refuses pods beyond a number, another one than before, or refuses none any more.
+    fn set_quota(&mut self) {
+        let spec = json!({"hard": {"pods": self.number(9).to_string()}});
+        match (self.world.object("resourcequotas", QUOTA).is_null(), self.number(3)) {
+            (true, _) => {
+                self.world.create(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": QUOTA}, "spec": spec}));
+            }
+            (false, 0) => self.world.delete_if_there(QUOTAS, QUOTA),
+            (false, _) => self.world.patch(QUOTAS, QUOTA, json!({"spec": spec})),
+        }
+    }
+
+    fn set_deletion_costs(&mut self) {
+        for _ in 0..3 {
+            let Some(pod) = self.some_pod() else { return };
+            let cost = i64::try_from(self.number(5)).expect("small") - 2;
+            self.world.patch_if_there(PODS, &pod, json!({"metadata": {"annotations": {DELETION_COST: cost.to_string()}}}));
+        }
+    }
+
+    /// A pod that somebody holds is there until it is let go, also when its containers have ended.
+    fn hold_a_pod(&mut self) {
+        if let Some(pod) = self.some_pod() {
+            self.world.patch_if_there(PODS, &pod, json!({"metadata": {"finalizers": ["sim.berth.dev/held"]}}));
+        }
+    }
+
+    fn let_held_pods_go(&mut self) {
+        let held = |pod: &Value| pod["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+        for (name, _) in self.world.objects("pods").iter().filter(|(_, pod)| held(pod)) {
+            self.world.patch_if_there(PODS, name, json!({"metadata": {"finalizers": null}}));
+        }
+    }
+
+    fn some_pod(&self) -> Option<String> {
+        let pods: Vec<&str> = self.world.seen().live_pods().into_iter().collect();
+        (!pods.is_empty()).then(|| (*self.rng.choose(&pods)).to_owned())
+    }
+
+    fn lose_a_pod(&mut self) {
+        let Some(pod) = self.some_pod() else { return };
+        match self.number(4) {
+            0 => self.world.delete_pod(&pod),
+            1 => self.world.force_delete_pod(&pod),
+            2 => drop(self.world.evict_pod(&pod)),
+            // Of another one a node has something more to say, and could contradict the failure.
+            _ if self.world.seen().is_ready(&pod) => self.world.fail_pod(&pod),
+            _ => (),
+        }
+    }
+
+    /// Deletes the workload, with its pods or without them.
+    fn delete(&mut self, resource: ResourceName, name: &str) {
+        if self.number(2) == 0 { self.world.delete_if_there(resource, name) } else { self.world.orphan(resource, name) }
+    }
+
+    /// Nothing happens any more that was not begun.
+    fn calm(&mut self) {
+        self.world.set_faults(Faults::NONE);
+        self.world.crash_controllers(Crash::Never);
+        self.world.delete_if_there(QUOTAS, QUOTA);
+        self.let_held_pods_go();
+    }
+}

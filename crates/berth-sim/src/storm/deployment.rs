@@ -1,0 +1,120 @@
+//! A Deployment in a storm.
+
+use super::{CHANGES, Ended, LONGEST, Storm, Weather};
+use berth_workloads::resources::DEPLOYMENTS;
+use serde_json::{Value, json};
+
+const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
+const DELETED: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
+
+/// Every strategy and policy, changed in the middle of rollouts.
+///
+/// # Panics
+/// If a limit is passed, or the Deployment does not become what it says.
+#[must_use]
+pub fn deployment(seed: u64) -> Ended {
+    let mut storm = Storm::new(seed);
+    storm.create_deployment();
+    storm.wait();
+    for _ in 0..CHANGES {
+        storm.change_deployment();
+        storm.wait();
+    }
+    storm.abate_deployment();
+    storm.end()
+}
+
+impl Storm {
+    fn strategy(&self) -> Value {
+        let amount = |least: u64| match self.number(3) {
+            0 => json!(format!("{}%", *self.rng.choose(&[25, 34, 50, 100]))),
+            _ => json!(least + self.number(3)),
+        };
+        match self.number(4) {
+            0 => json!({"type": "Recreate", "rollingUpdate": null}),
+            1 => json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": amount(1)}}),
+            _ => json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": amount(1), "maxUnavailable": amount(0)}}),
+        }
+    }
+
+    fn create_deployment(&mut self) {
+        let mut object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "annotations": {"berth.dev/deleted-pod-replacement-policy": *self.rng.choose(&DELETED)}},
+            "spec": {
+                "replicas": self.number(8),
+                "minReadySeconds": *self.rng.choose(&[0, 0, 4]),
+                "revisionHistoryLimit": self.number(4),
+                "progressDeadlineSeconds": *self.rng.choose(&[30, 600]),
+                "podReplacementPolicy": *self.rng.choose(&POLICIES),
+                "strategy": self.strategy(),
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": self.template_of(self.images, &Value::Null, 0),
+            },
+        });
+        object["spec"]["template"]["metadata"] = json!({"labels": {"app": "web"}});
+        self.world.create(&object);
+    }
+
+    fn change_deployment(&mut self) {
+        match self.number(20) {
+            0..=3 => self.scale_deployment(self.number(10)),
+            4..=6 => self.change_template(&Value::Null),
+            7 | 8 => self.change_template(&self.failure()),
+            9 => self.world.undo("web"),
+            10 => self.patch_deployment(json!({"paused": self.number(2) == 0})),
+            11 => self.patch_deployment(json!({"podReplacementPolicy": *self.rng.choose(&POLICIES)})),
+            12 => self.patch_deployment(json!({"strategy": self.strategy()})),
+            13 if self.weather == Weather::Losses => self.lose_a_set(),
+            14 => self.make_deployment_anew(),
+            _ => self.strike(),
+        }
+    }
+
+    fn patch_deployment(&mut self, spec: Value) {
+        self.world.patch_deployment("web", json!({"spec": spec}));
+    }
+
+    fn scale_deployment(&mut self, replicas: u64) {
+        self.scalings += 1;
+        self.patch_deployment(json!({"replicas": replicas}));
+    }
+
+    fn change_template(&mut self, fails: &Value) {
+        let template = self.template(fails);
+        self.patch_deployment(json!({"template": template}));
+    }
+
+    fn make_deployment_anew(&mut self) {
+        self.delete(DEPLOYMENTS, "web");
+        self.wait();
+        self.template = Value::Null;
+        self.create_deployment();
+    }
+
+    /// Its pods go after it.
+    fn lose_a_set(&mut self) {
+        let sets: Vec<String> = self.world.objects("replicasets").into_keys().collect();
+        if !sets.is_empty() {
+            let set = self.rng.choose(&sets).clone();
+            self.world.delete_set(&set);
+        }
+    }
+
+    /// The last change, and peace: what the Deployment says must become so.
+    fn abate_deployment(&mut self) {
+        self.calm();
+        let (template, image) = self.good_template();
+        // A request to go back that nobody has seen yet would come after the last change.
+        let annotations = json!({"deprecated.deployment.rollback.to": null});
+        let spec = json!({"paused": false, "template": template});
+        self.world.patch_deployment("web", json!({"metadata": {"annotations": annotations}, "spec": spec}));
+        self.wait();
+        let replicas = self.number(8);
+        self.scale_deployment(replicas);
+        self.world.run_until_rolled_out("web", LONGEST);
+        let wanted = usize::try_from(replicas).expect("few");
+        self.world.run_until("no pod goes or runs an old image", LONGEST, |seen| seen.run_only(&image, wanted));
+        self.world.come_to_rest(LONGEST);
+    }
+}

@@ -1,0 +1,211 @@
+//! A StatefulSet in a storm.
+
+use super::{CHANGES, Ended, LONGEST, Storm, Weather};
+use crate::Gates;
+use berth_api::FeatureGates;
+use berth_workloads::resources::STATEFUL_SETS;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+/// How a set is brought to its last template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// By itself.
+    Recreate,
+    /// By itself, as asked for by `berth.dev/repair`.
+    Repair,
+    /// By somebody who deletes what is not ready, as a rolling update demands.
+    RollingUpdate,
+    /// By somebody who deletes everything.
+    OnDelete,
+}
+
+/// Every strategy, both orders, with claims or without, changed in the middle of rollouts.
+///
+/// # Panics
+/// If a limit is passed, or the set does not become what it says.
+#[must_use]
+pub fn stateful_set(seed: u64) -> Ended {
+    let mut storm = Storm::new(seed);
+    storm.set_gates();
+    storm.create_stateful_set();
+    storm.wait();
+    for _ in 0..CHANGES {
+        storm.change_stateful_set();
+        storm.wait();
+    }
+    storm.abate_stateful_set();
+    storm.end()
+}
+
+/// One recreation without faults; gives how long it took besides the termination and the start-up of its pods. Where order is asked for, they start
+/// one after another.
+///
+/// # Panics
+/// If a limit is passed, or it does not end.
+#[must_use]
+pub fn recreation(seed: u64) -> Duration {
+    let mut storm = Storm { weather: Weather::Changes, ..Storm::new(seed) };
+    storm.set_gates();
+    storm.world.set_faults(crate::network::Faults::NONE);
+    storm.create_stateful_set();
+    let replicas = 1 + storm.number(6);
+    storm.patch_stateful_set(
+        &json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}, "replicas": replicas, "minReadySeconds": 0}),
+    );
+    storm.world.run_for(Duration::from_secs(storm.number(300)));
+    let starts = Duration::from_secs(storm.number(20));
+    let (mut template, image) = storm.good_template();
+    template["metadata"]["annotations"]["sim.berth.dev/ready-after"] = json!(format!("{}s", starts.as_secs()));
+    let begun = storm.world.elapsed();
+    storm.patch_stateful_set(&json!({"template": template}));
+    let first = storm.world.object("statefulsets", "db")["spec"]["ordinals"]["start"].as_u64().unwrap_or(0);
+    let wanted = names(first, replicas);
+    storm.world.run_until("the set is recreated", LONGEST, |seen| seen.are_ready(&wanted, &image));
+    let took = storm.world.elapsed() - begun;
+    let ordered = storm.world.object("statefulsets", "db")["spec"]["podManagementPolicy"] == "OrderedReady";
+    let start_up = if ordered { starts * u32::try_from(replicas).expect("few") } else { starts };
+    took.saturating_sub(storm.stop + start_up)
+}
+
+/// The names of the pods from a number on.
+fn names(first: u64, replicas: u64) -> Vec<String> {
+    (first..first + replicas).map(|ordinal| format!("db-{ordinal}")).collect()
+}
+
+impl Storm {
+    /// One in three has the gate of `maxUnavailable` on.
+    fn set_gates(&mut self) {
+        if self.number(3) == 0 {
+            let gates = || Arc::new(FeatureGates::parse("MaxUnavailableStatefulSet=true").expect("it is known"));
+            self.world.restart_with(Gates { api: gates(), controllers: gates() });
+        }
+    }
+
+    fn update_strategy(&self) -> Value {
+        let max = self.rng.choose(&[Value::Null, json!(1), json!(2), json!("50%")]).clone();
+        match self.number(6) {
+            0 | 1 => json!({"type": "Recreate", "rollingUpdate": null}),
+            2 => json!({"type": "OnDelete", "rollingUpdate": null}),
+            3 => json!({"type": "RollingUpdate", "rollingUpdate": null}),
+            _ => json!({"type": "RollingUpdate", "rollingUpdate": {"partition": self.number(4) / 2, "maxUnavailable": max}}),
+        }
+    }
+
+    fn retention(&self) -> Value {
+        let policy = || *self.rng.choose(&["Delete", "Retain"]);
+        json!({"whenScaled": policy(), "whenDeleted": policy()})
+    }
+
+    fn create_stateful_set(&mut self) {
+        let claim = json!({
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        });
+        let claims = if self.number(2) == 0 { json!([claim]) } else { json!([]) };
+        let fails = self.some_failure();
+        let mut object = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+            "spec": {
+                "replicas": self.number(6),
+                "serviceName": "db",
+                "podManagementPolicy": *self.rng.choose(&["OrderedReady", "OrderedReady", "Parallel"]),
+                "minReadySeconds": *self.rng.choose(&[0, 0, 4]),
+                "revisionHistoryLimit": self.number(4),
+                "updateStrategy": self.update_strategy(),
+                "ordinals": {"start": self.number(4) / 2},
+                "selector": {"matchLabels": {"app": "db"}},
+                "volumeClaimTemplates": claims,
+                "persistentVolumeClaimRetentionPolicy": self.retention(),
+                "template": self.template_of(self.images, &fails, 0),
+            },
+        });
+        object["spec"]["template"]["metadata"] = json!({"labels": {"app": "db"}, "annotations": {"sim.berth.dev/fails": fails}});
+        self.world.create(&object);
+    }
+
+    /// One in four fails.
+    fn some_failure(&self) -> Value {
+        if self.number(4) == 0 { self.failure() } else { Value::Null }
+    }
+
+    fn patch_stateful_set(&mut self, spec: &Value) {
+        self.world.patch_stateful_set("db", json!({"spec": spec}));
+    }
+
+    fn change_stateful_set(&mut self) {
+        match self.number(20) {
+            0..=2 => self.scale_stateful_set(&json!({"replicas": self.number(7)})),
+            3..=6 => {
+                let fails = self.some_failure();
+                let template = self.template(&fails);
+                self.patch_stateful_set(&json!({"template": template}));
+            }
+            7 | 8 => self.patch_stateful_set(&json!({"updateStrategy": self.update_strategy()})),
+            9 => self.scale_stateful_set(&json!({"ordinals": {"start": self.number(3)}})),
+            10 => self.patch_stateful_set(&json!({"minReadySeconds": *self.rng.choose(&[0, 4])})),
+            11 => self.patch_stateful_set(&json!({"persistentVolumeClaimRetentionPolicy": self.retention()})),
+            12 => self.make_stateful_set_anew(),
+            _ => self.strike(),
+        }
+    }
+
+    fn scale_stateful_set(&mut self, spec: &Value) {
+        self.scalings += 1;
+        self.patch_stateful_set(spec);
+    }
+
+    fn make_stateful_set_anew(&mut self) {
+        self.delete(STATEFUL_SETS, "db");
+        self.wait();
+        self.template = Value::Null;
+        self.create_stateful_set();
+    }
+
+    /// The last change, and peace: what the set says must become so.
+    fn abate_stateful_set(&mut self) {
+        self.calm();
+        let ending = *self.rng.choose(&[Ending::Recreate, Ending::Repair, Ending::RollingUpdate, Ending::OnDelete]);
+        let strategy = match ending {
+            Ending::Recreate => "Recreate",
+            Ending::Repair | Ending::RollingUpdate => "RollingUpdate",
+            Ending::OnDelete => "OnDelete",
+        };
+        let repair = if ending == Ending::Repair { json!("Revision") } else { Value::Null };
+        let (start, replicas) = (self.number(3), self.number(6));
+        let (template, image) = self.good_template();
+        let spec = json!({
+            "replicas": replicas, "ordinals": {"start": start}, "template": template,
+            "updateStrategy": {"type": strategy, "rollingUpdate": null},
+        });
+        self.world.patch_stateful_set("db", json!({"metadata": {"annotations": {"berth.dev/repair": repair}}, "spec": spec}));
+        let wanted = names(start, replicas);
+        if matches!(ending, Ending::RollingUpdate | Ending::OnDelete) {
+            self.world.run_for(Duration::from_secs(60));
+            // A pod that comes back with the broken revision goes again.
+            for _ in 0..12 {
+                self.delete_what_holds_up(ending);
+                if self.world.try_until(Duration::from_secs(120), |seen| seen.are_ready(&wanted, &image)) {
+                    break;
+                }
+            }
+        }
+        let what = format!("{ending:?}: {wanted:?} run {image} and are ready");
+        self.world.run_until(&what, LONGEST, |seen| seen.are_ready(&wanted, &image));
+        self.world.come_to_rest(LONGEST);
+        let status = &self.world.object("statefulsets", "db")["status"];
+        if ending != Ending::OnDelete && status["currentRevision"] != status["updateRevision"] {
+            self.world.fail(&format!("{ending:?}: the update is over, and its revision not the current one: {status}"));
+        }
+    }
+
+    fn delete_what_holds_up(&mut self, ending: Ending) {
+        let update = self.world.object("statefulsets", "db")["status"]["updateRevision"].clone();
+        let is_old = |pod: &Value| pod["metadata"]["labels"]["controller-revision-hash"] != update;
+        let pods = self.world.objects("pods");
+        let holds_up = |name: &str| ending == Ending::OnDelete || !self.world.seen().is_ready(name);
+        let in_the_way = pods.iter().filter(|(name, pod)| is_old(pod) && holds_up(name));
+        let in_the_way: Vec<&String> = in_the_way.map(|(name, _)| name).collect();
+        in_the_way.into_iter().for_each(|name| self.world.delete_pod(name));
+    }
+}
