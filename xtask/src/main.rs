@@ -8,6 +8,7 @@ mod fuzz;
 mod linear;
 mod mutants;
 mod run;
+mod simulate;
 mod skipped;
 mod soak;
 mod test;
@@ -55,6 +56,9 @@ enum Command {
     /// Runs every test many times over, to find those that fail now and then. Goes on where it was broken off.
     #[command(after_help = "Example: cargo xtask soak --times 20 --load")]
     Soak(soak::Options),
+    /// Rolls workloads out in the simulation, with all that can go wrong, and holds every write against the limits. Goes on where it was broken off.
+    #[command(after_help = "Example: cargo xtask simulate --seeds 0..100000")]
+    Simulate(simulate::Options),
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::Linear(options) => linear::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Torture(options) => torture::run(&options),
         Command::Mutants(options) => mutants::run(&options),

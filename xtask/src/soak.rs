@@ -1,12 +1,10 @@
 //! Every test many times over: a failure that comes and goes is a fault to find, never one to run again.
 
-use crate::run::{Outcome, output, root, say};
-use cargo_metadata::Message;
+use crate::run::{Built, Outcome, append, build, output, root, say};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{BufReader, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -103,30 +101,17 @@ fn rounds(options: &Options, programs: &[Program], folder: &Path, kept: &Path, r
 
 /// The test programs of the workspace, built.
 fn programs(options: &Options) -> Result<Vec<Program>, String> {
-    let mut arguments = vec!["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    let mut arguments = vec!["test", "--workspace", "--no-run"];
     arguments.extend(options.release.then_some("--release"));
-    let mut cargo = Command::new("cargo")
-        .args(&arguments)
-        .current_dir(root())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cargo: {error}"))?;
-    let messages = BufReader::new(cargo.stdout.take().expect("it is piped"));
     let mut programs = Vec::new();
-    for message in Message::parse_stream(messages) {
-        let Message::CompilerArtifact(artifact) = message.map_err(|error| format!("cargo's messages: {error}"))? else { continue };
-        let Some(executable) = artifact.executable.filter(|_| artifact.profile.test) else { continue };
-        let folder = artifact.manifest_path.parent().ok_or("a manifest lies in a folder")?;
-        let name = format!("{}/{}", folder.file_name().unwrap_or("berth"), artifact.target.name);
-        if !options.only.is_empty() && !options.only.iter().any(|part| name.contains(part)) {
-            continue;
+    for Built { manifest, target, executable, built_nanos, .. } in build(&arguments)?.into_iter().filter(|built| built.is_test) {
+        let folder = manifest.parent().ok_or("a manifest lies in a folder")?;
+        let name = format!("{}/{target}", folder.file_name().and_then(|name| name.to_str()).unwrap_or("berth"));
+        if options.only.is_empty() || options.only.iter().any(|part| name.contains(part)) {
+            programs.push(Program { name, executable, folder: folder.into(), built_nanos });
         }
-        let built = fs::metadata(&executable).and_then(|file| file.modified()).map_err(|error| format!("{executable}: {error}"))?;
-        let built_nanos = built.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-        programs.push(Program { name, executable: executable.into(), folder: folder.into(), built_nanos });
     }
-    let status = cargo.wait().map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(programs) } else { Err(format!("cargo {} ended with {status}", arguments.join(" "))) }
+    Ok(programs)
 }
 
 /// What an earlier soak of the same programs, under the same load, left.
@@ -138,12 +123,6 @@ fn earlier(kept: &Path, programs: &[Program], options: &Options) -> Vec<Run> {
         .filter(|run| built.get(run.program.as_str()) == Some(&run.built_nanos))
         .filter(|run| run.load == options.load && run.round <= options.times)
         .collect()
-}
-
-fn append(kept: &Path, run: &Run) -> Outcome {
-    let line = serde_json::to_string(run).map_err(|error| error.to_string())?;
-    let write = || writeln!(fs::OpenOptions::new().create(true).append(true).open(kept)?, "{line}");
-    write().map_err(|error| format!("{}: {error}", kept.display()))
 }
 
 fn one(options: &Options, program: &Program, round: u32, folder: &Path) -> Result<Run, String> {
