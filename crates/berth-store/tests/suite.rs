@@ -206,6 +206,11 @@ impl World {
     }
 }
 
+/// What makes a key.
+fn making(key: Key, value: &'static str) -> Write {
+    Write::put(key, value.into(), Expected::Absent, Purpose::Growth)
+}
+
 fn a_write_is_seen_at_once(open: Open) {
     let world = World::new(open);
     let store = &*world.store;
@@ -272,7 +277,7 @@ fn several_keys_are_written_together_or_not_at_all(open: Open) {
         put("a", "2", Expected::At(world.at(1))),
         put("c", "2", Expected::Absent),
         Write::delete(pod("b"), world.at(2)),
-        Write::put(Key::new("/registry/apps/deployments/default/web"), "2".into(), Expected::Absent, Purpose::Growth),
+        making(Key::new("/registry/apps/deployments/default/web"), "2"),
     ];
     assert_eq!(world.commit(together).expect("as expected"), 3);
     assert_eq!(world.show(""), "web=2@3 a=2@3 c=2@3");
@@ -292,7 +297,7 @@ fn a_commit_names_each_key_once(open: Open) {
         let call = std::panic::AssertUnwindSafe(|| drop(block_on(world.store.commit(writes))));
         std::panic::catch_unwind(call).is_err()
     };
-    let create = |name: &str| Write::put(pod(name), "".into(), Expected::Absent, Purpose::Growth);
+    let create = |name: &str| making(pod(name), "");
     assert!(panics(vec![create("a"), create("b"), create("a")]));
     assert!(panics((0..=COMMIT_WRITES_MAX).map(|index| create(&index.to_string())).collect()));
     assert_eq!(world.newest(), 0);
@@ -313,9 +318,7 @@ fn a_range_is_sorted_and_of_one_prefix(open: Open) {
     let world = World::new(open);
     let keys =
         ["/registry/core/pods/b/x", "/registry/core/pods/a/y", "/registry/core/podtemplates/a/z", "/registry/apps/pods/a/v", "/other"];
-    keys.iter().for_each(|key| {
-        world.create(&Key::new(key), "");
-    });
+    keys.iter().for_each(|key| _ = world.create(&Key::new(key), ""));
     assert_eq!(world.show(PODS), "y=@2 x=@1");
     assert_eq!(world.show("/registry/core/pods/a/"), "y=@2");
     assert_eq!(world.show("/registry/core/"), "y=@2 x=@1 z=@3");
@@ -371,7 +374,7 @@ fn compaction_keeps_what_is_readable_from_there_on(open: Open) {
 
 fn compaction_forgets_a_revision_as_a_whole(open: Open) {
     let world = World::new(open);
-    let creates = ["a", "b", "c"].map(|name| Write::put(pod(name), "1".into(), Expected::Absent, Purpose::Growth));
+    let creates = ["a", "b", "c"].map(|name| making(pod(name), "1"));
     world.commit(creates.to_vec()).expect("new keys");
     world.update(&pod("a"), "2");
     let mut before = world.watch(PODS, 0);
@@ -438,11 +441,8 @@ fn a_watch_yields_a_revision_as_a_whole(open: Open) {
     let world = World::new(open);
     world.create(&pod("a"), "1");
     let (mut pods, mut deployments, mut wide) = (world.watch(PODS, 0), world.watch(DEPLOYMENTS, 0), world.watch("/registry/", 0));
-    let together = vec![
-        Write::put(pod("b"), "2".into(), Expected::Absent, Purpose::Growth),
-        Write::put(Key::new("/registry/apps/deployments/default/web"), "2".into(), Expected::Absent, Purpose::Growth),
-        Write::delete(pod("a"), world.at(1)),
-    ];
+    let together =
+        vec![making(pod("b"), "2"), making(Key::new("/registry/apps/deployments/default/web"), "2"), Write::delete(pod("a"), world.at(1))];
     world.commit(together).expect("as expected");
     world.create(&pod("c"), "3");
     assert_eq!(world.drain(&mut pods), "+a=1@1 +b=2@2&-a=1@2 +c=3@3 !3");
@@ -759,13 +759,8 @@ fn a_dropped_put_happens_all_the_same(open: Open) {
 fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
     let world = World::new(open);
     let mut watch = world.watch(PODS, 0);
-    let until = |name: &str, seconds| Write {
-        expires_at: Some(world.second(seconds)),
-        ..Write::put(pod(name), "1".into(), Expected::Absent, Purpose::Growth)
-    };
-    world
-        .commit(vec![until("soon", 2), until("later", 3600), Write::put(pod("never"), "1".into(), Expected::Absent, Purpose::Growth)])
-        .expect("new keys");
+    let until = |name: &str, seconds| Write { expires_at: Some(world.second(seconds)), ..making(pod(name), "1") };
+    world.commit(vec![until("soon", 2), until("later", 3600), making(pod("never"), "1")]).expect("new keys");
     (world.pass)(world.second(1));
     assert_eq!(world.show(PODS), "later=1@1 never=1@1 soon=1@1");
     (world.pass)(world.second(3));
@@ -797,8 +792,7 @@ fn another_write_moves_the_time_or_takes_it_away(open: Open) {
 fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
     let store = MemoryStore::new(layout(), 1 << 24);
     let at = Timestamp::UNIX_EPOCH;
-    let due =
-        |number| Write { expires_at: Some(at), ..Write::put(pod(&format!("p{number:04}")), "1".into(), Expected::Absent, Purpose::Growth) };
+    let due = |number| Write { expires_at: Some(at), ..making(pod(&format!("p{number:04}")), "1") };
     (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));
     let gone = || block_on(store.expire(at)).expect("the store takes writes");
     assert_eq!([gone(), gone(), gone(), gone()], [1000, 1000, 500, 0]);
