@@ -2,9 +2,9 @@
 //! shared with the server, so what the client does not do the server can.
 
 use serde_json::Value;
-use std::time::Duration;
+use std::{io, time::Duration};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -33,12 +33,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn open(endpoint: &Endpoint) -> Self {
-        let socket = TcpStream::connect(&endpoint.address).await.unwrap();
-        socket.set_nodelay(true).unwrap();
-        let stream = endpoint.tls.connect("127.0.0.1".try_into().unwrap(), socket).await.unwrap();
+        Self::try_open(endpoint).await.unwrap()
+    }
+
+    /// The same where the server may be gone.
+    pub(crate) async fn try_open(endpoint: &Endpoint) -> io::Result<Self> {
+        let socket = TcpStream::connect(&endpoint.address).await?;
+        socket.set_nodelay(true)?;
+        let stream = endpoint.tls.connect("127.0.0.1".try_into().unwrap(), socket).await?;
         let token = endpoint.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let head = format!("Host: {}\r\nAccept: application/json\r\n{token}", endpoint.address);
-        Self { stream: BufReader::with_capacity(64 << 10, stream), head, body: Vec::new() }
+        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream), head, body: Vec::new() })
     }
 
     /// Creates an object; gives it as it is stored.
@@ -74,58 +79,77 @@ impl Connection {
     }
 
     pub(crate) async fn request_as(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> u16 {
+        self.try_request_as(method, path, content_type, body).await.unwrap()
+    }
+
+    /// The same where the server may be gone: then nobody knows what became of the request.
+    pub(crate) async fn try_request_as(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> io::Result<u16> {
+        self.send(method, path, content_type, body).await?;
+        self.answer().await
+    }
+
+    /// Sends a request, whose answer is to be read next.
+    pub(crate) async fn send(&mut self, method: &str, path: &str, content_type: &str, body: &str) -> io::Result<()> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\n{}Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
             self.head,
             body.len()
         );
-        self.stream.write_all(head.as_bytes()).await.unwrap();
-        self.stream.flush().await.unwrap();
-        self.answer().await
+        self.stream.write_all(head.as_bytes()).await?;
+        self.stream.flush().await
     }
 
-    async fn answer(&mut self) -> u16 {
-        let status_line = self.line().await;
-        let status = status_line.split(' ').nth(1).unwrap().parse().unwrap();
-        let (mut length, mut chunked) = (0, false);
-        loop {
-            let line = self.line().await;
-            if line.is_empty() {
-                break;
+    /// Reads the whole answer to what was sent; gives its status.
+    pub(crate) async fn answer(&mut self) -> io::Result<u16> {
+        let (status, length) = self.begin_answer().await?;
+        match length {
+            Length::Known(length) => {
+                self.body.resize(length, 0);
+                self.stream.read_exact(&mut self.body).await?;
             }
-            let (name, value) = line.split_once(':').unwrap();
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().unwrap();
-            }
-            chunked |= name.eq_ignore_ascii_case("transfer-encoding");
+            Length::Chunked => while self.read_chunk().await? {},
         }
+        Ok(status)
+    }
+
+    /// Reads the head of an answer.
+    async fn begin_answer(&mut self) -> io::Result<(u16, Length)> {
         self.body.clear();
-        if chunked {
-            self.read_chunks().await;
-        } else {
-            self.body.resize(length, 0);
-            self.stream.read_exact(&mut self.body).await.unwrap();
-        }
-        status
-    }
-
-    async fn read_chunks(&mut self) {
+        let status = self.line().await?.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+        let mut length = Length::Known(0);
         loop {
-            let size = usize::from_str_radix(&self.line().await, 16).unwrap();
-            let start = self.body.len();
-            self.body.resize(start + size, 0);
-            self.stream.read_exact(&mut self.body[start..]).await.unwrap();
-            assert_eq!(self.line().await, "");
-            if size == 0 {
-                return;
+            let line = self.line().await?;
+            let Some((name, value)) = line.split_once(':') else { return Ok((status, length)) };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = Length::Known(value.trim().parse().map_err(io::Error::other)?);
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                length = Length::Chunked;
             }
         }
     }
 
-    async fn line(&mut self) -> String {
-        use tokio::io::AsyncBufReadExt;
-        let mut line = String::new();
-        self.stream.read_line(&mut line).await.unwrap();
-        line.trim_end().to_owned()
+    /// Adds the next piece to the body; false at its end.
+    async fn read_chunk(&mut self) -> io::Result<bool> {
+        let size = usize::from_str_radix(&self.line().await?, 16).map_err(io::Error::other)?;
+        let start = self.body.len();
+        self.body.resize(start + size, 0);
+        self.stream.read_exact(&mut self.body[start..]).await?;
+        let end = self.line().await?;
+        if end.is_empty() { Ok(0 < size) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
+
+    async fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+/// How an answer says where it ends.
+enum Length {
+    /// In bytes.
+    Known(usize),
+    Chunked,
 }

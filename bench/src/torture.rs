@@ -8,18 +8,22 @@ use crate::{
     client::{Connection, Endpoint},
     server::{Parts, Server, Target},
 };
-use attacks::{ATTACKS, Attack, VICTIM};
+use attacks::{ATTACKS, Attack, Request, VICTIM};
 use futures::{future::join_all, join};
 use serde_json::json;
 use std::{
+    cell::Cell,
+    io::{self, BufRead, BufReader},
     path::Path,
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 /// Connections of an attack.
 const ATTACKERS: usize = 60;
-/// Between two requests of somebody who is measured.
+/// What a process that attacks prints when a request is on its way over each of its connections.
+const AT_IT: &str = "at it";
+/// Between two requests of somebody who is measured: people and probes wait in between, and who never does would add to the attack.
 const PAUSE: Duration = Duration::from_millis(20);
 /// What others may feel: how long the slowest of a hundred requests may take.
 const BARS: [(Who, Duration); 3] = [
@@ -75,12 +79,14 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
             [one] => one.name,
             _ => "all at once",
         };
-        let attackers: Vec<Attacker> = attacks.iter().map(|attack| Attacker::start(attack, &kubeconfig)).collect();
-        // Until each of their connections is at it.
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let mut attackers: Vec<Attacker> = attacks.iter().map(|attack| Attacker::start(attack, &kubeconfig)).collect();
+        attackers.iter_mut().for_each(Attacker::wait);
         let taken = measure([&administrator, &nobody, &neighbour], plan.each).await;
-        drop(attackers);
         is_met &= report(name, taken);
+        for Attacker { name, .. } in attackers.iter_mut().filter_map(|attacker| attacker.has_ended().then_some(&*attacker)) {
+            crate::eprint(&format!("the attack {name} ended by itself, so that others felt less of it: FAILED"));
+            is_met = false;
+        }
     }
     is_met
 }
@@ -155,21 +161,35 @@ fn report(attack: &str, taken: [Vec<Duration>; 3]) -> bool {
 }
 
 /// A process that attacks until this is dropped.
-struct Attacker(Child);
+struct Attacker {
+    name: &'static str,
+    process: Child,
+}
 
 impl Attacker {
     fn start(attack: &Attack, kubeconfig: &Path) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut command = Command::new("nice");
         command.args(["-n", "19"]).arg(program).args(["--attack", attack.name, "--kubeconfig"]).arg(kubeconfig);
-        Self(command.spawn().unwrap())
+        Self { name: attack.name, process: command.stdout(Stdio::piped()).spawn().unwrap() }
+    }
+
+    /// Waits until it has begun, or ended.
+    fn wait(&mut self) {
+        let printed = BufReader::new(self.process.stdout.take().expect("it is piped, and waited for once"));
+        let _ = printed.lines().map_while(Result::ok).any(|line| line == AT_IT);
+    }
+
+    /// Whether it has ended, which no attack does by itself.
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
     }
 }
 
 impl Drop for Attacker {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -181,13 +201,37 @@ pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
         let status = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
         assert!([200, 201].contains(&status), "{}: {status} {}", attack.name, String::from_utf8_lossy(&connection.body));
     }
-    let request = (attack.request)();
+    let (request, at_it) = ((attack.request)(), Cell::new(0));
     join_all((0..ATTACKERS).map(async |_| {
-        let mut connection = Connection::open(&endpoint).await;
+        let is_first = Cell::new(true);
         loop {
-            // That it is refused is an answer too.
-            let _ = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
+            // That a request is refused is an answer too, and who is cut off comes again.
+            let _ = attack_over(&endpoint, &request, || {
+                if is_first.replace(false) {
+                    begin(&at_it);
+                }
+            })
+            .await;
         }
     }))
     .await;
+}
+
+/// Sends the request again and again over one connection, until that is cut; tells of each that is on its way.
+async fn attack_over(endpoint: &Endpoint, request: &Request, sent: impl Fn()) -> io::Result<()> {
+    let mut connection = Connection::try_open(endpoint).await?;
+    loop {
+        connection.send(request.method, &request.path, request.content_type, &request.body).await?;
+        sent();
+        connection.answer().await?;
+    }
+}
+
+/// Counts one more connection that is at it; tells when all are.
+#[expect(clippy::print_stdout, reason = "whoever has started the process waits for the line")]
+fn begin(at_it: &Cell<usize>) {
+    at_it.update(|connections| connections + 1);
+    if at_it.get() == ATTACKERS {
+        println!("{AT_IT}");
+    }
 }
