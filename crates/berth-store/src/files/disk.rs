@@ -3,7 +3,7 @@
 
 use super::{File, Files};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, ErrorKind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -112,6 +112,12 @@ impl Move {
     }
 }
 
+/// Empties what no name leads to any more: a disk that is used for long would keep every file that it ever had.
+fn forget_nameless<'i>(inodes: &mut [Inode], named: impl Iterator<Item = &'i usize>) {
+    let named: BTreeSet<usize> = named.copied().collect();
+    inodes.iter_mut().enumerate().filter(|(number, _)| !named.contains(number)).for_each(|(_, inode)| *inode = Inode::default());
+}
+
 /// Draws for a seed: 0 says always no, 1 always yes.
 struct Coin(u64);
 
@@ -142,6 +148,11 @@ impl Disk {
         self.state().troubles.insert(at, trouble);
     }
 
+    /// Takes the power away now, from whoever is at it: what is under way fails, and so does everything behind it.
+    pub fn switch_off(&self) {
+        self.state().is_off = true;
+    }
+
     /// Lets some syncs say that they were carried out and do nothing.
     pub fn lie(&self, lie: Lie) {
         self.state().lie = Some(lie);
@@ -165,9 +176,10 @@ impl Disk {
             }
             Inode { name: inode.name.clone(), durable: content.clone(), content, changes: Vec::new() }
         };
-        let inodes = state.inodes.iter().map(|inode| survive(inode, &mut coin)).collect();
+        let mut inodes: Vec<Inode> = state.inodes.iter().map(|inode| survive(inode, &mut coin)).collect();
         let mut names = state.durable_names.clone();
         state.moves.iter().filter(|_| coin.toss()).for_each(|moved| moved.apply(&mut names));
+        forget_nameless(&mut inodes, names.values());
         let after = State { inodes, durable_names: names.clone(), names, free_bytes: state.free_bytes, ..State::default() };
         Self(Arc::new(Mutex::new(after)))
     }
@@ -182,8 +194,11 @@ impl Disk {
             durable: inode.durable.clone(),
             changes: inode.changes.clone(),
         };
+        let mut inodes: Vec<Inode> = state.inodes.iter().map(copy).collect();
+        let moved = state.moves.iter().filter_map(|moved| moved.to.as_ref()).map(|(_, inode)| inode);
+        forget_nameless(&mut inodes, state.names.values().chain(state.durable_names.values()).chain(moved));
         let after = State {
-            inodes: state.inodes.iter().map(copy).collect(),
+            inodes,
             names: state.names.clone(),
             durable_names: state.durable_names.clone(),
             moves: state.moves.clone(),
@@ -399,6 +414,27 @@ mod tests {
         assert_eq!(disk.after_power_loss(0).read("a"), Some(Vec::new()));
         file.sync().expect("no trouble");
         assert_eq!(disk.after_power_loss(0).read("a"), Some(vec![1; 2000]));
+    }
+
+    #[test]
+    fn a_disk_that_is_switched_off_takes_nothing_more() {
+        let disk = Disk::default();
+        let file = written(&disk);
+        file.sync().and_then(|()| disk.sync()).expect("no trouble");
+        disk.switch_off();
+        assert!(file.write_at(&[2; 10], 0).is_err() && file.sync().is_err());
+        assert_eq!(disk.after_kill().read("a"), Some(vec![1; 2000]));
+    }
+
+    #[test]
+    fn what_no_name_leads_to_is_forgotten_when_nobody_has_it_open_any_more() {
+        let disk = Disk::default();
+        written(&disk);
+        disk.remove("a").expect("no trouble");
+        let kept = |disk: &Disk| disk.state().inodes.iter().map(|inode| inode.content.len() + inode.changes.len()).sum::<usize>();
+        assert_ne!(kept(&disk.after_kill()), 0, "its removal is not durable");
+        disk.sync().expect("no trouble");
+        assert_eq!([disk.after_kill(), disk.after_power_loss(1)].map(|after| kept(&after)), [0, 0]);
     }
 
     #[test]
