@@ -4,11 +4,12 @@
 use crate::client::{Connection, Endpoint};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use std::{fs, path::Path, sync::Arc};
+use std::{error::Error, fs, path::Path, sync::Arc};
 use tokio_rustls::{
     TlsConnector,
     rustls::{
-        ClientConfig, RootCertStore,
+        ClientConfig, ConfigBuilder, RootCertStore,
+        client::WantsClientCert,
         crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     },
@@ -19,25 +20,38 @@ pub(crate) const NAME: &str = "bench";
 
 /// Where a kubeconfig leads, and the client certificate in it. Certificates stand in it or in files that it names.
 pub(crate) fn endpoint(kubeconfig: &str) -> Endpoint {
-    let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
+    try_endpoint(kubeconfig).unwrap()
+}
+
+/// The same where the kubeconfig may hold anything.
+pub(crate) fn try_endpoint(kubeconfig: &str) -> Result<Endpoint, Box<dyn Error>> {
+    let config: Value = serde_saphyr::from_str(kubeconfig)?;
     let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
-    let pem = |of: &Value, field: &str| match of[format!("{field}-data")].as_str() {
-        Some(data) => STANDARD.decode(data).unwrap(),
-        None => fs::read(of[field].as_str().unwrap()).unwrap(),
+    let pem = |of: &Value, field: &str| -> Result<Vec<u8>, Box<dyn Error>> {
+        match of[format!("{field}-data")].as_str() {
+            Some(data) => Ok(STANDARD.decode(data)?),
+            None => Ok(fs::read(of[field].as_str().unwrap_or_default())?),
+        }
     };
-    let chain = pem(user, "client-certificate");
-    let chain = CertificateDer::pem_slice_iter(&chain).map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_slice(&pem(user, "client-key")).unwrap();
-    let config = tls_of(&pem(cluster, "certificate-authority")).with_client_auth_cert(chain, key).unwrap();
-    let address = cluster["server"].as_str().unwrap().strip_prefix("https://").unwrap().to_owned();
-    Endpoint { address, tls: TlsConnector::from(Arc::new(config)), token: None }
+    let address = cluster["server"].as_str().and_then(|server| server.strip_prefix("https://")).ok_or("it names no server")?.to_owned();
+    let (authority, certificate, key) =
+        (pem(cluster, "certificate-authority")?, pem(user, "client-certificate")?, pem(user, "client-key")?);
+    with_certificate(address, &authority, &certificate, &key)
+}
+
+/// A server, asked with a client certificate; all PEM.
+pub(crate) fn with_certificate(address: String, authority: &[u8], certificate: &[u8], key: &[u8]) -> Result<Endpoint, Box<dyn Error>> {
+    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(key)?;
+    let config = tls_of(authority)?.with_client_auth_cert(chain, key)?;
+    Ok(Endpoint { address, tls: TlsConnector::from(Arc::new(config)), token: None })
 }
 
 /// The same server, asked without any credential.
 pub(crate) fn anonymous(kubeconfig: &str) -> Endpoint {
     let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
     let authority = STANDARD.decode(config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap()).unwrap();
-    let tls = TlsConnector::from(Arc::new(tls_of(&authority).with_no_client_auth()));
+    let tls = TlsConnector::from(Arc::new(tls_of(&authority).unwrap().with_no_client_auth()));
     Endpoint { tls, ..endpoint(kubeconfig) }
 }
 
@@ -45,15 +59,15 @@ pub(crate) fn anonymous(kubeconfig: &str) -> Endpoint {
 fn with_token(kubeconfig: &str, token: String) -> Endpoint {
     let config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
     let authority = fs::read(config["clusters"][0]["cluster"]["certificate-authority"].as_str().unwrap()).unwrap();
-    let tls = TlsConnector::from(Arc::new(tls_of(&authority).with_no_client_auth()));
+    let tls = TlsConnector::from(Arc::new(tls_of(&authority).unwrap().with_no_client_auth()));
     Endpoint { tls, token: Some(token), ..endpoint(kubeconfig) }
 }
 
-fn tls_of(authority: &[u8]) -> tokio_rustls::rustls::ConfigBuilder<ClientConfig, tokio_rustls::rustls::client::WantsClientCert> {
+fn tls_of(authority: &[u8]) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Box<dyn Error>> {
     let _ = ring::default_provider().install_default();
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority).unwrap()).unwrap();
-    ClientConfig::builder().with_root_certificates(roots)
+    roots.add(CertificateDer::from_pem_slice(authority)?)?;
+    Ok(ClientConfig::builder().with_root_certificates(roots))
 }
 
 /// Gives `subject` the role of the scenarios.

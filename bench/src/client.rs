@@ -102,6 +102,34 @@ impl Connection {
     /// Reads the whole answer to what was sent; gives its status.
     pub(crate) async fn answer(&mut self) -> io::Result<u16> {
         let (status, length) = self.begin_answer().await?;
+        self.read_body(length).await?;
+        Ok(status)
+    }
+
+    /// Begins to read a collection's changes; gives the status. Where it is 200, they follow, a line each.
+    pub(crate) async fn watch(&mut self, path: &str) -> io::Result<u16> {
+        self.send("GET", path, "application/json", "").await?;
+        let (status, length) = self.begin_answer().await?;
+        if status != 200 {
+            self.read_body(length).await?;
+        }
+        Ok(status)
+    }
+
+    /// The next line of what [`Connection::watch`] has begun; `None` at its end.
+    pub(crate) async fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.body.iter().position(|byte| *byte == b'\n') {
+                let rest = self.body.split_off(end + 1);
+                return Ok(Some(std::mem::replace(&mut self.body, rest)));
+            }
+            if !self.read_chunk().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn read_body(&mut self, length: Length) -> io::Result<()> {
         match length {
             Length::Known(length) => {
                 self.body.resize(length, 0);
@@ -109,7 +137,7 @@ impl Connection {
             }
             Length::Chunked => while self.read_chunk().await? {},
         }
-        Ok(status)
+        Ok(())
     }
 
     /// Reads the head of an answer.

@@ -1,5 +1,5 @@
 //! How fast a real `berth up` is, over HTTPS, on this machine, beside a Kubernetes where one is at hand: a table for people, the README's table,
-//! JSON for programs. Run by hand: `cargo xtask bench`.
+//! JSON for programs. Run by hand: `cargo xtask bench`. And whether it stands firm ([`torture`]): `cargo xtask torture`.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark stops at the first surprise and prints its results")]
 
 mod access;
@@ -14,10 +14,11 @@ use clap::Parser;
 use figures::System;
 use scenarios::{SCENARIOS, Scenario};
 use server::Target;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
 use torture::{
-    Plan,
     attacks::{self, Attack},
+    bars,
+    cycles::{self, Length},
 };
 
 /// What `cargo xtask bench` passes on.
@@ -29,9 +30,18 @@ struct Arguments {
     /// A folder whose programs `start FOLDER` and `stop FOLDER` run a Kubernetes; `start` leaves `FOLDER/env`, which sets KUBECONFIG and PIDS.
     #[arg(long, value_name = "DIR")]
     upstream: Option<PathBuf>,
+    /// Kills servers instead, takes their power away, damages their folders and so on, for so long.
+    #[arg(long, value_name = "MINUTES", conflicts_with = "bars")]
+    faults: Option<u64>,
+    /// The same, so many times.
+    #[arg(long, value_name = "TIMES", conflicts_with = "faults")]
+    cycles: Option<u64>,
+    /// What is drawn for that.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Attacks instead, so many seconds each, and measures what others feel.
     #[arg(long, value_name = "SECONDS")]
-    torture: Option<u64>,
+    bars: Option<u64>,
     /// How many objects there are meanwhile.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
@@ -50,12 +60,15 @@ fn main() -> ExitCode {
         runtime.block_on(torture::attack(arguments.attack.first().expect("--attack"), kubeconfig));
     }
     let binary = PathBuf::from(std::env::var_os("BERTH_BINARY").expect("cargo xtask bench names the binary"));
+    let minutes = arguments.faults.map(|minutes| Length::Time(Duration::from_secs(60 * minutes)));
+    if let Some(length) = arguments.cycles.map(Length::Cycles).or(minutes) {
+        return exit_code(runtime.block_on(cycles::run(&binary, arguments.seed, length)));
+    }
     let berth = Target::Berth { binary };
     let upstream = arguments.upstream.map(|folder| Target::Upstream { folder });
-    if let Some(seconds) = arguments.torture {
-        let plan = Plan { each: Duration::from_secs(seconds), objects: arguments.objects };
-        let is_met = runtime.block_on(torture::run(&berth, &plan, &arguments.attack));
-        return if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if let Some(seconds) = arguments.bars {
+        let plan = bars::Plan { each: Duration::from_secs(seconds), objects: arguments.objects };
+        return exit_code(runtime.block_on(bars::run(&berth, &plan, &arguments.attack)));
     }
     let mut figures = Vec::new();
     let wanted = |scenario: &Scenario| arguments.only.is_empty() || arguments.only.iter().any(|only| only.name == scenario.name);
@@ -71,6 +84,15 @@ fn main() -> ExitCode {
     println!("{}", figures::markdown(&figures, upstream.is_some()));
     println!("{}", figures::json(&figures));
     ExitCode::SUCCESS
+}
+
+fn exit_code(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints a line of the results, also where nobody reads on.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 #[expect(clippy::print_stderr, reason = "progress, apart from the results")]

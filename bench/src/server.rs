@@ -191,7 +191,8 @@ impl Server {
     }
 }
 
-fn issue(binary: &Path, data_dir: &Path, user: &str, group: &str) -> String {
+/// The kubeconfig of a user of the berth in this folder.
+pub(crate) fn issue(binary: &Path, data_dir: &Path, user: &str, group: &str) -> String {
     let issue = Command::new(binary).args(["kubeconfig", "--user", user, "--group", group, "--data-dir"]).arg(data_dir).output().unwrap();
     assert!(issue.status.success(), "{}", String::from_utf8_lossy(&issue.stderr));
     String::from_utf8(issue.stdout).unwrap()

@@ -62,8 +62,9 @@ enum Command {
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
-    /// Attacks a server as one user and measures what others feel. Fails where they feel too much.
-    #[command(after_help = "Example: cargo xtask torture --seconds 20 --attack apply,containers")]
+    /// Kills servers, takes their power away, damages their folders, fills their disks and more, while clients remember all that was acknowledged; then
+    /// attacks one as one user and measures what others feel. Fails where anything was lost, or others feel too much.
+    #[command(after_help = "Example: cargo xtask torture --minutes 60\n         cargo xtask torture --attacks --attack apply,containers")]
     Torture(torture::Options),
     /// Tries mutants of what decides, stores and admits on the crates' own tests, and writes docs/mutants.md. Goes on where it was broken off.
     #[command(after_help = "Example: cargo xtask mutants --shard 0/16 --package berth-workloads")]

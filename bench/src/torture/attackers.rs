@@ -1,0 +1,96 @@
+//! Processes that attack a server, of the lowest priority: what counts is what they cost the server, not what they cost the machine.
+
+use super::attacks::{Attack, Request};
+use crate::{
+    access,
+    client::{Connection, Endpoint},
+};
+use futures::future::join_all;
+use std::{
+    cell::Cell,
+    io::{self, BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// Connections of an attack.
+const ATTACKERS: usize = 60;
+/// What a process that attacks prints when a request is on its way over each of its connections.
+const AT_IT: &str = "at it";
+
+/// A process that attacks until this is dropped.
+pub(crate) struct Attacker {
+    name: &'static str,
+    process: Child,
+}
+
+impl Attacker {
+    pub(crate) fn start(attack: &Attack, kubeconfig: &Path) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(program).args(["--attack", attack.name, "--kubeconfig"]).arg(kubeconfig);
+        Self { name: attack.name, process: command.stdout(Stdio::piped()).spawn().unwrap() }
+    }
+
+    /// Resolves when it has begun, or ended.
+    pub(crate) async fn begun(&mut self) {
+        let printed = BufReader::new(self.process.stdout.take().expect("it is piped, and waited for once"));
+        let is_at_it = move || printed.lines().map_while(Result::ok).any(|line| line == AT_IT);
+        tokio::task::spawn_blocking(is_at_it).await.unwrap();
+    }
+
+    /// That it has ended, which no attack does by itself, so that others felt less of it.
+    pub(crate) fn fault(&mut self) -> Option<String> {
+        let ended = self.process.try_wait().unwrap()?;
+        Some(format!("the attack {} ended by itself, with {ended}: FAILED", self.name))
+    }
+}
+
+impl Drop for Attacker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What a process that attacks does, for ever.
+pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
+    let endpoint = access::endpoint(&std::fs::read_to_string(kubeconfig).unwrap());
+    let mut connection = Connection::open(&endpoint).await;
+    for request in (attack.prepare)() {
+        let status = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
+        assert!([200, 201].contains(&status), "{}: {status} {}", attack.name, String::from_utf8_lossy(&connection.body));
+    }
+    let (request, at_it) = ((attack.request)(), Cell::new(0));
+    join_all((0..ATTACKERS).map(async |_| {
+        let is_first = Cell::new(true);
+        loop {
+            // That a request is refused is an answer too, and who is cut off comes again.
+            let _ = attack_over(&endpoint, &request, || {
+                if is_first.replace(false) {
+                    begin(&at_it);
+                }
+            })
+            .await;
+        }
+    }))
+    .await;
+}
+
+/// Sends the request again and again over one connection, until that is cut; tells of each that is on its way.
+async fn attack_over(endpoint: &Endpoint, request: &Request, sent: impl Fn()) -> io::Result<()> {
+    let mut connection = Connection::try_open(endpoint).await?;
+    loop {
+        connection.send(request.method, &request.path, request.content_type, &request.body).await?;
+        sent();
+        connection.answer().await?;
+    }
+}
+
+/// Counts one more connection that is at it; tells when all are.
+fn begin(at_it: &Cell<usize>) {
+    at_it.update(|connections| connections + 1);
+    if at_it.get() == ATTACKERS {
+        println!("{AT_IT}");
+    }
+}
