@@ -213,7 +213,6 @@ impl Plane {
         let faults = Faults::new();
         let env = env::real(of_controllers.handle(), faults.clone());
         let table = Arc::new(ResourceTable::default());
-        let Opened { store, close } = open_store(options, data_dir, &table, &env)?;
         let advertised = options.services.advertised(options.bind_address);
         let ranges = options.services.ranges();
         let own_addresses: Vec<String> =
@@ -222,6 +221,8 @@ impl Plane {
             &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &own_addresses, now: env.clock.now() },
             env.rng.as_ref(),
         )?;
+        // Behind the keys: opening it begins a new log, and a start that a damaged key ends shall have changed nothing.
+        let Opened { store, close } = open_store(options, data_dir, &table, &env)?;
         let mut registry =
             Registry::new(Arc::clone(&store), table, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
                 .with_service_ranges(ranges);

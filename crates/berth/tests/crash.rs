@@ -210,6 +210,26 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
+/// Keys are read before the store is opened, which begins a new log.
+#[test]
+fn a_start_that_refuses_a_damaged_key_has_not_touched_the_store() {
+    let folder = TempDir::new().unwrap();
+    common::up_in(folder.path(), &["--controllers=-*", "--nodes", "0"]).kill();
+    let store = || -> BTreeMap<_, _> {
+        let files = fs::read_dir(folder.path().join("store")).unwrap().map(|file| file.unwrap().path());
+        files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    };
+    let before = store();
+    for key in ["ca.pem", "admin.pem", "service-account.key"].map(|name| folder.path().join("pki").join(name)) {
+        let whole = fs::read(&key).unwrap();
+        fs::write(&key, &whole[..whole.len() / 2]).unwrap();
+        let (code, _, error) = told(&berth(&["up", "--secure-port", "0"], folder.path()));
+        assert!(code == Some(1) && error.contains("holds no usable certificate or key"), "{code:?} {error}");
+        assert_eq!(store(), before, "{}", key.display());
+        fs::write(&key, whole).unwrap();
+    }
+}
+
 /// What its owner does about a damaged store: a start refuses, a check tells what is wrong, and a start that accepts the loss goes on.
 #[test]
 fn a_damaged_store_is_told_checked_and_opened_if_the_loss_is_accepted() {
