@@ -8,35 +8,56 @@ use crate::{
 use futures::future::join_all;
 use std::{
     cell::Cell,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
 };
 
 /// Connections of an attack.
 const ATTACKERS: usize = 60;
-/// What a process that attacks prints when a request is on its way over each of its connections.
+/// What a process that attacks prints when all is there that it needs; it waits for a line then.
+const PREPARED: &str = "prepared";
+/// What it prints when a request is on its way over each of its connections.
 const AT_IT: &str = "at it";
 
 /// A process that attacks until this is dropped.
 pub(crate) struct Attacker {
     name: &'static str,
     process: Child,
+    printed: Option<BufReader<ChildStdout>>,
+}
+
+/// Starts these attacks; resolves when all of them have begun, or ended. None begins before each has what it needs: they act as one user, who would
+/// wait for what one attack needs behind the requests of another.
+pub(crate) async fn begin(attacks: &[&Attack], kubeconfig: &Path) -> Vec<Attacker> {
+    let mut attackers: Vec<Attacker> = attacks.iter().map(|attack| Attacker::start(attack, kubeconfig)).collect();
+    join_all(attackers.iter_mut().map(|attacker| attacker.prints(PREPARED))).await;
+    for attacker in &mut attackers {
+        // Who has ended is found by `fault`.
+        let _ = attacker.process.stdin.take().expect("it is piped").write_all(b"\n");
+    }
+    join_all(attackers.iter_mut().map(|attacker| attacker.prints(AT_IT))).await;
+    attackers
 }
 
 impl Attacker {
-    pub(crate) fn start(attack: &Attack, kubeconfig: &Path) -> Self {
+    fn start(attack: &Attack, kubeconfig: &Path) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut command = Command::new("nice");
         command.args(["-n", "19"]).arg(program).args(["--attack", attack.name, "--kubeconfig"]).arg(kubeconfig);
-        Self { name: attack.name, process: command.stdout(Stdio::piped()).spawn().unwrap() }
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let printed = process.stdout.take().map(BufReader::new);
+        Self { name: attack.name, process, printed }
     }
 
-    /// Resolves when it has begun, or ended.
-    pub(crate) async fn begun(&mut self) {
-        let printed = BufReader::new(self.process.stdout.take().expect("it is piped, and waited for once"));
-        let is_at_it = move || printed.lines().map_while(Result::ok).any(|line| line == AT_IT);
-        tokio::task::spawn_blocking(is_at_it).await.unwrap();
+    /// Resolves when it has printed this, or ended.
+    async fn prints(&mut self, line: &'static str) {
+        let mut printed = self.printed.take().expect("it is given back");
+        let until_printed = move || {
+            let _ = printed.by_ref().lines().map_while(Result::ok).any(|read| read == line);
+            printed
+        };
+        self.printed = Some(tokio::task::spawn_blocking(until_printed).await.unwrap());
     }
 
     /// That it has ended, which no attack does by itself, so that others felt less of it.
@@ -61,6 +82,8 @@ pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
         let status = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
         assert!([200, 201].contains(&status), "{}: {status} {}", attack.name, String::from_utf8_lossy(&connection.body));
     }
+    println!("{PREPARED}");
+    io::stdin().read_line(&mut String::new()).unwrap();
     let (request, at_it) = ((attack.request)(), Cell::new(0));
     join_all((0..ATTACKERS).map(async |_| {
         let is_first = Cell::new(true);
@@ -68,7 +91,7 @@ pub(crate) async fn attack(attack: &Attack, kubeconfig: &Path) {
             // That a request is refused is an answer too, and who is cut off comes again.
             let _ = attack_over(&endpoint, &request, || {
                 if is_first.replace(false) {
-                    begin(&at_it);
+                    count(&at_it);
                 }
             })
             .await;
@@ -88,7 +111,7 @@ async fn attack_over(endpoint: &Endpoint, request: &Request, sent: impl Fn()) ->
 }
 
 /// Counts one more connection that is at it; tells when all are.
-fn begin(at_it: &Cell<usize>) {
+fn count(at_it: &Cell<usize>) {
     at_it.update(|connections| connections + 1);
     if at_it.get() == ATTACKERS {
         println!("{AT_IT}");

@@ -1,7 +1,7 @@
 //! What others feel while one user does their worst: each attack sixty times at once, then all of them together.
 
 use super::{
-    attackers::Attacker,
+    attackers,
     attacks::{ATTACKS, Attack, VICTIM},
 };
 use crate::{
@@ -77,8 +77,7 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
             [one] => one.name,
             _ => "all at once",
         };
-        let mut attackers: Vec<Attacker> = attacks.iter().map(|attack| Attacker::start(attack, &kubeconfig)).collect();
-        join_all(attackers.iter_mut().map(Attacker::begun)).await;
+        let mut attackers = attackers::begin(&attacks, &kubeconfig).await;
         let taken = measure([&administrator, &nobody, &neighbour], plan.each).await;
         is_met &= report(name, taken);
         for attacker in &mut attackers {

@@ -2,7 +2,7 @@
 //! for everything that was acknowledged.
 
 use super::{
-    attackers::Attacker,
+    attackers::{self, Attacker},
     attacks::{ATTACKS, Attack},
     bars::ATTACKERS,
     damage::{self, Damage, Tree},
@@ -243,10 +243,7 @@ impl Chamber<'_> {
         let conduct = async |session: &Session<'_>, place: &mut Place| {
             let folder = place.process().folder();
             fs::write(&kubeconfig, issue(&binary, folder, "attacker", ATTACKERS)).unwrap();
-            let mut attackers = attacks.map(|attack| Attacker::start(attack, &kubeconfig));
-            for attacker in &mut attackers {
-                attacker.begun().await;
-            }
+            let mut attackers = attackers::begin(&attacks, &kubeconfig).await;
             session.more(writes).await;
             for fault in attackers.iter_mut().filter_map(Attacker::fault) {
                 session.fault(Fault::new(What::Answer, fault));
