@@ -412,10 +412,6 @@ mod tests {
         resources::PODS,
     };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-    use std::{
-        io::{self, Write},
-        sync::Mutex,
-    };
 
     fn reference(name: &str) -> ObjectRef {
         let uid = format!("uid-of-{name}").into();
@@ -569,34 +565,5 @@ mod tests {
             let (_, calls) = run(confirm(), move |call| Ok(if call.starts_with("get") { owner.clone() } else { json!({}) }));
             assert_eq!(calls.len(), calls_made, "{calls:?}");
         }
-    }
-
-    /// What a log that takes everything is told.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            lock(&self.0).write(bytes)
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_plan_that_does_something_is_told_of_in_one_line() {
-        let told = |stages| {
-            let log = Log::default();
-            let writer = log.clone();
-            let to_log = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false).without_time();
-            let to_log = to_log.with_writer(move || writer.clone()).finish();
-            tracing::subscriber::with_default(to_log, || run(plan(stages), |_| Ok(json!({}))));
-            String::from_utf8(lock(&log.0).clone()).expect("UTF-8")
-        };
-        assert_eq!(told(vec![vec![]]), "");
-        let text = told(vec![vec![patch("a")], vec![pods(2)]]);
-        let plan = "1. patch status of Pod ns/a: its pods have changed; 2. create 2 pods of Pod ns/web: it is wanted and not there";
-        assert_eq!(text, format!("DEBUG berth_controllers::executor: carrying out key=ns/web plan={plan}\n"));
     }
 }

@@ -175,6 +175,40 @@ fn what_strangers_do_leaves_few_lines_and_no_colours_in_a_log_file() {
 }
 
 #[test]
+fn what_a_controller_does_is_told_of_in_one_line_with_its_reasons() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let arguments = [FAST, &["-v"]].concat();
+    let berth = up_logging(folder.path(), &arguments, File::create(&log).unwrap().into());
+    berth.apply(&deployment("web", 2, "web:1"));
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    let set = berth.kubectl(&["get", "replicasets", "-o", "name"]);
+    let set = set.trim().trim_start_matches("replicaset.apps/");
+    drop(berth);
+    let text = fs::read_to_string(&log).unwrap();
+    let plans: Vec<[&str; 2]> = text
+        .lines()
+        .filter_map(|line| line.split_once(" carrying out key=default/"))
+        .map(|(_, told)| told.split_once(" plan=").unwrap().into())
+        .collect();
+    for told in [
+        [
+            "web",
+            &format!(
+                "1. create ReplicaSet default/{set}: nothing has the template of revision 1; 2. patch status of Deployment default/web: its ReplicaSets have changed"
+            ),
+        ],
+        [set, &format!("1. create 2 pods of ReplicaSet default/{set}: 2 wanted, 0 there")],
+    ] {
+        assert_eq!(plans.iter().filter(|plan| **plan == told).count(), 1, "{told:?}: {text}");
+    }
+    assert!(plans.iter().all(|[_, plan]| plan.starts_with("1. ")), "a plan that does nothing is not told of: {text}");
+}
+
+#[test]
 fn health_tells_of_store_caches_and_controllers() {
     if !kubectl_is_here() {
         return;
