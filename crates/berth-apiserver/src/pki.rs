@@ -49,10 +49,15 @@ pub enum PkiError {
         source: io::Error,
     },
     /// A kept file is damaged. Nothing is overwritten: somebody may need the old key.
-    #[error("{path} holds no usable certificate or key; restore it, or remove the folder to start with a new authority")]
+    #[error(
+        "{path} {fault}; restore it from a copy, or remove {} to start with a new authority, which clients must be told of",
+        .path.parent().unwrap_or(.path).display()
+    )]
     Damaged {
         /// Which.
         path: PathBuf,
+        /// What is wrong with it.
+        fault: Fault,
     },
     /// A certificate could not be made.
     #[error("could not make the certificate of {subject}")]
@@ -62,6 +67,17 @@ pub enum PkiError {
         /// Why.
         source: rcgen::Error,
     },
+}
+
+/// What is wrong with a file of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It cannot be read as what it should be.
+    #[error("holds no usable certificate or key")]
+    Unusable,
+    /// Of an authority: nobody made it so.
+    #[error("holds a certificate that was changed after its key signed it")]
+    Changed,
 }
 
 /// A certificate and its key, both PEM.
@@ -107,12 +123,12 @@ impl Pki {
     /// [`PkiError`].
     pub fn load_or_create(options: &PkiOptions<'_>, rng: &dyn Rng) -> Result<Self, PkiError> {
         let at = options.now + RENEW_BEFORE;
-        let ca = keep(&options.folder.join("ca.pem"), |pair| holds_until(pair, at), || make_authority(options.now))?;
+        let ca = keep(&options.folder.join("ca.pem"), Pair::parse_authority, |pair| holds_until(pair, at), || make_authority(options.now))?;
         let issuer = issuer(&ca, options)?;
         let trusts = trust(&ca, options)?;
         // Asked of the authority itself, so that a renewed one renews what the old one signed.
         let is_good = |pair: &Pair| pair.der().is_some_and(|der| trusts.verify_client_cert(&der, &[], unix_time(at)).is_ok());
-        let admin = keep(&options.folder.join("admin.pem"), is_good, || make_admin(&issuer, options.now))?;
+        let admin = keep(&options.folder.join("admin.pem"), Pair::parse, is_good, || make_admin(&issuer, options.now))?;
         let server = make_server(&issuer, options)?;
         let admin_token = keep_token(&options.folder.join("token"), rng)?;
         let service_account_key = keep_key(&options.folder.join("service-account.key"))?;
@@ -121,8 +137,22 @@ impl Pki {
 }
 
 impl Pair {
-    /// From one file that holds both; `None` if they cannot be used, or not together.
-    fn parse(text: &str) -> Option<Self> {
+    /// From one file that holds both.
+    ///
+    /// # Errors
+    /// [`Fault::Unusable`], also if they cannot be used together.
+    fn parse(text: &str) -> Result<Self, Fault> {
+        Self::read(text).ok_or(Fault::Unusable)
+    }
+
+    /// The same of an authority, of whose certificate nobody else says that it is whole.
+    fn parse_authority(text: &str) -> Result<Self, Fault> {
+        let pair = Self::parse(text)?;
+        let is_whole = pair.der().is_some_and(|der| x509::is_signed_by_itself(&der));
+        if is_whole { Ok(pair) } else { Err(Fault::Changed) }
+    }
+
+    fn read(text: &str) -> Option<Self> {
         let (certificate, key) = text.split_at_checked(text.find("-----BEGIN PRIVATE KEY-----")?)?;
         let pair = Self { certificate: certificate.to_owned(), key: key.to_owned() };
         let key = KeyPair::from_pem(&pair.key).ok()?;
@@ -157,7 +187,11 @@ fn unix_seconds(at: Timestamp) -> Duration {
 }
 
 fn trust(ca: &Pair, options: &PkiOptions<'_>) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
-    client_verifier(&ca.certificate).ok_or_else(|| PkiError::Damaged { path: options.folder.join("ca.pem") })
+    client_verifier(&ca.certificate).ok_or_else(|| unusable(&options.folder.join("ca.pem")))
+}
+
+fn unusable(path: &Path) -> PkiError {
+    PkiError::Damaged { path: path.to_owned(), fault: Fault::Unusable }
 }
 
 fn holds_until(pair: &Pair, at: Timestamp) -> bool {
@@ -165,9 +199,14 @@ fn holds_until(pair: &Pair, at: Timestamp) -> bool {
 }
 
 /// The pair in the file if there is one and it is good, else a new one, which is then kept.
-fn keep(path: &Path, is_good: impl Fn(&Pair) -> bool, make: impl Fn() -> Result<Pair, PkiError>) -> Result<Pair, PkiError> {
+fn keep(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<Pair, Fault>,
+    is_good: impl Fn(&Pair) -> bool,
+    make: impl Fn() -> Result<Pair, PkiError>,
+) -> Result<Pair, PkiError> {
     if let Some(text) = read(path)? {
-        let pair = Pair::parse(&text).ok_or_else(|| PkiError::Damaged { path: path.to_owned() })?;
+        let pair = parse(&text).map_err(|fault| PkiError::Damaged { path: path.to_owned(), fault })?;
         if is_good(&pair) {
             return Ok(pair);
         }
@@ -179,7 +218,7 @@ fn keep(path: &Path, is_good: impl Fn(&Pair) -> bool, make: impl Fn() -> Result<
 
 fn keep_key(path: &Path) -> Result<String, PkiError> {
     if let Some(text) = read(path)? {
-        return KeyPair::from_pem(&text).map(|_| text).map_err(|_| PkiError::Damaged { path: path.to_owned() });
+        return KeyPair::from_pem(&text).map(|_| text).map_err(|_| unusable(path));
     }
     let key = KeyPair::generate().map_err(|source| PkiError::Make { subject: "service accounts' tokens", source })?.serialize_pem();
     write(path, &key)?;
@@ -237,7 +276,7 @@ fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
 
 /// The kept authority, ready to sign. Only its name and key reach what it signs, so its other parameters need not be read back.
 fn issuer(ca: &Pair, options: &PkiOptions<'_>) -> Result<Issuer<'static, KeyPair>, PkiError> {
-    let key = KeyPair::from_pem(&ca.key).map_err(|_| PkiError::Damaged { path: options.folder.join("ca.pem") })?;
+    let key = KeyPair::from_pem(&ca.key).map_err(|_| unusable(&options.folder.join("ca.pem")))?;
     Ok(Issuer::new(authority_params(options.now), key))
 }
 
@@ -285,7 +324,7 @@ pub struct Issued {
 pub fn issue(folder: &Path, user: &str, groups: &[String], (now, lifetime): (Timestamp, SignedDuration)) -> Result<Issued, PkiError> {
     let path = folder.join("ca.pem");
     let text = fs::read_to_string(&path).map_err(|source| PkiError::File { path: path.clone(), source })?;
-    let ca = Pair::parse(&text).ok_or(PkiError::Damaged { path })?;
+    let ca = Pair::parse_authority(&text).map_err(|fault| PkiError::Damaged { path, fault })?;
     let options = PkiOptions { folder, bind: IpAddr::from([127, 0, 0, 1]), extra_names: &[], now };
     let made = make_client(&issuer(&ca, &options)?, user, groups, (now, lifetime));
     let client = made.map_err(|source| PkiError::Make { subject: "the user", source })?;
@@ -411,8 +450,51 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("ca.pem"), "rubbish").expect("written");
         let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("damage is an error") };
-        assert!(matches!(error, PkiError::Damaged { .. }), "{error}");
-        assert_eq!(fs::read_to_string(folder.path().join("ca.pem")).expect("read"), "rubbish");
+        let PkiError::Damaged { path, fault: Fault::Unusable } = &error else { panic!("{error}") };
+        assert_eq!(*path, folder.path().join("ca.pem"));
+        assert!(
+            error
+                .to_string()
+                .ends_with(&format!("remove {} to start with a new authority, which clients must be told of", folder.path().display()))
+        );
+        assert_eq!(fs::read_to_string(path).expect("read"), "rubbish");
+    }
+
+    /// A name, a time or a right that nobody gave it; an end in the past would even have it replaced, with everything that it signed.
+    #[test]
+    fn a_flipped_bit_of_the_authority_is_told_or_changes_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
+        let path = folder.path().join("ca.pem");
+        let whole = fs::read(&path).expect("read");
+        let pair = Pair::parse_authority(str::from_utf8(&whole).expect("PEM")).expect("whole");
+        let key = |pair: &Pair| KeyPair::from_pem(&pair.key).expect("a key").public_key_raw().to_vec();
+        let (mut changed, mut same) = (None, 0);
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let Ok(text) = String::from_utf8(bytes) else { continue };
+            match Pair::parse_authority(&text) {
+                Ok(read) => {
+                    assert!(read.der() == pair.der() && key(&read) == key(&pair), "bit {bit} makes another authority");
+                    same += 1;
+                }
+                Err(Fault::Changed) => changed = Some(text),
+                Err(Fault::Unusable) => (),
+            }
+        }
+        // A letter of the words around them, a line's end.
+        assert!(same < whole.len() / 4, "{same} bits of {} bytes do not matter", whole.len());
+
+        let changed = changed.expect("some bit is left to the signature");
+        fs::write(&path, &changed).expect("written");
+        let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("nobody signed that") };
+        let now = "2026-01-01T12:00:00Z".parse().expect("a time");
+        let issued = issue(folder.path(), "alice", &[], (now, SignedDuration::from_hours(1)));
+        for error in [error, issued.err().expect("nobody signed that")] {
+            assert!(matches!(&error, PkiError::Damaged { path: damaged, fault: Fault::Changed } if *damaged == path), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&path).expect("read"), changed, "a start that refuses changes nothing");
     }
 
     #[test]
@@ -426,7 +508,7 @@ mod tests {
             let (certificate, _) = text.split_once("-----BEGIN PRIVATE KEY-----").expect("a pair");
             fs::write(&path, format!("{certificate}{key}")).expect("written");
             let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("{name}: clients could not trust such a server") };
-            assert!(matches!(&error, PkiError::Damaged { path: damaged } if *damaged == path), "{error}");
+            assert!(matches!(&error, PkiError::Damaged { path: damaged, .. } if *damaged == path), "{error}");
             fs::write(&path, text).expect("written");
         }
     }

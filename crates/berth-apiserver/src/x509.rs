@@ -44,6 +44,20 @@ pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(parse(certificate)?.public_key().subject_public_key.as_ref().to_vec())
 }
 
+/// Whether the certificate is signed by the key that it is of, and nothing stands in it or behind it that is not signed: no other bytes say the same.
+pub(crate) fn is_signed_by_itself(certificate: &[u8]) -> bool {
+    parse(certificate).is_some_and(|parsed| parsed.verify_signature(None).is_ok() && is_all_signed(certificate, &parsed).unwrap_or(false))
+}
+
+/// Readers are lenient about what stands around the part that is signed, so that is written anew.
+fn is_all_signed(certificate: &[u8], parsed: &X509Certificate<'_>) -> Option<bool> {
+    let body: &[u8] = parsed.tbs_certificate.as_ref();
+    let fields = parts(Any::from_der(body).ok()?.1.data)?;
+    let algorithm = fields.get(algorithm_at(&fields)?)?;
+    let signature = BitString::new(0, &parsed.signature_value.data);
+    Some(certificate == sequence(&[body.to_vec(), der(algorithm), der(&signature)]))
+}
+
 /// Extensions are not looked into: what they allow is the TLS library's to judge.
 fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
     X509CertificateParser::new().with_deep_parse_extensions(false).parse(certificate).ok().map(|(_, parsed)| parsed)
@@ -62,11 +76,15 @@ pub(crate) fn with_subject<E>(
     let [body, algorithm, _signature] = parts(whole.data)?.try_into().ok()?;
     let names = names(subject);
     let mut fields = parts(body.data)?;
-    // RFC 5280 §4.1: version?, serial, signature algorithm, issuer, validity, subject, …
-    let at = if fields.first()?.class() == Class::ContextSpecific { 5 } else { 4 };
+    let at = algorithm_at(&fields)? + 3;
     *fields.get_mut(at)? = Any::from_tag_and_data(Tag::Sequence, &names);
     let body = sequence(&fields.iter().map(der).collect::<Vec<_>>());
     Some(sign(&body).map(|signature| sequence(&[body, der(&algorithm), der(&BitString::new(0, &signature))])))
+}
+
+/// Where the signature algorithm stands in what is signed. RFC 5280 §4.1: version?, serial, signature algorithm, issuer, validity, subject, …
+fn algorithm_at(fields: &[Any<'_>]) -> Option<usize> {
+    Some(if fields.first()?.class() == Class::ContextSpecific { 2 } else { 1 })
 }
 
 /// The contents of a subject: a set of one attribute for each organization, and one for the user.
