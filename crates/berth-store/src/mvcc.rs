@@ -5,6 +5,7 @@
 //! large, the resource that takes most of it forgets first, so that a busy one does not expire the others. Lists that go on read further back
 //! ([`pins`]).
 
+mod followed;
 mod past;
 mod pins;
 

@@ -93,6 +93,20 @@ impl Shared {
         Ok(())
     }
 
+    /// Nothing has changed up to `revision`: wakes all watchers if that is news.
+    pub(crate) fn advance(&self, revision: Revision) {
+        if self.revision() < revision {
+            self.write().advance(revision);
+            self.ring_all();
+        }
+    }
+
+    /// Shows something else from now on. Watchers who are not as far are told that they fell behind.
+    pub(crate) fn replace(&self, mvcc: Mvcc) {
+        *self.write() = mvcc;
+        self.ring_all();
+    }
+
     /// Wakes all watchers, so that those of quiet resources see how far the store has come.
     pub(crate) fn ring_all(&self) {
         self.bells().ring_all();

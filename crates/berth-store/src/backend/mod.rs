@@ -7,6 +7,7 @@
     reason = "the part that has files and a thread; the simulation does not build it"
 )]
 pub(crate) mod embedded;
+pub mod etcd;
 pub(crate) mod memory;
 
 use crate::{
@@ -45,20 +46,27 @@ fn recovered(found: Found, layout: &dyn Layout) -> Recovered {
     Recovered { entries: objects.into_iter().map(entry).collect(), expiries, changes, since }
 }
 
-/// A commit as the caller asks for it, checked and with the headers of its values read.
-fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, WriteError> {
+/// Whether a commit is one that stores take.
+fn check_commit(writes: &[Write]) -> Result<(), WriteError> {
     assert!(writes.len() <= COMMIT_WRITES_MAX, "a commit has its limit");
     let is_named_before = |(index, write): (usize, &Write)| writes[..index].iter().any(|before| before.key == write.key);
     assert!(!writes.iter().enumerate().any(is_named_before), "a commit names each key once");
-    writes.into_iter().map(|write| prepare_one(layout, write)).collect()
+    let sizes = writes.iter().map(|write| (&write.key, write.value.as_ref().map_or(0, Bytes::len)));
+    match sizes.into_iter().find(|(_, size)| MAX_VALUE_BYTES < *size) {
+        Some((key, size)) => Err(WriteError::TooLarge { key: key.clone(), size, max: MAX_VALUE_BYTES }),
+        None => Ok(()),
+    }
 }
 
-fn prepare_one(layout: &dyn Layout, write: Write) -> Result<Prepared, WriteError> {
+/// A commit as the caller asks for it, checked and with the headers of its values read.
+fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, WriteError> {
+    check_commit(&writes)?;
+    Ok(writes.into_iter().map(|write| prepare_one(layout, write)).collect())
+}
+
+fn prepare_one(layout: &dyn Layout, write: Write) -> Prepared {
     let Write { key, expected, value, expires_at, purpose } = write;
-    if let Some(value) = value.as_ref().filter(|value| MAX_VALUE_BYTES < value.len()) {
-        return Err(WriteError::TooLarge { key, size: value.len(), max: MAX_VALUE_BYTES });
-    }
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
     let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), layout.header(&key, &value)));
-    Ok(Prepared { key, expected, value, expires_at, purpose })
+    Prepared { key, expected, value, expires_at, purpose }
 }

@@ -1,0 +1,171 @@
+//! What the store asks of etcd: little, so that a model of it can stand in its place.
+
+use crate::{Expected, Key, Revision};
+use bytes::Bytes;
+use futures::{future::BoxFuture, stream::BoxStream};
+use std::sync::Arc;
+
+/// One key as etcd has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: Key,
+    /// Its value.
+    pub value: Bytes,
+    /// The revision of the write that made the key.
+    pub create_revision: Revision,
+    /// The revision of its last write.
+    pub mod_revision: Revision,
+}
+
+/// Which keys are read.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Those that begin so.
+    pub prefix: String,
+    /// Of them those behind this one.
+    pub start_after: Option<Key>,
+    /// As of then; the newest if absent, and not older than a write that was answered before.
+    pub at: Option<Revision>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+/// The answer to a [`Query`].
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// In key order.
+    pub keys: Vec<KeyValue>,
+    /// The newest revision when it was answered.
+    pub revision: Revision,
+    /// How many keys the query has without its limit.
+    pub count: usize,
+}
+
+/// What becomes of one key in a transaction.
+#[derive(Clone, Debug)]
+pub struct Put {
+    /// The key.
+    pub key: Key,
+    /// What it must be.
+    pub expected: Expected,
+    /// Its new value; `None`: it is deleted.
+    pub value: Option<Bytes>,
+    /// With whose end it goes.
+    pub lease: Option<Lease>,
+}
+
+/// A lease by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease(pub i64);
+
+/// What etcd says of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it is done, as this revision.
+    Done(Revision),
+    /// A key is not as expected; nothing is done.
+    Refused {
+        /// The last revision of each key, in order; 0 for one that is not there.
+        found: Vec<Revision>,
+        /// The newest revision then.
+        revision: Revision,
+    },
+}
+
+/// One key in one revision.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The key.
+    pub key: Key,
+    /// Its new value and the revision that made the key; `None`: it is gone.
+    pub put: Option<(Bytes, Revision)>,
+    /// The revision.
+    pub revision: Revision,
+}
+
+/// What a watch yields.
+#[derive(Clone, Debug)]
+pub enum Watched {
+    /// Revisions in order, each of them whole.
+    Changes(Vec<Change>),
+    /// All up to here has been yielded.
+    Progress(Revision),
+}
+
+/// Changes below a prefix.
+pub struct Watching {
+    /// Ends with an error.
+    pub items: BoxStream<'static, Result<Watched, EtcdError>>,
+    /// Asks how far it is: it yields [`Watched::Progress`] when it can. May come to nothing, and is asked again then.
+    pub ask_progress: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// Why etcd did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EtcdError {
+    /// That revision is compacted.
+    #[error("etcd has compacted that revision")]
+    Compacted,
+    /// That revision is not there yet.
+    #[error("etcd has not come to that revision")]
+    Future,
+    /// Its alarm for space is raised.
+    #[error("etcd has no space left")]
+    NoSpace,
+    /// The request is larger than it takes.
+    #[error("etcd takes no request that large: {0}")]
+    TooLarge(String),
+    /// The lease is over, or never was.
+    #[error("the lease is over")]
+    NoLease,
+    /// It, or what stands before it, said no: nothing was done.
+    #[error("{0}")]
+    Refused(String),
+    /// It was not reached: nothing was done.
+    #[error("{0}")]
+    Unreachable(String),
+    /// No answer came, or one that leaves open whether it was done or still will be.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// An etcd. Calls may be polled by any executor.
+pub trait Etcd: Send + Sync + 'static {
+    /// The newest revision: no write that was answered before is later.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>>;
+
+    /// Reads keys.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>>;
+
+    /// Does all of it as one revision if each key is as expected.
+    ///
+    /// # Errors
+    /// [`EtcdError`]. Only after [`EtcdError::Unknown`] it may have been done.
+    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>>;
+
+    /// Changes of keys that begin with `prefix`, from revision `from` on. Fails rather than stand still while the member that serves it has no
+    /// leader.
+    fn watch(&self, prefix: &str, from: Revision) -> Watching;
+
+    /// Whether answers to [`Watching::ask_progress`] can be relied on.
+    fn tells_progress(&self) -> bool;
+
+    /// A lease that ends so many seconds later.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>>;
+
+    /// Forgets what was replaced at or before `revision`.
+    ///
+    /// # Errors
+    /// [`EtcdError`]; what is compacted already is no error.
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>>;
+}

@@ -1,0 +1,79 @@
+//! The copies that this process keeps, one for each resource that somebody has asked for or written.
+
+use super::{api::Etcd, copy::Copy};
+use crate::{Layout, Revision, env::Env};
+use futures::{
+    FutureExt,
+    future::{AbortHandle, BoxFuture, abortable},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+pub(super) struct Copies {
+    pub(super) etcd: Arc<dyn Etcd>,
+    pub(super) env: Env,
+    pub(super) layout: Arc<dyn Layout>,
+    history_bytes: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// By what their keys begin with.
+    copies: BTreeMap<Box<str>, Arc<Copy>>,
+    tasks: Vec<AbortHandle>,
+    is_closed: bool,
+}
+
+impl Copies {
+    pub(super) fn new(etcd: Arc<dyn Etcd>, env: Env, layout: Arc<dyn Layout>, history_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { etcd, env, layout, history_bytes, open: Mutex::default() })
+    }
+
+    /// The copy of the resource that `text`, a key or the beginning of keys, belongs to. What belongs to none has one of its own, which whoever asks
+    /// for many resources at once pays for. It is opened if it is not there, as of `from` if that can still be read.
+    pub(super) fn of(&self, text: &str, from: Option<Revision>) -> Arc<Copy> {
+        let place = self.layout.resource_prefix(text).unwrap_or_else(|| folder_of(text));
+        let mut open = self.lock();
+        if let Some(copy) = open.copies.get(place) {
+            return Arc::clone(copy);
+        }
+        let (etcd, layout) = (Arc::clone(&self.etcd), Arc::clone(&self.layout));
+        let copy = Copy::new(etcd, self.env.clone(), layout, place, self.history_bytes, from);
+        open.copies.insert(place.into(), Arc::clone(&copy));
+        if !open.is_closed {
+            let tasks = [("etcd-watch", Arc::clone(&copy).follow().boxed()), ("etcd-time", Arc::clone(&copy).keep_time().boxed())];
+            let started = tasks.map(|(name, task)| self.start(name, task));
+            open.tasks.extend(started);
+        }
+        copy
+    }
+
+    fn start(&self, name: &'static str, task: BoxFuture<'static, ()>) -> AbortHandle {
+        let (task, handle) = abortable(task);
+        self.env.spawner.spawn(name, task.map(drop).boxed());
+        handle
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Copy>> {
+        self.lock().copies.values().cloned().collect()
+    }
+
+    /// Ends what follows etcd.
+    pub(super) fn close(&self) {
+        let mut open = self.lock();
+        open.is_closed = true;
+        open.tasks.drain(..).for_each(|task| task.abort());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().expect("nothing panics under this lock")
+    }
+}
+
+/// All up to the last `/`, with it.
+fn folder_of(text: &str) -> &str {
+    text.rfind('/').map_or("", |end| &text[..=end])
+}

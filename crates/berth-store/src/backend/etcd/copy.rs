@@ -1,0 +1,326 @@
+//! What this process has of the keys below one prefix: a list, and what a watch tells of it since.
+
+use super::api::{Change, Etcd, EtcdError, KeyValue, Query, Watched};
+use crate::{
+    Entry, Event, EventKind, Events, Header, Key, Layout, Purpose, Revision,
+    env::{Env, Timestamp},
+    mvcc::{Commit, Mvcc, Recovered},
+    shared::Shared,
+};
+use bytes::Bytes;
+use event_listener::Event as Bell;
+use futures::{
+    FutureExt, StreamExt,
+    channel::oneshot,
+    future::{Either, select},
+};
+use jiff::SignedDuration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
+};
+
+/// How many keys are listed at once. Of the largest, that is 1.5 GiB; of usual ones a few megabytes.
+const PAGE_KEYS: usize = 1000;
+/// How long it waits before it tries again, at first and at most.
+const RETRY: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(50), SignedDuration::from_secs(2));
+/// How often etcd is asked how far it is while somebody waits to see that: an answer comes only when the watch has caught up.
+const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(50);
+/// The same while nobody does: a copy whose keys are quiet must not stay so far behind that its place is compacted.
+const ASK_IDLE: SignedDuration = SignedDuration::from_secs(1);
+/// What is later than this to show what etcd has is a fault that users are told of.
+const LATE: SignedDuration = SignedDuration::from_secs(5);
+
+pub(super) struct Copy {
+    etcd: Arc<dyn Etcd>,
+    env: Env,
+    layout: Arc<dyn Layout>,
+    prefix: Box<str>,
+    history_bytes: usize,
+    pub(super) shared: Arc<Shared>,
+    state: Mutex<State>,
+    /// Somebody waits.
+    nudge: Bell,
+}
+
+struct State {
+    /// The revision to list at, if it can be.
+    from: Option<Revision>,
+    /// All up to here is in the copy; `None`: nothing has been listed, or the watch lost its place.
+    frontier: Option<Revision>,
+    /// The same, whether or not the place is lost.
+    seen: Revision,
+    readers: BTreeMap<(Revision, u64), Reader>,
+    readers_ever: u64,
+    ask_progress: Arc<dyn Fn() + Send + Sync>,
+    /// Why it does not follow at the moment.
+    trouble: Option<String>,
+}
+
+/// Who waits until the copy shows a revision.
+struct Reader {
+    until: Timestamp,
+    since: Timestamp,
+    tell: oneshot::Sender<Result<(), String>>,
+}
+
+impl Copy {
+    /// Of keys that begin with `prefix`, at first as they were at `from`, if that can still be read.
+    pub(super) fn new(
+        etcd: Arc<dyn Etcd>,
+        env: Env,
+        layout: Arc<dyn Layout>,
+        prefix: &str,
+        history_bytes: usize,
+        from: Option<Revision>,
+    ) -> Arc<Self> {
+        let shared = Shared::new(Mvcc::new(Arc::clone(&layout), history_bytes));
+        let state = State {
+            from,
+            frontier: None,
+            seen: Revision(0),
+            readers: BTreeMap::new(),
+            readers_ever: 0,
+            ask_progress: Arc::new(|| ()),
+            trouble: None,
+        };
+        Arc::new(Self { etcd, env, layout, prefix: prefix.into(), history_bytes, shared, state: Mutex::new(state), nudge: Bell::new() })
+    }
+
+    /// Follows etcd; never ends.
+    pub(super) async fn follow(self: Arc<Self>) {
+        let mut wait = RETRY.0;
+        loop {
+            let before = self.frontier();
+            let error = self.follow_once().await;
+            if before < self.frontier() {
+                wait = RETRY.0;
+            }
+            self.lock().trouble = Some(error.to_string());
+            self.env.clock.sleep_until(self.env.clock.now() + wait).await;
+            wait = (wait * 2).min(RETRY.1);
+        }
+    }
+
+    /// Asks again for those who wait, and tells those who have waited too long; never ends.
+    pub(super) async fn keep_time(self: Arc<Self>) {
+        loop {
+            let nudged = self.nudge.listen();
+            let pause = if self.lock().readers.is_empty() { ASK_IDLE } else { ASK_AGAIN };
+            let paused = self.env.clock.sleep_until(self.env.clock.now() + pause);
+            match select(paused, nudged).await {
+                // They have asked themselves.
+                Either::Right(_) => (),
+                Either::Left(_) => self.tick(),
+            }
+        }
+    }
+
+    fn tick(&self) {
+        let now = self.env.clock.now();
+        let mut state = self.lock();
+        let why = state.trouble.clone().unwrap_or_else(|| "what it is to show has not come".into());
+        let late: Vec<_> = state.readers.iter().filter(|(_, reader)| reader.until <= now).map(|(at, _)| *at).collect();
+        for at in late {
+            let Some(reader) = state.readers.remove(&at) else { continue };
+            let behind = format!("the copy of {} is at revision {}, behind {}: {why}", self.prefix, state.seen, at.0);
+            _ = reader.tell.send(Err(behind));
+        }
+        drop(state);
+        self.ask_progress();
+    }
+
+    /// Asks how far the watch is, where the answer means something.
+    fn ask_progress(&self) {
+        let ask = Arc::clone(&self.lock().ask_progress);
+        if self.etcd.tells_progress() {
+            ask();
+        }
+    }
+
+    /// Resolves when the copy shows `revision`; with the reason if it does not in time.
+    pub(super) fn reach(&self, revision: Revision, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+        let (tell, told) = oneshot::channel();
+        let since = self.env.clock.now();
+        let mut state = self.lock();
+        if state.frontier.is_some_and(|frontier| revision <= frontier) {
+            _ = tell.send(Ok(()));
+        } else {
+            let number = state.readers_ever;
+            state.readers_ever += 1;
+            state.readers.insert((revision, number), Reader { until: since + within, since, tell });
+            drop(state);
+            self.nudge.notify(usize::MAX);
+            self.ask_progress();
+        }
+        told.map(|told| told.unwrap_or_else(|_| Err("the store is closed".into())))
+    }
+
+    /// Resolves when there is something to show.
+    pub(super) fn loaded(&self, within: SignedDuration) -> impl Future<Output = Result<(), String>> + Send + use<> {
+        self.reach(Revision(0), within)
+    }
+
+    /// All up to here is shown.
+    pub(super) fn frontier(&self) -> Option<Revision> {
+        self.lock().frontier
+    }
+
+    /// What users are to know of it.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let state = self.lock();
+        if let Some(trouble) = &state.trouble {
+            return Some(format!("{}: {trouble}", self.prefix));
+        }
+        let since = state.readers.values().map(|reader| reader.since).min()?;
+        let is_late = LATE < self.env.clock.now().duration_since(since);
+        is_late.then(|| format!("{}: the copy is at revision {} and does not come to what etcd has", self.prefix, state.seen))
+    }
+
+    pub(super) fn header(&self, key: &Key, value: &[u8]) -> Header {
+        self.layout.header(key, value)
+    }
+
+    /// Until it fails.
+    async fn follow_once(&self) -> EtcdError {
+        let frontier = match self.frontier() {
+            Some(frontier) => frontier,
+            None => match self.list().await {
+                Ok(frontier) => frontier,
+                Err(error) => return error,
+            },
+        };
+        let mut watching = self.etcd.watch(&self.prefix, frontier.later(1));
+        self.lock().ask_progress = Arc::clone(&watching.ask_progress);
+        self.ask_progress();
+        while let Some(item) = watching.items.next().await {
+            match item {
+                Ok(Watched::Changes(changes)) => self.take(changes),
+                Ok(Watched::Progress(revision)) if self.etcd.tells_progress() => self.advance(revision),
+                // What is before it may still come.
+                Ok(Watched::Progress(_)) => (),
+                Err(EtcdError::Compacted) => {
+                    self.lock().frontier = None;
+                    return EtcdError::Compacted;
+                }
+                Err(error) => return error,
+            }
+        }
+        EtcdError::Unreachable("the watch ended".into())
+    }
+
+    /// Shows all keys as of one revision.
+    async fn list(&self) -> Result<Revision, EtcdError> {
+        let from = self.lock().from.take();
+        let (revision, found) = match self.pages(from).await {
+            Err(EtcdError::Compacted | EtcdError::Future) if from.is_some() => self.pages(None).await?,
+            pages => pages?,
+        };
+        let seen = self.lock().seen;
+        if revision < seen {
+            return Err(EtcdError::Refused(format!(
+                "etcd is at revision {revision} and was at {seen}: it has lost what was written since"
+            )));
+        }
+        let entries = found.into_iter().map(|found| Arc::new(self.entry(found))).collect();
+        let recovered = Recovered { entries, ..Recovered::default() };
+        let mut mvcc = Mvcc::recovered(Arc::clone(&self.layout), revision, recovered, self.history_bytes);
+        if let Some(resource) = self.layout.resource_prefix(&self.prefix) {
+            mvcc.keep_apart(resource);
+        }
+        self.shared.replace(mvcc);
+        self.moved(revision);
+        Ok(revision)
+    }
+
+    async fn pages(&self, at: Option<Revision>) -> Result<(Revision, Vec<KeyValue>), EtcdError> {
+        let mut query = Query { prefix: self.prefix.to_string(), start_after: None, at, limit: Some(PAGE_KEYS) };
+        let mut found: Vec<KeyValue> = Vec::new();
+        loop {
+            let page = self.etcd.range(query.clone()).await?;
+            // What stands behind the first page is read as it was then.
+            let revision = *query.at.get_or_insert(page.revision);
+            let is_last = page.count <= page.keys.len();
+            found.extend(page.keys);
+            query.start_after = found.last().map(|last| last.key.clone());
+            if is_last {
+                return Ok((revision, found));
+            }
+        }
+    }
+
+    fn entry(&self, found: KeyValue) -> Entry {
+        let KeyValue { key, value, create_revision, mod_revision } = found;
+        let header = self.layout.header(&key, &value);
+        // Copied: what came is a part of a whole message, and would keep all of that alive.
+        Entry { value: Bytes::copy_from_slice(&value), header, key, create_revision, mod_revision }
+    }
+
+    /// Shows changes, revision by revision.
+    fn take(&self, changes: Vec<Change>) {
+        let seen = self.lock().seen;
+        let Some(last) = changes.last().map(|change| change.revision) else { return };
+        let puts: Vec<_> = changes.into_iter().filter(|change| seen < change.revision).map(|change| self.change(change)).collect();
+        let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
+        let visible = self.shared.read();
+        let mut commits = Vec::new();
+        for whole in puts.chunk_by(|one, next| one.1 == next.1) {
+            let mut events = Events::new();
+            for (key, revision, put) in whole {
+                let previous = changed.get(key).cloned().unwrap_or_else(|| visible.get(key).cloned());
+                let Some(event) = event(put.clone(), previous, *revision) else { continue };
+                changed.insert(key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry)));
+                events.push(Arc::new(event));
+            }
+            if !events.is_empty() {
+                commits.push(Commit { events, expiries: Vec::new(), purpose: Purpose::Growth });
+            }
+        }
+        drop(visible);
+        self.shared.publish(&commits);
+        self.advance(last);
+    }
+
+    /// The key and the revision of a change, and its new value.
+    fn change(&self, change: Change) -> (Key, Revision, Option<Arc<Entry>>) {
+        let Change { key, put, revision } = change;
+        let entry =
+            |(value, create_revision)| Arc::new(self.entry(KeyValue { key: key.clone(), value, create_revision, mod_revision: revision }));
+        let entry = put.map(entry);
+        (key, revision, entry)
+    }
+
+    fn advance(&self, revision: Revision) {
+        self.shared.advance(revision);
+        self.moved(revision);
+    }
+
+    /// The copy shows all up to `revision`.
+    fn moved(&self, revision: Revision) {
+        let mut state = self.lock();
+        let frontier = state.seen.max(revision);
+        state.seen = frontier;
+        state.frontier = Some(frontier);
+        state.trouble = None;
+        let behind = state.readers.split_off(&(frontier.later(1), 0));
+        let reached = std::mem::replace(&mut state.readers, behind);
+        drop(state);
+        // Who no longer waits has chosen not to know.
+        reached.into_values().for_each(|reader| _ = reader.tell.send(Ok(())));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+/// What happened to a key; `None`: it was not there and is not.
+fn event(put: Option<Arc<Entry>>, previous: Option<Arc<Entry>>, revision: Revision) -> Option<Event> {
+    let kind = if put.is_some() { EventKind::Put } else { EventKind::Deleted };
+    let gone = |last: &Arc<Entry>| {
+        let (key, value, header) = (last.key.clone(), last.value.clone(), last.header.clone());
+        Arc::new(Entry { key, value, header, create_revision: last.create_revision, mod_revision: revision })
+    };
+    let entry = put.or_else(|| previous.as_ref().map(gone))?;
+    Some(Event { kind, entry, previous, encoded: OnceLock::new() })
+}

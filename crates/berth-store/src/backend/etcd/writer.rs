@@ -1,0 +1,239 @@
+//! Writes: one guarded transaction each, repeated while it is unknown what became of it.
+
+use super::{
+    api::{EtcdError, Lease, Outcome, Put},
+    copies::Copies,
+    copy::Copy,
+    leases::Leases,
+};
+use crate::{Entry, Event, EventKind, Expected, Health, Key, Revision, Write, WriteError};
+use jiff::SignedDuration;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long a write of unknown outcome is repeated before its writer is told so.
+const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
+/// How long it waits before it repeats one, at first and at most.
+const REPEAT: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(20), SignedDuration::from_secs(1));
+/// How long a write that is done waits until this process shows it.
+const SHOWN_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+
+pub(super) struct Writer {
+    copies: Arc<Copies>,
+    leases: Leases,
+    health: Mutex<Health>,
+}
+
+/// One key of a commit, and the copy that shows it.
+struct Part {
+    write: Write,
+    copy: Arc<Copy>,
+    /// What the copy showed of it before the write was sent, and when.
+    before: Option<Arc<Entry>>,
+    began: Revision,
+}
+
+type Entries = Vec<Arc<Entry>>;
+
+impl Writer {
+    pub(super) fn new(copies: Arc<Copies>) -> Self {
+        let leases = Leases::new(Arc::clone(&copies.etcd));
+        Self { copies, leases, health: Mutex::new(Health::Ready) }
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says how the last try to reach etcd went.
+    pub(super) fn tell(&self, failure: Option<&str>) {
+        let health = failure.map_or(Health::Ready, |cause| Health::Refusing { cause: cause.into() });
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+    }
+
+    /// The writes are checked: each key once, none too large, at least one.
+    pub(super) async fn commit(&self, writes: Vec<Write>) -> Result<Entries, WriteError> {
+        let mut parts = Vec::with_capacity(writes.len());
+        for write in writes {
+            let copy = self.copies.of(write.key.as_str(), None);
+            // A change that the copy's first list shows already could not be told from one that was always there.
+            copy.loaded(SHOWN_WITHIN).await.map_err(|cause| WriteError::Unavailable { cause })?;
+            let began = copy.frontier().unwrap_or_default();
+            let before = copy.shared.get(&write.key);
+            parts.push(Part { write, copy, before, began });
+        }
+        let written = self.write(&parts).await;
+        match &written {
+            Err(WriteError::Unavailable { cause } | WriteError::Unknown { cause, .. }) => self.tell(Some(cause)),
+            _ => self.tell(None),
+        }
+        written
+    }
+
+    async fn write(&self, parts: &[Part]) -> Result<Entries, WriteError> {
+        let clock = &self.copies.env.clock;
+        let give_up_at = clock.now() + SETTLED_WITHIN;
+        let (mut pause, pause_max) = REPEAT;
+        // Why it is not known what became of an attempt.
+        let mut unknown: Option<String> = None;
+        loop {
+            let error = match self.attempt(parts).await {
+                Ok(Outcome::Done(revision)) => return done(parts, revision).await,
+                Ok(Outcome::Refused { found, revision }) => {
+                    return match unknown {
+                        None => Err(conflict(parts, &found)),
+                        Some(cause) => settle(parts, &found, revision, cause).await,
+                    };
+                }
+                Err(error) => error,
+            };
+            let is_over = give_up_at <= clock.now();
+            // The lease of this attempt went meanwhile: the next has another.
+            let is_the_leases = error == EtcdError::NoLease && !is_over;
+            match error {
+                EtcdError::Unknown(cause) => unknown = Some(cause),
+                error if unknown.is_none() && !is_the_leases => return Err(refused(&parts[0].write.key, error)),
+                // That says nothing of the attempt before.
+                _ => (),
+            }
+            if let Some(cause) = unknown.take_if(|_| is_over) {
+                return Err(WriteError::Unknown { key: parts[0].write.key.clone(), cause });
+            }
+            clock.sleep_until(clock.now() + pause).await;
+            pause = (pause * 2).min(pause_max);
+        }
+    }
+
+    async fn attempt(&self, parts: &[Part]) -> Result<Outcome, EtcdError> {
+        let mut puts = Vec::with_capacity(parts.len());
+        for Part { write, .. } in parts {
+            let lease = self.lease(write).await?;
+            puts.push(Put { key: write.key.clone(), expected: write.expected, value: write.value.clone(), lease });
+        }
+        let leases: Vec<Lease> = puts.iter().filter_map(|put| put.lease).collect();
+        let outcome = self.copies.etcd.txn(puts.into()).await;
+        if outcome == Err(EtcdError::NoLease) {
+            for lease in leases {
+                self.leases.forget(lease).await;
+            }
+        }
+        outcome
+    }
+
+    async fn lease(&self, write: &Write) -> Result<Option<Lease>, EtcdError> {
+        let Some(until) = write.expires_at.filter(|_| write.value.is_some()) else { return Ok(None) };
+        match self.leases.until(until, self.copies.env.clock.now()).await {
+            Ok(lease) => Ok(Some(lease)),
+            // A lease that nobody knows of ends by itself; of the write nothing was sent.
+            Err(EtcdError::Unknown(cause)) => Err(EtcdError::Unreachable(cause)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Nothing was done.
+fn refused(key: &Key, error: EtcdError) -> WriteError {
+    match error {
+        EtcdError::NoSpace => WriteError::NoSpace { key: key.clone() },
+        error => WriteError::Unavailable { cause: error.to_string() },
+    }
+}
+
+/// The first key that is not as expected.
+fn conflict(parts: &[Part], found: &[Revision]) -> WriteError {
+    let is_other = |(part, found): &(&Part, &Revision)| match part.write.expected {
+        Expected::Absent => **found != Revision(0),
+        Expected::At(revision) => **found != revision || revision == Revision(0),
+    };
+    let other = parts.iter().zip(found).find(is_other);
+    let (part, found) = other.unwrap_or((&parts[0], &found[0]));
+    WriteError::Conflict { key: part.write.key.clone(), found: *found }
+}
+
+/// What a commit that is done as `revision` gives its writer, once it is shown here.
+async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError> {
+    let mut entries = Vec::with_capacity(parts.len());
+    for part in parts {
+        let shown = part.copy.reach(revision, SHOWN_WITHIN).await;
+        let is_it = |event: &Arc<Event>| event.entry.mod_revision == revision;
+        let Some(before) = revision.0.checked_sub(1).map(Revision) else { continue };
+        let event = part.changes(before).and_then(|changes| changes.into_iter().find(is_it));
+        let entry = event.map(|event| Arc::clone(&event.entry)).or_else(|| part.made(revision));
+        let unseen = || {
+            let why = shown.err().unwrap_or_else(|| "its history is forgotten".into());
+            WriteError::Unknown {
+                key: part.write.key.clone(),
+                cause: format!("etcd has it as revision {revision}, which is not shown here: {why}"),
+            }
+        };
+        entries.push(entry.ok_or_else(unseen)?);
+    }
+    Ok(entries)
+}
+
+/// etcd has answered a repeated attempt at `revision`: a key is not as expected, maybe since an earlier attempt was done. Then its changes are in the
+/// history of each key.
+async fn settle(parts: &[Part], found: &[Revision], revision: Revision, cause: String) -> Result<Entries, WriteError> {
+    let unknown = |cause: &str| WriteError::Unknown { key: parts[0].write.key.clone(), cause: cause.into() };
+    let mut as_written: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
+    for part in parts {
+        part.copy.reach(revision, SHOWN_WITHIN).await.map_err(|why| unknown(&format!("{cause}; {why}")))?;
+        let changes = part.changes(part.began).ok_or_else(|| unknown(&cause))?;
+        match changes.into_iter().find(|event| part.is_as_written(event)) {
+            Some(event) => as_written.push(event),
+            None => return Err(conflict(parts, found)),
+        }
+    }
+    if as_written.windows(2).any(|pair| pair[0].entry.mod_revision != pair[1].entry.mod_revision) {
+        return Err(conflict(parts, found));
+    }
+    // What is created names its owner or has a uid, and what is gone is gone whoever wanted it. But two may have changed a value in the same way from
+    // the same revision, as with a count, and one of them has not.
+    let tells_whose = |part: &Part| part.write.value.is_none() || part.write.expected == Expected::Absent;
+    if parts.iter().any(tells_whose) {
+        return Ok(as_written.into_iter().map(|event| Arc::clone(&event.entry)).collect());
+    }
+    Err(unknown(&format!("{cause}; what was to be written is there, and may be another's write")))
+}
+
+impl Part {
+    /// What the copy knows of the key's changes behind a revision; `None`: not all.
+    fn changes(&self, after: Revision) -> Option<Vec<Arc<Event>>> {
+        self.copy.shared.read().changes_of(&self.write.key, after)
+    }
+
+    /// Whether a change is from what was expected to what was to be written.
+    fn is_as_written(&self, event: &Event) -> bool {
+        let from = event.previous.as_ref().map(|previous| previous.mod_revision);
+        let was_expected = match self.write.expected {
+            Expected::Absent => from.is_none(),
+            Expected::At(revision) => from == Some(revision),
+        };
+        was_expected
+            && match &self.write.value {
+                Some(value) => event.kind == EventKind::Put && event.entry.value == *value,
+                None => event.kind == EventKind::Deleted,
+            }
+    }
+
+    /// The entry that the write makes, where what was before is known.
+    fn made(&self, revision: Revision) -> Option<Arc<Entry>> {
+        let before = self.before.as_ref().filter(|before| self.write.expected == Expected::At(before.mod_revision));
+        let key = self.write.key.clone();
+        let entry = match (&self.write.value, self.write.expected, before) {
+            (Some(value), Expected::Absent, _) => {
+                let header = self.copy.header(&key, value);
+                Entry { key, value: value.clone(), header, create_revision: revision, mod_revision: revision }
+            }
+            (Some(value), Expected::At(_), Some(before)) => {
+                let header = self.copy.header(&key, value);
+                Entry { key, value: value.clone(), header, create_revision: before.create_revision, mod_revision: revision }
+            }
+            (None, _, Some(before)) => {
+                let (value, header) = (before.value.clone(), before.header.clone());
+                Entry { key, value, header, create_revision: before.create_revision, mod_revision: revision }
+            }
+            (_, _, None) => return None,
+        };
+        Some(Arc::new(entry))
+    }
+}
