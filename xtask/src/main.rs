@@ -4,6 +4,7 @@ mod alone;
 mod bench;
 mod circles;
 mod deny;
+mod etcd_protos;
 mod fuzz;
 mod linear;
 mod mutants;
@@ -41,6 +42,10 @@ enum Command {
     /// Checks licences, sources and duplicate versions of dependencies and, where they can be fetched, advisories.
     #[command(after_help = "Example: cargo xtask deny")]
     Deny,
+    /// Makes the messages of etcd's API from crates/berth-etcd/proto.
+    #[cfg(feature = "protos")]
+    #[command(after_help = "Example: cargo run -p xtask --features protos -- etcd-protos")]
+    EtcdProtos,
     /// Compares the test vectors in testdata/ with those of another folder.
     #[command(after_help = "Example: cargo xtask vectors ../shared/vectors")]
     Vectors {
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Alone => alone::run(),
         Command::Deny => deny::run(),
+        #[cfg(feature = "protos")]
+        Command::EtcdProtos => etcd_protos::run(),
         Command::Vectors { shared } => vectors::compare(&shared),
         Command::Linear(options) => linear::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),

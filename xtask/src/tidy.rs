@@ -4,6 +4,7 @@
 
 use crate::{
     circles::Imports,
+    etcd_protos,
     run::{Outcome, output, root, say},
 };
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -17,6 +18,7 @@ use std::{
 const LAYERS: &[&str] = &[
     "berth",
     "berth-sim",
+    "berth-etcd",
     "berth-node",
     "berth-controllers",
     "berth-apiserver",
@@ -35,6 +37,8 @@ const LAYERS: &[&str] = &[
 const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-workloads", "berth-store", "the core decides; it neither reads nor writes"),
     ("berth-workloads", "berth-rbac", "the core decides about workloads, not about who may change them"),
+    ("berth-etcd", "berth-api", "etcd's client knows bytes, no kinds"),
+    ("berth-etcd", "berth-registry", "etcd's client knows bytes, no kinds"),
     ("berth-store", "berth-api", "the store knows bytes, no kinds"),
     ("berth-store", "berth-workloads", "the store knows bytes, no kinds"),
     ("berth-fieldsets", "berth-api", "ownership knows schemas, no kinds"),
@@ -104,7 +108,7 @@ struct Dependency {
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
-    let checks = [layers, circles, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links];
+    let checks = [layers, circles, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links, etcd_messages];
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).collect();
     for fault in &faults {
         say(fault);
@@ -142,7 +146,7 @@ fn read_files(folder: &Path, files: &mut BTreeMap<String, String>) {
             if !name.starts_with('.') && !["target", "node_modules"].contains(&&*name) {
                 read_files(&path, files);
             }
-        } else if [".rs", ".md", ".toml"].iter().any(|ending| name.ends_with(ending)) {
+        } else if [".rs", ".md", ".toml", ".proto"].iter().any(|ending| name.ends_with(ending)) {
             files.insert(relative(&path), fs::read_to_string(&path).expect("texts are UTF-8"));
         }
     }
@@ -218,6 +222,10 @@ fn bans(tree: &Tree) -> Vec<String> {
         }
     }
     faults
+}
+
+fn etcd_messages(tree: &Tree) -> Vec<String> {
+    etcd_protos::fault(|path| tree.files.get(path).map(String::as_str)).into_iter().collect()
 }
 
 fn unfinished(tree: &Tree) -> Vec<String> {

@@ -1,0 +1,134 @@
+//! The calls of etcd's API, and one call: which member, whose token, how long.
+
+use crate::{
+    failure::Failure,
+    members::{Members, Token},
+    messages,
+};
+use berth_store::etcd::EtcdError;
+use http::uri::PathAndQuery;
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+use tonic::{Request, Status, client::Grpc, metadata::MetadataValue, transport::Channel};
+use tonic_prost::ProstCodec;
+
+pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
+pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
+pub(crate) const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+pub(crate) const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+pub(crate) const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
+pub(crate) const LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
+pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+pub(crate) const ALARM: &str = "/etcdserverpb.Maintenance/Alarm";
+const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+
+/// etcd itself gives up after seven seconds with its usual times of election.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether a call that may have been done can be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    Yes,
+    No,
+}
+
+impl Members {
+    /// Makes a call, at the next member where one cannot be reached; at most once at each.
+    pub(crate) async fn call<Q, A>(self: &Arc<Self>, path: &'static str, request: Q, repeat: Repeat) -> Result<A, EtcdError>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let members = Arc::clone(self);
+        let call = async move { members.call_any(path, request, repeat).await };
+        // On the runtime of the connections, whoever polls.
+        let called = self.runtime.spawn(call).await;
+        called.unwrap_or_else(|_| Err(EtcdError::Unknown("the runtime of etcd's client has ended".into())))
+    }
+
+    async fn call_any<Q, A>(&self, path: &'static str, request: Q, repeat: Repeat) -> Result<A, EtcdError>
+    where
+        Q: prost::Message + Clone + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let (mut members_tried, mut tokens_tried) = (0, 0);
+        loop {
+            let index = self.current();
+            let failure = match self.call_at(index, path, request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if failure.is_the_tokens && tokens_tried == 0 {
+                tokens_tried += 1;
+                self.forget_token().await;
+                continue;
+            }
+            if failure.is_the_members {
+                self.leave(index);
+                members_tried += 1;
+            }
+            let is_safe = repeat == Repeat::Yes || matches!(failure.error, EtcdError::Unreachable(_));
+            if !failure.is_the_members || !is_safe || members_tried == self.len() {
+                return Err(failure.error);
+            }
+        }
+    }
+
+    /// Makes a call at one member.
+    pub(crate) async fn call_at<Q, A>(&self, index: usize, path: &'static str, request: Q) -> Result<A, Failure>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let endpoint = self.endpoint(index);
+        let call = async {
+            let token = self.token(index).await?;
+            unary(self.channel(index), path, request, token).await
+        };
+        match timeout(ANSWERED_WITHIN, call).await {
+            Ok(answer) => answer.map_err(|status| Failure::of(&status, endpoint)),
+            Err(_) => Err(Failure::late(endpoint, ANSWERED_WITHIN.as_secs())),
+        }
+    }
+
+    /// The token of the user, if there is one.
+    pub(crate) async fn token(&self, index: usize) -> Result<Option<Token>, Status> {
+        let Some(user) = &self.user else { return Ok(None) };
+        let mut token = self.token.lock().await;
+        if token.is_none() {
+            let request = messages::Authenticate { name: user.name.clone(), password: user.password.clone() };
+            let answer: messages::AuthenticateAnswer = unary(self.channel(index), AUTHENTICATE, request, None).await?;
+            *token = Some(answer.token.parse().map_err(|_| Status::internal("its token is no text"))?);
+        }
+        Ok(token.clone())
+    }
+}
+
+async fn unary<Q, A>(channel: Channel, path: &'static str, request: Q, token: Option<Token>) -> Result<A, Status>
+where
+    Q: prost::Message + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut grpc = grpc(channel).await?;
+    let answer = grpc.unary(asked(request, token), PathAndQuery::from_static(path), ProstCodec::default()).await?;
+    Ok(answer.into_inner())
+}
+
+/// Messages of any size: a page of large objects is more than the four megabytes that are usual.
+pub(crate) async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Status> {
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX);
+    grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+    Ok(grpc)
+}
+
+/// With whose token it is asked, and that a member without a leader shall say so rather than wait for one.
+pub(crate) fn asked<T>(message: T, token: Option<Token>) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+    if let Some(token) = token {
+        request.metadata_mut().insert("token", token);
+    }
+    request
+}

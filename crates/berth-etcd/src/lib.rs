@@ -1,0 +1,204 @@
+//! A client of etcd's v3 API (3.4 to 3.6), as far as a store needs one: what [`berth_store::etcd::EtcdStore`] stands on.
+//!
+//! Start with [`Client::open`]. gRPC is tonic's, TLS rustls'; the messages are made from `proto/etcd.proto` and checked in. A client has two connections
+//! to a member: one for calls, one for watches, so that neither waits for the other. It speaks to one member at a time, and to the next when that
+//! one fails. Its futures may be polled anywhere; what it waits for runs on the runtime that it was opened on.
+
+mod calls;
+mod failure;
+mod members;
+#[rustfmt::skip]
+#[expect(unreachable_pub, reason = "made from the proto, which says what they are")]
+mod messages;
+mod open;
+mod options;
+mod version;
+mod watch;
+mod wire;
+
+pub use open::OpenError;
+pub use options::{Fault, Options, Tls, User};
+pub use version::Version;
+
+use berth_store::{
+    Revision,
+    etcd::{Etcd, EtcdError, Lease, Outcome, Page, Put, Query, Watching},
+};
+use bytes::Bytes;
+use calls::Repeat;
+use futures::{FutureExt, future::BoxFuture};
+use members::Members;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use wire::{bounds, compare, from_wire, key_value, look, revision_of, to_wire, write};
+
+/// A client. Cheap to copy.
+#[derive(Clone)]
+pub struct Client {
+    members: Arc<Members>,
+}
+
+/// What a member says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its release.
+    pub version: Version,
+    /// Of its database, in bytes.
+    pub database_bytes: u64,
+    /// Of that, what is not free for what comes next.
+    pub in_use_bytes: u64,
+    /// Whether it knows a leader.
+    pub has_leader: bool,
+}
+
+/// What stops an etcd from taking writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Its database has reached its quota: only deletions go on, until somebody makes room and disarms it.
+    NoSpace,
+    /// Members differ in what they hold.
+    Corrupt,
+}
+
+impl Client {
+    /// Asks every member what it is. One of them must answer; the others are asked again.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn open(options: &Options) -> Result<Self, OpenError> {
+        let members = Members::new(options, Handle::current())?;
+        members.check().await?;
+        members.keep_checking();
+        Ok(Self { members })
+    }
+
+    /// What the member says that is spoken to.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn status(&self) -> Result<Status, EtcdError> {
+        let answer: messages::StatusAnswer = self.members.call(calls::STATUS, messages::Status {}, Repeat::Yes).await?;
+        Ok(Status {
+            version: Version::parse(&answer.version),
+            database_bytes: answer.db_size.try_into().unwrap_or_default(),
+            in_use_bytes: answer.db_size_in_use.try_into().unwrap_or_default(),
+            has_leader: answer.leader != 0,
+        })
+    }
+
+    /// The alarms that are raised.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn alarms(&self) -> Result<Vec<Alarm>, EtcdError> {
+        let answer: messages::AlarmsAnswer = self.members.call(calls::ALARM, messages::Alarms::default(), Repeat::Yes).await?;
+        let alarm = |alarm: messages::Alarm| match alarm.alarm() {
+            messages::AlarmKind::None => None,
+            messages::AlarmKind::NoSpace => Some(Alarm::NoSpace),
+            messages::AlarmKind::Corrupt => Some(Alarm::Corrupt),
+        };
+        Ok(answer.alarms.into_iter().filter_map(alarm).collect())
+    }
+
+    /// All leases, each with the seconds that it has left.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn leases(&self) -> Result<Vec<(Lease, i64)>, EtcdError> {
+        let all: messages::LeaseListAnswer = self.members.call(calls::LEASES, messages::LeaseList {}, Repeat::Yes).await?;
+        let mut leases = Vec::with_capacity(all.leases.len());
+        for lease in all.leases {
+            let asked = messages::LeaseTimeToLive { id: lease.id };
+            let answer: messages::LeaseTimeToLiveAnswer = self.members.call(calls::TIME_TO_LIVE, asked, Repeat::Yes).await?;
+            leases.push((Lease(lease.id), answer.ttl));
+        }
+        Ok(leases)
+    }
+
+    /// Ends a lease, and all its keys with it.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn revoke(&self, lease: Lease) -> Result<(), EtcdError> {
+        self.members.call(calls::REVOKE, messages::LeaseRevoke { id: lease.0 }, Repeat::No).await.map(|_: messages::LeaseRevokeAnswer| ())
+    }
+}
+
+impl Etcd for Client {
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
+        // Any key will do; this one is within what a user of Kubernetes' keys may read.
+        let range = messages::Range { key: Bytes::from_static(b"/registry/"), count_only: true, ..messages::Range::default() };
+        let asked = self.members.call(calls::RANGE, range, Repeat::Yes);
+        asked.map(|answer| answer.map(|answer: messages::RangeAnswer| revision_of(answer.header.as_ref()))).boxed()
+    }
+
+    fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>> {
+        let Query { prefix, start_after, at, limit } = query;
+        let (first, range_end) = bounds(&prefix);
+        let behind = start_after.map(|key| [key.as_str().as_bytes(), b"\0"].concat().into());
+        let range = messages::Range {
+            key: behind.map_or_else(|| first.clone(), |behind: Bytes| behind.max(first.clone())),
+            range_end,
+            limit: limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
+            revision: at.map_or(0, to_wire),
+            ..messages::Range::default()
+        };
+        async move {
+            let answer: messages::RangeAnswer = self.members.call(calls::RANGE, range, Repeat::Yes).await?;
+            let count = usize::try_from(answer.count).unwrap_or_default();
+            Ok(Page { revision: revision_of(answer.header.as_ref()), count, keys: answer.kvs.into_iter().filter_map(key_value).collect() })
+        }
+        .boxed()
+    }
+
+    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        let txn = messages::Txn {
+            compare: puts.iter().map(compare).collect(),
+            success: puts.iter().map(write).collect(),
+            failure: puts.iter().map(look).collect(),
+        };
+        async move {
+            let answer: messages::TxnAnswer = self.members.call(calls::TXN, txn, Repeat::No).await?;
+            let revision = revision_of(answer.header.as_ref());
+            if answer.succeeded {
+                return Ok(Outcome::Done(revision));
+            }
+            let found = answer.answers.into_iter().map(|answer| match answer.answer {
+                Some(messages::operation_answer::Answer::Range(found)) => {
+                    found.kvs.first().map_or(Revision(0), |found| from_wire(found.mod_revision))
+                }
+                None => Revision(0),
+            });
+            Ok(Outcome::Refused { found: found.collect(), revision })
+        }
+        .boxed()
+    }
+
+    fn watch(&self, prefix: &str, from: Revision) -> Watching {
+        watch::watch(Arc::clone(&self.members), prefix, from)
+    }
+
+    fn tells_progress(&self) -> bool {
+        self.members.tell_progress()
+    }
+
+    fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
+        let asked = self.members.call(calls::GRANT, messages::LeaseGrant { ttl: seconds, id: 0 }, Repeat::No);
+        asked.map(|answer| answer.map(|answer: messages::LeaseGrantAnswer| Lease(answer.id))).boxed()
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>> {
+        async move {
+            let compaction = messages::Compaction { revision: to_wire(revision) };
+            let done: Result<messages::CompactionAnswer, _> = self.members.call(calls::COMPACT, compaction, Repeat::Yes).await;
+            match done {
+                Ok(_) | Err(EtcdError::Compacted) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+}

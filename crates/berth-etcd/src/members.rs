@@ -1,0 +1,143 @@
+//! The members of an etcd, and which one is spoken to.
+
+use crate::{
+    failure::causes,
+    options::{Fault, Options, User},
+    version::Version,
+};
+use http::Uri;
+use std::{
+    error::Error,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::runtime::Handle;
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+};
+
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+/// While something is under way, a connection that is silent for so long is asked whether it is alive: etcd takes no more than a ping every five
+/// seconds, and none while nothing is under way.
+const PING_AFTER: Duration = Duration::from_secs(15);
+const PONG_WITHIN: Duration = Duration::from_secs(10);
+/// How much may be on its way: watches carry all that is stored.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+
+/// What etcd's tokens are.
+pub(crate) type Token = MetadataValue<Ascii>;
+
+pub(crate) struct Members {
+    pub(crate) runtime: Handle,
+    pub(crate) user: Option<User>,
+    /// The user's, from whichever member.
+    pub(crate) token: tokio::sync::Mutex<Option<Token>>,
+    members: Vec<Member>,
+    current: AtomicUsize,
+    /// What each has said that it is.
+    versions: Mutex<Vec<Option<Version>>>,
+}
+
+struct Member {
+    endpoint: String,
+    calls: Channel,
+    watches: Channel,
+}
+
+impl Members {
+    pub(crate) fn new(options: &Options, runtime: Handle) -> Result<Arc<Self>, Fault> {
+        let entered = runtime.enter();
+        let members: Result<Vec<_>, Fault> =
+            options.checked()?.into_iter().map(|(uri, is_tls)| Member::new(uri, is_tls, options)).collect();
+        drop(entered);
+        let members = members?;
+        Ok(Arc::new(Self {
+            runtime,
+            user: options.user.clone(),
+            token: tokio::sync::Mutex::default(),
+            current: AtomicUsize::new(0),
+            versions: Mutex::new(vec![None; members.len()]),
+            members,
+        }))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The one that is spoken to.
+    pub(crate) fn current(&self) -> usize {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// Goes on to the next, unless somebody has.
+    pub(crate) fn leave(&self, index: usize) {
+        let next = (index + 1) % self.len();
+        _ = self.current.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn endpoint(&self, index: usize) -> &str {
+        &self.members[index].endpoint
+    }
+
+    pub(crate) fn channel(&self, index: usize) -> Channel {
+        self.members[index].calls.clone()
+    }
+
+    pub(crate) fn watch_channel(&self, index: usize) -> Channel {
+        self.members[index].watches.clone()
+    }
+
+    pub(crate) async fn forget_token(&self) {
+        *self.token.lock().await = None;
+    }
+
+    /// Whether all members are known to tell of progress rightly.
+    pub(crate) fn tell_progress(&self) -> bool {
+        self.versions().iter().all(|version| version.is_some_and(Version::tells_progress))
+    }
+
+    /// The member at `index` says that it is this release.
+    pub(crate) fn is_known(&self, index: usize, version: Version) {
+        self.versions()[index] = Some(version);
+    }
+
+    fn versions(&self) -> MutexGuard<'_, Vec<Option<Version>>> {
+        self.versions.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl Member {
+    fn new(uri: Uri, is_tls: bool, options: &Options) -> Result<Self, Fault> {
+        let text = uri.to_string().trim_end_matches('/').to_owned();
+        let endpoint = Endpoint::from(uri)
+            .connect_timeout(CONNECTED_WITHIN)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(PONG_WITHIN)
+            .keep_alive_while_idle(false)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+        let endpoint = match &options.tls {
+            Some(tls) if is_tls => {
+                let config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&tls.authorities));
+                let config = match &tls.identity {
+                    Some((certificate, key)) => config.identity(Identity::from_pem(certificate, key)),
+                    None => config,
+                };
+                endpoint.tls_config(config).map_err(|error| Fault::Tls(chain(&error)))?
+            }
+            _ => endpoint,
+        };
+        Ok(Self { endpoint: text, calls: endpoint.connect_lazy(), watches: endpoint.connect_lazy() })
+    }
+}
+
+fn chain(error: &dyn Error) -> String {
+    causes(error).into_iter().fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
+}

@@ -1,0 +1,69 @@
+//! What members say that they are: asked before they are used, and again while they are.
+
+use crate::{calls, members::Members, messages, options::Fault, version::Version};
+use berth_store::etcd::EtcdError;
+use futures::future::join_all;
+use std::{sync::Arc, time::Duration};
+use tokio::time::sleep;
+
+/// How often members are asked what they are: they are replaced one by one while this runs.
+const CHECK_EVERY: Duration = Duration::from_secs(30);
+
+/// Why no etcd was opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// That cannot be right, wherever etcd is.
+    #[error(transparent)]
+    Options(#[from] Fault),
+    /// No member answers.
+    #[error("no etcd answers: {0}")]
+    Unreachable(String),
+    /// A member loses data, or is too old.
+    #[error("{endpoint} is etcd {version}: {reason}")]
+    Version {
+        /// The member.
+        endpoint: String,
+        /// What it says it is.
+        version: Version,
+        /// Why that will not do.
+        reason: &'static str,
+    },
+}
+
+impl Members {
+    /// Asks all members what they are.
+    pub(crate) async fn check(&self) -> Result<(), OpenError> {
+        let answers = join_all((0..self.len()).map(|index| self.version_of(index))).await;
+        let mut silent = Vec::new();
+        for (index, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Ok(version) => {
+                    if let Some(reason) = version.fault() {
+                        return Err(OpenError::Version { endpoint: self.endpoint(index).into(), version, reason });
+                    }
+                    self.is_known(index, version);
+                }
+                Err(error) => silent.push(error.to_string()),
+            }
+        }
+        if silent.len() == self.len() { Err(OpenError::Unreachable(silent.join("; "))) } else { Ok(()) }
+    }
+
+    async fn version_of(&self, index: usize) -> Result<Version, EtcdError> {
+        let answer = self.call_at(index, calls::STATUS, messages::Status {}).await;
+        answer.map(|answer: messages::StatusAnswer| Version::parse(&answer.version)).map_err(|failure| failure.error)
+    }
+
+    /// Goes on asking, for as long as somebody uses them.
+    pub(crate) fn keep_checking(self: &Arc<Self>) {
+        let members = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            loop {
+                sleep(CHECK_EVERY).await;
+                let Some(members) = members.upgrade() else { return };
+                // Whoever calls hears of what is wrong.
+                _ = members.check().await;
+            }
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! Where etcd is, and who asks.
+
+use http::Uri;
+use std::net::IpAddr;
+
+/// Where etcd is, and who asks. What is in files is read by whoever makes these.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Its members' addresses: `https://10.0.0.1:2379`.
+    pub endpoints: Vec<String>,
+    /// For `https`.
+    pub tls: Option<Tls>,
+    /// For an etcd with users.
+    pub user: Option<User>,
+    /// Whether `http` may leave this machine. Then everything that is stored, every Secret too, can be read and changed on the way.
+    pub insecure: bool,
+}
+
+/// What a member must show, and what it is shown.
+#[derive(Clone, Default)]
+pub struct Tls {
+    /// The authorities of members' certificates, as PEM.
+    pub authorities: Vec<u8>,
+    /// The certificate that is shown, and its key, both as PEM.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A user of etcd.
+#[derive(Clone)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The password.
+    pub password: String,
+}
+
+/// What is wrong with [`Options`].
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// There is no endpoint.
+    #[error("no endpoint of etcd is named")]
+    NoEndpoint,
+    /// An endpoint is no address.
+    #[error("{0:?} is no address of an etcd: it is to be like https://10.0.0.1:2379")]
+    Endpoint(String),
+    /// An endpoint is plain `http` and not on this machine.
+    #[error("{0:?} is plain http and not on this machine: all that is stored could be read and changed on the way, also every Secret")]
+    Plain(String),
+    /// An endpoint is `https` and no authority is named.
+    #[error("{0:?} is https, and no authority is named that says which etcd is the right one")]
+    NoAuthority(String),
+    /// Certificates or keys that cannot be read.
+    #[error("the certificates for etcd cannot be used: {0}")]
+    Tls(String),
+}
+
+impl Options {
+    /// The endpoints, each with whether it is `https`.
+    pub(crate) fn checked(&self) -> Result<Vec<(Uri, bool)>, Fault> {
+        if self.endpoints.is_empty() {
+            return Err(Fault::NoEndpoint);
+        }
+        self.endpoints.iter().map(|endpoint| self.check(endpoint)).collect()
+    }
+
+    fn check(&self, endpoint: &str) -> Result<(Uri, bool), Fault> {
+        let no_address = || Fault::Endpoint(endpoint.into());
+        let uri: Uri = endpoint.trim_end_matches('/').parse().map_err(|_| no_address())?;
+        let host = uri.host().filter(|_| uri.path() == "/" && uri.query().is_none()).ok_or_else(no_address)?;
+        match uri.scheme_str() {
+            Some("https") if self.tls.is_none() => Err(Fault::NoAuthority(endpoint.into())),
+            Some("https") => Ok((uri, true)),
+            Some("http") if !self.insecure && !is_loopback(host) => Err(Fault::Plain(endpoint.into())),
+            Some("http") => Ok((uri, false)),
+            _ => Err(no_address()),
+        }
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or(host == "localhost", |address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_leaves_the_machine_only_where_that_is_said() {
+        let check = |endpoint: &str, insecure| {
+            let options = Options { endpoints: vec![endpoint.into()], insecure, ..Options::default() };
+            options
+                .checked()
+                .map(|found| found[0].0.to_string())
+                .map_err(|fault| fault.to_string().split(": ").next().unwrap_or_default().to_owned())
+        };
+        let local = ["http://127.0.0.1:2379", "http://localhost:2379/", "http://[::1]:2379", "http://127.9.9.9:1"];
+        assert!(local.iter().all(|endpoint| check(endpoint, false).is_ok()), "{:?}", local.map(|endpoint| check(endpoint, false)));
+        for far in ["http://10.0.0.1:2379", "http://etcd:2379", "http://localhost.example:2379", "http://127.0.0.1.example:1"] {
+            assert_eq!(check(far, false), Err(format!("{far:?} is plain http and not on this machine")));
+            assert!(check(far, true).is_ok());
+        }
+        for wrong in ["10.0.0.1:2379", "unix:///run/etcd.sock", "https://", "http://127.0.0.1:2379/v3", "ftp://127.0.0.1:2379", ""] {
+            assert_eq!(check(wrong, true), Err(format!("{wrong:?} is no address of an etcd")));
+        }
+        assert!(check("https://10.0.0.1:2379", true).is_err_and(|error| error.contains("no authority")));
+        assert_eq!(Options::default().checked(), Err(Fault::NoEndpoint));
+    }
+}

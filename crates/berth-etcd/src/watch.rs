@@ -1,0 +1,180 @@
+//! Watches: each a gRPC stream of its own, on a connection that carries nothing else. etcd tells of progress only when all watches of a stream have
+//! caught up, so none shares one.
+
+use crate::{
+    calls,
+    failure::Failure,
+    members::Members,
+    messages::{self, event::Kind, watch_request::Request as Asked},
+    wire::{bounds, from_wire, key_of, revision_of, to_wire},
+};
+use berth_store::{
+    Revision,
+    etcd::{Change, EtcdError, Watched, Watching},
+};
+use futures::{Stream, StreamExt, stream::poll_fn};
+use http::uri::PathAndQuery;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::{sync::mpsc, task::AbortHandle};
+use tonic_prost::ProstCodec;
+
+/// How many answers wait for their reader; behind them etcd is held up.
+const ANSWERS_MAX: usize = 16;
+/// How many questions wait for etcd: a progress that was asked for twice is asked for once too often.
+const QUESTIONS_MAX: usize = 4;
+
+type Item = Result<Watched, EtcdError>;
+
+pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watching {
+    let (key, range_end) = bounds(prefix);
+    let create = messages::WatchCreate { key, range_end, start_revision: to_wire(from), progress_notify: true, fragment: true };
+    let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
+    let (tell, items) = mpsc::channel(ANSWERS_MAX);
+    // The first question: without it etcd does not answer at all.
+    _ = ask.try_send(messages::WatchRequest { request: Some(Asked::Create(create)) });
+    let runtime = members.runtime.clone();
+    let task = runtime.spawn(async move {
+        let error = follow(&members, questions, &tell).await;
+        // Whoever has gone does not want to know.
+        _ = tell.send(Err(error)).await;
+    });
+    let ask_progress = move || {
+        _ = ask.try_send(messages::WatchRequest { request: Some(Asked::Progress(messages::WatchProgress {})) });
+    };
+    Watching { items: Items { items, task: task.abort_handle() }.boxed(), ask_progress: Arc::new(ask_progress) }
+}
+
+/// What has come of a watch, which ends with it.
+struct Items {
+    items: mpsc::Receiver<Item>,
+    task: AbortHandle,
+}
+
+impl Stream for Items {
+    type Item = Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
+        self.items.poll_recv(cx)
+    }
+}
+
+impl Drop for Items {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Until the watch ends, and why.
+async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::WatchRequest>, tell: &mpsc::Sender<Item>) -> EtcdError {
+    let index = members.current();
+    let failed = async |status: &tonic::Status| {
+        let failure = Failure::of(status, members.endpoint(index));
+        if failure.is_the_members {
+            members.leave(index);
+        }
+        if failure.is_the_tokens {
+            members.forget_token().await;
+        }
+        failure.error
+    };
+    let opened = async {
+        let token = members.token(index).await?;
+        let mut grpc = calls::grpc(members.watch_channel(index)).await?;
+        let questions = poll_fn(move |cx| questions.poll_recv(cx));
+        let path = PathAndQuery::from_static(calls::WATCH);
+        let answer = grpc.streaming(calls::asked(questions, token), path, ProstCodec::default()).await?;
+        Ok(answer.into_inner())
+    };
+    let mut answers = match opened.await {
+        Ok(answers) => answers,
+        Err(status) => return failed(&status).await,
+    };
+    let mut whole = Whole::default();
+    loop {
+        let answer: messages::WatchAnswer = match answers.message().await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return EtcdError::Unreachable(format!("etcd at {} has ended the watch", members.endpoint(index))),
+            Err(status) => return failed(&status).await,
+        };
+        if answer.canceled {
+            return match answer.compact_revision {
+                0 => failed(&tonic::Status::unavailable(answer.cancel_reason)).await,
+                _ => EtcdError::Compacted,
+            };
+        }
+        let Some(watched) = whole.add(answer) else { continue };
+        if tell.send(Ok(watched)).await.is_err() {
+            return EtcdError::Unreachable("nobody watches".into());
+        }
+    }
+}
+
+/// Puts together what came in several messages.
+#[derive(Default)]
+struct Whole {
+    changes: Vec<Change>,
+}
+
+impl Whole {
+    /// What an answer tells, with those before it that it is the rest of; `None`: there is more to come, or nothing to tell.
+    fn add(&mut self, answer: messages::WatchAnswer) -> Option<Watched> {
+        let is_empty = answer.events.is_empty();
+        self.changes.extend(answer.events.into_iter().filter_map(change));
+        if answer.fragment || answer.created {
+            return None;
+        }
+        if is_empty && self.changes.is_empty() {
+            return Some(Watched::Progress(revision_of(answer.header.as_ref())));
+        }
+        Some(Watched::Changes(std::mem::take(&mut self.changes)))
+    }
+}
+
+fn change(event: messages::Event) -> Option<Change> {
+    let kind = event.kind();
+    let found = event.kv?;
+    let put = (kind == Kind::Put).then(|| (found.value, from_wire(found.create_revision)));
+    Some(Change { key: key_of(&found.key)?, put, revision: from_wire(found.mod_revision) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(keys: &[(&str, i64)], fragment: bool) -> messages::WatchAnswer {
+        let event = |(key, mod_revision): &(&str, i64)| messages::Event {
+            kind: Kind::Put.into(),
+            kv: Some(messages::KeyValue {
+                key: key.as_bytes().to_vec().into(),
+                mod_revision: *mod_revision,
+                ..messages::KeyValue::default()
+            }),
+        };
+        let header = Some(messages::Header { revision: 9, ..messages::Header::default() });
+        messages::WatchAnswer { header, events: keys.iter().map(event).collect(), fragment, ..messages::WatchAnswer::default() }
+    }
+
+    fn shown(watched: Option<Watched>) -> String {
+        match watched {
+            None => "none".into(),
+            Some(Watched::Progress(revision)) => format!("!{revision}"),
+            Some(Watched::Changes(changes)) => {
+                changes.iter().map(|change| format!("{}@{}", change.key, change.revision)).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    #[test]
+    fn a_revision_in_several_messages_comes_as_a_whole() {
+        let mut whole = Whole::default();
+        assert_eq!(shown(whole.add(answer(&[("/a", 7), ("/b", 8)], true))), "none");
+        assert_eq!(shown(whole.add(answer(&[("/c", 8)], true))), "none");
+        assert_eq!(shown(whole.add(answer(&[("/d", 8)], false))), "/a@7 /b@8 /c@8 /d@8");
+        assert_eq!(shown(whole.add(answer(&[], false))), "!9");
+        assert_eq!(shown(whole.add(messages::WatchAnswer { created: true, ..answer(&[], false) })), "none", "that is no progress");
+    }
+}

@@ -1,0 +1,307 @@
+//! The client, and the store over it, with a real etcd.
+#![expect(clippy::disallowed_methods, reason = "writers, watchers and etcds that fail at the same time")]
+
+mod common;
+
+use berth_etcd::{OpenError, Options, Tls, User};
+use berth_store::{
+    Expected, Header, Health, Key, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
+    env::Timestamp,
+    etcd::{Etcd as _, EtcdStore},
+};
+use common::{Etcd, eventually};
+use futures::StreamExt;
+use futures_executor::block_on;
+use jiff::SignedDuration;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::{collections::BTreeMap, sync::Arc, thread};
+use tempfile::tempdir;
+use tonic::{Request, client::Grpc, transport::Endpoint};
+use tonic_prost::ProstCodec;
+
+const PODS: &str = "/registry/pods/";
+const HISTORY: usize = 64 << 20;
+
+struct Pods;
+
+impl Layout for Pods {
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        text.starts_with(PODS).then(|| &text[..PODS.len()])
+    }
+
+    fn header(&self, _: &Key, _: &[u8]) -> Header {
+        Header::default()
+    }
+}
+
+fn pod(name: impl std::fmt::Display) -> Key {
+    Key::new(&format!("{PODS}default/{name}"))
+}
+
+fn create(store: &EtcdStore, name: impl std::fmt::Display, value: &str) -> Result<Revision, WriteError> {
+    block_on(store.put(pod(name), value.to_owned().into(), Expected::Absent, Purpose::Growth)).map(|entry| entry.mod_revision)
+}
+
+fn names(store: &EtcdStore) -> Vec<String> {
+    let range = block_on(store.range(RangeRequest::all(PODS))).expect("it answers");
+    range.entries.iter().map(|entry| entry.name().to_owned()).collect()
+}
+
+macro_rules! etcd {
+    ($settings:expr) => {{
+        if !common::is_here() {
+            return;
+        }
+        Etcd::start($settings)
+    }};
+}
+
+#[test]
+fn servers_that_share_an_etcd_see_each_others_writes_at_once() {
+    let etcd = etcd!("");
+    let stores = [etcd.store(Arc::new(Pods), HISTORY), etcd.store(Arc::new(Pods), HISTORY)];
+    for number in 0..100 {
+        create(&stores[number % 2], number, "1").expect("a new key");
+        let seen = block_on(stores[(number + 1) % 2].get(&pod(number))).expect("it answers");
+        assert!(seen.is_some(), "{number}");
+        assert!(matches!(create(&stores[(number + 1) % 2], number, "1"), Err(WriteError::Conflict { .. })));
+    }
+    assert_eq!(names(&stores[0]), names(&stores[1]));
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_when_etcd_dies_and_comes_back() {
+    let mut etcd = etcd!("");
+    let client = etcd.client();
+    let store = Arc::new(etcd.store_of(&client, Arc::new(Pods), HISTORY));
+    let mut watch = store.watch(PODS, Revision(1)).expect("kept");
+    let writer = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            (0..)
+                .map_while(|number| match create(&store, format!("{number:05}"), "1") {
+                    // Until a write says that it is over.
+                    _ if block_on(store.get(&pod("stop"))).is_ok_and(|stop| stop.is_some()) => None,
+                    written => Some((format!("{number:05}"), written)),
+                })
+                .collect::<Vec<_>>()
+        })
+    };
+    for round in 0..2 {
+        eventually("writes go on", || names(&store).len() > 20 * (round + 1));
+        etcd.kill();
+        eventually("it says so", || matches!(store.health(), Health::Refusing { .. }));
+        etcd.start_again();
+        eventually("it heals", || block_on(store.revision(PODS)).is_ok() && store.health() == Health::Ready);
+    }
+    eventually("writes go on", || create(&store, "stop", "1").is_ok());
+    let written = writer.join().expect("it does not panic");
+    let there = names(&store);
+    let mut acknowledged = BTreeMap::new();
+    for (name, outcome) in &written {
+        match outcome {
+            Ok(revision) => {
+                assert!(there.contains(name), "{name} was acknowledged");
+                acknowledged.insert(*revision, name.as_str());
+            }
+            Err(WriteError::Unknown { .. }) => (),
+            Err(WriteError::Unavailable { .. }) => assert!(!there.contains(name), "{name} was refused"),
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    let mut seen = Vec::new();
+    while seen.len() < there.len() {
+        if let Some(Ok(WatchItem::Events(events))) = block_on(watch.next()) {
+            seen.extend(events.iter().map(|event| (event.entry.mod_revision, event.entry.name().to_owned())));
+        }
+    }
+    assert!(seen.is_sorted_by(|one, next| one.0 < next.0), "each revision once, in order");
+    assert!(acknowledged.iter().all(|(revision, name)| seen.contains(&(*revision, (*name).to_owned()))));
+    assert!(20 < acknowledged.len());
+}
+
+#[test]
+fn a_member_that_does_not_answer_is_left_for_another_and_reads_go_to_etcd_meanwhile() {
+    let etcd = etcd!("");
+    // Nobody serves there.
+    let gone = "http://127.0.0.1:1".to_owned();
+    let client = etcd.open(&Options { endpoints: vec![gone.clone(), etcd.endpoint.clone()], ..Options::default() }).expect("one answers");
+    assert!(!client.client.tells_progress(), "nobody knows what the other one is");
+    let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
+    create(&store, "a", "1").expect("a new key");
+    assert_eq!(names(&store), ["a"]);
+    let none = etcd.open(&Options { endpoints: vec![gone.clone()], ..Options::default() });
+    let told = none.err().expect("nobody answers").to_string();
+    assert!(told.starts_with(&format!("no etcd answers: etcd at {gone}: ")) && told.contains("onnection refused"), "{told}");
+}
+
+#[test]
+fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
+    let etcd = etcd!("");
+    let store = etcd.store(Arc::new(Pods), HISTORY);
+    let before = block_on(store.revision(PODS)).expect("it answers");
+    // Six times what a message usually may be.
+    (0..60).for_each(|number| _ = create(&store, number, &"x".repeat(400_000)).expect("a new key"));
+    let late = etcd.store(Arc::new(Pods), HISTORY);
+    let mut watch = late.watch(PODS, before).expect("etcd has it all");
+    let mut seen = 0;
+    while seen < 60 {
+        if let WatchItem::Events(events) = block_on(watch.next()).expect("it goes on").expect("nothing is lost") {
+            assert!(events.iter().all(|event| event.entry.value.len() == 400_000));
+            seen += events.len();
+        }
+    }
+    assert_eq!(names(&late).len(), 60);
+}
+
+#[test]
+fn keys_that_go_at_about_the_same_time_share_a_lease() {
+    let etcd = etcd!("");
+    let (client, store) = (etcd.client(), etcd.store(Arc::new(Pods), HISTORY));
+    let mut watch = store.watch(PODS, Revision(1)).expect("kept");
+    let expires_at = Some(Timestamp::now() + SignedDuration::from_hours(1));
+    for number in 0..20 {
+        let write = Write { expires_at, ..Write::put(pod(number), "1".into(), Expected::Absent, Purpose::Growth) };
+        block_on(store.commit(vec![write])).expect("a new key");
+    }
+    let leases = client.wait(client.client.leases()).expect("it answers");
+    assert!(matches!(&leases[..], [(_, left)] if (3600..=3661).contains(left)), "{leases:?}");
+    client.wait(client.client.revoke(leases[0].0)).expect("it answers");
+    // All of them in one revision, which is shown as a whole.
+    let gone = loop {
+        if let WatchItem::Events(events) = block_on(watch.next()).expect("it goes on").expect("nothing is lost")
+            && events.len() != 1
+        {
+            break events.len();
+        }
+    };
+    assert_eq!((gone, names(&store).len()), (20, 0));
+    let write = Write { expires_at, ..Write::put(pod("late"), "1".into(), Expected::Absent, Purpose::Growth) };
+    block_on(store.commit(vec![write])).expect("a lease that is over is replaced");
+}
+
+#[test]
+fn without_space_only_deletions_are_written() {
+    let etcd = etcd!("quota-backend-bytes: 2000000\n");
+    let (client, store) = (etcd.client(), etcd.store(Arc::new(Pods), HISTORY));
+    let first = create(&store, "first", "1").expect("there is space");
+    let refused = (0..200).find_map(|number| create(&store, number, &"x".repeat(100_000)).err()).expect("the quota is two megabytes");
+    assert!(matches!(refused, WriteError::NoSpace { .. }), "{refused:?}");
+    assert_eq!(client.wait(client.client.alarms()).expect("it answers"), [berth_etcd::Alarm::NoSpace]);
+    block_on(store.delete(pod("first"), first)).expect("deletions make room");
+    assert!(block_on(store.get(&pod("first"))).expect("reads go on").is_none());
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct UserAdd {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    password: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Nothing {}
+
+/// Makes `root` a user with the role of that name, and lets nobody else in.
+fn enable_users(endpoint: &str) -> impl Future<Output = ()> {
+    let endpoint = Endpoint::from_shared(endpoint.to_owned()).expect("an address");
+    async move {
+        let mut grpc = Grpc::new(endpoint.connect().await.expect("it answers"));
+        let root = |password: &str| UserAdd { name: "root".into(), password: password.into() };
+        // The second has its role where the first has its password.
+        for (path, asked) in [("/etcdserverpb.Auth/UserAdd", root("secret")), ("/etcdserverpb.Auth/UserGrantRole", root("root"))] {
+            grpc.ready().await.expect("it answers");
+            let codec: ProstCodec<UserAdd, Nothing> = ProstCodec::default();
+            grpc.unary(Request::new(asked), path.parse().expect("a path"), codec).await.expect("nobody is asked for yet");
+        }
+        grpc.ready().await.expect("it answers");
+        let codec: ProstCodec<Nothing, Nothing> = ProstCodec::default();
+        let enable = "/etcdserverpb.Auth/AuthEnable".parse().expect("a path");
+        grpc.unary(Request::new(Nothing {}), enable, codec).await.expect("there is a root");
+    }
+}
+
+#[test]
+fn a_user_is_let_in_and_again_when_etcd_has_forgotten_the_token() {
+    let mut etcd = etcd!("");
+    etcd.client().wait(enable_users(&etcd.endpoint));
+    let user = |password: &str| Some(User { name: "root".into(), password: password.into() });
+    let client = etcd.open(&Options { user: user("secret"), ..etcd.options() }).expect("it is let in");
+    let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
+    create(&store, "a", "1").expect("a new key");
+    // Tokens of the simple kind are in its memory alone.
+    etcd.kill();
+    etcd.start_again();
+    eventually("it is let in again", || create(&store, "b", "1").is_ok());
+    assert_eq!(names(&store), ["a", "b"]);
+
+    let told = |client: Result<_, OpenError>| match client {
+        Err(error) => error.to_string(),
+        Ok(client) => {
+            let client: common::TestClient = client;
+            client.wait(client.client.revision()).expect_err("it is not let in").to_string()
+        }
+    };
+    let wrong = told(etcd.open(&Options { user: user("wrong"), ..etcd.options() }));
+    assert!(wrong.contains("authentication failed, invalid user ID or password"), "{wrong}");
+    let nobody = told(etcd.open(&etcd.options()));
+    assert!(nobody.contains("user name is empty"), "{nobody}");
+}
+
+/// A certificate and its key.
+struct Pair(String, String);
+
+struct Authority(CertificateParams, Pair);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("an authority").pem();
+        Self(params, Pair(certificate, key.serialize_pem()))
+    }
+
+    fn pair(&self, name: &str) -> Pair {
+        let issuer = Issuer::new(self.0.clone(), KeyPair::from_pem(&self.1.1).expect("its own"));
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        Pair(params.signed_by(&key, &issuer).expect("a certificate").pem(), key.serialize_pem())
+    }
+}
+
+#[test]
+fn only_the_right_etcd_is_spoken_to_and_only_with_the_right_certificate() {
+    if !common::is_here() {
+        return;
+    }
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (server, ours) = (authority.pair("127.0.0.1"), authority.pair("berth"));
+    let folder = tempdir().expect("a temporary folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the folder is ours");
+        path.display().to_string()
+    };
+    let etcd = Etcd::start(&format!(
+        "client-transport-security:\n  cert-file: {}\n  key-file: {}\n  trusted-ca-file: {}\n  client-cert-auth: true\n",
+        file("server.crt", &server.0),
+        file("server.key", &server.1),
+        file("ca.crt", &authority.1.0)
+    ));
+    let open = |authority: &Authority, identity: Option<&Pair>| {
+        let identity = identity.map(|Pair(certificate, key)| (certificate.clone().into_bytes(), key.clone().into_bytes()));
+        let tls = Some(Tls { authorities: authority.1.0.clone().into_bytes(), identity });
+        etcd.open(&Options { tls, ..etcd.options() })
+    };
+    let client = open(&authority, Some(&ours)).unwrap_or_else(|error| panic!("{error}"));
+    let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
+    create(&store, "a", "1").expect("a new key");
+    assert_eq!(names(&store), ["a"]);
+    let told = |opened: Result<_, OpenError>| opened.map(|_: common::TestClient| ()).expect_err("that is not to be").to_string();
+    let wrong = told(open(&other, Some(&ours)));
+    assert!(wrong.contains("nvalid peer certificate"), "{wrong}");
+    let nobody = told(open(&authority, None));
+    assert!(nobody.starts_with("no etcd answers: etcd at https://127.0.0.1:"), "{nobody}");
+}

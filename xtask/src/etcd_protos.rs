@@ -1,0 +1,69 @@
+//! Makes the messages of etcd's API, as berth speaks it, from `crates/berth-etcd/proto`: without protoc, and not while berth is built.
+//!
+//! What makes them takes longer to build than all else here: it is a feature, and `cargo xtask tidy` only sees whether the proto or the messages were
+//! changed since.
+
+#[cfg(feature = "protos")]
+use crate::run::{Outcome, root};
+
+/// Where the proto is, and what is made of it.
+const PROTO: &str = "crates/berth-etcd/proto/etcd.proto";
+const MESSAGES: &str = "crates/berth-etcd/src/messages.rs";
+
+/// Writes the messages anew.
+#[cfg(feature = "protos")]
+pub(crate) fn run() -> Outcome {
+    let proto = std::fs::read_to_string(root().join(PROTO)).map_err(|error| format!("{PROTO}: {error}"))?;
+    let made = make()?;
+    std::fs::write(root().join(MESSAGES), format!("{}\n{made}", mark(&proto, &made))).map_err(|error| format!("{MESSAGES}: {error}"))
+}
+
+/// The text of a Rust module.
+#[cfg(feature = "protos")]
+fn make() -> Result<String, String> {
+    let path = root().join(PROTO);
+    let folder = path.parent().ok_or("a file is in a folder")?;
+    let files = protox::compile([&path], [folder]).map_err(|error| error.to_string())?;
+    let mut config = prost_build::Config::new();
+    // Values are parts of the message that they came in, not copies.
+    config.bytes(["."]).disable_comments(["."]);
+    let modules = files.file.into_iter().map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file)).collect();
+    let made = config.generate(modules).map_err(|error| error.to_string())?;
+    let text = made.into_values().next().ok_or_else(|| format!("{PROTO} says nothing"))?;
+    // The first line says by what it was made.
+    Ok(text.split_once('\n').map_or(text.clone(), |(_, rest)| rest.to_owned()))
+}
+
+/// What is wrong with the messages. `text` gives a file by its path from the root.
+pub(crate) fn fault<'t>(text: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
+    let (Some(proto), Some(messages)) = (text(PROTO), text(MESSAGES)) else { return Some(format!("{PROTO} or {MESSAGES} is missing")) };
+    let is_made = messages.split_once('\n').is_some_and(|(first, made)| first == mark(proto, made));
+    (!is_made).then(|| format!("{MESSAGES} is not what was made of {PROTO}: run `cargo run -p xtask --features protos -- etcd-protos`"))
+}
+
+/// The first line of what is made: says of what, and that nobody has changed it since.
+fn mark(proto: &str, made: &str) -> String {
+    format!("// Made from ../proto/etcd.proto {:016x} by `cargo xtask etcd-protos`: {:016x}.", sum(proto), sum(made))
+}
+
+/// FNV-1a, 64 bits: finds slips, no more is asked of it.
+fn sum(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_those_of_the_proto_and_nobody_changes_them() {
+        let made = format!("{}\nstruct A;\n", mark("message A {}", "struct A;\n"));
+        let check = |proto: &str, messages: &str| {
+            let (proto, messages) = (proto.to_owned(), messages.to_owned());
+            fault(|path| Some(if path == PROTO { proto.as_str() } else { messages.as_str() })).is_none()
+        };
+        assert!(check("message A {}", &made));
+        assert!(!check("message B {}", &made));
+        assert!(!check("message A {}", &made.replace("struct A", "struct B")));
+    }
+}
