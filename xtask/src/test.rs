@@ -39,6 +39,7 @@ fn build() -> Outcome {
 fn install() -> Outcome {
     promtool();
     old_kubectl();
+    etcd();
     npm_packages();
     python_packages()?;
     schemathesis()
@@ -112,15 +113,24 @@ fn mark_installed(folder: &Path, wanted: &str) -> Outcome {
 
 /// Debian's kubectl 1.20, from before OpenAPI v3 and protobuf bodies, unpacked beside the one of the machine; its test is skipped where not.
 fn old_kubectl() {
-    let folder = root().join("target/tools/old-kubectl");
-    if folder.join("usr/bin/kubectl").exists() {
-        return;
-    }
-    let unpack = "mkdir -p $0 && cd $0 && apt-get download kubernetes-client && dpkg-deb --extract kubernetes-client_1.20.*.deb .";
-    let unpack = || command(Command::new("sh").args(["-c", unpack]).arg(&folder));
-    if !exists("apt-get") || unpack().or_else(|_| program("apt-get", &["update"]).and_then(|()| unpack())).is_err() {
+    if !unpacked("old-kubectl", "kubernetes-client", "1.20.*", "usr/bin/kubectl") {
         say("Debian's kubernetes-client cannot be had: the journey of an old kubectl will say that it is skipped");
     }
+}
+
+/// Debian's etcd, for machines without a newer one (PyPI's, 3.5.1, can lose what it acknowledged, and is refused); its tests are skipped where not.
+fn etcd() {
+    if !unpacked("etcd-server", "etcd-server", "3.*", "usr/bin/etcd") {
+        say("Debian's etcd-server cannot be had: tests that want an etcd will say that they are skipped");
+    }
+}
+
+/// Whether a package of Debian is unpacked in that folder of `target/tools`, with that file in it, or could be.
+fn unpacked(folder: &str, package: &str, version: &str, file: &str) -> bool {
+    let folder = root().join("target/tools").join(folder);
+    let unpack = format!("mkdir -p $0 && cd $0 && apt-get download {package} && dpkg-deb --extract {package}_{version}.deb .");
+    let unpack = || command(Command::new("sh").args(["-c", &unpack]).arg(&folder));
+    folder.join(file).exists() || exists("apt-get") && unpack().or_else(|_| program("apt-get", &["update"]).and_then(|()| unpack())).is_ok()
 }
 
 /// Debian's `promtool`, where it can be installed; the test that needs it is skipped where not.

@@ -2,25 +2,24 @@
 //! [`for_each_store`].
 #![expect(clippy::disallowed_methods, reason = "writers and watchers that run at once")]
 
+#[path = "../../berth-etcd/tests/common/mod.rs"]
+mod etcd;
+#[path = "suite/memory.rs"]
+mod memory_alone;
 mod util;
 
+// The etcds beside the suite use them.
+use berth_etcd as _;
+use tokio as _;
+
 use berth_store::{
-    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Entry, Event, EventKind, Expected, Header, Key, Limits, MAX_VALUE_BYTES, Mark, MemoryStore,
-    Purpose, RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
-    files::disk::Disk,
+    COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Event, EventKind, Expected, Key, Limits, MAX_VALUE_BYTES, Mark, MemoryStore, Purpose,
+    RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire, files::disk::Disk,
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
-use std::{
-    cell::RefCell,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
-    thread,
-};
+use std::{any::Any, cell::RefCell, sync::Arc, thread};
 use util::{DEPLOYMENTS, ENDPOINTS, NODES, PODS, SERVICES, all, block_on, get, layout, pod, put, range, show_entry};
 
 /// A store, how it is told the time, and its folder if it has one.
@@ -28,27 +27,38 @@ struct Opened {
     store: Arc<dyn Store>,
     /// Until all that is due by then is gone. A store that keeps the time itself waits here.
     pass: Box<dyn Fn(Timestamp)>,
-    _dir: Option<tempfile::TempDir>,
+    history: History,
+    /// What it stands on.
+    _kept: Box<dyn Any>,
+}
+
+/// Who forgets what was replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum History {
+    /// The store, when it becomes too much.
+    Bounded,
+    /// Whoever compacts; watches are served from a part of it that is bounded.
+    Compacted,
 }
 
 impl Opened {
-    fn told_the_time(store: impl Expire, _dir: Option<tempfile::TempDir>) -> Self {
+    fn told_the_time(store: impl Expire, kept: impl Any) -> Self {
         let store = Arc::new(store);
         let told = Arc::clone(&store);
         let pass = move |now| {
             while 0 < block_on(told.expire(now)).expect("the store takes writes") {}
         };
-        Self { store, pass: Box::new(pass), _dir }
+        Self { store, pass: Box::new(pass), history: History::Bounded, _kept: Box::new(kept) }
     }
 }
 
 fn memory(history_bytes: usize) -> Opened {
-    Opened::told_the_time(MemoryStore::new(layout(), history_bytes), None)
+    Opened::told_the_time(MemoryStore::new(layout(), history_bytes), ())
 }
 
 /// As one that is shared with others, whose revisions lie between ours.
 fn memory_with_gaps(history_bytes: usize) -> Opened {
-    Opened::told_the_time(MemoryStore::new(layout(), history_bytes).with_revision_step(7), None)
+    Opened::told_the_time(MemoryStore::new(layout(), history_bytes).with_revision_step(7), ())
 }
 
 /// So small that checkpoints are made all the time.
@@ -56,14 +66,22 @@ const SMALL: Limits = Limits { log_step_bytes: 4096, checkpoint_bytes_min: 8192,
 
 fn on_disk(history_bytes: usize) -> Opened {
     let disk = Arc::new(Disk::default());
-    Opened::told_the_time(MemoryStore::open(disk, SMALL, layout(), history_bytes).expect("an empty disk opens"), None)
+    Opened::told_the_time(MemoryStore::open(disk, SMALL, layout(), history_bytes).expect("an empty disk opens"), ())
 }
 
 #[cfg(feature = "embedded")]
 fn embedded(history_bytes: usize) -> Opened {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = berth_store::EmbeddedStore::open(dir.path(), layout(), history_bytes).expect("an empty folder opens");
-    Opened::told_the_time(store, Some(dir))
+    Opened::told_the_time(store, dir)
+}
+
+fn in_etcd(history_bytes: usize) -> Opened {
+    let etcd = etcd::Etcd::start(etcd::PATIENT);
+    let store = etcd.store(layout(), history_bytes);
+    let client = etcd.client();
+    let pass = move |now| client.pass(now);
+    Opened { store: Arc::new(store), pass: Box::new(pass), history: History::Compacted, _kept: Box::new(etcd) }
 }
 
 type Open = fn(usize) -> Opened;
@@ -75,6 +93,7 @@ macro_rules! for_each_store {
         mod on_a_disk_in_memory { $(#[test] fn $test() { super::$test(super::on_disk); })* }
         #[cfg(feature = "embedded")]
         mod in_a_folder { $(#[test] fn $test() { super::$test(super::embedded); })* }
+        mod in_etcd { $(#[test] fn $test() { super::run_in_etcd(stringify!($test), super::$test); })* }
     };
 }
 
@@ -113,6 +132,23 @@ for_each_store! {
     another_write_moves_the_time_or_takes_it_away
 }
 
+/// What only an etcd can show that tells how far it is: others say nothing of keys that do not change.
+const WANT_PROGRESS: &[&str] = &[
+    "a_busy_resource_does_not_expire_the_others",
+    "a_marked_watch_shows_what_has_the_mark",
+    "a_quiet_reader_is_woken_by_progress",
+    "a_value_with_a_time_goes_when_that_has_come",
+    "a_watch_sees_its_prefix_only",
+    "a_watch_yields_a_revision_as_a_whole",
+    "resources_are_kept_apart_wherever_they_stand",
+];
+
+fn run_in_etcd(name: &str, test: fn(Open)) {
+    if etcd::is_here() && (!WANT_PROGRESS.contains(&name) || etcd::tells_progress()) {
+        test(in_etcd);
+    }
+}
+
 /// A store, and what was written to it: revisions are shown as numbers of writes, since others may write between ours.
 struct World {
     store: Arc<dyn Store>,
@@ -121,7 +157,11 @@ struct World {
     /// When the test began.
     beginning: Timestamp,
     pass: Box<dyn Fn(Timestamp)>,
-    _dir: Option<tempfile::TempDir>,
+    history: History,
+    /// What is watched: a store that is far away is asked there before something is to be seen.
+    watched: RefCell<Vec<String>>,
+    // Dropped last.
+    _kept: Box<dyn Any>,
 }
 
 impl World {
@@ -130,9 +170,9 @@ impl World {
     }
 
     fn with_history(open: Open, history_bytes: usize) -> Self {
-        let Opened { store, pass, _dir } = open(history_bytes);
+        let Opened { store, pass, history, _kept } = open(history_bytes);
         let revisions = RefCell::new(vec![util::newest(&*store)]);
-        Self { store, revisions, beginning: Timestamp::now(), pass, _dir }
+        Self { store, revisions, beginning: Timestamp::now(), pass, history, watched: RefCell::default(), _kept }
     }
 
     /// So many seconds after the beginning.
@@ -198,10 +238,18 @@ impl World {
     }
 
     fn watch(&self, prefix: &str, behind: usize) -> Watch {
+        self.watched.borrow_mut().push(prefix.into());
         self.store.watch(prefix, self.at(behind)).expect("kept")
     }
 
+    /// Returns when watches show all that was written: what is read there now must be there for them too.
+    fn catch_up(&self) {
+        let read = |prefix: &String| range(&*self.store, RangeRequest { limit: Some(1), ..all(prefix) }).map(drop);
+        self.watched.borrow().iter().for_each(|prefix| read(prefix).expect("the store is available"));
+    }
+
     fn drain(&self, watch: &mut Watch) -> String {
+        self.catch_up();
         util::drain(watch, |revision| self.number(revision))
     }
 }
@@ -415,14 +463,18 @@ fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open: Open) {
     for name in ["a", "b", "c"] {
         world.create(&pod(name), "1");
     }
-    world.store.pin(PODS, world.at(3), "somebody", world.second(300));
+    world.store.pin(PODS, world.at(3), "somebody", world.second(3));
     world.delete(&pod("c"));
     world.update_often(&pod("b"));
     world.create(&pod("c"), "2");
-    (world.pass)(world.second(299));
+    (world.pass)(world.second(2));
     assert_eq!(world.show_at(3).expect("its time is not over"), "a=1@1 b=1@2 c=1@3");
-    (world.pass)(world.second(300));
-    assert!(matches!(world.show_at(3), Err(ReadError::Compacted { .. })));
+    (world.pass)(world.second(3));
+    let is_kept = world.show_at(3);
+    match world.history {
+        History::Bounded => assert!(matches!(is_kept, Err(ReadError::Compacted { .. }))),
+        History::Compacted => assert_eq!(is_kept.expect("nobody has compacted"), "a=1@1 b=1@2 c=1@3"),
+    }
 }
 
 fn a_watch_yields_changes_behind_its_revision(open: Open) {
@@ -464,6 +516,7 @@ fn a_watch_sees_its_prefix_only(open: Open) {
 fn a_marked_watch_shows_what_has_the_mark(open: Open) {
     let world = World::new(open);
     let mut watch = world.store.watch_marked(PODS, world.at(0), Mark::Name("a".into())).expect("kept");
+    world.watched.borrow_mut().push(PODS.into());
     world.create(&pod("a"), "1");
     world.create(&pod("b"), "1");
     world.update(&pod("a"), "2");
@@ -479,111 +532,11 @@ fn a_marked_watch_shows_what_has_the_mark(open: Open) {
     assert_eq!(marked(), "-a=2@6 !6");
 }
 
-/// Whether somebody was woken.
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-/// A watch whose reader looks when it is woken.
-struct Sleeper {
-    watch: Watch,
-    woken: Arc<Woken>,
-}
-
-impl Sleeper {
-    fn of(store: &MemoryStore, mark: Mark) -> Self {
-        let newest = util::newest(store);
-        let mut sleeper = Self { watch: store.watch_marked(PODS, newest, mark).expect("kept"), woken: Arc::default() };
-        sleeper.woken.0.store(true, Ordering::SeqCst);
-        sleeper.look();
-        sleeper
-    }
-
-    /// What it sees; `None`: nobody has woken it.
-    fn look(&mut self) -> Option<String> {
-        if !self.woken.0.swap(false, Ordering::SeqCst) {
-            return None;
-        }
-        let waker = Waker::from(Arc::clone(&self.woken));
-        let mut seen = Vec::new();
-        while let Poll::Ready(Some(item)) = self.watch.poll_next_unpin(&mut Context::from_waker(&waker)) {
-            match item.expect("it has not fallen behind") {
-                WatchItem::Events(events) => seen.extend(events.iter().map(|event| event.entry.name().to_owned())),
-                WatchItem::Progress(_) => (),
-            }
-        }
-        Some(seen.join(" "))
-    }
-}
-
-#[test]
-fn a_mark_is_on_what_has_it_or_may_have_it() {
-    let header = Header {
-        labels: [("app".into(), "web".into())].into(),
-        fields: ["spec.nodeName".into(), "status.phase".into()].into(),
-        values: ["n1".into(), "".into()].into(),
-        ..Header::default()
-    };
-    let entry = Entry { key: pod("a"), value: Bytes::new(), header, create_revision: Revision(1), mod_revision: Revision(1) };
-    let label = |key: &str, value: &str| Mark::Label { key: key.into(), value: value.into() };
-    let field = |field: &str, value: &str| Mark::Field { field: field.into(), value: value.into() };
-    let on = [
-        Mark::Name("a".into()),
-        label("app", "web"),
-        field("spec.nodeName", "n1"),
-        field("status.phase", ""),
-        field("not.known.then", "x"),
-    ];
-    let off = [
-        Mark::Name("default".into()),
-        label("app", "db"),
-        label("web", "app"),
-        field("spec.nodeName", "n2"),
-        field("status.phase", "Running"),
-    ];
-    assert!(on.iter().all(|mark| mark.is_on(&entry)) && !off.iter().any(|mark| mark.is_on(&entry)));
-}
-
-#[test]
-fn a_marked_watch_is_woken_for_its_mark() {
-    let store = MemoryStore::new_quiet(layout(), DEFAULT_HISTORY_BYTES);
-    let (mut a, mut b) = (Sleeper::of(&store, Mark::Name("a".into())), Sleeper::of(&store, Mark::Name("b".into())));
-    // The first changes wake everybody now and then, as long as there are few.
-    (0..100).for_each(|number| _ = util::create(&store, &pod(&format!("other-{number}")), ""));
-    a.look();
-    b.look();
-    util::create(&store, &pod("other"), "");
-    assert_eq!((a.look(), b.look()), (None, None));
-    util::create(&store, &pod("a"), "");
-    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
-    util::delete(&store, &pod("a"));
-    assert_eq!((a.look().as_deref(), b.look()), (Some("a"), None));
-}
-
-#[test]
-fn a_marked_watch_does_not_fall_behind_while_nothing_is_for_it() {
-    let store = MemoryStore::new_quiet(layout(), 20_000);
-    let mut sleeper = Sleeper::of(&store, Mark::Name("a".into()));
-    util::create(&store, &pod("busy"), "");
-    let mut looks = 0;
-    for number in 0..1000 {
-        util::update(&store, &pod("busy"), &number.to_string());
-        looks += usize::from(sleeper.look().is_some());
-    }
-    util::create(&store, &pod("a"), "");
-    assert_eq!(sleeper.look().as_deref(), Some("a"));
-    assert!((10..200).contains(&looks), "{looks} looks for nothing");
-}
-
 fn a_watch_of_the_future_is_silent_until_then(open: Open) {
     let world = World::new(open);
     let future = Revision(world.at(0).0 + 1);
     let mut watch = world.store.watch(PODS, future).expect("the future is no error");
+    world.watched.borrow_mut().push(PODS.into());
     assert_eq!(world.drain(&mut watch), "");
     world.create(&pod("a"), "");
     // Where nobody else writes, the first write is that revision, and only what comes behind it is shown.
@@ -659,8 +612,9 @@ fn resources_are_kept_apart_wherever_they_stand(open: Open) {
     assert_eq!(page(SERVICES), ("x=2@6".to_owned(), 8, 1));
 }
 
-/// All events that a watch has ready.
-fn events(watch: &mut Watch) -> Vec<Arc<Event>> {
+/// All events that a watch shows.
+fn events(world: &World, watch: &mut Watch) -> Vec<Arc<Event>> {
+    world.catch_up();
     let mut seen = Vec::new();
     while let Some(Some(Ok(item))) = watch.next().now_or_never() {
         if let WatchItem::Events(events) = item {
@@ -681,7 +635,7 @@ fn events_carry_the_version_before(open: Open) {
         (event.kind, event.previous.as_ref().map(|previous| number(previous.mod_revision)), number(event.entry.create_revision))
     };
     let expected = [(EventKind::Put, None, 1), (EventKind::Put, Some(1), 1), (EventKind::Deleted, Some(2), 1)];
-    assert_eq!(events(&mut watch).iter().map(shown).collect::<Vec<_>>(), expected);
+    assert_eq!(events(&world, &mut watch).iter().map(shown).collect::<Vec<_>>(), expected);
 }
 
 fn a_deletion_shows_the_last_value_that_was_stored(open: Open) {
@@ -690,7 +644,7 @@ fn a_deletion_shows_the_last_value_that_was_stored(open: Open) {
     world.create(&pod("a"), "1");
     world.update(&pod("a"), "2");
     world.delete(&pod("a"));
-    let seen = events(&mut watch);
+    let seen = events(&world, &mut watch);
     let gone = &seen.last().expect("three changes").entry;
     assert_eq!((&*gone.value, &*gone.header.uid, gone.mod_revision), (&b"2"[..], "2", world.at(3)));
 }
@@ -750,10 +704,14 @@ fn of_concurrent_creates_one_wins(open: Open) {
 
 fn a_dropped_put_happens_all_the_same(open: Open) {
     let world = World::new(open);
+    let mut watch = world.watch(PODS, 0);
     drop(world.store.put(pod("a"), "1".into(), Expected::Absent, Purpose::Growth));
-    world.create(&pod("b"), "1");
-    let names = range(&*world.store, all(PODS)).expect("readable").entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>();
-    assert_eq!(names, [pod("a"), pod("b")]);
+    let happened = loop {
+        if let Some(Ok(WatchItem::Events(events))) = block_on(watch.next()) {
+            break events;
+        }
+    };
+    assert_eq!(happened[0].entry.key, pod("a"));
 }
 
 fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
@@ -786,14 +744,4 @@ fn another_write_moves_the_time_or_takes_it_away(open: Open) {
     (world.pass)(world.second(3));
     assert_eq!(world.show(PODS), "anew=1@7 kept=1@5 moved=1@4");
     assert_eq!(world.newest(), 7);
-}
-
-#[test]
-fn much_that_is_due_goes_in_parts_so_that_others_may_write_between_them() {
-    let store = MemoryStore::new(layout(), 1 << 24);
-    let at = Timestamp::UNIX_EPOCH;
-    let due = |number| Write { expires_at: Some(at), ..making(pod(&format!("p{number:04}")), "1") };
-    (0..2500).for_each(|number| _ = block_on(store.commit(vec![due(number)])).expect("a new key"));
-    let gone = || block_on(store.expire(at)).expect("the store takes writes");
-    assert_eq!([gone(), gone(), gone(), gone()], [1000, 1000, 500, 0]);
 }
