@@ -225,10 +225,10 @@ fn check_registry(readiness: &Readiness, registry: &Registry) {
         let registry = policy.clone();
         async move { registry.policy().await.map(drop).map_err(|error| error.to_string()) }
     });
-    // The quota as a whole: nobody takes the server out of service from one namespace.
+    // The quota as a whole, and the disk: nobody takes the server out of service from one namespace.
     readiness.add("store-space", Failure::Unready, move || {
-        let is_left = space.usage().is_none_or(|usage| usage.takes_growth);
-        std::future::ready(if is_left { Ok(()) } else { Err("the quota is used up".to_owned()) })
+        let lacks = space.usage().and_then(|usage| usage.lacks);
+        ready(lacks.map_or(Ok(()), |lack| Err(lack.to_string())))
     });
 }
 

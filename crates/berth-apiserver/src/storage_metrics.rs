@@ -26,10 +26,10 @@ fn fill(registry: &Registry, usage: &Usage, families: &prometheus::Registry) -> 
         let Some(resource) = resources.by_key(prefix) else { continue };
         of_resources.with_label_values(&[resource.group.as_str(), resource.plural.as_str()]).set(bytes(*stored));
     }
-    let help = "1 while the quota is used up but for the reserve: nothing that grows is stored.";
+    let help = "1 while the quota is used up but for the reserve, or the disk is full: nothing that grows is stored.";
     let alarm = IntGauge::new("berth_store_no_space", help)?;
-    alarm.set((!usage.takes_growth).into());
-    let refused = IntCounter::new("berth_store_refused_writes_total", "Writes that a bound of what is stored refused.")?;
+    alarm.set(usage.lacks.is_some().into());
+    let refused = IntCounter::new("berth_store_refused_writes_total", "Writes that a bound of what is stored refused, or a full disk.")?;
     refused.inc_by(usage.refused);
     families.register(Box::new(size))?;
     families.register(Box::new(of_resources))?;

@@ -24,7 +24,7 @@ pub use files::folder::{Folder, FolderError};
 #[cfg(fuzzing)]
 pub use log::fuzzing;
 pub use log::{Fault, FileRead, Limits, LogError, OnDamage};
-pub use space::{Bound, Purpose, Usage};
+pub use space::{Bound, Lack, Purpose, Usage};
 
 use bytes::Bytes;
 use env::Timestamp;
@@ -340,7 +340,8 @@ pub enum WriteError {
         /// In bytes.
         max: usize,
     },
-    /// No space is left for a new value; nothing changed. Reads go on, and so do deletions, which make room.
+    /// The disk has no space left for such a write; nothing changed. Reads go on, and so does what makes room ([`Purpose`]), down to the last
+    /// few megabytes.
     #[error("no space is left for {key}")]
     NoSpace {
         /// The key.

@@ -344,6 +344,12 @@ impl Mvcc {
         self.space.set_quota(quota);
     }
 
+    /// Counts a commit for which the disk has no space, and says so.
+    pub(crate) fn no_space(&self, commit: &Commit) -> WriteError {
+        self.space.count_refusal();
+        WriteError::NoSpace { key: commit.events[0].entry.key.clone() }
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         self.space.usage()
     }

@@ -20,14 +20,14 @@ const KEY_OVERHEAD_BYTES: u64 = 512;
 /// Which part of the quota is kept back for [`Purpose::Upkeep`].
 const RESERVE_PART: u64 = 16;
 
-/// What a write is for, and so how much of the quota it may use. Of a commit the least counts.
+/// What a write is for, and so how much it may use of the quota, and of a disk that fills up. Of a commit the least counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// What clients want stored: a new object, a longer one.
     Growth,
     /// What keeps the rest going: a status, a lease, a binding. May use the reserve.
     Upkeep,
-    /// What makes room, or leads to it: a deletion, a deletion timestamp, a finalizer that goes. Never refused.
+    /// What makes room, or leads to it: a deletion, a deletion timestamp, a finalizer that goes. Refused only where the disk has no space to note it.
     Removal,
 }
 
@@ -66,12 +66,30 @@ pub struct Usage {
     pub bytes: u64,
     /// What may be; `None`: no bound.
     pub quota: Option<u64>,
-    /// So much is left that an object of any size still finds room.
-    pub takes_growth: bool,
+    /// What there is too little of for an object of any size; `None`: it still finds room.
+    pub lacks: Option<Lack>,
     /// How many commits were refused since the start.
     pub refused: u64,
     /// What is stored, by what the keys of a resource begin with.
     pub resources: Vec<(Box<str>, u64)>,
+}
+
+/// What a store is out of, so that it takes no [`Purpose::Growth`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// What may be stored is, but for the reserve.
+    Quota,
+    /// Less is free on its disk than is kept for what goes on.
+    Disk,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quota => "the quota is used up",
+            Self::Disk => "its disk is full, but for what is kept for deletions",
+        })
+    }
 }
 
 /// Counts of what is stored.
@@ -120,10 +138,14 @@ impl Space {
         Usage {
             bytes: self.bytes,
             quota: self.quota,
-            takes_growth: !left.is_some_and(is_short),
+            lacks: left.is_some_and(is_short).then_some(Lack::Quota),
             refused: self.refused.load(Ordering::Relaxed),
             resources: self.resources.iter().map(|(prefix, bytes)| (prefix.clone(), *bytes)).collect(),
         }
+    }
+
+    pub(crate) fn count_refusal(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How much all keys may take after a write.
@@ -157,7 +179,7 @@ impl Room<'_> {
         let exceeded = self.space.most(purpose).filter(|_| 0 < grows).and_then(|most| self.exceeded(changes, most, quota));
         let (Some(bound), Some(first)) = (exceeded, changes.first()) else { return Ok(()) };
         self.shift(changes, -1);
-        self.space.refused.fetch_add(1, Ordering::Relaxed);
+        self.space.count_refusal();
         Err(WriteError::QuotaExceeded { key: first.entry.key.clone(), bound })
     }
 

@@ -5,11 +5,14 @@
 mod util;
 
 use berth_store::{
-    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Limits, OnDamage, OpenError, Opening, Purpose,
+    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Lack, Limits, OnDamage, OpenError, Opening, Purpose,
     RangeRequest, ReadError, Revision, Store, Write as StoreWrite, WriteError, check,
     env::Timestamp,
     expiry::Expire,
-    files::disk::{Disk, Trouble},
+    files::{
+        Files,
+        disk::{Disk, Trouble},
+    },
 };
 use jiff::SignedDuration;
 use std::{
@@ -471,4 +474,56 @@ fn a_store_that_is_full_when_it_opens_can_be_emptied_and_filled_again() {
         delete(&store, &pod(&format!("p{number}")));
     }
     assert!((10..18).contains(&fill(&store)), "half of the new bound");
+}
+
+#[test]
+fn a_disk_that_fills_up_is_left_to_what_keeps_going_then_to_what_makes_room_then_to_nobody() {
+    const KIB: u64 = 1 << 10;
+    let disk = Disk::default();
+    let open = || {
+        let limits = Limits { log_step_bytes: 4 * KIB, checkpoint_bytes_min: KIB * KIB, free_bytes_min: 64 * KIB };
+        EmbeddedStore::open_on(Arc::new(disk.clone()), layout(), Opening { limits, ..Opening::default() }).expect("whole")
+    };
+    let store = open();
+    // As many as leave no space for a checkpoint once the disk is full.
+    let names: Vec<String> = (0..80).map(|number| format!("p{number}")).collect();
+    names.iter().for_each(|name| _ = create(&store, &pod(name), &"x".repeat(1000)));
+    let write = |store: &EmbeddedStore, purpose: Option<Purpose>| {
+        let expected = get(store, &pod("p0")).expect("it can be read").mod_revision;
+        let put = |purpose| StoreWrite::put(pod("p0"), vec![b'y'; 1000].into(), Expected::At(expected), purpose);
+        block_on(store.write(purpose.map_or_else(|| StoreWrite::delete(pod("p0"), expected), put)))
+    };
+    disk.set_free_bytes(Some(128 * KIB));
+    assert_eq!(store.usage().and_then(|usage| usage.lacks), None);
+    for (purpose, kept) in [(Purpose::Growth, 64 * KIB), (Purpose::Upkeep, 32 * KIB), (Purpose::Removal, 4 * KIB)] {
+        let is_written = |_: &u32| match write(&store, Some(purpose)) {
+            Ok(_) => kept <= disk.free_bytes().expect("bounded"),
+            Err(WriteError::NoSpace { .. }) => false,
+            Err(other) => panic!("{other}"),
+        };
+        let written = (0..200).take_while(is_written).count();
+        let free = disk.free_bytes().expect("bounded");
+        assert!((20..70).contains(&written) && (kept..kept + 4 * KIB).contains(&free), "{purpose:?}: {written}, and {free} bytes are free");
+        assert_eq!(store.usage().and_then(|usage| usage.lacks), Some(Lack::Disk));
+    }
+    // Somebody else takes of the last.
+    disk.set_free_bytes(Some(4 * KIB - 1));
+    for purpose in [Some(Purpose::Growth), Some(Purpose::Removal), None] {
+        assert!(matches!(write(&store, purpose), Err(WriteError::NoSpace { .. })), "{purpose:?}");
+    }
+    assert_eq!((store.health(), store.usage().map(|usage| usage.refused)), (Health::Ready, Some(6)));
+    let before = contents(&store);
+    drop(store);
+
+    let store = open();
+    assert_eq!(contents(&store), before);
+    assert!(matches!(write(&store, None), Err(WriteError::NoSpace { .. })));
+    // A little is enough for what makes room, and that for the rest.
+    disk.set_free_bytes(Some(20 * KIB));
+    assert!(matches!(write(&store, Some(Purpose::Upkeep)), Err(WriteError::NoSpace { .. })));
+    names.iter().for_each(|name| _ = delete(&store, &pod(name)));
+    while store.usage().is_some_and(|usage| usage.lacks.is_some()) {
+        thread::yield_now();
+    }
+    create(&store, &pod("more"), "there is space again");
 }

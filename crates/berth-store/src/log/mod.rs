@@ -19,12 +19,14 @@ pub mod fuzzing;
 mod history;
 mod record;
 mod recover;
+mod room;
 
 pub use recover::{Fault, FileRead};
 
 pub(crate) use history::{Change, History};
 pub(crate) use record::{FORMAT, Object, Summary, Version};
 pub(crate) use recover::Found;
+pub(crate) use room::DiskRoom;
 
 use crate::{
     Entry, Event, EventKind, Key, Revision,
@@ -58,7 +60,8 @@ pub struct Limits {
     pub log_step_bytes: u64,
     /// How much is in the logs at least before a checkpoint is made; else, as much as the objects take.
     pub checkpoint_bytes_min: u64,
-    /// What must be free for a new value: room for a checkpoint's beginnings, and for the deletions that make room again.
+    /// What must stay free behind a write that clients want stored. Half of it is for what keeps the rest going, all but a sixteenth for what makes room
+    /// ([`Purpose`](crate::Purpose)).
     pub free_bytes_min: u64,
 }
 
@@ -281,10 +284,9 @@ impl Log {
         Ok(())
     }
 
-    /// Whether there is space for new values.
-    pub(crate) fn has_space(&self) -> bool {
-        // A file system that does not say has to show it.
-        self.files.free_bytes().is_none_or(|free| self.limits.free_bytes_min <= free)
+    /// The space for commits that are evaluated one behind the other.
+    pub(crate) fn room(&self) -> DiskRoom {
+        DiskRoom { limits: self.limits, free: self.files.free_bytes(), ahead: self.allocated - self.end, taken: 0 }
     }
 
     /// Whether the logs have become long enough that a checkpoint is worth its writing.
@@ -292,7 +294,7 @@ impl Log {
         let is_long = self.limits.checkpoint_bytes_min.max(self.live_bytes) <= self.to_read.bytes || LOGS_MAX <= self.to_read.logs;
         // A smaller one makes room all the same.
         let makes_room = self.live_bytes / 4 + self.limits.log_step_bytes <= self.to_read.bytes;
-        (is_long || makes_room && !self.has_space()) && self.has_room_for(0)
+        (is_long || makes_room && is_short(&*self.files, &self.limits)) && self.has_room_for(0)
     }
 
     /// Whether there is space for a checkpoint with so many bytes of history.
@@ -324,6 +326,17 @@ impl Log {
     pub(crate) fn close(self) -> io::Result<()> {
         self.note.sync()
     }
+}
+
+/// Whether so little is free that nothing more is taken than what keeps the rest going. A file system that does not say has to show it.
+pub(crate) fn is_short(files: &dyn Files, limits: &Limits) -> bool {
+    files.free_bytes().is_some_and(|free| free < limits.free_bytes_min + limits.log_step_bytes)
+}
+
+/// What a change takes in the log, about.
+fn record_bytes(event: &Event) -> u64 {
+    let value: &[u8] = if event.kind == EventKind::Put { &event.entry.value } else { &[] };
+    live_bytes(&event.entry.key, value)
 }
 
 fn live_bytes(key: &Key, value: &[u8]) -> u64 {

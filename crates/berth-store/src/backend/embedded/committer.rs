@@ -2,7 +2,7 @@
 
 use crate::{
     Entry, EventKind, Health, Key, ReadError, Revision, WriteError,
-    log::CommitError,
+    log::{CommitError, DiskRoom},
     mvcc::{Commit, Prepared, evaluate},
     shared::Shared,
 };
@@ -39,8 +39,8 @@ pub(super) trait Durable {
     /// Sees to it that changes up to `revision` are forgotten for good; as [`Durable::commit`].
     fn compact(&mut self, revision: Revision) -> Result<(), CommitError>;
 
-    /// Whether there is space for new values.
-    fn has_space(&self) -> bool;
+    /// What there is space for.
+    fn room(&self) -> DiskRoom;
 
     /// Whether it is unknown what the last commit has left.
     fn is_broken(&self) -> bool;
@@ -188,15 +188,13 @@ impl<D: Durable> Committer<D> {
         let mut revision = visible.revision();
         let mut changed: BTreeMap<Key, Option<Arc<Entry>>> = BTreeMap::new();
         let mut made = Vec::with_capacity(commits.len());
-        let has_space = self.engine.has_space();
-        let mut room = visible.room();
+        let (mut disk, mut room) = (self.engine.room(), visible.room());
         let mut evaluate_next = |writes: Vec<Prepared>| {
-            if let Some(put) = writes.iter().find(|write| !has_space && write.value.is_some()) {
-                return Err(WriteError::NoSpace { key: put.key.clone() });
-            }
             let current = |key: &Key| changed.get(key).map_or_else(|| visible.get(key), Option::as_ref);
             let commit = evaluate(writes, revision.later(1), current)?;
+            let left = disk.with(&commit).ok_or_else(|| visible.no_space(&commit))?;
             room.take(&commit.events, commit.purpose)?;
+            disk = left;
             revision = revision.later(1);
             for event in &commit.events {
                 changed.insert(event.entry.key.clone(), (event.kind == EventKind::Put).then(|| Arc::clone(&event.entry)));
@@ -243,7 +241,7 @@ fn cause(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, Header, Purpose, mvcc::Mvcc};
+    use crate::{Expected, Header, Limits, Purpose, mvcc::Mvcc};
     use futures::FutureExt;
     use std::sync::mpsc::{Sender, channel};
 
@@ -256,12 +254,12 @@ mod tests {
         is_broken: bool,
         /// How often going on fails before it succeeds.
         stays_broken: usize,
-        is_full: bool,
+        free: Option<u64>,
     }
 
     impl Durable for Disk {
-        fn has_space(&self) -> bool {
-            !self.is_full
+        fn room(&self) -> DiskRoom {
+            DiskRoom::of(Limits { log_step_bytes: 1000, checkpoint_bytes_min: 0, free_bytes_min: 16_000 }, self.free)
         }
 
         fn commit(&mut self, commits: &[Commit]) -> Result<(), CommitError> {
@@ -315,7 +313,7 @@ mod tests {
     fn committer(fails_at: usize) -> (Sender<Request>, Committer<Disk>) {
         let shared = Shared::new(Mvcc::new(Arc::new(()), 1 << 20));
         let (requests, waiting) = channel();
-        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_at, is_broken: false, stays_broken: 0, is_full: false };
+        let disk = Disk { shared: Arc::clone(&shared), seen: Vec::new(), fails_at, is_broken: false, stays_broken: 0, free: None };
         (requests, Committer::new(disk, shared, waiting, Arc::new(Mutex::new(Health::Ready))))
     }
 
@@ -388,25 +386,35 @@ mod tests {
     }
 
     #[test]
-    fn without_space_only_deletions_are_written() {
+    fn with_little_space_upkeep_is_written_with_less_what_makes_room_and_then_nothing() {
         let (requests, mut committer) = committer(usize::MAX);
         let first = ask(&requests, "/a /b", Expected::Absent);
         let batch = committer.next_batch().expect("one waits");
         committer.commit(batch.commits);
         assert_eq!(told(first), "1");
-        committer.engine.is_full = true;
-        let (expected, purpose) = (Expected::At(Revision(1)), Purpose::Growth);
-        let delete = |key: &str| Prepared { key: Key::new(key), expected, value: None, expires_at: None, purpose };
-        let put = Prepared { value: Some(("".into(), Header::default())), ..delete("/b") };
-        let asked = [vec![put], vec![delete("/a")]].map(|writes| {
-            let (reply, answer) = oneshot::channel();
-            requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
-            answer
-        });
-        drop(requests);
-        let disk = committer.run();
-        assert_eq!(asked.map(told), ["no space is left for /b", "2"]);
-        assert!(disk.shared.get(&Key::new("/b")).is_some() && disk.shared.get(&Key::new("/a")).is_none());
+        let prepared = |key: &str, revision: u64, value: Option<(_, _)>, purpose| {
+            vec![Prepared { key: Key::new(key), expected: Expected::At(Revision(revision)), value, expires_at: None, purpose }]
+        };
+        // The change of one, for each purpose, then the deletion of the other.
+        let mut round = |free, a: u64, b: u64| {
+            committer.engine.free = Some(free);
+            let value = || Some(("".into(), Header::default()));
+            let put = |purpose| prepared("/a", a, value(), purpose);
+            let deletion = prepared("/b", b, None, Purpose::Removal);
+            [put(Purpose::Growth), put(Purpose::Upkeep), put(Purpose::Removal), deletion].map(|writes| {
+                let (reply, answer) = oneshot::channel();
+                requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
+                let batch = committer.next_batch().expect("one waits");
+                committer.commit(batch.commits);
+                told(answer)
+            })
+        };
+        let no_space = "no space is left for /a";
+        assert_eq!(round(1999, 1, 1), [no_space, no_space, no_space, "no space is left for /b"]);
+        assert_eq!(round(8999, 1, 0), [no_space, no_space, "2", "conflict 1"]);
+        assert_eq!(round(16_999, 2, 1), [no_space, "3", "conflict 3", "4"]);
+        assert_eq!(round(17_000, 3, 0)[0], "5");
+        assert_eq!(committer.shared.read().usage().refused, 7);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::committer::Durable;
 use crate::{
     Key, Revision,
-    log::{CommitError, Log, NotWritten},
+    log::{CommitError, DiskRoom, Log, NotWritten},
     mvcc::Commit,
     shared::Shared,
 };
@@ -83,8 +83,8 @@ impl Durable for Engine {
         self.log.compact(revision)
     }
 
-    fn has_space(&self) -> bool {
-        self.log.has_space()
+    fn room(&self) -> DiskRoom {
+        self.log.room()
     }
 
     fn is_broken(&self) -> bool {

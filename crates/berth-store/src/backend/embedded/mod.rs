@@ -11,7 +11,7 @@ mod convert;
 mod engine;
 
 use crate::{
-    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write,
+    DEFAULT_HISTORY_BYTES, Entry, Health, Key, Lack, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write,
     WriteError,
     backend::{prepare, recovered},
     env::Timestamp,
@@ -34,7 +34,7 @@ use futures::{
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, PoisonError, Weak, mpsc},
     thread::{self, JoinHandle},
 };
 
@@ -98,10 +98,13 @@ impl Default for Opening {
 }
 
 /// A [`Store`] in a folder. After `kill -9` or a power loss, every acknowledged write is there and every other one is there as a whole or
-/// not at all. While space is short, only deletions are written. A commit that fails all the same is unknown; those behind it are refused until the
+/// not at all. While space is short, only what keeps things going is written, then only what makes room ([`Limits`]). A commit that fails all the same is unknown; those behind it are refused until the
 /// store could begin a new log, which makes the failed one void, and which it tries once a second. Reads go on.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
+    /// Let go of with the thread.
+    files: Weak<dyn Files>,
+    limits: Limits,
     health: Arc<Mutex<Health>>,
     /// Not bounded here: each waiting write has a caller that waits, and servers bound those.
     requests: mpsc::Sender<Request>,
@@ -137,7 +140,8 @@ impl EmbeddedStore {
     pub fn open_on(files: Arc<dyn Files>, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, LogError> {
         let layout: Arc<dyn Layout> = layout;
         let history = History::new(Arc::clone(&layout), opening.history_bytes);
-        let (log, mut found) = Log::open(files, opening.limits, opening.on_damage, history)?;
+        let (weak, limits) = (Arc::downgrade(&files), opening.limits);
+        let (log, mut found) = Log::open(files, limits, opening.on_damage, history)?;
         let faults = std::mem::take(&mut found.faults);
         let found = recovered(found, &*layout);
         let shared = Shared::new(Mvcc::recovered(layout, log.revision(), found, opening.history_bytes));
@@ -145,7 +149,7 @@ impl EmbeddedStore {
         let health = Arc::new(Mutex::new(Health::Ready));
         let committer = Committer::new(Engine::new(log, Arc::clone(&shared)), Arc::clone(&shared), waiting, Arc::clone(&health));
         let thread = thread::Builder::new().name("store-commit".into()).spawn(|| committer.run().close())?;
-        Ok(Self { shared, health, requests, committer: Mutex::new(Some(thread)), faults })
+        Ok(Self { shared, files: weak, limits, health, requests, committer: Mutex::new(Some(thread)), faults })
     }
 
     /// What was wrong with the folder when it was opened, if the loss was accepted.
@@ -241,7 +245,9 @@ impl Store for EmbeddedStore {
     }
 
     fn usage(&self) -> Option<Usage> {
-        Some(self.shared.read().usage())
+        let usage = self.shared.read().usage();
+        let disk = || self.files.upgrade().filter(|files| log::is_short(&**files, &self.limits)).map(|_| Lack::Disk);
+        Some(Usage { lacks: usage.lacks.or_else(disk), ..usage })
     }
 }
 
