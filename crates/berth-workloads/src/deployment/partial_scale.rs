@@ -41,7 +41,7 @@ pub fn grow(sets: &[Scale], size: Size, status_replicas: i64, room: i64) -> Vec<
     result
 }
 
-/// A single active set, up to what is desired. One that stays empty for want of room is marked by nothing: the mark of a set that does not become
+/// A single active set, up to what is desired, or down. One that stays empty for want of room is marked by nothing: the mark of a set that does not become
 /// active, because the template changes first, would never go.
 #[must_use]
 pub fn grow_single(set: Scale, size: Size, room: i64) -> Scale {
@@ -92,5 +92,21 @@ fn outcome(set: Scale, due: &Due, leftover: i64, size: Size) -> Scale {
         Scale { desired: set.desired, ..finished }
     } else {
         Scale { size: replicas, before: Some(set.base()), ..set }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_set_is_marked_while_it_is_short_unless_it_stays_empty() {
+        let size = |desired| Size { desired, surge: 1, unavailable: 0, min_available: desired };
+        let set = |size| Scale { size, desired: Some(2), max: Some(3), before: None };
+        let finished = |replicas, desired| Scale { size: replicas, desired: Some(desired), max: Some(desired + 1), before: None };
+        assert_eq!(grow_single(set(2), size(4), 9), finished(4, 4));
+        assert_eq!(grow_single(set(2), size(4), 1), Scale { size: 3, before: Some(2), ..set(2) });
+        assert_eq!(grow_single(set(0), size(4), 0), set(0));
+        assert_eq!(grow_single(set(2), size(0), 0), finished(0, 0), "nothing is wanted");
     }
 }

@@ -120,9 +120,9 @@ pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
     let reason = conditions.reason(PROGRESSING);
     let (reason, message) = match pause {
         _ if reason == DEADLINE_EXCEEDED => return,
-        Pause::Paused if reason != PAUSED => (PAUSED, "Deployment is paused"),
+        Pause::Paused => (PAUSED, "Deployment is paused"),
         Pause::Running if reason == PAUSED => ("DeploymentResumed", "Deployment is resumed"),
-        Pause::Paused | Pause::Running => return,
+        Pause::Running => return,
     };
     conditions.set(PROGRESSING, Verdict { status: "Unknown", reason, message: message.to_owned() }, now);
 }
@@ -292,6 +292,22 @@ mod tests {
         assert_eq!(after(over(), Held::No, [2, 2, 2, 2, 0]), (NEW_AVAILABLE.to_owned(), Some(5)));
         assert_eq!(after(over(), Held::No, [3, 2, 2, 2, 0]), (UPDATED.to_owned(), Some(9)));
         assert_eq!(after(over(), Held::Back, [2, 2, 1, 1, 0]), (UPDATED.to_owned(), Some(9)));
+    }
+
+    #[test]
+    fn a_missed_deadline_is_over_where_it_was_anothers() {
+        let missed = || conditions("False", DEADLINE_EXCEEDED, 5);
+        let of_another = || {
+            let mut conditions = missed();
+            conditions.renew(
+                PROGRESSING,
+                Verdict { status: "False", reason: DEADLINE_EXCEEDED, message: "ReplicaSet \"web-0\" is".to_owned() },
+                at(5),
+            );
+            conditions
+        };
+        assert_eq!(after(missed(), Held::Back, [2, 2, 1, 1, 0]), (DEADLINE_EXCEEDED.to_owned(), Some(5)));
+        assert_eq!(after(of_another(), Held::Back, [2, 2, 1, 1, 0]), (UPDATED.to_owned(), Some(9)));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     let growth = observed.room().map_or(missing, |room| missing.min(room));
     work.wait_for_room(observed.new, missing - growth);
-    let Some(new) = observed.new else { return work.create(current + growth) };
+    let Some(new) = observed.new else { return work.create(growth) };
     work.resize(new, current + growth);
     work.clean_up_if_complete();
     work.finish(StatusStep::Rollout)

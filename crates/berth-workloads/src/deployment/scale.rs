@@ -72,12 +72,8 @@ fn spread(sets: &[Scale], size: Size, to_add: i64, change_of: impl Fn(Scale) -> 
     let mut result: Vec<_> = sets.iter().map(|set| set.finished(set.size, size)).collect();
     let mut left = to_add;
     let order = by_size(sets, to_add);
-    for &index in order.iter().take_while(|_| to_add != 0) {
-        let change = match (left, to_add) {
-            (0, _) => 0,
-            (_, 1..) => change_of(sets[index]).clamp(0, left),
-            _ => change_of(sets[index]).clamp(left, 0),
-        };
+    for &index in &order {
+        let change = change_of(sets[index]).clamp(left.min(0), left.max(0));
         result[index].size += change;
         left -= change;
     }

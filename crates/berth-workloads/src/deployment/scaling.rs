@@ -85,20 +85,22 @@ fn is_saturated(observed: &Observed<'_>) -> bool {
 /// due for ever.
 fn scale_single(work: &mut Work<'_, '_>, observed: &Observed<'_>, index: usize) -> i64 {
     let (set, desired) = (observed.scale_of(index), observed.size.desired);
-    if set.size < desired && must_wait(observed, &[(index, desired)]) {
-        work.wait_for_room(Some(index), desired - set.size);
-        return desired - set.size;
+    let missing = desired - set.size;
+    if missing > 0 && must_wait(observed, &[(index, desired)]) {
+        work.wait_for_room(Some(index), missing);
+        return missing;
     }
     let target = match observed.room() {
-        Some(room) if set.size < desired => partial_scale::grow_single(set, observed.size, room),
-        _ => set.finished(desired, observed.size),
+        Some(room) => partial_scale::grow_single(set, observed.size, room),
+        None => set.finished(desired, observed.size),
     };
     let is_due = set.before.is_some() || set.desired.is_some_and(|former| former != desired);
     if target.size != set.size || is_due {
         work.drafts[index].apply(target, observed.before_scale);
     }
-    work.wait_for_room(Some(index), desired - target.size);
-    desired - target.size
+    let lacking = desired - target.size;
+    work.wait_for_room(Some(index), lacking);
+    lacking
 }
 
 /// Whether sets cannot grow to these sizes at all yet, not even in part.

@@ -81,7 +81,6 @@ pub fn plan(state: &State<'_>) -> Plan {
     for family in &service.families {
         for draft in drafts(state, family, &mut names) {
             match draft.before {
-                _ if !draft.is_changed() => (),
                 Some(before) if draft.after.address_type.is_empty() => deletes.actions.push(delete(before)),
                 Some(before) => writes.actions.extend(update(before, &draft.after)),
                 None => writes.actions.push(create(draft.after)),

@@ -28,9 +28,7 @@ pub use names::{claim_name, pod_name};
 pub use observe::{EffectiveStrategy, Figures, figures, partition, strategy};
 pub use plan::plan;
 pub use revisions::{NewPod, RevisionChoice, RevisionName, controller_revision_name, new_pod_revision};
-pub use rollout::{
-    Identity, Phase, PhaseCounts, Share, complete_rolling_update, counts, is_ready, max_unavailable, recreate_phase, revision_of,
-};
+pub use rollout::{Phase, PhaseCounts, Share, complete_rolling_update, counts, is_ready, max_unavailable, revision_of};
 pub use roster::Roster;
 pub use volumes::claims_in_doubt;
 

@@ -1,6 +1,6 @@
 //! Counts, limits and phases of an update.
 
-use super::{EffectiveStrategy, Ordinals, REVISION_LABEL};
+use super::{EffectiveStrategy, REVISION_LABEL};
 use crate::view::{PodPhase, PodView};
 use berth_api::{
     apps::StatefulSetStatus,
@@ -94,17 +94,6 @@ pub enum Phase {
     Complete,
 }
 
-/// A pod, as far as the phase depends on it.
-#[derive(Clone, Copy, Debug)]
-pub struct Identity<'a> {
-    /// Its number, whether it is wanted or not.
-    pub ordinal: i64,
-    /// The revision that its label names; `None` without one.
-    pub revision: Option<&'a str>,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-}
-
 /// How many pods of which kind there are, as far as the phase depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseCounts {
@@ -130,18 +119,4 @@ impl PhaseCounts {
             Phase::Complete
         }
     }
-}
-
-/// The phase of a Recreate update to `update_revision`.
-#[must_use]
-pub fn recreate_phase(ordinals: Ordinals, update_revision: &str, pods: &[Identity<'_>]) -> Phase {
-    let mut counts = PhaseCounts::default();
-    for pod in pods {
-        match (pod.revision == Some(update_revision), pod.deleting) {
-            (true, deleting) => counts.new += usize::from(!deleting && ordinals.contains(pod.ordinal)),
-            (false, true) => counts.old_deleting += 1,
-            (false, false) => counts.old += 1,
-        }
-    }
-    counts.phase(ordinals.replicas)
 }

@@ -2,16 +2,17 @@
 
 use crate::{Check, at, case, check, pod};
 use berth_api::apps::StatefulSetStatus;
+use berth_identity::Revision;
 use berth_workloads::{
     stateful_set::{
-        Claim, ClaimOwner, EffectiveStrategy, Identity, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RevisionChoice,
+        Claim, ClaimOwner, EffectiveStrategy, NewPod, Ordinals, Phase, PodFate, PodName, REVISION_LABEL, RevisionChoice, Roster,
         claim_owner, complete_rolling_update, controller_revision_name, counts, max_unavailable, must_wait_for_claims, new_pod_revision,
-        recreate_phase,
     },
-    view::RetentionPolicy,
+    view::{PodView, RetentionPolicy, StatefulSetView, View},
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("statefulset_pod_name", pod_name),
@@ -188,13 +189,10 @@ fn phase(text: &str) -> Vec<String> {
     check(text, |case: PhaseCase| {
         assert_eq!(case.update_strategy_type, "Recreate", "phases are Recreate's");
         assert_eq!(case.gates.get("StatefulSetRecreateStrategy"), Some(&true), "without the gate there are no phases");
-        let identity = |pod: &'_ PhasePod| (pod.ordinal, pod.revision.clone(), pod.deleting);
-        let pods: Vec<_> = case.pods.iter().map(identity).collect();
-        let pods: Vec<_> = pods
-            .iter()
-            .map(|(ordinal, revision, deleting)| Identity { ordinal: *ordinal, revision: revision.as_deref(), deleting: *deleting })
-            .collect();
-        let phase = match recreate_phase(Ordinals { start: 0, replicas: case.replicas }, &case.update_revision, &pods) {
+        let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": case.replicas, "selector": {"matchLabels": {"app": "web"}}}});
+        let pods: Vec<_> = case.pods.iter().map(|pod| Arc::new(decode::<PodView>(&member(pod)))).collect();
+        let roster = Roster::new(&decode::<StatefulSetView>(&set), &pods, at(0));
+        let phase = match roster.phase_counts(&case.update_revision).phase(case.replicas) {
             Phase::NeedsDeletion => "NeedsDeletion",
             Phase::WaitingTermination => "WaitingTermination",
             Phase::ReadyForCreation => "ReadyForCreation",
@@ -202,6 +200,17 @@ fn phase(text: &str) -> Vec<String> {
         };
         (case.expected_phase, phase.to_owned())
     })
+}
+
+fn member(pod: &PhasePod) -> Value {
+    let mut labels = json!({"app": "web"});
+    labels.as_object_mut().expect("a map").extend(pod.revision.iter().map(|revision| (REVISION_LABEL.to_owned(), json!(revision))));
+    let deleted = pod.deleting.then_some("2026-01-01T00:00:00Z");
+    json!({"metadata": {"name": format!("web-{}", pod.ordinal), "labels": labels, "deletionTimestamp": deleted}})
+}
+
+fn decode<V: View>(json: &Value) -> V {
+    V::decode(json.to_string().as_bytes(), Revision(1)).expect("a view")
 }
 
 fn revision_name(text: &str) -> Vec<String> {
