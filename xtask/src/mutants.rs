@@ -163,10 +163,12 @@ impl Bench {
         tool
     }
 
-    /// Cargo in the tree, for a build that is worth some optimisation: it is run thousands of times.
+    /// Cargo in the tree, for a build that is worth some optimisation: it is run thousands of times. Not built in increments: nearly all of it is another
+    /// each time, and what a build that was broken off has left of an optimised one does not always link with the next.
     fn cargo(&self, part: &Part) -> Command {
         let mut cargo = Command::new("cargo");
-        self.settings(cargo.current_dir(self.tree.join("crates").join(part.package))).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        self.settings(cargo.current_dir(self.tree.join("crates").join(part.package)));
+        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_INCREMENTAL", "0");
         cargo
     }
 

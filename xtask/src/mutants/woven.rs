@@ -221,15 +221,18 @@ fn messages(cargo: &mut Command, part: &Part) -> Result<Vec<Message>, String> {
 
 /// Builds and runs the tests without a mutant: which take how long, and which reach what.
 fn programs(bench: &Bench, part: &Part) -> Result<Vec<Program>, String> {
-    let mut executables = Vec::new();
+    let (mut executables, mut why) = (Vec::new(), String::new());
     for message in messages(bench.cargo(part).args(["test", "--no-run", "--tests"]), part)? {
         match message {
             Message::CompilerArtifact(artifact) => {
                 let executable = artifact.executable.filter(|_| artifact.profile.test);
                 executables.extend(executable.map(|executable| (!artifact.target.is_lib(), PathBuf::from(executable))));
             }
+            Message::CompilerMessage(fault) if fault.message.level == DiagnosticLevel::Error => why = fault.message.message,
             // What the tests of a program that is not there would notice would count as missed.
-            Message::BuildFinished(build) if !build.success => return Err(format!("not all tests of {} can be built", part.package)),
+            Message::BuildFinished(build) if !build.success => {
+                return Err(format!("not all tests of {} can be built: {why}", part.package));
+            }
             _ => (),
         }
     }
