@@ -167,7 +167,8 @@ mod tests {
         assert_eq!(read(r#"{"b": "0", "a": "1", "b": "2"}"#), one);
         assert_eq!(read(r#"{"b": "0", "b": "2"}"#), Labels::from([("b", "2")]), "also where its others stand beside it");
         assert_ne!(read(r#"{"a": "1", "b": ""}"#), one);
-        assert_eq!((one.get("b"), one.get("c"), read("{}").is_empty()), (Some("2"), None, true));
+        assert_eq!((one.get("b"), one.get("c"), read("{}").is_empty(), one.is_empty()), (Some("2"), None, true, false));
+        assert_eq!(format!("{one:?}"), r#"{"a": "1", "b": "2"}"#);
         assert_eq!(one.with("b", "3").with("c", "4"), Labels::from([("a", "1"), ("b", "3"), ("c", "4")]));
     }
 

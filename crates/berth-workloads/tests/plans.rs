@@ -73,6 +73,7 @@ fn a_new_deployment_gets_its_pods_and_is_complete() {
     let first = world.plan_deployment();
     let name = world.carry_out(first, usize::MAX);
     assert_eq!(name, 2, "one set and the status");
+    assert_eq!(world.deployment_view().status.unavailable_replicas, 3);
     run(&mut world);
     assert_eq!(world.sizes().values().copied().collect::<Vec<_>>(), [3]);
     assert_eq!(condition(&world, "Progressing"), ("True".to_owned(), "NewReplicaSetAvailable".to_owned()));
@@ -83,8 +84,9 @@ fn a_new_deployment_gets_its_pods_and_is_complete() {
 #[test]
 fn a_created_set_is_reported_with_its_size() {
     let world = World::new(rolling(3, 1, 0));
-    let messages = messages(&world.plan_deployment());
-    assert!(messages[0].starts_with("Scaled up replica set web-") && messages[0].ends_with(" from 0 to 3"), "{messages:?}");
+    let told = messages(&world.plan_deployment());
+    assert!(told[0].starts_with("Scaled up replica set web-") && told[0].ends_with(" from 0 to 3"), "{told:?}");
+    assert_eq!(messages(&World::new(rolling(0, 1, 0)).plan_deployment()), [""; 0], "nothing is scaled");
 }
 
 #[test]
@@ -471,6 +473,7 @@ fn a_new_set_takes_over_what_concerns_it_and_is_counted_from_its_revision() {
     assert_eq!(annotations(&world), of_set);
     let set = world.sets.values().next().expect("a set").json.clone();
     assert_eq!((&set["spec"]["minReadySeconds"], &set["spec"]["replicas"]), (&json!(7), &json!(3)));
+    assert_eq!(set["metadata"]["namespace"], "shop");
     let hash = &set["metadata"]["labels"]["pod-template-hash"];
     assert_eq!(
         (&set["spec"]["selector"]["matchLabels"]["pod-template-hash"], &set["spec"]["template"]["metadata"]["labels"]["pod-template-hash"]),

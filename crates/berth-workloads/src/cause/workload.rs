@@ -355,6 +355,8 @@ mod tests {
         let refused = deployment(&json!({}), &condition("ReplicaFailure", "True", "FailedCreate"));
         assert_eq!(texts(&look(&refused, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
         assert_eq!(look(&refused, &[set("web-2", "web:2", &json!({}))], &[], 1), Causes::default(), "the set knows better");
+        let goes_on = deployment(&json!({}), &condition("Progressing", "True", "ReplicaSetUpdated"));
+        assert_eq!(look(&goes_on, &[], &[], 1), Causes::default());
         let no_set = deployment(&json!({}), &condition("Progressing", "False", "ReplicaSetCreateError"));
         assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
     }

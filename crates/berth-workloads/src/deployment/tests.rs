@@ -74,6 +74,12 @@ fn sized_for(desired: i64, before: Option<i64>) -> Value {
     json!({"annotations": annotations})
 }
 
+/// A set that was last sized for a Deployment of so many pods.
+fn sized(mut set: ReplicaSetView, desired: i64) -> ReplicaSetView {
+    set.annotations.insert("deployment.kubernetes.io/desired-replicas".to_owned(), desired.to_string());
+    set
+}
+
 /// A status of a set that has so many pods, all available.
 fn has(replicas: i64) -> Value {
     json!({"replicas": replicas, "availableReplicas": replicas, "terminatingReplicas": 0, "observedGeneration": 1})
@@ -85,18 +91,13 @@ fn check(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind<
     check_with(deployment, sets, &Left(left, PodCounts::default()), expected);
 }
 
+fn plan_of(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, last_error: Option<&str>) -> Plan {
+    let (sets, gates) = (sets.iter().collect(), FeatureGates::default());
+    read_back(plan(&State { deployment, sets, name_taken: &|_| false, pods, last_error, gates: &gates, now: Timestamp::UNIX_EPOCH }))
+}
+
 fn check_with(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left, expected: &[&str]) {
-    let gates = FeatureGates::default();
-    let state = State {
-        deployment,
-        sets: sets.iter().collect(),
-        name_taken: &|_| false,
-        pods,
-        last_error: None,
-        gates: &gates,
-        now: Timestamp::UNIX_EPOCH,
-    };
-    let plan: Plan = read_back(plan(&state));
+    let plan = plan_of(deployment, sets, pods, None);
     let line = |action: &Action| {
         let Action::Patch { target, patch, .. } = action else { return Some(format!("{action}")) };
         let book = |key: &str| patch["metadata"]["annotations"].get(format!("deployment.kubernetes.io/{key}")).cloned();
@@ -264,6 +265,16 @@ fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
 }
 
 #[test]
+fn a_scaling_that_adds_nothing_is_noted_whatever_others_wait_for() {
+    let lagging = |name: &str, replicas: i64| {
+        let mut metadata = sized_for(9, None);
+        metadata["generation"] = json!(2);
+        set(name, replicas, has(replicas), &metadata)
+    };
+    check(&deployment(10, None), &[lagging("a", 8), lagging("b", 5)], NOBODY, &["a for 10", "b for 10"]);
+}
+
+#[test]
 fn a_scaling_goes_as_far_as_terminating_pods_leave_room() {
     let terminating = |count: i64| json!({"replicas": 8, "terminatingReplicas": count, "observedGeneration": 1});
     let sets = |count: i64| [set("a", 8, terminating(count), &sized_for(10, None)), new_set("b", 5, has(5), &sized_for(10, None))];
@@ -302,6 +313,8 @@ fn a_single_set_gets_all_pods_that_are_wanted() {
     })];
     check(&deployment(15, COMPLETE), &lagging, NOBODY, &["waiting for a to be observed", "watched"]);
     check(&deployment(15, None), &lagging, NOBODY, &["a to 15 for 15"]);
+    check(&deployment(10, COMPLETE), &lagging.map(|set| sized(set, 8)), NOBODY, &["a for 10"]);
+    check(&deployment(0, COMPLETE), &one(10, &sized_for(10, None)), NOBODY, &["a to 0 for 0"]);
     let left = LeftBehind { active: 4, ..NOBODY };
     check(
         &deployment(15, None),
@@ -361,6 +374,10 @@ fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
     let wait = "paused: the template is not rolled out until it is resumed";
     check(&paused(), &[idle("a"), idle("b")], NOBODY, &["b to 3 for 3", wait]);
     check(&paused(), &[], NOBODY, &[wait]);
+    let several = [set("a", 8, has(8), &sized_for(10, None)), set("b", 5, has(5), &sized_for(10, None))];
+    check(&paused(), &several, NOBODY, &["a to 4 for 3", "b to 2 for 3", wait]);
+    let recreate = DeploymentView { choices: recreate_of(0, None).choices, ..paused() };
+    check(&recreate, &several, NOBODY, &[wait]);
 }
 
 fn recreate_of(replicas: i64, policy: Option<&str>) -> DeploymentView {
@@ -400,6 +417,7 @@ fn recreate_waits_for_the_last_pod_of_older_templates() {
     }
     let complete = [set("a", 0, has(0), &sized_for(5, None)), new_set("b", 5, has(5), &sized_for(5, None))];
     wait(None, &complete, LeftBehind { active: 2, ..NOBODY }, some, &["watched"]);
+    wait(None, &complete, LeftBehind { terminating: 2, ..NOBODY }, some, &[]);
 }
 
 #[test]
@@ -483,4 +501,145 @@ fn a_set_that_is_about_to_mark_pods_is_waited_for_where_its_pods_have_the_place(
     let expected = ["b to 2", "waiting for a to be observed", "watched"];
     check(&deployment(3, None), &shrinking(2), NOBODY, &expected);
     check(&deployment(3, COMPLETE), &shrinking(0), NOBODY, &expected);
+}
+
+const SINCE: &str = "1969-12-31T23:59:00Z";
+
+/// The Deployment, of which the status says these counts, and of its rollout `reason` and `message` since a minute.
+fn said(mut view: DeploymentView, counts: &Value, reason: &str, message: &str) -> DeploymentView {
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| json!({"type": type_, "status": status, "reason": reason, "message": message, "lastUpdateTime": SINCE, "lastTransitionTime": SINCE});
+    let mut status = counts.clone();
+    let available = counts["availableReplicas"].as_i64() == Some(view.spec.replicas.unwrap_or(1).into());
+    let (verdict, word) = if available { ("True", "MinimumReplicasAvailable") } else { ("False", "MinimumReplicasUnavailable") };
+    status["conditions"] = json!([condition("Available", verdict, word, ""), condition("Progressing", "True", reason, message)]);
+    view.status = serde_json::from_value(status).expect("a status");
+    view
+}
+
+/// The reason of the condition `Progressing` after a look.
+fn progressing(deployment: &DeploymentView, sets: &[ReplicaSetView]) -> Option<String> {
+    let plan = plan_of(deployment, sets, &Left(NOBODY, PodCounts::default()), None);
+    let written = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
+        Action::Patch { patch, .. } => patch["status"].get("conditions").cloned(),
+        _ => None,
+    });
+    let conditions = written.unwrap_or_else(|| json!(deployment.status.conditions));
+    let progressing = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "Progressing");
+    progressing.and_then(|condition| Some(condition["reason"].as_str()?.to_owned()))
+}
+
+/// A set of the Deployment's template of which two of five pods are available, and what the status says of that.
+fn under_way(generation: i64) -> (ReplicaSetView, Value) {
+    let status = json!({"replicas": 5, "availableReplicas": 2, "terminatingReplicas": 0, "observedGeneration": generation});
+    let mut metadata = sized_for(5, None);
+    metadata["generation"] = json!(generation);
+    let counts = json!({"replicas": 5, "updatedReplicas": 5, "availableReplicas": 2, "unavailableReplicas": 3, "terminatingReplicas": 0});
+    (new_set("b", 5, status, &metadata), counts)
+}
+
+fn recorded(mut view: DeploymentView) -> DeploymentView {
+    view.annotations.insert("deployment.kubernetes.io/revision".to_owned(), "1".to_owned());
+    view
+}
+
+#[test]
+fn a_rollout_has_begun_where_the_status_tells_of_none_or_of_another() {
+    let check = |before: Option<(&str, &str)>, is_recorded: bool, generation: i64, wanted: &str| {
+        let (set, counts) = under_way(generation);
+        let view = deployment(5, None);
+        let view = if is_recorded { recorded(view) } else { view };
+        let view = before.map_or(view.clone(), |(reason, message)| said(view, &counts, reason, message));
+        let mut status = view.status.clone();
+        if before.is_none() {
+            status = serde_json::from_value(counts).expect("a status");
+        }
+        let view = DeploymentView { status, ..view };
+        assert_eq!(progressing(&view, &[set]).as_deref(), Some(wanted), "{before:?} {is_recorded} {generation}");
+    };
+    let (it, another) = ("ReplicaSet \"b\" is", "ReplicaSet \"a\" is");
+    check(None, false, 1, "NewReplicaSetCreated");
+    check(None, false, 2, "FoundNewReplicaSet");
+    check(None, true, 1, "FoundNewReplicaSet");
+    for over in ["NewReplicaSetAvailable", "ProgressDeadlineExceeded"] {
+        check(Some((over, it)), false, 1, "NewReplicaSetCreated");
+        check(Some((over, it)), true, 1, over);
+    }
+    check(Some(("ReplicaSetUpdated", it)), false, 1, "ReplicaSetUpdated");
+    check(Some(("ReplicaSetUpdated", another)), false, 1, "NewReplicaSetCreated");
+    check(Some(("ReplicaSetUpdated", another)), true, 1, "ReplicaSetUpdated");
+    check(Some(("ReplicaSetCreateError", another)), false, 1, "ReplicaSetCreateError");
+}
+
+#[test]
+fn progress_is_told_only_with_a_deadline_and_of_a_deployment_that_stays() {
+    let (set, counts) = under_way(1);
+    let paused = |deadline: Option<i32>, deleted: bool| {
+        let mut view = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
+        let spec = std::sync::Arc::make_mut(&mut view.spec);
+        (spec.paused, spec.progress_deadline_seconds) = (true, deadline);
+        view.meta.deleted = deleted.then_some(Timestamp::UNIX_EPOCH);
+        progressing(&view, std::slice::from_ref(&set))
+    };
+    assert_eq!(paused(Some(600), false).as_deref(), Some("DeploymentPaused"));
+    assert_eq!(paused(Some(600), true).as_deref(), Some("ReplicaSetUpdated"));
+    assert_eq!(paused(None, false).as_deref(), Some("ReplicaSetUpdated"));
+    let mut without = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
+    std::sync::Arc::make_mut(&mut without.spec).progress_deadline_seconds = None;
+    assert_eq!(progressing(&without, &[set]), None);
+}
+
+#[test]
+fn pods_that_recreate_holds_back_begin_a_rollout_as_soon_as_some_are_wanted() {
+    let before = |desired: i64| {
+        let counts = json!({"replicas": 3, "availableReplicas": 3, "terminatingReplicas": 0});
+        said(recreate_of(desired, None), &counts, "NewReplicaSetAvailable", "")
+    };
+    let old = || [set("a", 3, has(3), &none())];
+    assert_eq!(progressing(&before(3), &old()).as_deref(), Some("ReplicaSetUpdated"));
+    assert_eq!(progressing(&before(0), &old()).as_deref(), Some("NewReplicaSetAvailable"), "none is to be created");
+}
+
+/// Whoever waits for a rollout is not told that one has begun that only gives a set back what it had.
+#[test]
+fn recreate_holds_nothing_back_where_there_is_room_for_all() {
+    let counts = json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "unavailableReplicas": 3, "terminatingReplicas": 0});
+    let view = said(recorded(recreate_of(5, COMPLETE)), &counts, "NewReplicaSetAvailable", "");
+    let set = |has: i64| {
+        let status = json!({"replicas": has, "availableReplicas": 2, "terminatingReplicas": 0, "observedGeneration": 1});
+        [new_set("b", 2, status, &sized_for(5, None))]
+    };
+    assert_eq!(progressing(&view, &set(2)).as_deref(), Some("NewReplicaSetAvailable"));
+    assert_eq!(progressing(&view, &set(3)).as_deref(), Some("ReplicaSetUpdated"), "one place is not free");
+}
+
+#[test]
+fn a_status_is_written_at_once_with_a_revision_with_news_and_when_the_rollout_is_complete() {
+    let urgency = |view: &DeploymentView, available: i64| {
+        let status = json!({"replicas": 5, "availableReplicas": available, "terminatingReplicas": 0, "observedGeneration": 1});
+        let sets = [new_set("b", 5, status, &sized_for(5, None))];
+        let plan = plan_of(view, &sets, &Left(NOBODY, PodCounts::default()), None);
+        plan.stages.iter().flat_map(|stage| &stage.actions).map(|action| !action.may_wait()).collect::<Vec<_>>()
+    };
+    let status = |view: DeploymentView, available: i64, reason: &str| {
+        let counts = json!({"replicas": 5, "updatedReplicas": 5, "availableReplicas": available, "terminatingReplicas": 0});
+        said(view, &counts, reason, "ReplicaSet \"b\" is")
+    };
+    let known = || recorded(deployment(5, None));
+    assert_eq!(urgency(&status(known(), 1, "ReplicaSetUpdated"), 2), [false], "one more");
+    assert_eq!(urgency(&status(known(), 2, "ReplicaSetUpdated"), 1), [true], "one less is news");
+    assert_eq!(urgency(&status(deployment(5, None), 1, "ReplicaSetUpdated"), 2), [true], "the revision");
+    let mut complete = status(known(), 5, "NewReplicaSetAvailable");
+    complete.status.available_replicas = 4;
+    assert_eq!(urgency(&complete, 5), [true], "complete");
+}
+
+#[test]
+fn a_set_that_is_tried_again_tells_what_it_waits_for() {
+    let pods = Left(LeftBehind { active: 5, ..NOBODY }, PodCounts::default());
+    for last_error in [None, Some("exceeded quota: q")] {
+        let plan = plan_of(&deployment(3, None), &[], &pods, last_error);
+        assert!(plan.stages.iter().flat_map(|stage| &stage.actions).any(|action| matches!(action, Action::Create { .. })));
+        let waits: Vec<_> = plan.waits.iter().map(ToString::to_string).collect();
+        assert_eq!(waits, ["waiting for 5 pods whose ReplicaSet is gone to be deleted before creating 2 more"], "{last_error:?}");
+    }
 }

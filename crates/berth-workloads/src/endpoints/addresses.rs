@@ -237,6 +237,23 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_follow_the_pods() {
+        let service = service(json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]}));
+        let look = |pods: &[EndpointPodView], endpoints: Option<&EndpointsView>| {
+            let plan = read_back(plan(&State { service: Some(&service), pods: pods.iter().collect(), endpoints }));
+            plan.stages.into_iter().flat_map(|stage| stage.actions).next()
+        };
+        let pods = [pod(0, true, None), pod(1, true, None)];
+        let Some(Action::Create { object, .. }) = look(&pods[..1], None) else { panic!("no Endpoints") };
+        let made = EndpointsView::decode(object.as_object().to_value().to_string().as_bytes(), Revision(9)).expect("Endpoints");
+        assert!(look(&pods[..1], Some(&made)).is_none());
+        let Some(Action::Patch { patch, .. }) = look(&pods, Some(&made)) else { panic!("no patch") };
+        assert_eq!(patch["subsets"][0]["addresses"].as_array().map(Vec::len), Some(2));
+        let Some(Action::Patch { patch, .. }) = look(&[], Some(&made)) else { panic!("no patch") };
+        assert_eq!(patch, json!({"subsets": null}));
+    }
+
+    #[test]
     fn a_headless_service_with_ports_is_shown_by_them() {
         let headless = json!({"clusterIP": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]});
         assert_eq!(made(&service(headless), &[pod(0, true, None)]), ["9: 10.64.0.1 | "]);

@@ -136,3 +136,26 @@ pub fn figures(set: &StatefulSetView, roster: &Roster, gates: &FeatureGates) -> 
     let shown = gates.enabled(Gate::MaxUnavailableStatefulSet) || gates.enabled(Gate::StatefulSetRecreateStrategy);
     shown.then(|| Figures { unavailable: roster.unavailable_slots(), max_unavailable: max(set) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::View;
+    use berth_identity::Revision;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    #[test]
+    fn a_set_has_figures_where_one_of_their_gates_is_on() {
+        let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 5, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
+        let set = StatefulSetView::decode(set.to_string().as_bytes(), Revision(1)).expect("a set");
+        let roster = Roster::new(&set, [], Timestamp::UNIX_EPOCH);
+        let figures = |budget: bool, recreate: bool| {
+            let gates = format!("MaxUnavailableStatefulSet={budget},StatefulSetRecreateStrategy={recreate}");
+            figures(&set, &roster, &FeatureGates::parse(&gates).expect("gates"))
+        };
+        let known = Some(Figures { unavailable: 5, max_unavailable: 2 });
+        let found = [figures(true, true), figures(true, false), figures(false, true), figures(false, false)];
+        assert_eq!(found, [known, known, known, None]);
+    }
+}

@@ -117,6 +117,10 @@ fn a_claim_that_another_manages_is_given_up_and_told_of() {
     world.settle();
     let others = json!([owner("Backup", "b", "uid-b", true), owner("StatefulSet", "web", "uid-web", false)]);
     own(&mut world, "data-web-0", others);
+    let mut adopting = world.clone();
+    adopting.edit_pod("web-1", &json!({"metadata": {"ownerReferences": null}}));
+    let told: Vec<_> = adopting.plan().events.iter().map(|event| event.reason.to_string()).collect();
+    assert_eq!(told, ["ConflictingController"], "also where a pod is to be adopted");
     world.settle();
     assert_eq!(owners(&world)[0].1, ["Backup"]);
     let message = "PersistentVolumeClaim data-web-0 has a conflicting OwnerReference that acts as a manging controller, \

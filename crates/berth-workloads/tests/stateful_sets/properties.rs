@@ -5,6 +5,7 @@ use crate::{
     world::{World, broken, template},
 };
 use berth_workloads::{
+    cause,
     stateful_set::{Roster, counts, is_ready, ordinals, revision_of},
     view::PodView,
 };
@@ -267,6 +268,12 @@ fn check_queries(roster: &Roster, set: &berth_workloads::view::StatefulSetView, 
         };
         prop_assert_eq!(outdated, (from..range.end).rev().filter(old).collect::<Vec<_>>());
     }
+    let update = &set.status.update_revision;
+    let fails = |pod: &&PodView| revision_of(pod) == update && pod.meta.deleted.is_none() && cause::of_pod(pod).is_some();
+    let members = || roster.ordinals().filter_map(|ordinal| roster.pod(ordinal));
+    prop_assert_eq!(roster.failing(update), members().find(fails));
+    let due = members().filter_map(|pod| pod.available_at(set.spec.min_ready_seconds)).filter(|at| *at > world.now);
+    prop_assert_eq!(roster.next_available_at(), due.min());
     let attention: Vec<i64> = roster.attention().collect();
     prop_assert!(unavailable.iter().all(|ordinal| attention.contains(ordinal)) && attention.is_sorted(), "{:?}", attention);
     Ok(())

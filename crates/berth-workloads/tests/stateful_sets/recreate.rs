@@ -351,6 +351,10 @@ fn pods_of_the_update_that_do_not_come_up_are_told_of_once_for_each_revision_and
             ["web-0", "web-1"].into_iter().for_each(|name| world.edit_pod(name, &waiting(reason)));
             (0..2).for_each(|_| _ = world.look(usize::MAX));
         }
+        world.edit_pod("web-0", &waiting("ContainerCreating"));
+        let first: Vec<_> =
+            world.plan().events.iter().map(|event| event.message.rsplit_once(": web-").expect("a pod").1.to_owned()).collect();
+        assert_eq!(first, ["1 cannot pull its image: ErrImagePull"], "{strategy}: the first that fails");
         let name = world.view().status.update_revision;
         let told = |cause: &str| ("NewPodsFailing".to_owned(), format!("Pods of revision \"{name}\" fail to come up: web-0 {cause}"));
         let failing: Vec<_> = world.events.iter().filter(|(reason, _)| reason == "NewPodsFailing").cloned().collect();

@@ -23,7 +23,10 @@ fn a_revision_keeps_the_template_as_a_patch() {
     let mut data = json!({"spec": {"template": template(1)}});
     data["spec"]["template"]["$patch"] = json!("replace");
     assert_eq!((&revision.json["data"], &revision.json["revision"]), (&data, &json!(1)));
-    assert_eq!(revision.json["metadata"]["annotations"], json!({"note": "first"}));
+    assert_eq!(
+        (&revision.json["metadata"]["annotations"], &revision.json["metadata"]["namespace"]),
+        (&json!({"note": "first"}), &json!("shop"))
+    );
     assert_eq!(revision.json["metadata"]["ownerReferences"][0]["uid"], "uid-web");
     let hash = revision.json["metadata"]["labels"]["controller.kubernetes.io/hash"].as_str().expect("a hash");
     assert_eq!((name.as_str(), &revision.json["metadata"]["labels"]["app"]), (format!("web-{hash}").as_str(), &json!("web")));
@@ -39,6 +42,20 @@ fn a_template_that_comes_back_raises_its_old_revision() {
     update(&mut world, 1);
     assert_eq!((world.revisions.len(), numbers(&world)), (2, vec![2, 3]));
     assert_eq!((world.revisions[&first].json["revision"].clone(), world.view().status.current_revision), (json!(3), first));
+}
+
+#[test]
+fn a_revision_that_the_set_does_not_select_is_none_of_its_history() {
+    let mut world = World::new(&json!({}));
+    world.settle();
+    let mut stray = world.revisions.values().next().expect("a revision").clone();
+    stray.json["metadata"]["name"] = json!("stray");
+    stray.json["metadata"]["uid"] = json!("uid-stray");
+    stray.json["metadata"]["labels"] = json!({"app": "db"});
+    stray.json["revision"] = json!(7);
+    world.revisions.insert("stray".to_owned(), stray);
+    update(&mut world, 2);
+    assert_eq!(numbers(&world), [1, 2, 7]);
 }
 
 #[test]

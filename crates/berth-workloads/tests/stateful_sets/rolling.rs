@@ -119,6 +119,16 @@ fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
 }
 
 #[test]
+fn the_next_pod_waits_for_the_one_that_was_replaced() {
+    let mut world = updated(&json!({"replicas": 3, "podManagementPolicy": "Parallel"}), "");
+    world.look(usize::MAX);
+    world.pass();
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=1 web-2=2");
+    assert_eq!(world.waits(), ["waiting for 1 of 3 pods to become available"]);
+}
+
+#[test]
 fn a_parallel_set_mends_itself_where_the_gate_is_off() {
     let mut world = World::new(&json!({"replicas": 2, "podManagementPolicy": "Parallel", "template": broken(1)}));
     world.settle();
@@ -188,21 +198,25 @@ fn on_delete_leaves_it_to_others() {
 
 #[test]
 fn availability_is_what_the_strategy_promises() {
-    for (spec, unready, wanted) in [
-        (json!({"replicas": 3}), 1, "True"),
-        (json!({"replicas": 3}), 2, "False"),
-        (json!({"replicas": 1}), 1, "False"),
-        (json!({"replicas": 0}), 0, "True"),
-        (json!({"replicas": 3, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), 1, "False"),
-        (json!({"replicas": 3, "updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), 1, "False"),
+    let two = json!({"replicas": 3, "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
+    for (spec, gates, unready, wanted) in [
+        (json!({"replicas": 3}), "", 1, "True"),
+        (json!({"replicas": 3}), "", 2, "False"),
+        (json!({"replicas": 1}), "", 1, "False"),
+        (json!({"replicas": 0}), "", 0, "True"),
+        (two.clone(), "", 2, "False"),
+        (two.clone(), BUDGET, 2, "True"),
+        (two, BUDGET, 3, "False"),
+        (json!({"replicas": 3, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), "", 1, "False"),
+        (json!({"replicas": 3, "updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), "", 1, "False"),
     ] {
-        let mut world = World::new(&spec);
+        let mut world = World::new(&spec).with_gates(gates);
         world.settle();
         for ordinal in 0..unready {
             world.edit_pod(&format!("web-{ordinal}"), &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
         }
         world.look(usize::MAX);
-        assert_eq!(world.condition("Available").0, wanted, "{spec} with {unready} unready");
+        assert_eq!(world.condition("Available").0, wanted, "{spec} {gates} with {unready} unready");
     }
 }
 
@@ -210,6 +224,21 @@ fn with_repair(spec: &Value) -> World {
     let mut world = World::new(spec);
     world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
     world
+}
+
+#[test]
+fn without_a_block_a_lost_pod_comes_back_as_it_was_but_with_repair_as_it_is_to_be() {
+    let spec = json!({"replicas": 3, "updateStrategy": {"rollingUpdate": null}});
+    for (mut world, wanted) in [(World::new(&spec), "web-0=1 web-1=1"), (with_repair(&spec), "web-0=2 web-1=1")] {
+        world.settle();
+        world.edit(&json!({"spec": {"template": template(2)}}));
+        world.look(usize::MAX);
+        world.delete_pod("web-0");
+        world.pass();
+        assert_eq!(world.short(), "web-1=1");
+        world.look(usize::MAX);
+        assert_eq!(world.short(), wanted);
+    }
 }
 
 #[test]
@@ -277,4 +306,17 @@ fn repair_is_of_rolling_updates_and_misspelt_it_is_told_of() {
     world.settle();
     let told = ("InvalidAnnotation".to_owned(), "berth.dev/repair is \"revision\", not \"Revision\": it is ignored".to_owned());
     assert!(world.events.contains(&told), "{:?}", world.events);
+}
+
+#[test]
+fn a_misspelt_strategy_is_told_of_where_it_would_count() {
+    let told = |type_: &str, gates: &str| {
+        let mut world = World::new(&json!({"updateStrategy": {"type": type_, "rollingUpdate": null}})).with_gates(gates);
+        world.edit(&json!({"metadata": {"annotations": {"berth.dev/update-strategy": "recreate"}}}));
+        world.plan().events.into_iter().map(|event| event.message).collect::<Vec<_>>()
+    };
+    let text = "berth.dev/update-strategy is \"recreate\", not \"Recreate\": it is ignored";
+    assert_eq!(told("OnDelete", ""), [text]);
+    assert_eq!(told("RollingUpdate", ""), [""; 0]);
+    assert_eq!(told("OnDelete", "StatefulSetRecreateStrategy=false"), [""; 0]);
 }

@@ -28,7 +28,8 @@ fn a_new_set_gets_its_pods_one_by_one() {
 
 #[test]
 fn pods_carry_their_identity() {
-    let mut world = World::new(&json!({"ordinals": {"start": 7}, "template": {"spec": {"volumes": [{"name": "data"}, {"name": "tmp"}]}},
+    let mut world = World::new(&json!({"ordinals": {"start": 7}, "template": {
+        "metadata": {"annotations": {"note": "x"}, "finalizers": ["example.com/hold"]}, "spec": {"volumes": [{"name": "data"}, {"name": "tmp"}]}},
         "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}));
     world.look(usize::MAX);
     let pod = &world.pods["web-7"].json;
@@ -37,6 +38,8 @@ fn pods_carry_their_identity() {
         pod["metadata"]["labels"],
         json!({"app": "web", "statefulset.kubernetes.io/pod-name": "web-7", "apps.kubernetes.io/pod-index": "7", REVISION_LABEL: revision})
     );
+    let metadata = ["generateName", "namespace", "annotations", "finalizers"].map(|field| &pod["metadata"][field]);
+    assert_eq!(metadata, [&json!("web-"), &json!("shop"), &json!({"note": "x"}), &json!(["example.com/hold"])]);
     assert_eq!((&pod["spec"]["hostname"], &pod["spec"]["subdomain"]), (&json!("web-7"), &json!("web")));
     let volumes: Vec<_> = pod["spec"]["volumes"].as_array().expect("volumes").iter().map(|volume| volume["name"].as_str()).collect();
     assert_eq!(
@@ -131,7 +134,7 @@ fn min_ready_seconds_holds_the_next_pod() {
     assert_eq!((world.view().status.ready_replicas, world.view().status.available_replicas), (1, 0));
     world.now += jiff::SignedDuration::from_secs(30);
     world.look(usize::MAX);
-    assert_eq!(world.short(), "web-0=1 web-1=1");
+    assert_eq!((world.short().as_str(), world.plan().look_again), ("web-0=1 web-1=1", None));
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn a_slice_is_what_upstream_makes() {
         json!({"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io", "kubernetes.io/service-name": "web",
             "service.kubernetes.io/headless": "", "x": "y"})
     );
-    assert_eq!(slice["metadata"]["generateName"], "web-");
+    assert_eq!((&slice["metadata"]["namespace"], &slice["metadata"]["generateName"]), (&json!("ns"), &json!("web-")));
+    assert_eq!(slice["metadata"]["name"], "web-6b9f7bf6bc", "other versions of berth know it again");
     assert_eq!((&slice["addressType"], &slice["ports"]), (&json!("IPv4"), &json!([{"name": "", "port": 8080, "protocol": "TCP"}])));
     assert_eq!(
         slice["endpoints"],
@@ -171,6 +172,26 @@ fn an_endpoint_stays_where_it_is() {
     pods.extend(ten_more.map(|number| pod(number, 80)));
     world.look(&pods);
     assert_eq!(world.slices.len(), 3);
+}
+
+#[test]
+fn a_new_endpoint_goes_where_something_is_written_anyhow_and_else_where_there_is_least_room() {
+    let mut world = World::new(&json!({}));
+    let mut pods: Vec<EndpointPodView> = (0..250).map(|number| pod(number, 80)).collect();
+    world.look(&pods);
+    pods.remove(5);
+    world.look(&pods);
+    let sizes = |world: &World| {
+        let mut sizes: Vec<usize> = world.slices.values().map(|slice| slice.slice.endpoints.as_ref().map_or(0, Vec::len)).collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(sizes(&world), [50, 99, 100]);
+    pods[248].is_ready = false;
+    pods.push(pod(300, 80));
+    assert_eq!((world.look(&pods), sizes(&world)), (1, vec![51, 99, 100]), "beside the one that is no longer ready");
+    pods.push(pod(301, 80));
+    assert_eq!((world.look(&pods), sizes(&world)), (1, vec![51, 100, 100]));
 }
 
 proptest! {
