@@ -50,7 +50,8 @@ pub(crate) async fn serve<I, S, B>(
 where
     I: Read + Write + Unpin + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
-    S::Future: Send + 'static,
+    // In a box, which goes when there is an answer. What answers is large, and would be kept for as long as the client does not take what it is told.
+    S::Future: Send + Unpin + 'static,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     match protocol {
@@ -114,7 +115,7 @@ mod tests {
     use hyper_util::rt::{TokioExecutor, TokioIo};
     use std::{
         collections::VecDeque,
-        future::pending,
+        future::{pending, ready},
         io,
         pin::Pin,
         sync::{Arc, Mutex},
@@ -193,9 +194,11 @@ mod tests {
     async fn answers(reads: Vec<Vec<u8>>) -> Vec<u16> {
         let written = Arc::new(Mutex::new(Vec::new()));
         let io = TokioIo::new(Script { reads: reads.into(), written: Arc::clone(&written) });
-        let service = service_fn(|request: Request<Incoming>| async move {
-            let code = if request.into_body().collect().await.is_ok() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-            Ok::<_, Infallible>(Response::builder().status(code).body(Empty::<Bytes>::new()).expect("an answer"))
+        let service = service_fn(|request: Request<Incoming>| {
+            Box::pin(async move {
+                let code = if request.into_body().collect().await.is_ok() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+                Ok::<_, Infallible>(Response::builder().status(code).body(Empty::<Bytes>::new()).expect("an answer"))
+            })
         });
         // What a refused head does to the connection is not what this is about.
         let _ = serve(io, Protocol::Http1, Duration::from_secs(60), service, (pending(), pending())).await;
@@ -266,7 +269,7 @@ mod tests {
         for read_bytes in [1, 100, 16 << 10, 1 << 20] {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             let theirs = Sips { stream: theirs, bytes: read_bytes };
-            let service = service_fn(|_| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) });
+            let service = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))));
             let server =
                 tokio::spawn(serve(TokioIo::new(theirs), Protocol::Http2, Duration::from_secs(60), service, (pending(), pending())));
             let connected = client::handshake(TokioExecutor::new(), TokioIo::new(ours)).await;

@@ -298,7 +298,7 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
     };
     let service = service_fn(|request| {
         let (shared, peer, origin, open) = (shared.clone(), peer.clone(), origin.clone(), activity.begin());
-        async move { Ok::<_, Infallible>(handlers::serve(shared, &peer, &origin, request, open).await) }
+        Box::pin(async move { Ok::<_, Infallible>(handlers::serve(shared, &peer, &origin, request, open).await) })
     });
     if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, (unwanted, over)).await {
         tracing::debug!(%error, "connection ended early");

@@ -368,6 +368,33 @@ async fn short_answers_that_nobody_takes_keep_their_seats() {
     assert_eq!(server.user("bob", &["editors"]).await.get(&path).await.code, 200);
 }
 
+/// They keep no seat, as nobody works for them any more: so each is short, whatever was asked.
+#[tokio::test]
+async fn refusals_of_which_nothing_is_taken_are_short() {
+    const BYTES_MAX: usize = 1024;
+    let server = TestServer::start().await;
+    let id = "a".repeat(10_000);
+    let nobody = [("audit-id", id.as_str()), ("authorization", "Bearer forged")];
+    for (path, headers) in [("/api/v1/pods", &nobody[..]), ("/api/v1/pods", &nobody[..1]), ("/nothing", &nobody[..1])] {
+        let (reader, writer) = split(connect(&server, None, Protocol::Http2).await);
+        let mut attacker = Attacker { reader, writer };
+        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 0))[..]].concat();
+        attacker.send(&greeting).await;
+        for number in 0..250 {
+            attacker.send(&frame(HEADERS, END_STREAM | END_HEADERS, stream(number), &request("GET", path, headers))).await;
+        }
+        for _ in 0..250 {
+            let head = attacker.wait_for(HEADERS).await.payload;
+            assert!(head.len() < BYTES_MAX, "{path}: a head of {} bytes", head.len());
+        }
+        attacker.send(&frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 65_535))).await;
+        for _ in 0..250 {
+            let body = attacker.wait_for(DATA).await;
+            assert!(body.payload.len() < BYTES_MAX && body.flags & END_STREAM != 0, "{path}: {} bytes", body.payload.len());
+        }
+    }
+}
+
 #[tokio::test]
 async fn streams_of_which_nothing_is_taken_are_reset() {
     for bytes in [10_000, 40_000] {

@@ -73,6 +73,8 @@ pub(crate) struct Shared {
 }
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// So much of it is given back, in bytes: it is in the hands of a connection until it is read. Upstream gives all of it.
+const AUDIT_ID_BYTES_MAX: usize = 256;
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
@@ -311,9 +313,13 @@ fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
     }
 }
 
-/// The client's own, or a new one.
+/// The client's own, as far as it is one, or a new one.
 fn audit_id(shared: &Shared, headers: &HeaderMap) -> HeaderValue {
-    headers.get(AUDIT_ID).cloned().unwrap_or_else(|| {
+    let given = headers.get(AUDIT_ID).map(|id| {
+        let begin = id.as_bytes().get(..AUDIT_ID_BYTES_MAX);
+        begin.and_then(|begin| HeaderValue::from_bytes(begin).ok()).unwrap_or_else(|| id.clone())
+    });
+    given.unwrap_or_else(|| {
         let mut bytes = [0; 16];
         shared.rng.fill(&mut bytes);
         let mut buffer = uuid::Uuid::encode_buffer();
