@@ -96,7 +96,8 @@ impl Registry {
                 return Ok(old.entry);
             }
             let value = stored::encode(&target.resource, &*object);
-            match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision), Purpose::Upkeep).await {
+            // What it adds was counted when the pod was made.
+            match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision), Purpose::Growth).await {
                 Ok(entry) => return Ok(entry),
                 Err(WriteError::Conflict { .. }) => (),
                 Err(error) => return Err(ApiError::write_failed(&error)),

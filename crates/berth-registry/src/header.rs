@@ -1,7 +1,7 @@
 //! Reads the [`Header`] of a stored value: what selectors, owners and encoders need, in one pass and without a tree.
 
 use crate::resource::{ResourceTable, SelectableField};
-use berth_store::{Header, Key, Layout};
+use berth_store::{Entry, Header, Key, Layout};
 use serde::{
     Deserialize,
     de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -12,10 +12,25 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 /// Boolean fields whose absence means `false` to a selector.
 const FALSE_IF_ABSENT: &[&str] = &["spec.unschedulable", "spec.hostNetwork"];
 
+/// What a binding adds to a pod, in bytes, with half as much again: the node, a condition.
+const BINDING_BYTES: usize = 768;
+/// What its status adds until it runs, beside what is said of each container: conditions, addresses, who wrote them.
+const POD_STATUS_BYTES: usize = 1024;
+
 /// As far as there are kinds at that moment.
 impl Layout for ResourceTable {
     fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
         self.resources().by_key(text).map(|resource| &text[..resource.prefix().len()])
+    }
+
+    /// A pod gets a node and a status.
+    fn to_come(&self, entry: &Entry) -> usize {
+        // Only pods have both to select by.
+        let [node, phase] = ["spec.nodeName", "status.phase"].map(|name| entry.header.field(name));
+        let (Some(node), Some("" | "Pending")) = (node, phase) else { return 0 };
+        // A status repeats each container.
+        let status = POD_STATUS_BYTES + entry.value.len() / 2;
+        if node.is_empty() { BINDING_BYTES + status } else { status }
     }
 
     fn header(&self, key: &Key, value: &[u8]) -> Header {

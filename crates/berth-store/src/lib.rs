@@ -118,6 +118,12 @@ pub trait Layout: Send + Sync + 'static {
         key[prefix.len()..].split_once('/').map(|(namespace, _)| namespace)
     }
 
+    /// By how many bytes others will make a value longer that is stored as it is: what else is to be written of it so that it does what it is for. They are
+    /// counted ahead, so that this finds the room.
+    fn to_come(&self, _: &Entry) -> usize {
+        0
+    }
+
     /// Reads the header of a value: once per write, and once per value at recovery.
     fn header(&self, key: &Key, value: &[u8]) -> Header;
 }

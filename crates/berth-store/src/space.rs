@@ -25,7 +25,7 @@ const RESERVE_PART: u64 = 16;
 pub enum Purpose {
     /// What clients want stored: a new object, a longer one.
     Growth,
-    /// What keeps the rest going: a status, a lease, a binding. May use the reserve.
+    /// What keeps the rest going: a status, a lease, a warning. May use the reserve.
     Upkeep,
     /// What makes room, or leads to it: a deletion, a deletion timestamp, a finalizer that goes. Refused only where the disk has no space to note it.
     Removal,
@@ -108,7 +108,7 @@ impl Space {
     pub(crate) fn of<'e>(layout: &dyn Layout, entries: impl Iterator<Item = &'e Arc<Entry>>) -> Self {
         let (namespaces, resources) = (BTreeMap::new(), BTreeMap::new());
         let mut space = Self { quota: None, bytes: 0, namespaces, resources, refused: AtomicU64::new(0) };
-        entries.for_each(|entry| space.add(layout, &entry.key, bytes_of(Some(entry))));
+        entries.for_each(|entry| space.add(layout, &entry.key, bytes_of(layout, Some(entry))));
         space
     }
 
@@ -118,7 +118,7 @@ impl Space {
 
     /// Counts a change that became visible.
     pub(crate) fn count(&mut self, layout: &dyn Layout, event: &Event) {
-        self.add(layout, &event.entry.key, growth(event));
+        self.add(layout, &event.entry.key, growth(layout, event));
     }
 
     fn add(&mut self, layout: &dyn Layout, key: &Key, growth: i64) {
@@ -174,7 +174,7 @@ impl Room<'_> {
     /// [`WriteError::QuotaExceeded`]; then nothing is taken. A commit that takes no more than there was is never refused.
     pub(crate) fn take(&mut self, changes: &[Arc<Event>], purpose: Purpose) -> Result<(), WriteError> {
         let Some(quota) = self.space.quota else { return Ok(()) };
-        let grows = changes.iter().map(|event| growth(event)).sum::<i64>();
+        let grows = changes.iter().map(|event| growth(self.layout, event)).sum::<i64>();
         self.shift(changes, 1);
         let exceeded = self.space.most(purpose).filter(|_| 0 < grows).and_then(|most| self.exceeded(changes, most, quota));
         let (Some(bound), Some(first)) = (exceeded, changes.first()) else { return Ok(()) };
@@ -185,7 +185,7 @@ impl Room<'_> {
 
     fn shift(&mut self, changes: &[Arc<Event>], sign: i64) {
         for event in changes {
-            let growth = sign * growth(event);
+            let growth = sign * growth(self.layout, event);
             self.taken += growth;
             let Some(namespace) = self.layout.namespace(event.entry.key.as_str()) else { continue };
             match self.by_namespace.get_mut(namespace) {
@@ -201,7 +201,7 @@ impl Room<'_> {
         if most < used {
             return Some(Bound::Quota { quota });
         }
-        let growing = changes.iter().filter(|event| 0 < growth(event));
+        let growing = changes.iter().filter(|event| 0 < growth(self.layout, event));
         let mut namespaces = growing.filter_map(|event| self.layout.namespace(event.entry.key.as_str()));
         namespaces.find_map(|name| {
             let before = self.space.namespaces.get(name).copied().unwrap_or(0);
@@ -213,15 +213,16 @@ impl Room<'_> {
 }
 
 /// What a version costs; of none, nothing.
-fn bytes_of(entry: Option<&Arc<Entry>>) -> i64 {
-    let bytes = entry.map_or(0, |entry| KEY_OVERHEAD_BYTES + (entry.key.as_str().len() + entry.value.len()) as u64);
+fn bytes_of(layout: &dyn Layout, entry: Option<&Arc<Entry>>) -> i64 {
+    let own = |entry: &Entry| entry.key.as_str().len() + entry.value.len() + layout.to_come(entry);
+    let bytes = entry.map_or(0, |entry| KEY_OVERHEAD_BYTES + own(entry) as u64);
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// By how much a change makes what is stored larger; smaller, if negative.
-fn growth(event: &Event) -> i64 {
+fn growth(layout: &dyn Layout, event: &Event) -> i64 {
     let after = (event.kind == EventKind::Put).then_some(&event.entry);
-    bytes_of(after) - bytes_of(event.previous.as_ref())
+    bytes_of(layout, after) - bytes_of(layout, event.previous.as_ref())
 }
 
 fn add_to(counts: &mut BTreeMap<Box<str>, u64>, name: Option<&str>, growth: i64) {

@@ -64,12 +64,13 @@ impl Registry {
         self.shares.note(&shares::name(admission.at.resource), &user.name, before + written.value.len(), self.clock.now());
     }
 
-    /// Leases; of the server itself and administrators also events, and what belongs to the whole cluster.
+    /// Leases; of the server itself and administrators also what belongs to the whole cluster, and events that warn: of the others there are more than
+    /// of what they tell about.
     fn keeps_things_going(&self, admission: &Admission<'_>) -> bool {
         let resource = admission.at.resource;
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("coordination.k8s.io", "leases") => true,
-            ("" | "events.k8s.io", "events") => self.caller.is_none(),
+            ("" | "events.k8s.io", "events") => self.caller.is_none() && admission.object.to_value()["type"] == "Warning",
             _ => self.caller.is_none() && admission.at.namespace.is_none(),
         }
     }

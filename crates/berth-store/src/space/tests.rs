@@ -19,6 +19,11 @@ impl Layout for Places {
         Some(&text[..known.len()])
     }
 
+    /// Pods get longer, up to 2000 bytes.
+    fn to_come(&self, entry: &Entry) -> usize {
+        if entry.key.as_str().starts_with("/r/pods/") { 2000_usize.saturating_sub(entry.value.len()) } else { 0 }
+    }
+
     fn header(&self, _: &Key, _: &[u8]) -> Header {
         Header::default()
     }
@@ -55,10 +60,10 @@ fn recount(entries: &[Arc<Entry>]) -> (u64, BTreeMap<String, u64>) {
     let mut namespaces = BTreeMap::new();
     for entry in entries {
         if let Some(name) = Places.namespace(entry.key.as_str()) {
-            *namespaces.entry(name.to_owned()).or_default() += bytes_of(Some(entry)).unsigned_abs();
+            *namespaces.entry(name.to_owned()).or_default() += bytes_of(&Places, Some(entry)).unsigned_abs();
         }
     }
-    (entries.iter().map(|entry| bytes_of(Some(entry)).unsigned_abs()).sum(), namespaces)
+    (entries.iter().map(|entry| bytes_of(&Places, Some(entry)).unsigned_abs()).sum(), namespaces)
 }
 
 /// The newest versions behind a commit.
@@ -94,7 +99,7 @@ fn commit(mvcc: &mut Mvcc, purpose: Purpose, writes: &BTreeMap<usize, Option<usi
     let commit = evaluate(writes, mvcc.revision().later(1), |key| mvcc.get(key)).expect("as expected");
     let stored = entries(mvcc);
     let (before, after) = (recount(&stored), recount(&after(&commit, &stored)));
-    let growing: Vec<_> = commit.events.iter().filter(|event| 0 < growth(event)).map(|event| event.entry.key.as_str()).collect();
+    let growing: Vec<_> = commit.events.iter().filter(|event| 0 < growth(&Places, event)).map(|event| event.entry.key.as_str()).collect();
     let may = after.0 <= before.0 || is_within(purpose, &after, &growing);
     let taken = mvcc.room().take(&commit.events, commit.purpose);
     assert_eq!(taken.is_ok(), may, "{purpose:?} from {before:?} to {after:?}: {taken:?}");
@@ -117,7 +122,7 @@ proptest! {
             let usage = mvcc.usage();
             prop_assert_eq!(usage.bytes, recount(&entries(&mvcc)).0);
             let of_resources: u64 = usage.resources.iter().map(|(_, bytes)| bytes).sum();
-            let odd = mvcc.get(&Key::new("/odd")).map_or(0, |entry| bytes_of(Some(entry)).unsigned_abs());
+            let odd = mvcc.get(&Key::new("/odd")).map_or(0, |entry| bytes_of(&Places, Some(entry)).unsigned_abs());
             prop_assert_eq!(of_resources + odd, usage.bytes);
         }
     }
@@ -140,4 +145,25 @@ fn commits_that_come_together_do_not_pass_a_bound_together() {
     assert_eq!(bound, Bound::Namespace { name: "a".into(), quota: QUOTA });
     take(put("/r/nodes/x", 2)).expect("the refused one took nothing");
     assert_eq!(mvcc.usage().refused, 1);
+}
+
+#[test]
+fn what_a_key_is_still_to_get_is_paid_for_when_it_is_made() {
+    let mut mvcc = open(Revision(0), Vec::new());
+    let write = |mvcc: &mut Mvcc, key: &str, size, purpose| {
+        let key = Key::new(key);
+        let expected = mvcc.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
+        let value = Some((vec![0; size].into(), Header::default()));
+        let write = Prepared { key, expected, value, expires_at: None, purpose };
+        let commit = evaluate(vec![write], mvcc.revision().later(1), |key| mvcc.get(key)).expect("as expected");
+        mvcc.room().take(&commit.events, commit.purpose)?;
+        mvcc.apply(&commit);
+        Ok::<_, WriteError>(mvcc.usage().bytes)
+    };
+    let before = write(&mut mvcc, "/r/pods/a/x", 100, Purpose::Growth).expect("nothing is there");
+    write(&mut mvcc, "/r/maps/a/x", 4000, Purpose::Growth).expect("the rest of half");
+    assert!(write(&mut mvcc, "/r/maps/a/x", 5500, Purpose::Upkeep).is_err(), "the namespace is full, with what is kept back");
+    let full = mvcc.usage().bytes;
+    assert_eq!(write(&mut mvcc, "/r/pods/a/x", 2000, Purpose::Growth).expect("paid for"), full);
+    assert!(before < full && write(&mut mvcc, "/r/pods/a/x", 3500, Purpose::Upkeep).is_err(), "no more than that");
 }
