@@ -423,12 +423,12 @@ impl Mvcc {
     /// What is kept of the keys that begin with `prefix`, and of others.
     fn kept_under(&self, prefix: &str) -> impl Iterator<Item = &Resource> {
         let own = resource_of(&self.resources, prefix).map(|(_, found)| found);
-        let is_whole = own.is_none();
-        let below = self
-            .resources
-            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
-            .take_while(move |(name, _)| is_whole && name.starts_with(prefix));
-        own.into_iter().chain(below.map(|(_, found)| found)).chain(is_whole.then_some(&self.rest))
+        let below = || {
+            let from = self.resources.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+            from.take_while(move |(name, _)| name.starts_with(prefix)).map(|(_, found)| found).chain([&self.rest])
+        };
+        let whole = own.is_none().then(below);
+        own.into_iter().chain(whole.into_iter().flatten())
     }
 
     /// What the keys of the resource begin with that `text` belongs to, if they are kept apart.
@@ -453,6 +453,7 @@ impl Mvcc {
         let has_mark = |event: &Event| mark.is_none_or(|mark| event.versions().any(|entry| mark.is_on(entry)));
         let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix) && has_mark(event);
         let first = |found: &'_ Resource| {
+            found.log.back().filter(|newest| after < newest.entry.mod_revision)?;
             let from = found.log.partition_point(|event| event.entry.mod_revision <= after);
             let at = from + found.log.range(from..).position(|event| is_seen(&event))?;
             Some((found.log[at].entry.mod_revision, at))

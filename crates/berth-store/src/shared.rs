@@ -10,13 +10,18 @@ use event_listener::{Event as Bell, EventListener};
 use futures::{FutureExt, Stream};
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
 /// What is visible, and the bells that wake its watchers. Locks are held for a look or a batch of changes, never over IO.
 pub(crate) struct Shared {
     mvcc: RwLock<Mvcc>,
+    /// Its revision, for who asks often whether there is more.
+    newest: AtomicU64,
     bells: Mutex<Bells>,
     layout: Arc<dyn Layout>,
 }
@@ -24,7 +29,8 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(mvcc: Mvcc) -> Arc<Self> {
         let layout = Arc::clone(mvcc.layout());
-        Arc::new(Self { mvcc: RwLock::new(mvcc), bells: Mutex::default(), layout })
+        let newest = AtomicU64::new(mvcc.revision().0);
+        Arc::new(Self { mvcc: RwLock::new(mvcc), newest, bells: Mutex::default(), layout })
     }
 
     pub(crate) fn layout(&self) -> &dyn Layout {
@@ -67,6 +73,7 @@ impl Shared {
     pub(crate) fn publish(&self, commits: &[Commit]) {
         let mut mvcc = self.write();
         commits.iter().for_each(|commit| mvcc.apply(commit));
+        self.newest.store(mvcc.revision().0, Ordering::Release);
         drop(mvcc);
         let mut bells = self.bells();
         let mvcc = self.read();
@@ -153,6 +160,10 @@ struct Watcher {
 impl Watcher {
     /// The next item, if there is one now.
     fn look(&mut self) -> Option<Result<WatchItem, ReadError>> {
+        // Where nothing was written since, neither a change nor the loss of one can be new.
+        if self.reported == Some(self.after) && self.shared.newest.load(Ordering::Acquire) == self.after.0 {
+            return None;
+        }
         match self.shared.read().next(&self.prefix, self.after, self.mark.as_ref()) {
             Err(error) => {
                 self.ended = true;

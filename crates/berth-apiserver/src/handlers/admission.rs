@@ -10,8 +10,9 @@ use crate::{
     status::Refusal,
 };
 use hyper::{
-    Method, Request,
+    Method,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
+    http::request::Parts,
 };
 use std::sync::PoisonError;
 
@@ -25,13 +26,13 @@ const SHORT_BODY_BYTES: usize = 16 << 10;
 
 /// Whether a request takes so little that the way to other threads and back would be the longer part of it, whatever is stored: one object as it
 /// is, or a new one of few bytes. Everything else looks at what others have made, or at much.
-pub(super) fn is_short(request: &Request<impl Sized>, route: &Route<'_>) -> bool {
+pub(super) fn is_short(head: &Parts, route: &Route<'_>) -> bool {
     let Route::Resource(at) = route else { return false };
-    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    match *request.method() {
+    let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+    match head.method {
         Method::GET => {
             let is_object = at.name.is_some() && at.subresource.is_none() && !at.legacy_watch;
-            let is_indented = || request.uri().query().is_some_and(|query| Query::parse(Some(query)).has("pretty"));
+            let is_indented = || head.uri.query().is_some_and(|query| Query::parse(Some(query)).has("pretty"));
             is_object && negotiate::accept(header(ACCEPT)).is_none_or(|accepted| accepted == negotiate::PLAIN) && !is_indented()
         }
         // What is posted to an object looks at others: an eviction counts the pods of a budget.
@@ -98,6 +99,7 @@ fn limited(query: &Query<'_>, objects: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::Request;
 
     #[test]
     fn short_is_what_costs_little_whatever_is_stored() {
@@ -131,8 +133,8 @@ mod tests {
             for (name, value) in &headers {
                 request = request.header(*name, *value);
             }
-            let request = request.body(()).expect("a request");
-            assert_eq!(is_short(&request, &crate::path::parse(request.uri().path())), expected, "{method} {path} {headers:?}");
+            let (head, ()) = request.body(()).expect("a request").into_parts();
+            assert_eq!(is_short(&head, &crate::path::parse(head.uri.path())), expected, "{method} {path} {headers:?}");
         }
     }
 

@@ -190,20 +190,25 @@ impl Exchange<'_> {
 /// is nobody, and what is [short](admission::is_short) are answered here.
 pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
     let started = Instant::now();
-    let asker = shared.authenticator.authenticate(&shared.registry, peer, request.headers()).await;
-    let in_turn = match path::parse(request.uri().path()) {
+    let (head, body) = request.into_parts();
+    let asker = shared.authenticator.authenticate(&shared.registry, peer, &head.headers).await;
+    let route = path::parse(head.uri.path());
+    let in_turn = match route {
         Route::Health { .. } => None,
-        route => asker.as_deref().ok().filter(|user| !user.is_master() && !admission::is_short(&request, &route)),
+        _ => asker.as_deref().ok().filter(|user| !user.is_master() && !admission::is_short(&head, &route)),
     };
     let stall = shared.limits.stall_timeout;
     let Some(user) = in_turn.map(|user| user.name.clone()) else {
         // In a box: it is large, and what holds it is moved about before anything is done.
-        let (answer, seat) = Box::pin(respond(&shared, asker, origin, request, started)).await;
+        let (answer, seat) = Box::pin(respond(&shared, asker, origin, (&head, &route), body, started)).await;
         return answer.map(|body| Sending::begin(body, seat, open, stall, None));
     };
     let answering = {
         let (shared, origin) = (Arc::clone(&shared), origin.clone());
-        async move { Box::pin(respond(&shared, asker, &origin, request, started)).await }
+        async move {
+            let route = path::parse(head.uri.path());
+            Box::pin(respond(&shared, asker, &origin, (&head, &route), body, started)).await
+        }
     };
     match shared.turns.begin(&user, answering).join_next().await {
         Some(Ok((answer, seat))) => answer.map(|body| Sending::begin(body, seat, open, stall, Some((&shared.turns, &user)))),
@@ -217,11 +222,10 @@ async fn respond(
     shared: &Shared,
     asker: Result<Arc<User>, Unauthorized>,
     origin: &Origin,
-    request: Request<Incoming>,
+    (head, route): (&Parts, &Route<'_>),
+    mut body: Incoming,
     started: Instant,
 ) -> (Answer, Option<Seat>) {
-    let (head, mut body) = request.into_parts();
-    let route = path::parse(head.uri.path());
     let exchange = Exchange {
         shared,
         method: &head.method,
@@ -235,9 +239,9 @@ async fn respond(
         level: OnceLock::new(),
         seat: Mutex::new(None),
     };
-    let labels = labels(&exchange, &route);
+    let labels = labels(&exchange, route);
     let _inflight = shared.metrics.begin(labels.verb);
-    let mut answer = bounded(&head, shared.limits.request_timeout, answer(&exchange, asker, &head, &route, &mut body)).await;
+    let mut answer = bounded(head, shared.limits.request_timeout, answer(&exchange, asker, head, route, &mut body)).await;
     body::discard(&mut body).await;
     add_common_headers(&exchange, &mut answer);
     write_audit(&exchange, &mut answer);

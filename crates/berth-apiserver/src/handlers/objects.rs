@@ -18,7 +18,7 @@ use berth_registry::{
     table::Position,
 };
 use berth_store::env::yield_now;
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use hyper::{
     Method, StatusCode,
     body::Incoming,
@@ -38,10 +38,10 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
     let resource = exchange.resources.find(&at.group, &at.version, &at.resource).ok_or_else(|| unknown(exchange, at))?;
     if resource.is_review() {
-        return reviews::answer(exchange, at, resource, body).await;
+        return reviews::answer(exchange, at, resource, body).boxed().await;
     }
     match at.name.as_deref() {
-        None => collection(exchange, at, resource, body).await,
+        None => collection(exchange, at, resource, body).boxed().await,
         Some(name) => object(exchange, at, resource, name, body).await,
     }
 }
@@ -95,14 +95,15 @@ async fn object(
     let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource };
     let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
     let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token));
+    // Most requests are gets. In boxes the others, whose futures are many times as large, do not make those larger, which are moved about.
     match *exchange.method {
         Method::GET if is_view => get(exchange, &target).await,
-        Method::GET if subresource == Some(Subresource::Log) => logs::answer(exchange, at, &target).await,
-        Method::PUT if !is_action => update(exchange, &target, body).await,
-        Method::PATCH if is_view => patch(exchange, &target, body).await,
-        Method::DELETE if subresource.is_none() => delete(exchange, &target, body).await,
-        Method::POST if subresource == Some(Subresource::Token) => tokens::request(exchange, &target, body).await,
-        Method::POST if is_action && subresource != Some(Subresource::Log) => act(exchange, &target, body).await,
+        Method::GET if subresource == Some(Subresource::Log) => logs::answer(exchange, at, &target).boxed().await,
+        Method::PUT if !is_action => update(exchange, &target, body).boxed().await,
+        Method::PATCH if is_view => patch(exchange, &target, body).boxed().await,
+        Method::DELETE if subresource.is_none() => delete(exchange, &target, body).boxed().await,
+        Method::POST if subresource == Some(Subresource::Token) => tokens::request(exchange, &target, body).boxed().await,
+        Method::POST if is_action && subresource != Some(Subresource::Log) => act(exchange, &target, body).boxed().await,
         _ => Err(ApiError::MethodNotAllowed.into()),
     }
 }

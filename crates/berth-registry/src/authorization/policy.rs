@@ -12,9 +12,13 @@ use berth_store::{Entry, EventKind, RangeRequest, ReadError, Revision, Watch, Wa
 use futures::{
     FutureExt, StreamExt,
     future::{Either, select, try_join_all},
-    lock::Mutex,
+    lock,
 };
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 /// How long a policy may be used after it was known to show all that anybody had written.
 pub const LAG_MAX: Duration = Duration::from_secs(1);
@@ -27,14 +31,22 @@ pub(super) const RESOURCES: usize = 4;
 /// The policy as it was last asked for.
 pub(crate) struct PolicyCache {
     own_writes: Arc<OwnWrites>,
-    cached: Mutex<Cached>,
+    /// Locked for a look. None is there at first, while somebody brings it up to date, and where that failed.
+    kept: Mutex<Option<Kept>>,
+    /// Held by who brings it up to date. When the last try was given up: an answer to all who came before.
+    failed_at: lock::Mutex<Option<Timestamp>>,
 }
 
-#[derive(Default)]
-struct Cached {
+/// What is kept, in the hands of who brings it up to date. Given back however that ends.
+struct Taken<'a> {
+    cache: &'a PolicyCache,
     kept: Option<Kept>,
-    /// When the last try to bring it up to date was given up: an answer to all who came before.
-    failed_at: Option<Timestamp>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.cache.kept() = self.kept.take();
+    }
 }
 
 struct Kept {
@@ -56,7 +68,20 @@ struct Lost;
 
 impl PolicyCache {
     pub(crate) fn new(own_writes: Arc<OwnWrites>) -> Self {
-        Self { own_writes, cached: Mutex::default() }
+        Self { own_writes, kept: Mutex::default(), failed_at: lock::Mutex::default() }
+    }
+
+    /// What a panic left behind is behind at worst: what its watches have shown is in it or still to come.
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The policy, if it shows `own` and the store need not be asked yet.
+    fn current(&self, own: &[Revision], now: Timestamp) -> Option<Arc<Policy>> {
+        let mut kept = self.kept();
+        let kept = kept.as_mut()?;
+        let is_followed = kept.take_in_what_is_there().is_ok();
+        (is_followed && kept.shows(own) && now < later(kept.fresh_at, ASK_AFTER)).then(|| Arc::clone(&kept.policy))
     }
 }
 
@@ -67,20 +92,23 @@ impl Registry {
     /// # Errors
     /// [`ApiError::Unavailable`] where the store does not say what there is; the store's.
     pub async fn policy(&self) -> Result<Arc<Policy>, ApiError> {
-        let came_at = self.clock.now();
-        let mut cached = self.policy.cached.lock().await;
-        let (now, own) = (self.clock.now(), self.policy.own_writes.newest());
-        if let Some(kept) = &mut cached.kept {
-            let is_followed = kept.take_in_what_is_there().is_ok();
-            if is_followed && kept.shows(&own) && now < later(kept.fresh_at, ASK_AFTER) {
-                return Ok(Arc::clone(&kept.policy));
-            }
+        let cache = &*self.policy;
+        let (came_at, own) = (self.clock.now(), cache.own_writes.newest());
+        if let Some(policy) = cache.current(&own, came_at) {
+            return Ok(policy);
         }
-        if cached.failed_at.is_some_and(|failed_at| came_at < failed_at) {
+        let mut failed_at = cache.failed_at.lock().await;
+        // Somebody may have brought it up to date meanwhile.
+        let (now, own) = (self.clock.now(), cache.own_writes.newest());
+        if let Some(policy) = cache.current(&own, now) {
+            return Ok(policy);
+        }
+        if failed_at.is_some_and(|failed_at| came_at < failed_at) {
             return Err(too_old());
         }
+        let mut taken = Taken { cache, kept: cache.kept().take() };
         let brought_up_to_date = {
-            let catching_up = pin!(self.bring_up_to_date(&mut cached.kept));
+            let catching_up = pin!(self.bring_up_to_date(&mut taken.kept));
             match select(catching_up, self.clock.sleep_until(later(now, LAG_MAX))).await {
                 Either::Left((done, _)) => done,
                 Either::Right(_) => Err(too_old()),
@@ -89,10 +117,10 @@ impl Registry {
         // What was asked for after this call came cannot be too old for it, however long the machine stood still since.
         let is_fresh = |kept: &Kept| came_at <= kept.fresh_at || self.clock.now() <= later(kept.fresh_at, LAG_MAX);
         let usable = |kept: &&Kept| kept.shows(&own) && is_fresh(kept);
-        match (brought_up_to_date, cached.kept.as_ref().filter(usable)) {
+        match (brought_up_to_date, taken.kept.as_ref().filter(usable)) {
             (_, Some(kept)) => Ok(Arc::clone(&kept.policy)),
             (failed, None) => {
-                cached.failed_at = Some(self.clock.now());
+                *failed_at = Some(self.clock.now());
                 Err(failed.err().unwrap_or_else(too_old))
             }
         }

@@ -10,7 +10,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -89,6 +89,7 @@ fn a_policy_that_lost_the_changes_is_read_anew() {
 struct Late {
     inner: Arc<MemoryStore>,
     is_late: Arc<AtomicBool>,
+    lists: Arc<AtomicUsize>,
 }
 
 impl Store for Late {
@@ -101,6 +102,7 @@ impl Store for Late {
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
         self.inner.range(request)
     }
 
@@ -122,21 +124,21 @@ impl Store for Late {
     }
 }
 
-/// A world that has decided once, and what makes its store late.
-fn late_world() -> (World, Arc<AtomicBool>) {
-    let is_late = Arc::new(AtomicBool::new(false));
+/// A world that has decided once, what makes its store late, and how many lists that was asked for.
+fn late_world() -> (World, Arc<AtomicBool>, Arc<AtomicUsize>) {
+    let (is_late, lists) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let world = World::over(|| {
         let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
-        (Arc::clone(&inner), Arc::new(Late { inner, is_late: Arc::clone(&is_late) }))
+        (Arc::clone(&inner), Arc::new(Late { inner, is_late: Arc::clone(&is_late), lists: Arc::clone(&lists) }))
     });
     world.made(ROLES, role("r", "", &["pods"], &["get"]));
     assert!(!may(&world.registry, &alice(), "get", "pods"));
-    (world, is_late)
+    (world, is_late, lists)
 }
 
 #[test]
 fn a_decision_waits_for_what_this_server_has_written() {
-    let (world, is_late) = late_world();
+    let (world, is_late, _) = late_world();
     is_late.store(true, Ordering::SeqCst);
     world.made(BINDINGS, binding("b", "Role", "r", "alice"));
     let user = alice();
@@ -150,7 +152,7 @@ fn a_decision_waits_for_what_this_server_has_written() {
 
 #[test]
 fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
-    let (world, is_late) = late_world();
+    let (world, is_late, _) = late_world();
     let other = World::beside(&world);
     is_late.store(true, Ordering::SeqCst);
     other.made(BINDINGS, binding("b", "Role", "r", "alice"));
@@ -169,7 +171,7 @@ fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
 
 #[test]
 fn a_machine_that_stood_still_while_the_store_was_asked_decides_all_the_same() {
-    let (world, is_late) = late_world();
+    let (world, is_late, _) = late_world();
     let other = World::beside(&world);
     is_late.store(true, Ordering::SeqCst);
     other.made(BINDINGS, binding("b", "Role", "r", "alice"));
@@ -180,6 +182,22 @@ fn a_machine_that_stood_still_while_the_store_was_asked_decides_all_the_same() {
     is_late.store(false, Ordering::SeqCst);
     now(policy).expect("what was asked for after the call came is not too old for it");
     assert!(may(&world.registry, &alice(), "get", "pods"));
+}
+
+#[test]
+fn who_gives_up_waiting_for_the_policy_leaves_what_was_known_to_others() {
+    let (world, is_late, lists) = late_world();
+    let other = World::beside(&world);
+    is_late.store(true, Ordering::SeqCst);
+    other.made(BINDINGS, binding("b", "Role", "r", "alice"));
+    world.clock.advance(1);
+    let before = lists.load(Ordering::SeqCst);
+    for _ in 0..3 {
+        assert!(world.registry.policy().now_or_never().is_none(), "it is waited for");
+    }
+    is_late.store(false, Ordering::SeqCst);
+    assert!(may(&world.registry, &alice(), "get", "pods"));
+    assert_eq!(lists.load(Ordering::SeqCst), before, "roles and bindings are not read anew");
 }
 
 #[test]
