@@ -306,12 +306,12 @@ async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
 }
 
 impl Attacker {
-    /// Alice, who lets come one byte of each of so many answers.
-    async fn sips(server: &TestServer, path: &str, answers: u32) -> Self {
+    /// Alice, who lets come so many bytes of each of so many answers.
+    async fn sips(server: &TestServer, path: &str, answers: u32, window: u32) -> Self {
         let alice = server.certificate("alice", &["editors"]);
         let (reader, writer) = split(connect(server, Some(&alice), Protocol::Http2).await);
         let mut attacker = Self { reader, writer };
-        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
+        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, window))[..]].concat();
         attacker.send(&greeting).await;
         attacker.send(&(0..answers).flat_map(|number| get(stream(number), path)).collect::<Vec<u8>>()).await;
         attacker
@@ -341,7 +341,7 @@ async fn with_config_map(limits: Limits, bytes: usize) -> (TestServer, String) {
 async fn what_a_connection_has_of_answers_counts_until_it_is_taken() {
     let limits = Limits { answer_bytes: 4 << 20, queue_wait: Duration::from_millis(50), ..Limits::default() };
     let (server, path) = with_config_map(limits, 40_000).await;
-    let mut attacker = Attacker::sips(&server, &path, 100).await;
+    let mut attacker = Attacker::sips(&server, &path, 100, 1).await;
     // Three quarters of 4 MiB, of which each takes 48 KiB.
     assert_eq!(attacker.successes(100).await, 64);
     let mut other_of_alice = server.user("alice", &["editors"]).await;
@@ -362,7 +362,7 @@ async fn what_a_connection_has_of_answers_counts_until_it_is_taken() {
 async fn short_answers_that_nobody_takes_keep_their_seats() {
     let limits = Limits { requests_inflight: 8, queue_wait: Duration::from_millis(50), ..Limits::default() };
     let (server, path) = with_config_map(limits, 10_000).await;
-    let mut attacker = Attacker::sips(&server, &path, 60).await;
+    let mut attacker = Attacker::sips(&server, &path, 60, 1).await;
     // As many as 64 KiB, then as many as one user has seats.
     assert_eq!(attacker.successes(60).await, 6 + 6);
     assert_eq!(server.user("bob", &["editors"]).await.get(&path).await.code, 200);
@@ -397,10 +397,11 @@ async fn refusals_of_which_nothing_is_taken_are_short() {
 
 #[tokio::test]
 async fn streams_of_which_nothing_is_taken_are_reset() {
-    for bytes in [10_000, 40_000] {
+    // Without any window a piece waits for it; with one byte of it, the rest of the piece.
+    for (bytes, window) in [(10_000, 1), (40_000, 1), (10_000, 0), (40_000, 0)] {
         let limits = Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() };
         let (server, path) = with_config_map(limits, bytes).await;
-        let mut attacker = Attacker::sips(&server, &path, 20).await;
+        let mut attacker = Attacker::sips(&server, &path, 20, window).await;
         let at_once = if bytes < 16 << 10 { 6 } else { 0 };
         for _ in at_once..20 {
             attacker.wait_for(RST_STREAM).await;
