@@ -220,6 +220,27 @@ fn a_store_goes_on_after_any_refusal_of_the_disk_and_nothing_of_what_failed_come
     }
 }
 
+/// After a failed sync memory may show what the disk does not have, and the next one may not tell: that file is written to no more.
+#[test]
+fn behind_a_write_that_failed_a_new_log_is_begun() {
+    let mut failed = 0;
+    for later in 0..4 {
+        let (disk, mut model) = (Disk::default(), Model::default());
+        let store = open(&disk).expect("an empty disk");
+        run(&store, &mut model, 0..2);
+        disk.fail_at(disk.operations() + later, Trouble::Failure);
+        run(&store, &mut model, 2..3);
+        if model.unknown.take().is_some() {
+            failed += 1;
+            let left = disk.read(&Kind::Log.name(1)).expect("the first log");
+            run(&store, &mut model, 3..6);
+            assert_eq!(disk.read(&Kind::Log.name(1)).expect("no checkpoint was made"), left, "failed at operation {later} of the write");
+            assert!(disk.read(&Kind::Log.name(2)).is_some());
+        }
+    }
+    assert!(failed >= 2, "{failed}: the write, and its sync");
+}
+
 /// Whatever was begun to get over the first failure.
 #[test]
 fn a_refusal_of_the_disk_and_then_a_power_loss_or_a_kill_lose_nothing() {
