@@ -8,6 +8,7 @@ mod damage;
 mod draw;
 mod full;
 mod memory;
+mod mortals;
 mod place;
 mod session;
 mod subject;

@@ -9,6 +9,7 @@ use super::{
     draw::Draw,
     full::SmallDisk,
     memory::{Fault, What},
+    mortals::Mortals,
     place::{InProcess, Place, Process, Refusal},
     session::{Record, Session},
     subject::{End, Subject, by_key},
@@ -338,7 +339,7 @@ impl Chamber<'_> {
         self.in_process.live(self.tally, name, conduct).await
     }
 
-    /// Sets the machine's clock to and fro. Time goes on, never back, and nothing else is felt.
+    /// Sets the machine's clock to and fro. Time goes on, never back, and nothing else is felt; what is to end ends by it. At last a day is leapt over.
     async fn clock(&mut self, name: &str, writes: u64, draw: &mut Draw) -> Result<(), Refusal> {
         let mut step = || {
             let scale = 1000 << draw.below(16);
@@ -347,21 +348,34 @@ impl Chamber<'_> {
         };
         let steps: Vec<i64> = (0..5).map(|_| step()).collect();
         let conduct = async |session: &Session<'_>, place: &mut Place| {
-            let mut last = place.in_process().now();
-            for step in &steps {
-                place.in_process().set_clock(SignedDuration::from_millis(*step));
-                session.more(writes / steps.len() as u64).await;
-                let now = place.in_process().now();
-                if now <= last {
-                    session.fault(Fault::new(What::Time, format!("it is {now:?} behind {last:?}, the clock being ahead by {step} ms")));
-                }
-                last = now;
+            if let Err(error) = set_to_and_fro(session, place, &steps, writes / steps.len() as u64).await {
+                session.fault(Fault::new(What::Answer, format!("while the clock was set: {error}")));
             }
             session.quiet().await;
             End::Kill
         };
         self.in_process.live(self.tally, name, conduct).await
     }
+}
+
+/// Between two steps, so many writes are waited for.
+async fn set_to_and_fro(session: &Session<'_>, place: &mut Place, steps: &[i64], writes: u64) -> io::Result<()> {
+    let mut mortals = Mortals::make(session, place).await?;
+    let mut last = place.in_process().now();
+    for step in steps {
+        place.in_process().set_clock(SignedDuration::from_millis(*step));
+        session.more(writes).await;
+        let now = place.in_process().now();
+        if now <= last {
+            session.fault(Fault::new(What::Time, format!("it is {now:?} behind {last:?}, the clock being ahead by {step} ms")));
+        }
+        last = now;
+        mortals.look(session, place).await?;
+    }
+    mortals.end(session, place).await?;
+    place.in_process().set_clock(SignedDuration::from_millis(steps[0]));
+    session.more(writes).await;
+    mortals.look(session, place).await
 }
 
 fn text(error: io::Error) -> String {

@@ -26,15 +26,13 @@ pub(crate) struct Writer {
     name: String,
     draw: Draw,
     own: Vec<Known>,
-    /// As it saw them last; what it does not know it takes to be absent.
-    shared: BTreeMap<usize, Option<Object>>,
     values: u64,
 }
 
 impl Writer {
     pub(crate) fn new(seed: u64, number: usize) -> Self {
         let own = vec![Known::Settled(None); OWN];
-        Self { number, name: format!("w{number}"), draw: Draw::of(seed, number as u64), own, shared: BTreeMap::new(), values: 0 }
+        Self { number, name: format!("w{number}"), draw: Draw::of(seed, number as u64), own, values: 0 }
     }
 
     fn own_key(&self, slot: usize) -> Key {
@@ -66,7 +64,7 @@ impl Writer {
 
     async fn step(&mut self, session: &Session<'_>, connection: &mut Connection) -> io::Result<()> {
         let is_refused =
-            if self.draw.below(5) < 3 { self.write_own(session, connection).await? } else { self.share(session, connection).await? };
+            if self.draw.below(5) < 2 { self.write_own(session, connection).await? } else { self.share(session, connection).await? };
         if is_refused {
             tokio::time::sleep(REFUSED_PAUSE).await;
         }
@@ -112,23 +110,15 @@ impl Writer {
         answer.map(|_| false)
     }
 
-    /// Whether it was refused.
+    /// Reads what others write too, and as often as not writes what it has just read: so most writes succeed, and an old answer to whoever reads behind
+    /// one of them fits no order. Whether it was refused.
     async fn share(&mut self, session: &Session<'_>, connection: &mut Connection) -> io::Result<bool> {
-        let number = self.draw.index(SHARED);
-        let key = Key(format!("shared-{number}"));
+        let key = Key(format!("shared-{}", self.draw.index(SHARED)));
+        let Some(found) = session.read(&self.name, connection, &key).await? else { return Ok(true) };
         if self.draw.one_in(2) {
-            let Some(found) = session.read(&self.name, connection, &key).await? else { return Ok(true) };
-            self.shared.insert(number, found);
             return Ok(false);
         }
-        let before = self.shared.get(&number).cloned().flatten();
-        let (wish, bytes) = (self.wish(before.as_ref()), self.draw.below(PAD_BYTES_MAX));
-        match session.write(&self.name, connection, &key, &wish, bytes as usize).await? {
-            Answer::Written(object) => drop(self.shared.insert(number, Some(object))),
-            Answer::Deleted => drop(self.shared.insert(number, None)),
-            Answer::Refused => return Ok(true),
-            Answer::Otherwise | Answer::Unknown => (),
-        }
-        Ok(false)
+        let (wish, bytes) = (self.wish(found.as_ref()), self.draw.below(PAD_BYTES_MAX));
+        Ok(session.write(&self.name, connection, &key, &wish, bytes as usize).await? == Answer::Refused)
     }
 }
