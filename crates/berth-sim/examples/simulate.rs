@@ -11,6 +11,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+/// The program's own: storms allocate all the time, and on one thread.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What panics said since the last storm began, also those that a process of the world survived.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 

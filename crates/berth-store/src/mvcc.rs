@@ -21,6 +21,7 @@ use bytes::Bytes;
 use pins::{PinId, Pins};
 use smallvec::smallvec;
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet, VecDeque, btree_map},
     mem,
     ops::Bound,
@@ -421,7 +422,7 @@ impl Mvcc {
     }
 
     /// What is kept of the keys that begin with `prefix`, and of others.
-    fn kept_under(&self, prefix: &str) -> impl Iterator<Item = &Resource> {
+    fn kept_under(&self, prefix: &str) -> impl Iterator<Item = &Resource> + Clone {
         let own = resource_of(&self.resources, prefix).map(|(_, found)| found);
         let below = || {
             let from = self.resources.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
@@ -442,12 +443,16 @@ impl Mvcc {
     }
 
     /// What a watcher of `prefix` (and of changes of what has `mark`) that has seen all up to `after` sees next. An error only if a change of its resource was lost to it:
-    /// the watcher of a quiet resource may lie far behind.
+    /// the watcher of a quiet resource may lie far behind. Costs little where there is nothing to see, which is what most looks find: watchers of all
+    /// resources wake for progress.
     pub(crate) fn next(&self, prefix: &str, after: Revision, mark: Option<&Mark>) -> Result<Next, ReadError> {
-        if self.revision < after {
-            return Ok(Next::Future);
+        match self.revision.cmp(&after) {
+            Ordering::Less => return Ok(Next::Future),
+            Ordering::Equal => return Ok(Next::CaughtUp(after)),
+            Ordering::Greater => (),
         }
-        if self.kept_under(prefix).any(|found| after < found.dropped) {
+        let kept = self.kept_under(prefix);
+        if kept.clone().any(|found| after < found.dropped) {
             return Err(ReadError::Compacted { requested: after, oldest: self.oldest(prefix) });
         }
         let has_mark = |event: &Event| mark.is_none_or(|mark| event.versions().any(|entry| mark.is_on(entry)));
@@ -458,7 +463,7 @@ impl Mvcc {
             let at = from + found.log.range(from..).position(|event| is_seen(&event))?;
             Some((found.log[at].entry.mod_revision, at))
         };
-        let firsts = self.kept_under(prefix).filter_map(|found| first(found).map(|(revision, at)| (revision, at, found)));
+        let firsts = kept.filter_map(|found| first(found).map(|(revision, at)| (revision, at, found)));
         let Some((revision, at, found)) = firsts.min_by_key(|(revision, ..)| *revision) else { return Ok(Next::CaughtUp(self.revision)) };
         // The whole revision: the watcher's place is a revision, so what is left out of this one would be lost.
         Ok(Next::Events(match self.spanning.get(&revision) {
