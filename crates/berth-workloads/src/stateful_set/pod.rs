@@ -4,16 +4,20 @@ use super::{
     NewPod, REVISION_LABEL, RevisionChoice,
     names::{claim_name, pod_name},
     new_pod_revision,
-    observe::{Observed, Repair},
+    observe::{Budget, Observed, Repair},
 };
-use crate::{claim::controller_reference, view::APPS_V1};
+use crate::{
+    claim::controller_reference,
+    view::{APPS_V1, PodManagement},
+};
 use berth_api::annotations::{POD_INDEX, STATEFUL_SET_POD_NAME};
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodSpec, PodTemplateSpec, Volume},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
-/// The revision that a missing pod gets. With repair an update never goes back to the revision that it started from.
+/// The revision that a missing pod gets. With repair an update never goes back to the revision that it started from; nor where pods that are not available
+/// go first, whatever their number: such a pod would go again at once, and for ever.
 pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> RevisionChoice {
     let pod = NewPod {
         ordinal,
@@ -21,7 +25,8 @@ pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> Revision
         current_replicas: observed.set().status.current_replicas.into(),
         partition: observed.partition,
     };
-    if observed.repair == Repair::Revision && ordinal >= observed.update_from() {
+    let is_out_of_order = observed.management == PodManagement::Parallel && matches!(observed.budget, Budget::Pods(_));
+    if (observed.repair == Repair::Revision || is_out_of_order) && ordinal >= observed.update_from() {
         return RevisionChoice::Update;
     }
     new_pod_revision(observed.strategy, pod)

@@ -179,6 +179,23 @@ fn broken_old_pods_cost_a_parallel_set_no_budget() {
     assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
 }
 
+/// Without a block that names a partition, pods with the lowest numbers come back as they were, as many as the status counts of those; which need not be the
+/// ones with the lowest numbers, and then it counts as many again.
+#[test]
+fn a_parallel_set_without_a_partition_does_not_make_pods_only_to_replace_them() {
+    let spec =
+        json!({"replicas": 3, "podManagementPolicy": "Parallel", "ordinals": {"start": 2}, "updateStrategy": {"rollingUpdate": null}});
+    let mut world = World::new(&spec).with_gates(BUDGET);
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2), "ordinals": {"start": 0}, "replicas": 4}}));
+    for _ in 0..4 {
+        world.look(usize::MAX);
+    }
+    assert!(world.short().starts_with("web-0=2 web-1=2 "), "{}", world.short());
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2 web-3=2");
+}
+
 #[test]
 fn on_delete_leaves_it_to_others() {
     let mut world = updated(&json!({"replicas": 2, "updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), "");
