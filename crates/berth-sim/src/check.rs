@@ -55,7 +55,7 @@ pub struct Checker {
     disturbed: BTreeMap<Uid, Timestamp>,
     /// How many changes were looked at.
     checked: u64,
-    /// Pods that somebody else than the controller of their set deleted.
+    /// Pods, and ReplicaSets, that somebody else than their controller deleted.
     deleted_by_others: BTreeSet<Uid>,
     /// Pods that were on their way when their set was deleted: nothing bounds them.
     strays: BTreeSet<Uid>,
@@ -120,6 +120,12 @@ impl Checker {
         self.delete_by_hand(pod);
         let uid = self.all_pods().find(|known| known.metadata.name == pod).map(|known| known.metadata.uid.clone());
         self.let_go.extend(uid);
+    }
+
+    /// The test is about to delete this ReplicaSet, whatever pods it has.
+    pub fn delete_set_by_hand(&mut self, set: &str) {
+        let uid = self.sets.values().find(|known| known.metadata.name == set).map(|known| known.metadata.uid.clone());
+        self.deleted_by_others.extend(uid);
     }
 
     /// A node has stopped this pod, and is about to remove it.
@@ -246,6 +252,7 @@ impl Checker {
         match presence {
             Presence::There => drop(self.sets.insert(uid.clone(), set)),
             Presence::Gone => {
+                self.check_cleaned_up(&set)?;
                 self.sets.remove(&uid);
                 if self.live_of(&uid) > 0 {
                     self.promise_nothing(&deployment);

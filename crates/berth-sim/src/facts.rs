@@ -24,6 +24,7 @@ pub(crate) struct Metadata {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct OwnerReference {
+    kind: String,
     uid: String,
     controller: bool,
 }
@@ -31,6 +32,11 @@ struct OwnerReference {
 impl Metadata {
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owner_references.iter().any(|owner| owner.uid == uid)
+    }
+
+    /// Whether it goes with a pod that has another uid.
+    pub(crate) fn goes_with_another_pod(&self, uid: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.kind == "Pod" && owner.uid != uid)
     }
 
     /// The uid of the controlling owner; empty if there is none.
@@ -314,7 +320,9 @@ impl Deployment {
 
 impl fmt::Display for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "generation={} size={} {}", self.metadata.generation, self.spec.replicas, self.status)
+        let paused = if self.spec.paused { " paused" } else { "" };
+        write!(f, "generation={} size={}{paused} {} ", self.metadata.generation, self.spec.replicas, self.spec.strategy.type_)?;
+        write!(f, "{} {}", self.spec.pod_replacement_policy, self.status)
     }
 }
 

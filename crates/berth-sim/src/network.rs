@@ -7,11 +7,11 @@ use crate::{
 use berth_api::{Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
-use berth_store::env::{Clock, Rng, Timestamp};
+use berth_store::env::{Clock, Rng, Spawner, Timestamp};
 use berth_workloads::resources::PODS;
 use futures::{
     FutureExt, StreamExt,
-    future::BoxFuture,
+    future::{BoxFuture, ready},
     stream::{self, BoxStream},
 };
 use serde_json::Value;
@@ -23,6 +23,9 @@ use std::{
     time::Duration,
 };
 
+/// How much later a late call comes than its caller has given it up.
+pub const LATE_BY: Duration = Duration::from_secs(10);
+
 /// What goes wrong, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -32,6 +35,9 @@ pub struct Faults {
     pub lost_calls_per_mille: u32,
     /// Answers that are lost after the API has done what was asked, per thousand; the caller hears the same.
     pub lost_answers_per_mille: u32,
+    /// Deletions that come [`LATE_BY`] late, per thousand; the caller hears at once that the API is not available. Not in hostile worlds: no controller can
+    /// know what is still on its way, so that each takes what it was for, whatever has been decided since.
+    pub late_deletions_per_mille: u32,
     /// Changes before which a watch stalls, per thousand.
     pub stalls_per_mille: u32,
     /// The longest stall. Another one begins no sooner than that after it, so that nobody sees what is older.
@@ -48,6 +54,7 @@ impl Faults {
         latency_max: Duration::from_millis(2),
         lost_calls_per_mille: 0,
         lost_answers_per_mille: 0,
+        late_deletions_per_mille: 0,
         stalls_per_mille: 0,
         stall_max: Duration::ZERO,
         breaks_per_mille: 0,
@@ -58,6 +65,7 @@ impl Faults {
         latency_max: Duration::from_millis(50),
         lost_calls_per_mille: 5,
         lost_answers_per_mille: 5,
+        late_deletions_per_mille: 0,
         stalls_per_mille: 20,
         stall_max: Duration::from_secs(3),
         breaks_per_mille: 2,
@@ -71,6 +79,8 @@ pub struct Network(Arc<NetworkState>);
 
 struct NetworkState {
     clock: Arc<dyn Clock>,
+    /// What is on its way outlives who has sent it.
+    spawner: Arc<dyn Spawner>,
     rng: SeededRng,
     faults: Mutex<Faults>,
 }
@@ -78,8 +88,8 @@ struct NetworkState {
 impl Network {
     /// A network with `faults`.
     #[must_use]
-    pub fn new(seed: u64, clock: Arc<dyn Clock>, faults: Faults) -> Self {
-        Self(Arc::new(NetworkState { clock, rng: SeededRng::new(seed, Purpose::Network), faults: Mutex::new(faults) }))
+    pub fn new(seed: u64, clock: Arc<dyn Clock>, spawner: Arc<dyn Spawner>, faults: Faults) -> Self {
+        Self(Arc::new(NetworkState { clock, spawner, rng: SeededRng::new(seed, Purpose::Network), faults: Mutex::new(faults) }))
     }
 
     /// From now on, `faults` go wrong.
@@ -312,6 +322,15 @@ impl Cluster for SimCluster {
         params: DeleteParams,
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
+        if self.network.0.rng.happens(self.network.faults().late_deletions_per_mille) {
+            let (api, clock) = (Arc::clone(&self.api), Arc::clone(&self.network.0.clock));
+            let late = async move {
+                clock.sleep_until(clock.now() + LATE_BY).await;
+                drop(api.delete(resource, &key, params).await);
+            };
+            self.network.0.spawner.spawn("late deletion", late.boxed());
+            return ready(Err(lost("call"))).boxed();
+        }
         let uid = params.uid.clone().filter(|_| params.grace_period_seconds == Some(0)).map(String::from);
         let delete = async move {
             lock(&self.removed).extend(uid);

@@ -174,7 +174,7 @@ impl World {
         let mut world = Self {
             seed,
             options,
-            network: Network::new(seed, Arc::new(time.clone()), options.faults),
+            network: Network::new(seed, Arc::new(time.clone()), Arc::new(user.clone()), options.faults),
             clock,
             machine,
             api: Arc::new(LocalCluster::new(registry.clone(), env)),

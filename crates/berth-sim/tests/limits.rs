@@ -184,6 +184,25 @@ fn a_status_that_does_not_tell_what_is_there_is_no_rest() {
     assert_eq!(at_rest(&[old]), Err(Violation("Deployment web keeps 1 old sets, and 0 are enough".to_owned())));
 }
 
+/// Pods that leave keep their place under this policy, and with their set nobody would count them.
+#[test]
+fn a_set_that_is_cleaned_up_while_its_pods_go_is_seen() {
+    let cleaned_up = |policy: &str, by_hand: bool| {
+        let mut checker = Checker::default();
+        for change in [deployment(1, policy), set("new", 1), set("old", 1), pod("a", "old"), set("old", 0), terminating(pod("a", "old"))] {
+            take_in(&mut checker, &(0, change)).expect("no limit is passed");
+        }
+        if by_hand {
+            checker.delete_set_by_hand("old");
+        }
+        let json = set("old", 0).1.to_string();
+        checker.take_in(&Changed { kind: "ReplicaSet", json: json.as_bytes(), presence: Presence::Gone }, at(1)).err()
+    };
+    let found = cleaned_up("TerminationComplete", false).map(|Violation(text)| text);
+    assert_eq!(found.as_deref(), Some("ReplicaSet old is cleaned up while 1 of its pods go"));
+    assert_eq!((cleaned_up("TerminationComplete", true), cleaned_up("TerminationStarted", false)), (None, None));
+}
+
 /// What a Deployment adopts may be more than it would have made; more than that it may not make.
 #[test]
 fn adopted_sets_widen_the_bounds_until_they_have_shrunk() {

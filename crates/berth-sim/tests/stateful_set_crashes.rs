@@ -5,7 +5,7 @@ use berth_node::Latencies;
 use berth_sim::{
     Options, World,
     crashes::{self, End},
-    network::Crash,
+    network::{Crash, Faults, LATE_BY},
 };
 use berth_store::virtual_time::Order;
 use serde_json::{Value, json};
@@ -171,4 +171,26 @@ fn a_set_that_grows_with_its_claims_moves_and_shrinks() {
             patch(world, &json!({"replicas": 1}));
         },
     });
+}
+
+/// A deletion that its sender has given up comes when another pod has the name.
+#[test]
+fn a_deletion_that_comes_late_takes_no_pod_that_has_come_since() {
+    let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
+    let mut world = World::new(1, Options { latencies, ..Options::default() });
+    world.create(&set(1, "OrderedReady", &rolling(0)));
+    world.run_for(QUIET);
+    let first = world.object("pods", "db-0")["metadata"]["uid"].clone();
+    world.set_faults(Faults { late_deletions_per_mille: 1000, ..Faults::NONE });
+    patch(&mut world, &json!({"replicas": 0}));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.object("pods", "db-0")["metadata"]["uid"], first, "what was asked for is on its way");
+    world.set_faults(Faults::NONE);
+    world.run_until("the pod is gone", LATE_BY - Duration::from_secs(2), |seen| seen.pod_count() == 0);
+    patch(&mut world, &json!({"replicas": 1}));
+    world.run_for(Duration::from_secs(1));
+    let second = world.object("pods", "db-0")["metadata"]["uid"].clone();
+    assert!(second.is_string() && second != first, "{first} {second}");
+    world.run_for(LATE_BY);
+    assert_eq!(world.object("pods", "db-0")["metadata"]["uid"], second);
 }

@@ -13,6 +13,13 @@ fn order_and_revisions_hold_in_every_storm_and_all_is_well_after_it() {
     seeds::run(0..60, |seed| drop(storm::stateful_set(seed)));
 }
 
+/// Pods that were made and deleted for ever; and paused Deployments that lost their set under Recreate.
+#[test]
+fn storms_that_failed_once_do_so_no_more() {
+    drop(storm::stateful_set(345));
+    [592, 893].into_iter().for_each(|seed| drop(storm::deployment(seed)));
+}
+
 /// The goal of KEP-3541: without faults every recreation is complete within the time that its pods need to stop and to start, and 30 s; and no
 /// two revisions are left.
 #[test]

@@ -144,3 +144,25 @@ fn a_binder_that_crashes_after_any_write_makes_no_volume_twice() {
     assert!(writes > 20, "{writes}");
     (1..=writes).map(Crash::After).chain([Crash::AfterEach]).for_each(|crash| _ = rolled_out(crash));
 }
+
+/// The claim of a pod that is scaled away goes a moment after it. Whoever is scaled up in that moment would get a claim, and its data, that is just going
+/// ([`berth_sim::check`]).
+#[test]
+fn a_pod_that_comes_back_at_once_does_not_get_the_claim_of_the_one_before_it() {
+    let latencies = Latencies { start: Duration::ZERO, stop: Duration::from_secs(2) };
+    run(0..2, |seed| {
+        let mut world = World::new(
+            seed,
+            Options { faults: Faults { latency_max: Duration::from_millis(50), ..Faults::NONE }, latencies, ..Options::default() },
+        );
+        world.create(&database("Parallel", "standard"));
+        finish(&mut world, 5);
+        for milliseconds in [0, 10, 30] {
+            set(&mut world, json!({"replicas": 2}));
+            world.run_until("the others are gone", LONGEST, |seen| seen.pod_count() == 2);
+            world.run_for(Duration::from_millis(milliseconds));
+            set(&mut world, json!({"replicas": 5}));
+            finish(&mut world, 5);
+        }
+    });
+}

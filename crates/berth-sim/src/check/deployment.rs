@@ -1,7 +1,7 @@
 //! The limits of a Deployment's pods, whatever its ReplicaSets.
 
 use super::{Checker, Violation, count, stateful_set::STALENESS_MAX, violated};
-use crate::facts::{Deployment, Pod, Recreation, ReplicaSet};
+use crate::facts::{Deployment, Metadata, Pod, Recreation, ReplicaSet};
 use berth_api::Gate;
 use berth_store::env::Timestamp;
 
@@ -143,11 +143,27 @@ impl Checker {
         }
     }
 
-    /// Under Recreate a set gets its first pods when those of the others go, or are gone.
+    /// Where pods that leave keep their place, a set is not cleaned up before its own are gone: with it their number would go.
+    pub(super) fn check_cleaned_up(&self, set: &ReplicaSet) -> Result<(), Violation> {
+        let Metadata { name, uid, .. } = &set.metadata;
+        let deployment = self.deployments.get(set.metadata.controller()).filter(|known| known.metadata.deletion_timestamp.is_none());
+        let bounds = deployment.and_then(|deployment| self.deployment_bounds.get(&deployment.metadata.uid));
+        let counts_leaving = bounds.is_some_and(|bounds| bounds.ceiling_with_leaving.is_some());
+        let going = count(self.pods_of(uid).filter(|pod| pod.is_terminating()));
+        if counts_leaving && going > 0 && !self.deleted_by_others.contains(uid) {
+            return violated(format!("ReplicaSet {name} is cleaned up while {going} of its pods go"));
+        }
+        Ok(())
+    }
+
+    /// Under Recreate a set gets its first pods when those of the others go, or are gone. What is paused rolls nothing out: where it has lost its set, it gives its
+    /// size to the latest that is left, as upstream does.
     pub(super) fn check_recreation(&self, set: &ReplicaSet) -> Result<(), Violation> {
         let before = self.sets.get(&set.metadata.uid).map_or(0, |known| known.spec.replicas);
         let Some(deployment) = self.deployments.get(set.metadata.controller()) else { return Ok(()) };
-        let Some(recreation) = deployment.recreates().filter(|_| before == 0 && set.spec.replicas > 0 && deployment.is_observed()) else {
+        let Some(recreation) =
+            deployment.recreates().filter(|_| before == 0 && set.spec.replicas > 0 && deployment.is_observed() && !deployment.spec.paused)
+        else {
             return Ok(());
         };
         let is_in_the_way = |pod: &&Pod| pod.is_live() || (recreation == Recreation::WhenOldPodsAreGone && pod.is_terminating());

@@ -102,6 +102,7 @@ impl World {
     /// # Panics
     /// If the API refuses for another reason.
     pub fn delete_set(&mut self, name: &str) {
+        self.checker.delete_set_by_hand(name);
         self.delete_somehow(SETS, name, DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() });
     }
 
