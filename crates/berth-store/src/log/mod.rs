@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod history;
 mod record;
 mod recover;
+#[cfg(feature = "embedded")]
 mod room;
 
 pub use recover::{Fault, FileRead};
@@ -26,6 +27,7 @@ pub use recover::{Fault, FileRead};
 pub(crate) use history::{Change, History};
 pub(crate) use record::{FORMAT, Object, Summary, Version};
 pub(crate) use recover::Found;
+#[cfg(feature = "embedded")]
 pub(crate) use room::DiskRoom;
 
 use crate::{
@@ -285,6 +287,7 @@ impl Log {
     }
 
     /// The space for commits that are evaluated one behind the other.
+    #[cfg(feature = "embedded")]
     pub(crate) fn room(&self) -> DiskRoom {
         DiskRoom { limits: self.limits, free: self.files.free_bytes(), ahead: self.allocated - self.end, taken: 0 }
     }
@@ -334,6 +337,7 @@ pub(crate) fn is_short(files: &dyn Files, limits: &Limits) -> bool {
 }
 
 /// What a change takes in the log, about.
+#[cfg(feature = "embedded")]
 fn record_bytes(event: &Event) -> u64 {
     let value: &[u8] = if event.kind == EventKind::Put { &event.entry.value } else { &[] };
     live_bytes(&event.entry.key, value)
