@@ -242,6 +242,9 @@ mod tests {
         check(json!({"maxUnavailable": 1}), &pods(3, 0), Some(3), [3, 2, 3, 1], "SufficientPods");
         check(json!({"maxUnavailable": "30%"}), &pods(5, 0), Some(5), [5, 3, 5, 2], "SufficientPods");
         check(json!({"maxUnavailable": 5}), &[], Some(3), [0, 0, 0, 0], "InsufficientPods");
+        let bare: Vec<_> =
+            pods(3, 0).into_iter().map(|pod| PodView { meta: Meta { owners: Vec::new().into(), ..pod.meta }, ..pod }).collect();
+        check(json!({"maxUnavailable": 1}), &bare, None, [0, 0, 3, 0], "InsufficientPods");
     }
 
     #[test]

@@ -155,10 +155,18 @@ fn a_pending_pod_gets_a_lost_claim_again() {
     world.claims.remove("data-web-0");
     world.look(usize::MAX);
     assert!(world.claims.contains_key("data-web-0"));
+    let mut going = world.clone();
+    going.claims.remove("data-web-0");
+    going.delete_pod("web-0");
+    going.look(usize::MAX);
+    assert!(!going.claims.contains_key("data-web-0"), "not for one that goes");
     world.settle();
     world.claims.remove("data-web-0");
     world.settle();
     assert!(!world.claims.contains_key("data-web-0"), "not for one that runs");
+    world.edit_pod("web-0", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.look(usize::MAX);
+    assert!(!world.claims.contains_key("data-web-0"), "ready or not");
 }
 
 #[test]

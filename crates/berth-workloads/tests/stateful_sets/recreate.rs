@@ -232,6 +232,17 @@ fn a_pod_on_its_way_out_is_waited_for_whatever_its_labels() {
 }
 
 #[test]
+fn a_pod_of_a_number_no_longer_wanted_is_none_that_is_there() {
+    let mut world = World::new(&spec(2));
+    world.settle();
+    world.edit(&json!({"spec": {"ordinals": {"start": 1}}}));
+    world.look(usize::MAX);
+    assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1");
+    let said = world.said("Progressing");
+    assert!(said.starts_with("True CreatingPods: 1 of 2 pods of revision 1 are there"), "{said}");
+}
+
+#[test]
 fn a_new_set_says_from_its_first_look_what_it_does() {
     let mut world = World::new(&spec(2));
     world.look(usize::MAX);

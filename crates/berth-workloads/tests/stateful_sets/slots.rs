@@ -176,15 +176,20 @@ fn orphans_are_adopted_by_name_and_labels_and_strays_released() {
 
 #[test]
 fn an_identity_that_was_lost_is_put_right() {
-    let mut world = World::new(&json!({"replicas": 2}));
-    world.settle();
-    world.edit_pod(
-        "web-1",
-        &json!({"metadata": {"labels": {"statefulset.kubernetes.io/pod-name": null, "apps.kubernetes.io/pod-index": "9"}}}),
-    );
-    world.settle();
-    let labels = &world.pods["web-1"].json["metadata"]["labels"];
-    assert_eq!((&labels["statefulset.kubernetes.io/pod-name"], &labels["apps.kubernetes.io/pod-index"]), (&json!("web-1"), &json!("1")));
+    for spec in [json!({"replicas": 2}), parallel(2)] {
+        let mut world = World::new(&spec);
+        world.settle();
+        world.edit_pod(
+            "web-1",
+            &json!({"metadata": {"labels": {"statefulset.kubernetes.io/pod-name": null, "apps.kubernetes.io/pod-index": "9"}}}),
+        );
+        world.settle();
+        let labels = &world.pods["web-1"].json["metadata"]["labels"];
+        assert_eq!(
+            (&labels["statefulset.kubernetes.io/pod-name"], &labels["apps.kubernetes.io/pod-index"]),
+            (&json!("web-1"), &json!("1"))
+        );
+    }
 }
 
 #[test]
