@@ -78,12 +78,12 @@ struct Fault {
 }
 
 impl Fault {
-    /// The mutant that it is about, and whether the fault is in what stands instead; among those that are still woven in.
-    fn mutant(&self, bench: &Bench, without: &BTreeSet<usize>) -> Option<(usize, bool)> {
+    /// The mutant that it is about, and whether the fault is in what stands instead. Several faults may be about one.
+    fn mutant(&self, bench: &Bench) -> Option<(usize, bool)> {
         let asked = |(path, at): &(String, usize)| {
             let text = fs::read_to_string(bench.tree.join(path)).ok()?;
             let (_, since) = text.get(..*at)?.rsplit_once(QUESTION)?;
-            Some((number(since)?, is_instead(since))).filter(|(id, _)| !without.contains(id))
+            Some((number(since)?, is_instead(since)))
         };
         let asked: Vec<_> = self.places.iter().filter_map(asked).collect();
         asked.iter().find(|(_, is_instead)| *is_instead).or(asked.first()).copied()
@@ -134,7 +134,7 @@ fn build(bench: &Bench, part: &Part, wanted: &[&Mutant]) -> Result<Build, String
         }
         let before = without.len();
         for fault in &faults {
-            match fault.mutant(bench, &without) {
+            match fault.mutant(bench) {
                 Some((id, is_instead)) => {
                     without.insert(id);
                     if is_instead && UNVIABLE_CODES.contains(&fault.code.as_str()) {
