@@ -485,6 +485,7 @@ mod tests {
             },
         }));
         assert_eq!((pod.meta.key(), View::key(&pod)), (ObjectKey::new("shop", "web-1"), ObjectKey::new("shop", "web-1")));
+        assert_eq!(View::uid(&pod).as_str(), "u");
         assert_eq!(pod.meta.controller().map(|owner| owner.uid.as_str()), Some("rs"));
         assert_eq!((pod.deletion_cost, pod.restarts, pod.sidecar_restarts), (-5, 3, 2));
         assert_eq!((pod.ready, pod.node_name.as_str()), (true, "n1"));
@@ -502,6 +503,19 @@ mod tests {
         }}));
         assert_eq!((pod.waiting_reasons(), pod.is_unschedulable()), (vec!["PodInitializing", "CrashLoopBackOff"], true));
         assert_eq!((PodView::default().waiting_reasons(), PodView::default().is_unschedulable()), (vec![], false));
+    }
+
+    #[test]
+    fn only_containers_that_are_not_up_and_finalizers_of_a_pod_that_goes_are_symptoms() {
+        let pod = decode(&json!({"metadata": {"name": "p", "finalizers": ["example.com/hold"]}, "status": {
+            "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 0}}}],
+            "containerStatuses": [
+                {"name": "up", "ready": true, "state": {"running": {}}}, {"name": "waits", "state": {"waiting": {"reason": "r"}}}, {"name": "unseen"},
+            ],
+        }}));
+        let symptoms = pod.symptoms.expect("symptoms");
+        assert_eq!(symptoms.containers.iter().map(|container| container.name.as_str()).collect::<Vec<_>>(), ["waits"]);
+        assert_eq!(symptoms.finalizers, [""; 0]);
     }
 
     #[test]

@@ -226,3 +226,48 @@ fn availability(observed: &Observed<'_>, recreation: Recreation) -> Verdict {
 fn number(count: i64) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_moves_its_time_with_its_status() {
+        let mut conditions = Vec::new();
+        let mut since = |status: &'static str, reason: &'static str, second: i64| {
+            let verdict = Verdict { status, reason, message: String::new() };
+            set(&mut conditions, AVAILABLE, verdict, Timestamp::from_second(second).expect("a time"));
+            conditions[0].last_transition_time.as_ref().map(|time| time.0.as_second())
+        };
+        assert_eq!([since("True", "a", 1), since("True", "b", 2), since("False", "b", 3)], [Some(1), Some(1), Some(3)]);
+    }
+
+    #[test]
+    fn counts_alone_are_no_news() {
+        let condition = |reason: &str| StatefulSetCondition {
+            type_: AVAILABLE.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            ..StatefulSetCondition::default()
+        };
+        let stored = StatefulSetStatus {
+            observed_generation: 2,
+            current_revision: "a".to_owned(),
+            update_revision: "b".to_owned(),
+            replicas: 3,
+            conditions: Some(vec![condition("x")]),
+            ..StatefulSetStatus::default()
+        };
+        let same = || stored.clone();
+        let old = [same(), StatefulSetStatus { replicas: 4, available_replicas: 1, ..same() }];
+        assert!(!old.iter().any(|new| is_news(&stored, new)));
+        let news = [
+            StatefulSetStatus { observed_generation: 3, ..same() },
+            StatefulSetStatus { current_revision: "b".to_owned(), ..same() },
+            StatefulSetStatus { update_revision: "c".to_owned(), ..same() },
+            StatefulSetStatus { conditions: Some(vec![condition("y")]), ..same() },
+            StatefulSetStatus { conditions: None, ..same() },
+        ];
+        assert!(news.iter().all(|new| is_news(&stored, new)));
+    }
+}

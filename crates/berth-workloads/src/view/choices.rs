@@ -203,5 +203,8 @@ mod tests {
         check(ON_DELETE, Some(RECREATE), UpdateStrategy::RecreateByAnnotation);
         check(ON_DELETE, Some("Recreates"), UpdateStrategy::OnDelete);
         check(ON_DELETE, None, UpdateStrategy::OnDelete);
+        let asks =
+            [UpdateStrategy::Recreate, UpdateStrategy::RecreateByAnnotation, UpdateStrategy::OnDelete, UpdateStrategy::RollingUpdate];
+        assert_eq!(asks.map(UpdateStrategy::asks_for_recreate), [true, true, false, false]);
     }
 }

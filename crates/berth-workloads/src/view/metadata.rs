@@ -88,6 +88,7 @@ mod tests {
     #[test]
     fn what_is_no_object_with_metadata_is_an_error() {
         assert_eq!(name(r#"{"kind": "Pod"}"#), Err("missing field `metadata`".to_owned()));
+        assert!(name("[]").is_err_and(|error| error.starts_with("invalid type: sequence, expected an object")));
         for wrong in ["", "[]", r#"{"spec": }"#, r#"{"metadata": 1}"#, r#"{"metadata": {"name": 1}}"#, r#"{"metadata": {"name": "a""#] {
             assert!(name(wrong).is_err(), "{wrong}");
         }

@@ -221,6 +221,11 @@ fn a_claim_without_a_volume_is_told_why() {
     check_claim(&late(0), &["WaitForFirstConsumer: waiting for first consumer to be created before binding"]);
     check_claim(&late(1), &["WaitForPodScheduled: waiting for pod a to be scheduled"]);
     check_claim(&late(2), &["WaitForPodScheduled: waiting for pods a,b to be scheduled"]);
+    let chosen = claim(json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}));
+    let class_of_late = class(json!({"volumeBindingMode": "WaitForFirstConsumer"}));
+    let lines = shown(&claim::plan(&state(&chosen, Some(&class_of_late))));
+    assert!(lines[0].contains("storage-provisioner"), "its node is chosen: {lines:?}");
+    assert_eq!(chosen.meta.key(), berth_identity::ObjectKey::new("ns", "data"));
     let told = claim(json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": "example.com/disk"}}}));
     check_claim(&state(&told, Some(&foreign)), &[]);
 }
@@ -237,6 +242,8 @@ fn a_claim_whose_volume_is_gone_is_lost_once_that_is_certain() {
     let others = volume(json!({"spec": {"claimRef": {"namespace": "ns", "name": "other", "uid": "o"}}}));
     let misbound = "ClaimMisbound: Two claims are bound to the same volume, this one is bound incorrectly";
     check_claim(&claim::State { named: Some(&others), ..state(&claim, None) }, &[lost, misbound]);
+    let early = claim::State { named: Some(&others), is_all_known: false, ..state(&claim, None) };
+    check_claim(&early, &["again at 1970-01-01T00:01:40.02Z"]);
 }
 
 #[test]
@@ -249,6 +256,10 @@ fn a_claim_in_use_is_held_back() {
     check_claim(&claim::State { is_all_known: false, ..state(&claim, None) }, &["again at 1970-01-01T00:01:40.02Z"]);
     let freed = r#"data @7: {"metadata":{"finalizers":["example.com/x"]}}"#;
     check_claim(&claim::State { users: vec![&unplaced], ..state(&claim, None) }, &[freed]);
+    let held_by =
+        |finalizer: &str| self::claim(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [finalizer]}}));
+    check_claim(&state(&held_by("kubernetes.io/pvc-protection"), None), &[r#"data @7: {"metadata":{"finalizers":[]}}"#]);
+    check_claim(&state(&held_by("example.com/x"), None), &[]);
 }
 
 #[test]

@@ -98,7 +98,47 @@ fn a_claim_of_a_former_set_is_left_alone() {
     let mut world = World::new(&spec("Retain", "Delete"));
     world.settle();
     own(&mut world, "data-web-0", json!([owner("StatefulSet", "web", "former", true)]));
-    assert_eq!(world.look(usize::MAX), 0);
+    assert_eq!((world.look(usize::MAX), world.plan().events.len(), world.in_doubt().len()), (0, 0, 0));
+}
+
+#[test]
+fn a_claim_that_goes_is_left_alone_and_one_that_others_own_too_is_not() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([]));
+    assert_eq!(world.in_doubt().into_iter().collect::<Vec<_>>(), [0]);
+    let mut going = world.clone();
+    going.claims.get_mut("data-web-0").expect("a claim").json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!((going.in_doubt().len(), going.look(usize::MAX)), (0, 0));
+    own(&mut world, "data-web-0", json!([owner("Backup", "b", "uid-b", false)]));
+    world.settle();
+    assert_eq!(owners(&world)[0].1, ["Backup", "StatefulSet"]);
+}
+
+#[test]
+fn of_a_claim_that_stays_anyway_it_does_not_matter_who_manages_it() {
+    let mut world = World::new(&spec("Retain", "Retain"));
+    world.settle();
+    own(&mut world, "data-web-0", json!([owner("Backup", "b", "uid-b", true)]));
+    assert_eq!((world.look(usize::MAX), world.plan().events.len()), (0, 0));
+}
+
+#[test]
+fn only_the_claim_of_a_former_pod_of_the_same_name_is_waited_for() {
+    let mut world = World::new(&spec("Delete", "Retain"));
+    world.settle();
+    world.delete_pod("web-1");
+    world.gone("web-1");
+    let mut missing = world.clone();
+    own(&mut missing, "data-web-1", json!([owner("Pod", "backup", "uid-b", false)]));
+    missing.look(usize::MAX);
+    assert_eq!(missing.short(), "web-0=1 web-1=1", "it is another's");
+    world.look(usize::MAX);
+    let uid = world.pods["web-1"].json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    own(&mut world, "data-web-1", json!([owner("Pod", "web-1", &uid, true)]));
+    world.claims.remove("log-web-1");
+    world.look(usize::MAX);
+    assert!(world.claims.contains_key("log-web-1"), "it is this pod's own, which is pending");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Rolling updates, partitions, budgets, OnDelete and repair.
 
 use crate::world::{World, broken, template};
+use berth_workloads::Action;
 use serde_json::{Value, json};
 
 /// A set of so many ready pods of template 1 that is given template 2.
@@ -52,6 +53,46 @@ fn the_status_says_what_leaves_before_it_leaves() {
     );
     world.settle();
     assert_eq!(world.short(), "web-0=2 web-1=2");
+}
+
+#[test]
+fn the_status_names_the_revision_before_pods_go_for_it() {
+    let world = updated(&json!({"replicas": 2}), "");
+    let stages = world.plan().stages;
+    let stage_of = |resource: &str| stages.iter().position(|stage| stage.actions.iter().any(|action| plural(action) == resource));
+    assert_eq!([stage_of("controllerrevisions"), stage_of("statefulsets"), stage_of("pods")], [Some(0), Some(1), Some(2)]);
+}
+
+fn plural(action: &Action) -> &str {
+    match action {
+        Action::Create { object, .. } => object.resource().plural,
+        Action::Patch { target, .. } | Action::Delete { target, .. } => target.resource.plural,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn nothing_else_is_written_to_a_broken_pod_that_goes_for_an_update() {
+    let mut world = World::new(&budget(3, "Parallel", &json!(1))).with_gates(BUDGET);
+    world.settle();
+    for name in ["web-0", "web-1"] {
+        world.edit_pod(name, &json!({"metadata": {"labels": {"statefulset.kubernetes.io/pod-name": null}}}));
+    }
+    world.edit_pod("web-0", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    let plan = world.plan();
+    let mut written: Vec<_> = plan
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.actions)
+        .filter_map(|action| match action {
+            Action::Patch { target, .. } if target.resource.plural == "pods" => Some(format!("patch {}", target.key.name)),
+            Action::Delete { target, .. } => Some(format!("delete {}", target.key.name)),
+            _ => None,
+        })
+        .collect();
+    written.sort();
+    assert_eq!(written, ["delete web-0", "patch web-1"]);
 }
 
 #[test]
@@ -116,6 +157,22 @@ fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
     world.delete_pod("web-1");
     world.settle();
     assert_eq!(world.short(), "web-0=3 web-1=3");
+}
+
+#[test]
+fn a_rollout_goes_on_while_pods_are_outdated_missing_or_too_many() {
+    let mut world = updated(&json!({"replicas": 3}), "");
+    let mut after_a_look = |change: fn(&mut World)| {
+        change(&mut world);
+        world.look(usize::MAX);
+        let first = world.condition("Progressing").1;
+        world.settle();
+        (first, world.condition("Progressing").1)
+    };
+    let wanted = ("RevisionUpdated".to_owned(), "NewRevisionAvailable".to_owned());
+    assert_eq!(after_a_look(|_| ()), wanted);
+    assert_eq!(after_a_look(|world| world.edit(&json!({"spec": {"replicas": 2}}))), wanted);
+    assert_eq!(after_a_look(|world| world.delete_pod("web-0")), wanted);
 }
 
 #[test]
@@ -269,6 +326,16 @@ fn repair_gets_a_broken_rollout_going_again() {
     world.settle();
     assert_eq!(world.short(), "web-0=3 web-1=3 web-2=3");
     assert_eq!(world.reasons(), ["RepairedPod"]);
+}
+
+#[test]
+fn a_pod_that_repair_deletes_is_none_of_the_current_revision_any_more() {
+    let mut world = with_repair(&json!({"template": broken(1)}));
+    world.settle();
+    assert_eq!(world.view().status.current_replicas, 1);
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.look(usize::MAX);
+    assert_eq!((world.short().as_str(), world.view().status.current_replicas), ("web-0=1!~", 0));
 }
 
 #[test]

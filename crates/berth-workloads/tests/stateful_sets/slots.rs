@@ -1,7 +1,7 @@
 //! Creating, keeping and removing pods in order.
 
 use crate::world::{World, template};
-use berth_workloads::stateful_set::REVISION_LABEL;
+use berth_workloads::{Action, stateful_set::REVISION_LABEL};
 use serde_json::{Value, json};
 
 fn parallel(replicas: u32) -> Value {
@@ -201,4 +201,36 @@ fn a_set_that_is_being_deleted_only_counts() {
     world.look(usize::MAX);
     assert_eq!((world.short().as_str(), world.revisions.len()), ("web-0=1 web-1=1~", 1));
     assert_eq!(world.view().status.observed_generation, 2);
+}
+
+/// Of each write of the set's status that is planned now: whether it is written at once.
+fn urgent(world: &World) -> Vec<bool> {
+    let plan = world.plan();
+    let is_status = |action: &&Action| matches!(action, Action::Patch { target, .. } if target.resource.plural == "statefulsets");
+    plan.stages.iter().flat_map(|stage| &stage.actions).filter(is_status).map(|action| !action.may_wait()).collect()
+}
+
+#[test]
+fn a_status_that_only_counts_may_wait_until_all_pods_are_there() {
+    let mut world = World::new(&json!({"replicas": 2})).with_gates("StatefulSetRecreateStrategy=false");
+    assert_eq!(urgent(&world), [true], "the revision");
+    world.look(usize::MAX);
+    assert_eq!(urgent(&world), [false], "one of two");
+    world.look(usize::MAX);
+    world.start("web-0");
+    world.look(usize::MAX);
+    assert_eq!(urgent(&world), [false], "two, of which one is ready");
+    world.look(usize::MAX);
+    world.start("web-1");
+    assert_eq!(urgent(&world), [true]);
+    world.look(usize::MAX);
+    assert_eq!(urgent(&world), [true; 0]);
+}
+
+#[test]
+fn conditions_stay_as_they_are_where_their_gate_is_off() {
+    let mut world = World::new(&json!({"replicas": 1}));
+    world.settle();
+    let mut world = world.with_gates("StatefulSetRecreateStrategy=false");
+    assert_eq!((world.look(usize::MAX), world.condition("Available").0.as_str()), (0, "True"));
 }

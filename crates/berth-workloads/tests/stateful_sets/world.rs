@@ -13,7 +13,10 @@ use berth_workloads::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// An object and its resource version.
 #[derive(Clone, Debug)]
@@ -96,6 +99,16 @@ impl World {
         Roster::new(&self.view(), pods.iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())), self.now)
     }
 
+    fn claim_named(&self, name: &str) -> Option<Arc<ClaimView>> {
+        self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")))
+    }
+
+    /// Numbers of the pods whose claims do not go with whom they should.
+    pub(crate) fn in_doubt(&self) -> BTreeSet<i64> {
+        let roster = self.roster();
+        claims_in_doubt(&self.view(), &roster, &|name| self.claim_named(name), roster.ordinals())
+    }
+
     /// What the controller would do now.
     pub(crate) fn plan(&self) -> Plan {
         let set = self.view();
@@ -104,8 +117,6 @@ impl World {
         let orphans = self.pod_views().into_iter().filter(|pod| pod.meta.controller().is_none()).collect();
         let is_mine = |meta: &berth_workloads::view::Meta| meta.controller().is_none() || meta.is_controlled_by(&"uid-web".into());
         let roster = self.roster();
-        let claim_named =
-            |name: &str| self.claims.get(name).map(|claim| Arc::new(ClaimView::decode(&claim.bytes(), claim.revision).expect("a claim")));
         let plan = stateful_set::plan(&State {
             set: &set,
             revisions: all.iter().filter(|revision| is_mine(&revision.meta)).cloned().collect(),
@@ -113,8 +124,8 @@ impl World {
             roster: &roster,
             orphans,
             is_pod_there: &|name| self.pods.contains_key(name),
-            claims_in_doubt: &claims_in_doubt(&set, &roster, &claim_named, roster.ordinals()),
-            claim_named: &claim_named,
+            claims_in_doubt: &self.in_doubt(),
+            claim_named: &|name| self.claim_named(name),
             last_error: self.last_error.as_deref(),
             gates: &self.gates,
             now: self.now,
