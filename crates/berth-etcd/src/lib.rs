@@ -5,6 +5,7 @@
 //! one fails. Its futures may be polled anywhere; what it waits for runs on the runtime that it was opened on.
 
 mod calls;
+mod claim;
 mod failure;
 mod members;
 #[rustfmt::skip]
@@ -16,6 +17,7 @@ mod version;
 mod watch;
 mod wire;
 
+pub use claim::ClaimError;
 pub use open::OpenError;
 pub use options::{Fault, Options, Tls, User};
 pub use version::Version;
@@ -30,7 +32,7 @@ use futures::{FutureExt, future::BoxFuture};
 use members::Members;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use wire::{bounds, compare, from_wire, key_value, look, revision_of, to_wire, write};
+use wire::{from_wire, revision_of, to_wire};
 
 /// A client. Cheap to copy.
 #[derive(Clone)]
@@ -130,15 +132,16 @@ impl Client {
 impl Etcd for Client {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
         // Any key will do; this one is within what a user of Kubernetes' keys may read.
-        let range = messages::Range { key: Bytes::from_static(b"/registry/"), count_only: true, ..messages::Range::default() };
+        let range = messages::Range { key: self.members.place.there("/registry/"), count_only: true, ..messages::Range::default() };
         let asked = self.members.call(calls::RANGE, range, Repeat::Yes);
         asked.map(|answer| answer.map(|answer: messages::RangeAnswer| revision_of(answer.header.as_ref()))).boxed()
     }
 
     fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>> {
         let Query { prefix, start_after, at, limit } = query;
-        let (first, range_end) = bounds(&prefix);
-        let behind = start_after.map(|key| [key.as_str().as_bytes(), b"\0"].concat().into());
+        let place = &self.members.place;
+        let (first, range_end) = place.bounds(&prefix);
+        let behind = start_after.map(|key| [&place.there(key.as_str())[..], b"\0"].concat().into());
         let range = messages::Range {
             key: behind.map_or_else(|| first.clone(), |behind: Bytes| behind.max(first.clone())),
             range_end,
@@ -149,16 +152,21 @@ impl Etcd for Client {
         async move {
             let answer: messages::RangeAnswer = self.members.call(calls::RANGE, range, Repeat::Yes).await?;
             let count = usize::try_from(answer.count).unwrap_or_default();
-            Ok(Page { revision: revision_of(answer.header.as_ref()), count, keys: answer.kvs.into_iter().filter_map(key_value).collect() })
+            Ok(Page {
+                revision: revision_of(answer.header.as_ref()),
+                count,
+                keys: answer.kvs.into_iter().filter_map(|found| place.key_value(found)).collect(),
+            })
         }
         .boxed()
     }
 
     fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        let place = &self.members.place;
         let txn = messages::Txn {
-            compare: puts.iter().map(compare).collect(),
-            success: puts.iter().map(write).collect(),
-            failure: puts.iter().map(look).collect(),
+            compare: puts.iter().map(|put| place.compare(put)).collect(),
+            success: puts.iter().map(|put| place.write(put)).collect(),
+            failure: puts.iter().map(|put| place.look(put)).collect(),
         };
         async move {
             let answer: messages::TxnAnswer = self.members.call(calls::TXN, txn, Repeat::No).await?;

@@ -4,6 +4,7 @@ use crate::{
     failure::causes,
     options::{Fault, Options, User},
     version::Version,
+    wire::Place,
 };
 use http::Uri;
 use std::{
@@ -35,6 +36,7 @@ pub(crate) type Token = MetadataValue<Ascii>;
 pub(crate) struct Members {
     pub(crate) runtime: Handle,
     pub(crate) user: Option<User>,
+    pub(crate) place: Place,
     /// The user's, from whichever member.
     pub(crate) token: tokio::sync::Mutex<Option<Token>>,
     members: Vec<Member>,
@@ -59,6 +61,7 @@ impl Members {
         Ok(Arc::new(Self {
             runtime,
             user: options.user.clone(),
+            place: Place::new(&options.prefix),
             token: tokio::sync::Mutex::default(),
             current: AtomicUsize::new(0),
             versions: Mutex::new(vec![None; members.len()]),

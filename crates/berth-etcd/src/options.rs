@@ -1,10 +1,11 @@
 //! Where etcd is, and who asks.
 
+use crate::wire::HERE;
 use http::Uri;
 use std::net::IpAddr;
 
 /// Where etcd is, and who asks. What is in files is read by whoever makes these.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Options {
     /// Its members' addresses: `https://10.0.0.1:2379`.
     pub endpoints: Vec<String>,
@@ -14,6 +15,14 @@ pub struct Options {
     pub user: Option<User>,
     /// Whether `http` may leave this machine. Then everything that is stored, every Secret too, can be read and changed on the way.
     pub insecure: bool,
+    /// What the keys begin with in etcd, without a `/` at its end: there it stands instead of the store's `/registry`.
+    pub prefix: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { endpoints: Vec::new(), tls: None, user: None, insecure: false, prefix: HERE.into() }
+    }
 }
 
 /// What a member must show, and what it is shown.
@@ -55,15 +64,23 @@ pub enum Fault {
 }
 
 impl Options {
+    /// Whether these can be right, wherever etcd is.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn check(&self) -> Result<(), Fault> {
+        self.checked().map(drop)
+    }
+
     /// The endpoints, each with whether it is `https`.
     pub(crate) fn checked(&self) -> Result<Vec<(Uri, bool)>, Fault> {
         if self.endpoints.is_empty() {
             return Err(Fault::NoEndpoint);
         }
-        self.endpoints.iter().map(|endpoint| self.check(endpoint)).collect()
+        self.endpoints.iter().map(|endpoint| self.check_endpoint(endpoint)).collect()
     }
 
-    fn check(&self, endpoint: &str) -> Result<(Uri, bool), Fault> {
+    fn check_endpoint(&self, endpoint: &str) -> Result<(Uri, bool), Fault> {
         let no_address = || Fault::Endpoint(endpoint.into());
         let uri: Uri = endpoint.trim_end_matches('/').parse().map_err(|_| no_address())?;
         let host = uri.host().filter(|_| uri.path() == "/" && uri.query().is_none()).ok_or_else(no_address)?;

@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     members::Members,
     messages::{self, event::Kind, watch_request::Request as Asked},
-    wire::{bounds, from_wire, key_of, revision_of, to_wire},
+    wire::{Place, from_wire, revision_of, to_wire},
 };
 use berth_store::{
     Revision,
@@ -30,7 +30,7 @@ const QUESTIONS_MAX: usize = 4;
 type Item = Result<Watched, EtcdError>;
 
 pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watching {
-    let (key, range_end) = bounds(prefix);
+    let (key, range_end) = members.place.bounds(prefix);
     let create = messages::WatchCreate { key, range_end, start_revision: to_wire(from), progress_notify: true, fragment: true };
     let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
     let (tell, items) = mpsc::channel(ANSWERS_MAX);
@@ -93,7 +93,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
         Ok(answers) => answers,
         Err(status) => return failed(&status).await,
     };
-    let mut whole = Whole::default();
+    let mut whole = Whole::new(members.place.clone());
     loop {
         let answer: messages::WatchAnswer = match answers.message().await {
             Ok(Some(answer)) => answer,
@@ -114,16 +114,20 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
 }
 
 /// Puts together what came in several messages.
-#[derive(Default)]
 struct Whole {
+    place: Place,
     changes: Vec<Change>,
 }
 
 impl Whole {
+    fn new(place: Place) -> Self {
+        Self { place, changes: Vec::new() }
+    }
+
     /// What an answer tells, with those before it that it is the rest of; `None`: there is more to come, or nothing to tell.
     fn add(&mut self, answer: messages::WatchAnswer) -> Option<Watched> {
         let is_empty = answer.events.is_empty();
-        self.changes.extend(answer.events.into_iter().filter_map(change));
+        self.changes.extend(answer.events.into_iter().filter_map(|event| change(&self.place, event)));
         if answer.fragment || answer.created {
             return None;
         }
@@ -134,11 +138,11 @@ impl Whole {
     }
 }
 
-fn change(event: messages::Event) -> Option<Change> {
+fn change(place: &Place, event: messages::Event) -> Option<Change> {
     let kind = event.kind();
     let found = event.kv?;
     let put = (kind == Kind::Put).then(|| (found.value, from_wire(found.create_revision)));
-    Some(Change { key: key_of(&found.key)?, put, revision: from_wire(found.mod_revision) })
+    Some(Change { key: place.here(&found.key)?, put, revision: from_wire(found.mod_revision) })
 }
 
 #[cfg(test)]
@@ -170,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_revision_in_several_messages_comes_as_a_whole() {
-        let mut whole = Whole::default();
+        let mut whole = Whole::new(Place::new("/registry"));
         assert_eq!(shown(whole.add(answer(&[("/a", 7), ("/b", 8)], true))), "none");
         assert_eq!(shown(whole.add(answer(&[("/c", 8)], true))), "none");
         assert_eq!(shown(whole.add(answer(&[("/d", 8)], false))), "/a@7 /b@8 /c@8 /d@8");

@@ -6,66 +6,88 @@ use berth_store::{
     etcd::{KeyValue, Put},
 };
 use bytes::Bytes;
+use std::sync::Arc;
 
-/// The first key that begins with `prefix`, and what stands behind the last.
-pub(crate) fn bounds(prefix: &str) -> (Bytes, Bytes) {
-    // To etcd a zero byte means "from the beginning" and "to the end".
-    if prefix.is_empty() {
-        return (Bytes::from_static(b"\0"), Bytes::from_static(b"\0"));
-    }
-    let mut end = prefix.as_bytes().to_vec();
-    // Text holds no byte 255, so the last one has one behind it.
-    if let Some(last) = end.last_mut() {
-        *last += 1;
-    }
-    (Bytes::copy_from_slice(prefix.as_bytes()), end.into())
-}
+/// What the store's keys begin with.
+pub(crate) const HERE: &str = "/registry";
 
-pub(crate) fn compare(put: &Put) -> messages::Compare {
-    // A key that is not there has revision 0 to etcd; nobody expects a key there that was never written.
-    let expected = match put.expected {
-        Expected::Absent => 0,
-        Expected::At(Revision(0)) => -1,
-        Expected::At(revision) => to_wire(revision),
-    };
-    messages::Compare {
-        how: compare::How::Equal.into(),
-        what: compare::What::Mod.into(),
-        key: bytes_of(&put.key),
-        with: Some(compare::With::ModRevision(expected)),
-    }
-}
+/// What stands in etcd instead of [`HERE`].
+#[derive(Clone)]
+pub(crate) struct Place(Arc<str>);
 
-pub(crate) fn write(put: &Put) -> messages::Operation {
-    let key = bytes_of(&put.key);
-    let operation = match &put.value {
-        Some(value) => {
-            let lease = put.lease.map_or(0, |lease| lease.0);
-            operation::Operation::Put(messages::Put { key, value: value.clone(), lease })
+impl Place {
+    /// `prefix` has no `/` at its end.
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self(prefix.into())
+    }
+
+    /// A key, or the beginning of keys, as etcd has it.
+    pub(crate) fn there(&self, text: &str) -> Bytes {
+        match text.strip_prefix(HERE) {
+            Some(rest) if &*self.0 != HERE => [&self.0, rest].concat().into(),
+            _ => Bytes::copy_from_slice(text.as_bytes()),
         }
-        None => operation::Operation::DeleteRange(messages::DeleteRange { key, range_end: Bytes::new() }),
-    };
-    messages::Operation { operation: Some(operation) }
-}
+    }
 
-/// Reads where a key is.
-pub(crate) fn look(put: &Put) -> messages::Operation {
-    let range = messages::Range { key: bytes_of(&put.key), keys_only: true, ..messages::Range::default() };
-    messages::Operation { operation: Some(operation::Operation::Range(range)) }
-}
+    /// A key of etcd's as the store knows it; `None` for one that is no text, which nobody of Kubernetes has written.
+    pub(crate) fn here(&self, bytes: &[u8]) -> Option<Key> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        Some(match text.strip_prefix(&*self.0) {
+            Some(rest) if &*self.0 != HERE => Key::new(&[HERE, rest].concat()),
+            _ => Key::new(text),
+        })
+    }
 
-fn bytes_of(key: &Key) -> Bytes {
-    Bytes::copy_from_slice(key.as_str().as_bytes())
-}
+    /// The first key that begins with `prefix`, and what stands behind the last.
+    pub(crate) fn bounds(&self, prefix: &str) -> (Bytes, Bytes) {
+        let first = self.there(prefix);
+        let mut end = first.to_vec();
+        // Text holds no byte 255, so the last one has one behind it.
+        match end.last_mut() {
+            Some(last) => *last += 1,
+            // To etcd a zero byte means "from the beginning" and "to the end".
+            None => return (Bytes::from_static(b"\0"), Bytes::from_static(b"\0")),
+        }
+        (first, end.into())
+    }
 
-/// A key as the store knows it; `None` for one that is no text, which nobody of Kubernetes has written.
-pub(crate) fn key_of(bytes: &[u8]) -> Option<Key> {
-    std::str::from_utf8(bytes).ok().map(Key::new)
-}
+    pub(crate) fn key_value(&self, found: messages::KeyValue) -> Option<KeyValue> {
+        let (create_revision, mod_revision) = (from_wire(found.create_revision), from_wire(found.mod_revision));
+        Some(KeyValue { key: self.here(&found.key)?, value: found.value, create_revision, mod_revision })
+    }
 
-pub(crate) fn key_value(found: messages::KeyValue) -> Option<KeyValue> {
-    let (create_revision, mod_revision) = (from_wire(found.create_revision), from_wire(found.mod_revision));
-    Some(KeyValue { key: key_of(&found.key)?, value: found.value, create_revision, mod_revision })
+    pub(crate) fn compare(&self, put: &Put) -> messages::Compare {
+        // A key that is not there has revision 0 to etcd; nobody expects a key there that was never written.
+        let expected = match put.expected {
+            Expected::Absent => 0,
+            Expected::At(Revision(0)) => -1,
+            Expected::At(revision) => to_wire(revision),
+        };
+        messages::Compare {
+            how: compare::How::Equal.into(),
+            what: compare::What::Mod.into(),
+            key: self.there(put.key.as_str()),
+            with: Some(compare::With::ModRevision(expected)),
+        }
+    }
+
+    pub(crate) fn write(&self, put: &Put) -> messages::Operation {
+        let key = self.there(put.key.as_str());
+        let operation = match &put.value {
+            Some(value) => {
+                let lease = put.lease.map_or(0, |lease| lease.0);
+                operation::Operation::Put(messages::Put { key, value: value.clone(), lease })
+            }
+            None => operation::Operation::DeleteRange(messages::DeleteRange { key, range_end: Bytes::new() }),
+        };
+        messages::Operation { operation: Some(operation) }
+    }
+
+    /// Reads where a key is.
+    pub(crate) fn look(&self, put: &Put) -> messages::Operation {
+        let range = messages::Range { key: self.there(put.key.as_str()), keys_only: true, ..messages::Range::default() };
+        messages::Operation { operation: Some(operation::Operation::Range(range)) }
+    }
 }
 
 pub(crate) fn revision_of(header: Option<&messages::Header>) -> Revision {

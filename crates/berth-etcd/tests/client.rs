@@ -2,20 +2,22 @@
 #![expect(clippy::disallowed_methods, reason = "writers, watchers and etcds that fail at the same time")]
 
 mod common;
+#[path = "common/tls.rs"]
+mod tls;
 
 use berth_etcd::{OpenError, Options, Tls, User};
 use berth_store::{
     Expected, Header, Health, Key, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
     env::Timestamp,
-    etcd::{Etcd as _, EtcdStore},
+    etcd::{Etcd as _, EtcdStore, Put, Query},
 };
 use common::{Etcd, eventually};
 use futures::StreamExt;
 use futures_executor::block_on;
 use jiff::SignedDuration;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::{collections::BTreeMap, sync::Arc, thread};
 use tempfile::tempdir;
+use tls::{Authority, Pair};
 use tonic::{Request, client::Grpc, transport::Endpoint};
 use tonic_prost::ProstCodec;
 
@@ -192,6 +194,65 @@ fn without_space_only_deletions_are_written() {
     assert!(block_on(store.get(&pod("first"))).expect("reads go on").is_none());
 }
 
+#[test]
+fn prefixes_keep_stores_apart_that_share_an_etcd() {
+    let etcd = etcd!("");
+    let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
+    let (plain, ours) = (etcd.client(), below("/ours"));
+    let stores = [&plain, &ours].map(|client| etcd.store_of(client, Arc::new(Pods), HISTORY));
+    let mut watch = stores[1].watch(PODS, block_on(stores[1].revision(PODS)).expect("it answers")).expect("kept");
+    create(&stores[0], "plain", "1").expect("a new key");
+    create(&stores[1], "ours", "1").expect("a new key");
+    create(&stores[1], "plain", "2").expect("a new key there");
+    assert_eq!([names(&stores[0]), names(&stores[1])], [vec!["plain"], vec!["ours", "plain"]]);
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        if let WatchItem::Events(events) = block_on(watch.next()).expect("it goes on").expect("nothing is lost") {
+            seen.extend(events.iter().map(|event| event.entry.key.clone()));
+        }
+    }
+    assert_eq!(seen, [pod("ours"), pod("plain")]);
+    let there =
+        plain.wait(plain.client.range(Query { prefix: "/ours/".into(), start_after: None, at: None, limit: None })).expect("it answers");
+    let keys: Vec<_> = there.keys.iter().map(|found| found.key.as_str()).collect();
+    assert_eq!(keys, ["/ours/pods/default/ours", "/ours/pods/default/plain"]);
+}
+
+#[test]
+fn an_etcd_with_keys_of_others_is_not_taken() {
+    let etcd = etcd!("");
+    let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
+    let (plain, ours) = (etcd.client(), below("/ours"));
+    let claim =
+        |client: &common::TestClient, authority: &str| client.wait(client.client.claim(authority)).map_err(|error| error.to_string());
+    assert_eq!(claim(&plain, "one"), Ok(()));
+    create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
+    assert_eq!(claim(&plain, "one"), Ok(()), "it is still the same");
+    let others =
+        "what etcd has below /registry is of a control plane with other certificates; /registry/berth.dev/control-plane there says so";
+    assert_eq!(claim(&plain, "other"), Err(others.into()));
+
+    for name in ["a", "b", "c", "d"] {
+        create(&etcd.store_of(&ours, Arc::new(Pods), HISTORY), name, "1").expect("a new key");
+    }
+    let foreign = "etcd has keys below /ours that berth did not make: /ours/pods/default/a, /ours/pods/default/b, /ours/pods/default/c";
+    assert_eq!(claim(&ours, "one"), Err(foreign.into()));
+    let all =
+        ours.wait(ours.client.range(Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None })).expect("it answers");
+    assert_eq!(all.keys.len(), 4, "nothing is written there");
+
+    let newer = Put {
+        key: Key::new("/registry/berth.dev/control-plane"),
+        expected: Expected::Absent,
+        value: Some(r#"{"layout": 2, "certificateAuthority": "one"}"#.into()),
+        lease: None,
+    };
+    let theirs = below("/theirs");
+    theirs.wait(theirs.client.txn(Arc::new([newer]))).expect("it answers");
+    let layout = "what etcd has below /theirs was made by a berth that lays it out otherwise (layout 2; this one knows 1)";
+    assert_eq!(claim(&theirs, "one"), Err(layout.into()));
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 struct UserAdd {
     #[prost(string, tag = "1")]
@@ -249,28 +310,6 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_the_token() {
     assert!(nobody.contains("user name is empty"), "{nobody}");
 }
 
-/// A certificate and its key.
-struct Pair(String, String);
-
-struct Authority(CertificateParams, Pair);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.self_signed(&key).expect("an authority").pem();
-        Self(params, Pair(certificate, key.serialize_pem()))
-    }
-
-    fn pair(&self, name: &str) -> Pair {
-        let issuer = Issuer::new(self.0.clone(), KeyPair::from_pem(&self.1.1).expect("its own"));
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
-        Pair(params.signed_by(&key, &issuer).expect("a certificate").pem(), key.serialize_pem())
-    }
-}
-
 #[test]
 fn only_the_right_etcd_is_spoken_to_and_only_with_the_right_certificate() {
     if !common::is_here() {
@@ -279,20 +318,10 @@ fn only_the_right_etcd_is_spoken_to_and_only_with_the_right_certificate() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (server, ours) = (authority.pair("127.0.0.1"), authority.pair("berth"));
     let folder = tempdir().expect("a temporary folder");
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("the folder is ours");
-        path.display().to_string()
-    };
-    let etcd = Etcd::start(&format!(
-        "client-transport-security:\n  cert-file: {}\n  key-file: {}\n  trusted-ca-file: {}\n  client-cert-auth: true\n",
-        file("server.crt", &server.0),
-        file("server.key", &server.1),
-        file("ca.crt", &authority.1.0)
-    ));
+    let etcd = Etcd::start(&tls::settings(folder.path(), &authority, &server));
     let open = |authority: &Authority, identity: Option<&Pair>| {
         let identity = identity.map(|Pair(certificate, key)| (certificate.clone().into_bytes(), key.clone().into_bytes()));
-        let tls = Some(Tls { authorities: authority.1.0.clone().into_bytes(), identity });
+        let tls = Some(Tls { authorities: authority.certificate().as_bytes().to_vec(), identity });
         etcd.open(&Options { tls, ..etcd.options() })
     };
     let client = open(&authority, Some(&ours)).unwrap_or_else(|error| panic!("{error}"));
