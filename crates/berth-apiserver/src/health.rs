@@ -15,7 +15,7 @@ use std::{
 use tokio::time::timeout;
 
 /// How long one check may take, as upstream's of etcd: a part that does not answer is not well.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the server is alive, and should be sent requests. The binary says when it has started, and what else is looked at; the server says when it
 /// stops. Cheap to clone.
@@ -51,6 +51,7 @@ type Ask = dyn Fn() -> BoxFuture<'static, Found> + Send + Sync;
 struct Check {
     name: &'static str,
     failure: Failure,
+    within: Duration,
     ask: Arc<Ask>,
 }
 
@@ -76,7 +77,15 @@ impl Readiness {
     where
         F: Future<Output = Found> + Send + 'static,
     {
-        self.checks().push(Check { name, failure, ask: Arc::new(move || ask().boxed()) });
+        self.add_within(CHECK_TIMEOUT, name, failure, ask);
+    }
+
+    /// The same, for what may take so long.
+    pub(crate) fn add_within<F>(&self, within: Duration, name: &'static str, failure: Failure, ask: impl Fn() -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Found> + Send + 'static,
+    {
+        self.checks().push(Check { name, failure, within, ask: Arc::new(move || ask().boxed()) });
     }
 
     fn checks(&self) -> MutexGuard<'_, Vec<Check>> {
@@ -88,6 +97,7 @@ impl Readiness {
         let fixed = |name, fails: Option<&'static str>| Check {
             name,
             failure: Failure::Unready,
+            within: CHECK_TIMEOUT,
             ask: Arc::new(move || futures::future::ready(fails.map_or(Ok(()), |why| Err(why.to_owned()))).boxed()),
         };
         let is_asked = |check: &&Check| endpoint == HealthEndpoint::Readyz || check.failure == Failure::Dead;
@@ -104,7 +114,7 @@ impl Readiness {
 
 impl Check {
     async fn look(&self) -> Found {
-        within(CHECK_TIMEOUT, (self.ask)()).await
+        within(self.within, (self.ask)()).await
     }
 }
 

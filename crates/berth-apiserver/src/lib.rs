@@ -43,5 +43,5 @@ pub use health::{Failure, Found, Readiness};
 pub use kubeconfig::Kubeconfig;
 pub use limits::Limits;
 pub use pki::{Pki, PkiOptions};
-pub use server::{Access, BindError, Config, Server};
+pub use server::{Access, BindError, Config, Server, Storage};
 pub use tls::TlsError;

@@ -8,7 +8,7 @@ use crate::{
     connections::Connections,
     flow::{Flow, Memory, Turns},
     handlers::{self, Documents, Origin, Shared},
-    health::{Failure, Readiness},
+    health::{CHECK_TIMEOUT, Failure, Readiness},
     limits::{Limits, Quota},
     metrics::Metrics,
     pki::Pki,
@@ -47,6 +47,8 @@ pub struct Config {
     pub registry: Registry,
     /// Certificates, token, the key of service accounts' tokens.
     pub pki: Pki,
+    /// Where its objects are.
+    pub storage: Storage,
     /// Who else is known.
     pub access: Access,
     /// How much is held at a time, and by whom.
@@ -63,6 +65,23 @@ pub struct Config {
     pub rng: Arc<dyn Rng>,
     /// Where the requests of users are worked on, but for members of `system:masters`. What runs elsewhere does not wait for it.
     pub users: Handle,
+}
+
+/// What is said of the store in health and metrics.
+#[derive(Clone, Copy)]
+pub struct Storage {
+    /// The name of its check.
+    pub name: &'static str,
+    /// What it means when it does not answer: one that is elsewhere does not come back when the server is started anew.
+    pub failure: Failure,
+    /// How long an answer may take.
+    pub within: Duration,
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self { name: "store", failure: Failure::Dead, within: CHECK_TIMEOUT }
+    }
 }
 
 /// Who is known besides the holders of certificates and of service accounts' tokens.
@@ -136,7 +155,7 @@ impl Server {
             audit.register(&config.metrics)?;
         }
         let (listener, address) = listen(config.bind).await?;
-        check_registry(&config.readiness, &config.registry);
+        check_registry(&config.readiness, &config.registry, config.storage);
         let (stop, stopping) = watch::channel(false);
         let shared = Shared {
             registry: config.registry,
@@ -145,6 +164,7 @@ impl Server {
             flow: Flow::new(limits.mutating_requests_inflight, limits.requests_inflight, limits.queue_wait, &metrics.flow),
             memory: Memory::new(limits.answer_bytes, limits.queue_wait, &metrics.flow),
             scrape: tokio::sync::Mutex::default(),
+            storage: config.storage.name,
             watches: Quota::new(limits.watches_per_user),
             limits,
             metrics,
@@ -203,9 +223,9 @@ impl Server {
 }
 
 /// What every request needs: a store that answers and has room, and roles and bindings as they were a moment ago.
-fn check_registry(readiness: &Readiness, registry: &Registry) {
+fn check_registry(readiness: &Readiness, registry: &Registry, storage: Storage) {
     let [store, writes, policy, space] = std::array::from_fn(|_| registry.clone());
-    readiness.add("store", Failure::Dead, move || {
+    readiness.add_within(storage.within, storage.name, storage.failure, move || {
         let registry = store.clone();
         async move {
             registry.check_store().await.map_err(|error| error.to_string())?;

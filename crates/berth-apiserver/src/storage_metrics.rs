@@ -2,18 +2,28 @@
 
 use crate::state_metrics::cannot_show;
 use berth_registry::{ApiError, Registry};
-use berth_store::Usage;
+use berth_store::{Health, Usage};
 use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, TextEncoder};
 
-/// All families, as text; none where the store does not say.
+/// All families, as text: whether the store (which `name` is) takes writes, and how much it has, where it says that.
 ///
 /// # Errors
 /// They cannot be written.
-pub(crate) fn text(registry: &Registry) -> Result<String, ApiError> {
-    let Some(usage) = registry.usage() else { return Ok(String::new()) };
+pub(crate) fn text(registry: &Registry, name: &str) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
-    fill(registry, &usage, &families).map_err(|error| cannot_show(&error))?;
+    let filled = fill_health(registry, name, &families).and_then(|()| match registry.usage() {
+        Some(usage) => fill(registry, &usage, &families),
+        None => Ok(()),
+    });
+    filled.map_err(|error| cannot_show(&error))?;
     TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
+}
+
+fn fill_health(registry: &Registry, name: &str, families: &prometheus::Registry) -> Result<(), prometheus::Error> {
+    let help = "1 while the store can be reached and takes writes; /readyz tells why not.";
+    let ready = IntGaugeVec::new(Opts::new("berth_store_ready", help), &["store"])?;
+    ready.with_label_values(&[name]).set((registry.store_health() == Health::Ready).into());
+    families.register(Box::new(ready))
 }
 
 fn fill(registry: &Registry, usage: &Usage, families: &prometheus::Registry) -> Result<(), prometheus::Error> {

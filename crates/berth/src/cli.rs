@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{duration::duration, progress::warn, rollout::options::Rollout, services::ServiceOptions, variables};
+use crate::{duration::duration, etcd::EtcdOptions, progress::warn, rollout::options::Rollout, services::ServiceOptions, variables};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::{
     env,
@@ -57,6 +57,7 @@ fn as_test(command: clap::Command) -> clap::Command {
     command
         .mut_arg("secure_port", |arg| arg.default_value("0").env("BERTH_TEST_SECURE_PORT").hide_env_values(true))
         .mut_arg("store", |arg| arg.default_value("memory").env("BERTH_TEST_STORE").hide_env_values(true))
+        .mut_arg("etcd_servers", |arg| arg.env("BERTH_TEST_ETCD_SERVERS").hide_env_values(true))
         .mut_arg("data_dir", |arg| arg.env("BERTH_TEST_DATA_DIR").hide_env_values(true))
         .mut_arg("kubeconfig_file", |arg| arg.env("BERTH_TEST_KUBECONFIG_FILE").hide_env_values(true))
         .mut_arg("wait", |arg| arg.hide(true).default_value("true"))
@@ -204,6 +205,7 @@ As a plugin of kubectl (kubectl berth rollout status deployment/web):
 const UP_EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml                     start, roll the manifest out, keep running
   berth up --store memory --secure-port 0            a throw-away control plane on any free port
+  berth up --store etcd --etcd-servers http://127.0.0.1:2379    objects in an etcd
   berth up --store memory -f manifests/ --wait       whether they roll out: exit code 0 or 1
   berth up --controllers='*,-deployment'             all controllers but one
   kubectl kustomize overlays/test | berth up -f -    from standard input
@@ -256,9 +258,12 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Whether objects survive the process.
+    /// Where objects are kept, and whether they survive the process.
     #[arg(long, value_enum, default_value = "embedded")]
     pub(crate) store: StoreKind,
+
+    #[command(flatten)]
+    pub(crate) etcd: EtcdOptions,
 
     /// Starts with what can be read of a damaged store. What cannot be read is lost; the damaged files stay beside it. See berth check.
     #[arg(long)]
@@ -269,7 +274,8 @@ pub(crate) struct Up {
     pub(crate) history_bytes: usize,
 
     /// How many bytes may be stored. Beyond it, what grows is refused; reads, deletions, statuses and leases go on. No namespace takes more than half of
-    /// what the others leave. 0: no bound [default: an eighth of the machine's memory, or of the cgroup's limit].
+    /// what the others leave. 0: no bound [default: an eighth of the machine's memory, or of the cgroup's limit]. With --store etcd it is etcd's own
+    /// quota that counts.
     #[arg(long, value_name = "BYTES")]
     pub(crate) quota_bytes: Option<u64>,
 
@@ -419,6 +425,8 @@ pub(crate) enum StoreKind {
     Embedded,
     /// In memory: gone when the process ends.
     Memory,
+    /// In an etcd (3.4 or later), which --etcd-servers names.
+    Etcd,
 }
 
 /// How log lines look.

@@ -6,6 +6,7 @@ mod cli;
 mod data_dir;
 mod duration;
 mod env;
+mod etcd;
 mod fetch;
 mod issue;
 mod kubeconfig_file;

@@ -40,7 +40,10 @@ pub(crate) fn run(options: &Test) -> Outcome<ExitCode> {
 async fn serve(options: &Test, settings: Settings, documents: &[Document], started: Instant) -> Outcome<ExitCode> {
     let signals = Signals::take()?;
     let data_dir = DataDir::open(options.up.data_dir.clone(), options.up.store)?.locked()?;
-    let plane = Plane::start(&options.up, settings, data_dir.path(), started).await?;
+    let plane = tokio::select! {
+        plane = Plane::start(&options.up, settings, data_dir.path(), started) => plane?,
+        signal = signals.beyond(0) => return Ok(signal.exit_code()),
+    };
     let ended = tokio::select! {
         fault = plane.fault() => Err(fault),
         ended = rolled_out(options, &plane, documents) => match ended {

@@ -4,6 +4,7 @@ use crate::{
     cli::{StoreKind, Up},
     data_dir::DataDir,
     env::{self, Faults},
+    etcd,
     kubeconfig_file::{self, KubeconfigFile},
     logging,
     manifests::{self, Depth, Document},
@@ -15,7 +16,7 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Failure, Found, Limits, Pki, PkiOptions, Readiness, Server,
+    Access, Config, Failure, Found, Limits, Pki, PkiOptions, Readiness, Server, Storage,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
 };
@@ -70,7 +71,11 @@ pub(crate) fn run(options: &Up) -> Outcome<ExitCode> {
 async fn serve(options: &Up, settings: Settings, documents: &[Document], started: Instant) -> Outcome<ExitCode> {
     let signals = Signals::take()?;
     let data_dir = DataDir::open(options.data_dir.clone(), options.store)?.locked()?;
-    let plane = Plane::start(options, settings, data_dir.path(), started).await?;
+    let plane = tokio::select! {
+        plane = Plane::start(options, settings, data_dir.path(), started) => plane?,
+        // What it stands on may be slow to answer.
+        signal = signals.beyond(0) => return Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
+    };
     until_the_end(options, plane, data_dir.path(), documents, &signals).await
 }
 
@@ -100,7 +105,7 @@ async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Documen
         Verdict::RolledOut => (),
     }
     let end = match options.store {
-        StoreKind::Embedded => "Ctrl-C stops it; the same command goes on from here",
+        StoreKind::Embedded | StoreKind::Etcd => "Ctrl-C stops it; the same command goes on from here",
         StoreKind::Memory => "Ctrl-C stops it and forgets all objects",
     };
     Output::Stdout.line(&format!("Running. {end}."));
@@ -114,6 +119,7 @@ pub(crate) struct Settings {
     controller_gates: Arc<FeatureGates>,
     controllers: Enabled,
     access: Access,
+    etcd: Option<berth_etcd::Options>,
 }
 
 impl Settings {
@@ -126,7 +132,11 @@ impl Settings {
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
         let controllers = Enabled::parse(&options.controllers)?;
-        Ok(Self { api_gates, controller_gates, controllers, access: access(options)? })
+        let etcd = match options.store {
+            StoreKind::Etcd => Some(options.etcd.read()?),
+            StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
+        };
+        Ok(Self { api_gates, controller_gates, controllers, access: access(options)?, etcd })
     }
 }
 
@@ -222,7 +232,7 @@ impl Plane {
             env.rng.as_ref(),
         )?;
         // Behind the keys: opening it begins a new log, and a start that a damaged key ends shall have changed nothing.
-        let Opened { store, close } = open_store(options, data_dir, &table, &env)?;
+        let Opened { store, close } = open_store(options, &settings, data_dir, &pki, &table, &env).await?;
         let mut registry =
             Registry::new(Arc::clone(&store), table, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
                 .with_service_ranges(ranges);
@@ -245,6 +255,7 @@ impl Plane {
             bind: SocketAddr::new(options.bind_address, options.secure_port),
             registry: registry.clone(),
             pki: pki.clone(),
+            storage: if settings.etcd.is_some() { options.etcd.storage() } else { Storage::default() },
             access: std::mem::take(&mut settings.access),
             limits: limits(options),
             gates: Arc::clone(&settings.api_gates),
@@ -300,6 +311,7 @@ impl Plane {
         let kept = match options.store {
             StoreKind::Embedded => format!("objects are kept in {}", data_dir.display()),
             StoreKind::Memory => "objects are kept in memory only".to_owned(),
+            StoreKind::Etcd => format!("objects are kept in {}", options.etcd.place()),
         };
         let took = self.started.elapsed().as_millis();
         Output::Stdout.line(&format!("API server ready at https://{} after {took} ms; {kept}", self.address));
@@ -337,12 +349,25 @@ struct Opened {
     close: Box<dyn FnOnce()>,
 }
 
-fn open_store(options: &Up, data_dir: &Path, table: &Arc<ResourceTable>, env: &Env) -> Outcome<Opened> {
+async fn open_store(
+    options: &Up,
+    settings: &Settings,
+    data_dir: &Path,
+    pki: &Pki,
+    table: &Arc<ResourceTable>,
+    env: &Env,
+) -> Outcome<Opened> {
     let quota = Some(options.quota_bytes.unwrap_or_else(memory::default_quota)).filter(|bytes| 0 < *bytes);
     match options.store {
         StoreKind::Memory => {
             let store = Arc::new(MemoryStore::new(Arc::clone(table), options.history_bytes).with_quota(quota));
             expiry::start(Arc::<MemoryStore>::clone(&store), env);
+            Ok(Opened { store, close: Box::new(|| ()) })
+        }
+        StoreKind::Etcd => {
+            let etcd = settings.etcd.as_ref().expect("the settings say where it is");
+            let store = etcd::open(etcd, &pki.ca_certificate, table, options.history_bytes, env).await?;
+            etcd::keep_compacting(&store, options.etcd.etcd_compaction_interval, env);
             Ok(Opened { store, close: Box::new(|| ()) })
         }
         StoreKind::Embedded => {

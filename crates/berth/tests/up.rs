@@ -80,21 +80,9 @@ fn a_manifest_of_the_web_is_rolled_out_and_a_page_that_is_none_is_refused() {
 
 #[test]
 fn everything_is_there_again_after_kill_nine_and_rollouts_go_on() {
-    if !kubectl_is_here() {
-        return;
+    if kubectl_is_here() {
+        common::goes_on_after_kill_nine(TempDir::new().unwrap().path(), FAST);
     }
-    let folder = TempDir::new().unwrap();
-    let berth = up_in(folder.path(), &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
-    berth.apply(&deployment("web", 6, "web:1"));
-    berth.kubectl(&["rollout", "status", "deployment/web"]);
-    berth.kubectl(&["set", "image", "deployment/web", "main=web:2"]);
-    berth.kill();
-    let berth = up_in(folder.path(), FAST);
-    berth.kubectl(&["rollout", "status", "deployment/web"]);
-    assert_eq!(berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}"]), "web:2");
-    berth.kubectl_until(&["get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}"], |images| {
-        images.split(' ').count() == 6 && images.split(' ').all(|image| image == "web:2")
-    });
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) turns: Arc<Turns>,
     /// Held by who asks for the metrics: each answer takes as much as all workloads' series.
     pub(crate) scrape: tokio::sync::Mutex<()>,
+    /// What the store is called there.
+    pub(crate) storage: &'static str,
     /// By user name.
     pub(crate) watches: Arc<Quota<String>>,
     /// Turns true when the server stops.
@@ -430,8 +432,13 @@ async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
     let mut text = prometheus::TextEncoder::new()
         .encode_to_string(&shared.prometheus.gather())
         .map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })?;
-    text.push_str(&storage_metrics::text(&shared.registry)?);
-    text.push_str(&state_metrics::text(&shared.registry).await?);
+    text.push_str(&storage_metrics::text(&shared.registry, shared.storage)?);
+    match state_metrics::text(&shared.registry).await {
+        Ok(objects) => text.push_str(&objects),
+        // What the store does not give is missing; that it does not is what the others tell.
+        Err(ApiError::Unavailable { .. }) => (),
+        Err(error) => return Err(error.into()),
+    }
     Ok(answer::text(StatusCode::OK, text))
 }
 

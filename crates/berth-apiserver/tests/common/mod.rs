@@ -5,7 +5,7 @@
 pub(crate) mod widget;
 
 use berth_api::FeatureGates;
-use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, pki::Pair};
+use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, Storage, pki::Pair};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
@@ -118,6 +118,7 @@ pub(crate) async fn config_by(clock: Arc<dyn Clock>, folder: &Path, bind: Socket
         bind,
         registry,
         pki,
+        storage: Storage::default(),
         access,
         limits: Limits::default(),
         gates: gates.clone(),

@@ -254,6 +254,22 @@ pub(crate) fn skip(tool: &str, reason: &str) {
     OpenOptions::new().append(true).create(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
 }
 
+/// Kills a server in the middle of a rollout, and looks at what the next one makes of it; gives that one.
+pub(crate) fn goes_on_after_kill_nine(folder: &Path, arguments: &[&str]) -> Berth {
+    let berth = up_in(folder, arguments);
+    berth.apply(&deployment("web", 6, "web:1"));
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    berth.kubectl(&["set", "image", "deployment/web", "main=web:2"]);
+    berth.kill();
+    let berth = up_in(folder, arguments);
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    assert_eq!(berth.kubectl(&["get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}"]), "web:2");
+    berth.kubectl_until(&["get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}"], |images| {
+        images.split(' ').count() == 6 && images.split(' ').all(|image| image == "web:2")
+    });
+    berth
+}
+
 /// A Deployment as YAML.
 pub(crate) fn deployment(name: &str, replicas: u32, image: &str) -> String {
     format!(

@@ -1,0 +1,198 @@
+//! `berth up --store etcd`, over a real etcd.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+#[path = "../../berth-etcd/tests/common/mod.rs"]
+mod etcd;
+#[path = "../../berth-etcd/tests/common/tls.rs"]
+mod tls;
+
+// Certificates are made with it.
+use rcgen as _;
+
+use berth_store::{
+    Expected, Key, Revision,
+    etcd::{Etcd as _, EtcdError, Put, Query},
+};
+use common::{Berth, Lines, kubectl_is_here, up_in};
+use etcd::{Etcd, eventually};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+use tempfile::TempDir;
+use tls::Authority;
+
+const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
+
+fn are_here() -> bool {
+    kubectl_is_here() && etcd::is_here()
+}
+
+/// What `berth up` complains of, which must not start.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["up", "--secure-port", "0", "--data-dir"]).arg(folder).args(arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // One that starts says so, and is not waited for.
+    let started = Lines::of(child.stdout.take().unwrap()).next();
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(started.is_none() && !output.status.success(), "{arguments:?} should have failed: {started:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn raw(berth: &Berth, path: &str) -> String {
+    let output = berth.kubectl_with("", &["get", "--raw", path]);
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+fn is_ready(berth: &Berth) -> bool {
+    raw(berth, "/readyz") == "ok"
+}
+
+#[test]
+fn rollouts_go_on_whether_the_server_or_etcd_is_killed() {
+    if !are_here() {
+        return;
+    }
+    let (mut etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let endpoint = etcd.endpoint.clone();
+    let berth = common::goes_on_after_kill_nine(folder.path(), &[FAST, &["--store", "etcd", "--etcd-servers", &endpoint]].concat());
+    assert!(raw(&berth, "/readyz?verbose").contains("\n[+]etcd ok\n"));
+    assert!(raw(&berth, "/metrics").contains("berth_store_ready{store=\"etcd\"} 1\n"));
+
+    etcd.kill();
+    eventually("it is not ready", || !is_ready(&berth));
+    let why = raw(&berth, "/readyz/etcd");
+    assert!(why.contains(&format!("etcd at {endpoint}: ")) && why.contains("onnection refused"), "{why}");
+    assert_eq!(raw(&berth, "/livez"), "ok", "to start it anew would not help");
+    eventually("metrics say so", || raw(&berth, "/metrics").contains("berth_store_ready{store=\"etcd\"} 0\n"));
+    let told = berth.kubectl_fails(&["create", "configmap", "a"]);
+    assert!(told.contains(&endpoint), "{told}");
+
+    etcd.start_again();
+    eventually("it heals", || is_ready(&berth));
+    berth.kubectl(&["scale", "deployment/web", "--replicas", "3"]);
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    berth.kubectl_until(&["get", "pods", "-o", "name"], |pods| pods.lines().count() == 3);
+    assert_eq!(berth.terminate().0, Some(0));
+}
+
+#[test]
+fn a_server_that_etcd_has_left_stops_when_it_is_told_to() {
+    if !are_here() {
+        return;
+    }
+    let (mut etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let berth = up_in(folder.path(), &[FAST, &["--store", "etcd", "--etcd-servers", &etcd.endpoint]].concat());
+    etcd.kill();
+    eventually("it is not ready", || !is_ready(&berth));
+    assert_eq!(berth.terminate().0, Some(0));
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_with_what_to_do() {
+    let check = |arguments: &[&str], says: &[&str]| {
+        let folder = TempDir::new().unwrap();
+        let text = refused(folder.path(), arguments);
+        assert!(says.iter().all(|part| text.contains(part)), "{arguments:?} should say {says:?}:\n{text}");
+    };
+    let etcd = |url: &'static str, more: &[&'static str]| [&["--store", "etcd", "--etcd-servers", url], more].concat();
+    check(&["--store", "etcd"], &["not provided", "--etcd-servers <URL,...>"]);
+    check(&["--etcd-servers", "http://127.0.0.1:1"], &["options of etcd are for --store etcd"]);
+    check(&etcd("http://10.0.0.1:2379", &[]), &["plain http and not on this machine", "every Secret", "(--insecure-etcd allows it)"]);
+    check(&etcd("https://10.0.0.1:2379", &[]), &["no authority is named", "(--etcd-cafile)"]);
+    check(&etcd("10.0.0.1:2379", &[]), &["no address of an etcd", "(--etcd-servers)"]);
+    check(&etcd("http://127.0.0.1:1", &["--etcd-prefix", "registry"]), &["a prefix is like /registry"]);
+    check(&etcd("http://127.0.0.1:1", &["--etcd-certfile", "a.crt"]), &["not provided", "--etcd-keyfile <FILE>"]);
+    check(&etcd("http://127.0.0.1:1", &["--etcd-cafile", "/nowhere/ca.crt"]), &["cannot read /nowhere/ca.crt: "]);
+    check(&etcd("http://127.0.0.1:1", &[]), &["no etcd answers: etcd at http://127.0.0.1:1: ", "onnection refused", "(--etcd-servers)"]);
+}
+
+#[test]
+fn an_etcd_of_others_is_refused() {
+    if !are_here() {
+        return;
+    }
+    let (etcd, folder, another) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let client = etcd.client();
+    let foreign = Put { key: Key::new("/registry/minions/a"), expected: Expected::Absent, value: Some("1".into()), lease: None };
+    client.wait(client.client.txn(Arc::new([foreign]))).unwrap();
+    let over = ["--nodes", "0", "--store", "etcd", "--etcd-servers", &etcd.endpoint];
+    let told = refused(folder.path(), &over);
+    let says = "etcd has keys below /registry that berth did not make: /registry/minions/a: take another place with --etcd-prefix";
+    assert!(told.contains(says), "{told}");
+
+    let over = [&over[..], &["--etcd-prefix", "/berth/"]].concat();
+    let berth = up_in(folder.path(), &over);
+    berth.kubectl(&["create", "configmap", "a"]);
+    let told = refused(another.path(), &over);
+    assert!(
+        told.contains("of a control plane with other certificates") && told.contains("etcdctl del /berth/berth.dev/control-plane"),
+        "{told}"
+    );
+    berth.kill();
+    up_in(folder.path(), &over).kubectl(&["get", "configmap", "a"]);
+}
+
+#[test]
+fn etcd_forgets_what_was_replaced_long_ago() {
+    if !are_here() {
+        return;
+    }
+    let (etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let over = ["--nodes", "0", "--store", "etcd", "--etcd-servers", &etcd.endpoint, "--etcd-compaction-interval", "500ms"];
+    let berth = up_in(folder.path(), &over);
+    berth.kubectl(&["create", "configmap", "a"]);
+    let then = berth.kubectl(&["get", "configmap", "a", "-o", "jsonpath={.metadata.resourceVersion}"]);
+    let at = Revision(then.parse().unwrap());
+    berth.kubectl(&["annotate", "configmap", "a", "b=c"]);
+    let client = etcd.client();
+    let read = || {
+        let prefix = "/registry/core/configmaps/default/a".to_owned();
+        client.wait(client.client.range(Query { prefix, start_after: None, at: Some(at), limit: None }))
+    };
+    eventually("it is compacted", || matches!(read(), Err(EtcdError::Compacted)));
+    let path = format!("/api/v1/configmaps?resourceVersion={then}&resourceVersionMatch=Exact");
+    assert!(raw(&berth, &path).contains("(Expired)"), "{}", raw(&berth, &path));
+    assert_eq!(berth.kubectl(&["get", "configmap", "a", "-o", "jsonpath={.metadata.annotations.b}"]), "c");
+}
+
+#[test]
+fn only_the_etcd_of_the_authority_is_spoken_to() {
+    if !are_here() {
+        return;
+    }
+    let (authority, other, folder, files) = (Authority::new(), Authority::new(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let etcd = Etcd::start(&format!("{}{}", etcd::PATIENT, tls::settings(files.path(), &authority, &authority.pair("127.0.0.1"))));
+    let ours = authority.pair("berth");
+    let file = |name: &str, text: &str| tls::file(files.path(), name, text);
+    let (certificate, key) = (file("berth.crt", &ours.0), file("berth.key", &ours.1));
+    let shown =
+        ["--nodes", "0", "--store", "etcd", "--etcd-servers", &etcd.endpoint, "--etcd-certfile", &certificate, "--etcd-keyfile", &key];
+    let told = refused(folder.path(), &[&shown[..], &["--etcd-cafile", &file("other.crt", other.certificate())]].concat());
+    assert!(told.contains("nvalid peer certificate"), "{told}");
+    let berth = up_in(folder.path(), &[&shown[..], &["--etcd-cafile", &file("ca.crt", authority.certificate())]].concat());
+    berth.kubectl(&["create", "configmap", "a"]);
+}
+
+/// A server that nobody answers is told to stop.
+#[test]
+fn a_start_that_waits_for_etcd_can_be_broken_off() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (folder, endpoint) = (TempDir::new().unwrap(), format!("http://{}", silent.local_addr().unwrap()));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(["up", "--secure-port", "0", "--store", "etcd", "--etcd-servers", &endpoint, "--data-dir"]).arg(folder.path());
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    // Its signals are taken by then.
+    let (_connection, _) = silent.accept().unwrap();
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    let mut status = None;
+    eventually("it ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(0));
+}
