@@ -128,7 +128,10 @@ impl Whole {
     fn add(&mut self, answer: messages::WatchAnswer) -> Option<Watched> {
         let is_empty = answer.events.is_empty();
         self.changes.extend(answer.events.into_iter().filter_map(|event| change(&self.place, event)));
-        if answer.fragment || answer.created {
+        if answer.created {
+            return Some(Watched::Begun);
+        }
+        if answer.fragment {
             return None;
         }
         if is_empty && self.changes.is_empty() {
@@ -165,6 +168,7 @@ mod tests {
     fn shown(watched: Option<Watched>) -> String {
         match watched {
             None => "none".into(),
+            Some(Watched::Begun) => "begun".into(),
             Some(Watched::Progress(revision)) => format!("!{revision}"),
             Some(Watched::Changes(changes)) => {
                 changes.iter().map(|change| format!("{}@{}", change.key, change.revision)).collect::<Vec<_>>().join(" ")
@@ -179,6 +183,6 @@ mod tests {
         assert_eq!(shown(whole.add(answer(&[("/c", 8)], true))), "none");
         assert_eq!(shown(whole.add(answer(&[("/d", 8)], false))), "/a@7 /b@8 /c@8 /d@8");
         assert_eq!(shown(whole.add(answer(&[], false))), "!9");
-        assert_eq!(shown(whole.add(messages::WatchAnswer { created: true, ..answer(&[], false) })), "none", "that is no progress");
+        assert_eq!(shown(whole.add(messages::WatchAnswer { created: true, ..answer(&[], false) })), "begun", "that is no progress");
     }
 }

@@ -87,6 +87,8 @@ pub struct Change {
 /// What a watch yields.
 #[derive(Clone, Debug)]
 pub enum Watched {
+    /// It has begun: etcd is reached. Says nothing of how far it is.
+    Begun,
     /// Revisions in order, each of them whole.
     Changes(Vec<Change>),
     /// All up to here has been yielded.

@@ -197,6 +197,8 @@ impl Copy {
             match item {
                 Ok(Watched::Changes(changes)) => self.take(changes),
                 Ok(Watched::Progress(revision)) if self.etcd.tells_progress() => self.advance(revision),
+                // Where nothing changes, no more may come for long.
+                Ok(Watched::Begun) => self.lock().trouble = None,
                 // What is before it may still come.
                 Ok(Watched::Progress(_)) => (),
                 Err(EtcdError::Compacted) => {

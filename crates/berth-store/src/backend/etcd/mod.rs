@@ -21,7 +21,12 @@ use crate::{
 };
 use copies::Copies;
 use copy::Copy;
-use futures::{FutureExt, StreamExt, TryStreamExt, channel::oneshot, future::BoxFuture, future::ready, stream};
+use futures::{
+    FutureExt, StreamExt, TryStreamExt,
+    channel::oneshot,
+    future::{BoxFuture, join_all, ready},
+    stream,
+};
 use jiff::SignedDuration;
 use newest::Newest;
 use std::sync::Arc;
@@ -183,11 +188,11 @@ impl Store for EtcdStore {
                 Err(EtcdError::Future) => return Err(ReadError::Future { requested: revision, newest: self.newest().await? }),
                 Err(error) => return Err(ReadError::Unavailable(error.to_string())),
             }
-            for copy in self.copies.all() {
-                // One that is not as far forgets when it has to.
-                if copy.reach(revision, SHOWN_WITHIN).await.is_ok() {
-                    copy.shared.write().compact(revision);
-                }
+            let copies = self.copies.all();
+            let reached = join_all(copies.iter().map(|copy| copy.reach(revision, SHOWN_WITHIN))).await;
+            // One that is not as far forgets when it has to.
+            for (copy, _) in copies.iter().zip(reached).filter(|(_, reached)| reached.is_ok()) {
+                copy.shared.write().compact(revision);
             }
             Ok(())
         }

@@ -71,7 +71,9 @@ impl Model {
 
     /// Ends all watches.
     fn break_watches(&self) {
-        self.kept().watchers.clear();
+        for (_, told) in self.kept().watchers.drain(..) {
+            _ = told.unbounded_send(Err(EtcdError::Unreachable("the watch broke".into())));
+        }
     }
 }
 
@@ -194,6 +196,7 @@ impl Etcd for Model {
                 }
                 false => _ = tell.unbounded_send(Ok(Watched::Changes(seen))),
             }
+            _ = tell.unbounded_send(Ok(Watched::Begun));
             kept.watchers.push((prefix.into(), tell.clone()));
             Ok(())
         });
@@ -457,6 +460,15 @@ fn where_progress_overtakes_changes_nobody_goes_by_it() {
     });
     assert!(matches!(&first, Some(Ok(WatchItem::Events(events))) if events[0].entry.mod_revision == Revision(2)), "{first:?}");
     assert_eq!(world.get("a"), "1@2", "reads are etcd's");
+
+    // Nor does anybody wait for it to know that etcd is back.
+    world.model.kept().is_cut = true;
+    world.model.break_watches();
+    world.pass(3);
+    assert!(matches!(world.store.health(), Health::Refusing { .. }));
+    world.model.kept().is_cut = false;
+    world.pass(3);
+    assert_eq!(world.store.health(), Health::Ready);
 }
 
 #[test]
