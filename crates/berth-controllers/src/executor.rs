@@ -400,7 +400,6 @@ fn find_controller(owners: Option<&[OwnerReference]>) -> Option<Uid> {
 mod tests {
     use super::*;
     use crate::{
-        lock,
         metrics::Metrics,
         testing::{FakeCluster, World},
     };
