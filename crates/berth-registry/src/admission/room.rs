@@ -2,7 +2,7 @@
 
 use super::{Admission, Charges, Operation, chain::PlugIn};
 use crate::{ApiError, Registry, Subresource, checks::Mode, pressure::Advice, shares};
-use berth_api::Object;
+use berth_api::{Object, k8s_openapi::api::core::v1::Event};
 use berth_store::{Entry, Purpose};
 use std::time::Duration;
 
@@ -70,7 +70,10 @@ impl Registry {
         let resource = admission.at.resource;
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("coordination.k8s.io", "leases") => true,
-            ("" | "events.k8s.io", "events") => self.caller.is_none() && admission.object.to_value()["type"] == "Warning",
+            ("" | "events.k8s.io", "events") => {
+                let event = admission.object.downcast_ref::<Event>();
+                self.caller.is_none() && event.is_some_and(|event| event.type_.as_deref() == Some("Warning"))
+            }
             _ => self.caller.is_none() && admission.at.namespace.is_none(),
         }
     }
