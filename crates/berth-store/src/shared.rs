@@ -69,12 +69,16 @@ impl Shared {
         }
     }
 
+    /// A change of what is visible that may be of another revision than before.
+    fn go_on(&self, change: impl FnOnce(&mut Mvcc)) {
+        let mut mvcc = self.write();
+        change(&mut mvcc);
+        self.newest.store(mvcc.revision().0, Ordering::Release);
+    }
+
     /// Makes commits visible, all at once, and wakes the watchers that they concern.
     pub(crate) fn publish(&self, commits: &[Commit]) {
-        let mut mvcc = self.write();
-        commits.iter().for_each(|commit| mvcc.apply(commit));
-        self.newest.store(mvcc.revision().0, Ordering::Release);
-        drop(mvcc);
+        self.go_on(|mvcc| commits.iter().for_each(|commit| mvcc.apply(commit)));
         let mut bells = self.bells();
         let mvcc = self.read();
         bells.ring(WIDE);
@@ -103,14 +107,14 @@ impl Shared {
     /// Nothing has changed up to `revision`: wakes all watchers if that is news.
     pub(crate) fn advance(&self, revision: Revision) {
         if self.revision() < revision {
-            self.write().advance(revision);
+            self.go_on(|mvcc| mvcc.advance(revision));
             self.ring_all();
         }
     }
 
     /// Shows something else from now on. Watchers who are not as far are told that they fell behind.
     pub(crate) fn replace(&self, mvcc: Mvcc) {
-        *self.write() = mvcc;
+        self.go_on(|shown| *shown = mvcc);
         self.ring_all();
     }
 
