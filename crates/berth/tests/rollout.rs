@@ -306,6 +306,8 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     assert_eq!(cluster.rollout(&["restart", "deployment", "-l", "app=web"]), "deployment.apps/web restarted\n");
     let template = cluster.deployments().get("web").await.unwrap().spec.unwrap().template;
     assert!(template.metadata.unwrap().annotations.unwrap().contains_key("kubectl.kubernetes.io/restartedAt"));
+    // Which revision it is stands there as soon as the controller has seen the change.
+    cluster.rollout(&["status", "deployment/web"]);
     cluster.rollout(&["status", "deployment/web", "--revision=3"]);
 }
 
