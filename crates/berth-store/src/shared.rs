@@ -209,3 +209,33 @@ impl Stream for Watcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mvcc::Recovered;
+    use futures::StreamExt;
+
+    /// How far a watch says that it has come, if it says so now.
+    fn progress(watch: &mut Watch) -> Option<Revision> {
+        match watch.next().now_or_never() {
+            Some(Some(Ok(WatchItem::Progress(revision)))) => Some(revision),
+            None => None,
+            Some(item) => panic!("{item:?}"),
+        }
+    }
+
+    #[test]
+    fn a_watcher_that_is_caught_up_hears_of_each_way_to_go_on() {
+        let nothing = |revision| Mvcc::recovered(Arc::new(()), Revision(revision), Recovered::default(), 1 << 20);
+        let shared = Shared::new(nothing(1));
+        let mut watch = shared.watch("/a/", Revision(1), None).expect("kept");
+        let mut hears = |expected| assert_eq!([progress(&mut watch), progress(&mut watch)], [Some(Revision(expected)), None]);
+        hears(1);
+        shared.advance(Revision(2));
+        hears(2);
+        shared.replace(nothing(2));
+        shared.advance(Revision(3));
+        hears(3);
+    }
+}
