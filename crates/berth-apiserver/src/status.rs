@@ -317,8 +317,8 @@ mod tests {
 
     #[test]
     fn a_full_store_is_said_with_its_words() {
-        let error = ApiError::NoSpace { message: "no space is left for /registry/core/pods/a/b".into() };
-        let told = json!({"code": 507, "reason": "InsufficientStorage", "message": "no space is left for /registry/core/pods/a/b"});
+        let error = ApiError::NoSpace { message: "no space is left for /registry/pods/a/b".into() };
+        let told = json!({"code": 507, "reason": "InsufficientStorage", "message": "no space is left for /registry/pods/a/b"});
         check(error, told);
     }
 

@@ -317,7 +317,7 @@ mod tests {
     fn entry(revision: u64) -> Arc<Entry> {
         let header = Header { metadata_at: u32::try_from(LEAD.len()).expect("short"), ..Header::default() };
         let value = format!(r#"{LEAD}"name":"c"}}}}"#).into();
-        let key = Key::new("/registry/core/configmaps/a/c");
+        let key = Key::new("/registry/configmaps/a/c");
         Arc::new(Entry { key, value, header, create_revision: Revision(1), mod_revision: Revision(revision) })
     }
 

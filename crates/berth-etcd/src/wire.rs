@@ -3,7 +3,7 @@
 use crate::messages::{self, compare, operation};
 use berth_store::{
     Expected, Key, Revision,
-    etcd::{KeyValue, Put},
+    etcd::{KeyValue, Lease, Put},
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ impl Place {
 
     pub(crate) fn key_value(&self, found: messages::KeyValue) -> Option<KeyValue> {
         let (create_revision, mod_revision) = (from_wire(found.create_revision), from_wire(found.mod_revision));
-        Some(KeyValue { key: self.here(&found.key)?, value: found.value, create_revision, mod_revision })
+        let lease = (found.lease != 0).then_some(Lease(found.lease));
+        Some(KeyValue { key: self.here(&found.key)?, value: found.value, create_revision, mod_revision, lease })
     }
 
     pub(crate) fn compare(&self, put: &Put) -> messages::Compare {

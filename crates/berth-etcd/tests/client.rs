@@ -31,6 +31,10 @@ impl Layout for Pods {
         text.starts_with(PODS).then(|| &text[..PODS.len()])
     }
 
+    fn moved(&self, key: &Key) -> Option<Key> {
+        key.as_str().strip_prefix("/registry/core/pods/").map(|rest| Key::new(&format!("{PODS}{rest}")))
+    }
+
     fn header(&self, _: &Key, _: &[u8]) -> Header {
         Header::default()
     }
@@ -223,8 +227,9 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     let etcd = etcd!("");
     let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
     let (plain, ours) = (etcd.client(), below("/ours"));
-    let claim =
-        |client: &common::TestClient, authority: &str| client.wait(client.client.claim(authority)).map_err(|error| error.to_string());
+    let claim = |client: &common::TestClient, authority: &str| {
+        client.wait(client.client.claim(authority, &Pods)).map_err(|error| error.to_string())
+    };
     assert_eq!(claim(&plain, "one"), Ok(()));
     create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
     assert_eq!(claim(&plain, "one"), Ok(()), "it is still the same");
@@ -244,13 +249,40 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     let newer = Put {
         key: Key::new("/registry/berth.dev/control-plane"),
         expected: Expected::Absent,
-        value: Some(r#"{"layout": 2, "certificateAuthority": "one"}"#.into()),
+        value: Some(r#"{"layout": 3, "certificateAuthority": "one"}"#.into()),
         lease: None,
     };
     let theirs = below("/theirs");
     theirs.wait(theirs.client.txn(Arc::new([newer]))).expect("it answers");
-    let layout = "what etcd has below /theirs was made by a berth that lays it out otherwise (layout 2; this one knows 1)";
+    let layout = "what etcd has below /theirs was made by a berth that lays it out otherwise (layout 3; this one knows 2)";
     assert_eq!(claim(&theirs, "one"), Err(layout.into()));
+}
+
+#[test]
+fn what_an_earlier_build_kept_is_moved_when_its_control_plane_starts() {
+    let etcd = etcd!("");
+    let client = etcd.client();
+    let put = |key: &str, value: &str, lease| {
+        let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some(value.to_owned().into()), lease };
+        client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
+    };
+    put("/registry/berth.dev/control-plane", r#"{"layout": 1, "certificateAuthority": "one"}"#, None);
+    let lease = client.wait(client.client.grant(3600)).expect("it answers");
+    (0..150).for_each(|number| put(&format!("/registry/core/pods/default/{number:03}"), "x", (number == 7).then_some(lease)));
+    let claim = |authority: &str| client.wait(client.client.claim(authority, &Pods)).map_err(|error| error.to_string());
+    assert!(claim("other").is_err_and(|error| error.contains("a control plane with other certificates")));
+    let all = |prefix: &str| {
+        let query = Query { prefix: prefix.into(), start_after: None, at: None, limit: None };
+        client.wait(client.client.range(query)).expect("it answers").keys
+    };
+    assert_eq!((all("/registry/core/").len(), all(PODS).len()), (150, 0), "nothing is moved for another");
+    assert_eq!(claim("one"), Ok(()));
+    assert_eq!((all("/registry/core/").len(), all(PODS).len()), (0, 150));
+    let kept: Vec<_> = all(PODS).into_iter().filter_map(|found| Some((found.key, found.lease?))).collect();
+    assert_eq!(kept, [(pod("007"), lease)]);
+    let said = all("/registry/berth.dev/");
+    assert_eq!(said[0].value, r#"{"certificateAuthority":"one","layout":2}"#);
+    assert_eq!(claim("one"), Ok(()));
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -326,7 +326,7 @@ mod tests {
         let resource = crate::resource::of::<Pod>();
         let read = |pod: &Pod| {
             let entry = Entry {
-                key: berth_store::Key::new("/registry/core/pods/default/p"),
+                key: berth_store::Key::new("/registry/pods/default/p"),
                 value: serde_json::to_vec(pod).expect("JSON").into(),
                 header: crate::header::read(&resource.selectable_fields, b"{}"),
                 create_revision: berth_store::Revision(1),

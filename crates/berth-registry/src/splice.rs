@@ -62,7 +62,7 @@ mod tests {
 
     fn entry(value: &str) -> Entry {
         Entry {
-            key: Key::new("/registry/core/configmaps/ns/c"),
+            key: Key::new("/registry/configmaps/ns/c"),
             header: header::read(&[], value.as_bytes()),
             value: value.to_owned().into(),
             create_revision: Revision(3),

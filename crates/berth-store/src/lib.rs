@@ -118,6 +118,11 @@ pub trait Layout: Send + Sync + 'static {
         key[prefix.len()..].split_once('/').map(|(namespace, _)| namespace)
     }
 
+    /// Where what an earlier build kept at a key, or at keys that begin so, stands today; `None`: where it did. A key of today stays.
+    fn moved(&self, _earlier: &Key) -> Option<Key> {
+        None
+    }
+
     /// By how many bytes others will make a value longer that is stored as it is: what else is to be written of it so that it does what it is for. They are
     /// counted ahead, so that this finds the room.
     fn to_come(&self, _: &Entry) -> usize {

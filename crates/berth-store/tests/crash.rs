@@ -161,7 +161,7 @@ fn a_folder_has_one_store_at_a_time() {
     let dir = folder();
     let first = reopen(dir.path());
     assert!(matches!(open(dir.path()).err(), Some(OpenError::Folder(FolderError::InUse { .. }))));
-    assert!(matches!(check(dir.path()).err(), Some(OpenError::Folder(FolderError::InUse { .. }))));
+    assert!(matches!(check(dir.path(), layout()).err(), Some(OpenError::Folder(FolderError::InUse { .. }))));
     first.close();
     create(&reopen(dir.path()), &pod("a"), "1");
 }
@@ -317,7 +317,7 @@ fn a_damaged_or_missing_note_of_what_was_acknowledged_is_told() {
 fn a_check_tells_what_is_whole_and_changes_nothing() {
     let dir = ten_pods();
     let before = files(&dir);
-    let report = check(dir.path()).expect("readable");
+    let report = check(dir.path(), layout()).expect("readable");
     assert_eq!((report.objects, report.revision, report.acknowledged), (10, Revision(10), Some(Revision(10))));
     assert!(report.faults.is_empty() && report.files[0].frames == 11, "{report:?}");
     let mut bytes = log_bytes(&dir);
@@ -326,7 +326,7 @@ fn a_check_tells_what_is_whole_and_changes_nothing() {
         bytes[at] ^= 1;
     }
     fs::write(log(&dir), &bytes).expect("writable");
-    let report = check(dir.path()).expect("readable");
+    let report = check(dir.path(), layout()).expect("readable");
     assert_eq!((report.objects, report.faults.len()), (8, 2), "{:?}", report.faults);
     fs::write(log(&dir), &before[&log(&dir)].1).expect("writable");
     assert_eq!(files(&dir), before);

@@ -1,12 +1,14 @@
 //! `berth check`: whether a store is whole.
 
 use crate::{cli::Check, data_dir, progress::line};
+use berth_registry::ResourceTable;
 use berth_store::{Fault, FileRead, Report};
 use serde::Serialize;
 use std::{
     error::Error,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 /// What was found, for programs. Stable: fields are only ever added.
@@ -63,7 +65,7 @@ impl<'r> Checked<'r> {
 /// Reads the store and says what is whole: 0 if all of it is, else 1.
 pub(crate) fn run(options: &Check) -> Result<ExitCode, Box<dyn Error>> {
     let store = store_of(options)?;
-    let report = berth_store::check(&store)?;
+    let report = berth_store::check(&store, Arc::<ResourceTable>::default())?;
     let whole = report.faults.is_empty();
     if options.output.is_some() {
         line(&serde_json::to_string_pretty(&Checked::of(&store, &report))?);

@@ -121,7 +121,7 @@ pub(crate) async fn open(
     env: &Env,
 ) -> Outcome<Arc<EtcdStore>> {
     let client = Client::open(options).await.map_err(|error| format!("{} (--etcd-servers)", chain(&error)))?;
-    client.claim(authority).await.map_err(with_advice)?;
+    client.claim(authority, &**table).await.map_err(with_advice)?;
     let etcd: Arc<dyn Etcd> = Arc::new(client);
     Ok(Arc::new(EtcdStore::new(etcd, Arc::clone(table), history_bytes, env)))
 }

@@ -151,7 +151,7 @@ fn etcd_forgets_what_was_replaced_long_ago() {
     berth.kubectl(&["annotate", "configmap", "a", "b=c"]);
     let client = etcd.client();
     let read = || {
-        let prefix = "/registry/core/configmaps/default/a".to_owned();
+        let prefix = "/registry/configmaps/default/a".to_owned();
         client.wait(client.client.range(Query { prefix, start_after: None, at: Some(at), limit: None }))
     };
     eventually("it is compacted", || matches!(read(), Err(EtcdError::Compacted)));

@@ -50,14 +50,20 @@ pub fn of<K: Kind>() -> &'static Arc<Resource> {
     BUILT_IN.all().iter().find(is_it).expect("kinds that the server itself uses are in its table")
 }
 
-/// Every kind that is stored, in the order in which groups are preferred and kinds are shown.
+/// Every kind that is stored, in the order in which groups are preferred and kinds are shown. Places are upstream's.
 fn kinds() -> Vec<Resource> {
     vec![
         Resource::cluster::<Namespace>().short(&["ns"]).sub(&[Finalize, Status]).fields(NAMESPACE_FIELDS),
-        Resource::cluster::<Node>().short(&["no"]).sub(&[Status]).fields(NODE_FIELDS),
+        Resource::cluster::<Node>().short(&["no"]).sub(&[Status]).fields(NODE_FIELDS).stored_at("minions"),
         Resource::namespaced::<Pod>().short(&["po"]).all().sub(&[Binding, Eviction, Log, Status]).fields(POD_FIELDS),
-        Resource::namespaced::<Service>().short(&["svc"]).all().sub(&[Status]).fields(SERVICE_FIELDS).put_creates(),
-        Resource::namespaced::<Endpoints>().short(&["ep"]),
+        Resource::namespaced::<Service>()
+            .short(&["svc"])
+            .all()
+            .sub(&[Status])
+            .fields(SERVICE_FIELDS)
+            .put_creates()
+            .stored_at("services/specs"),
+        Resource::namespaced::<Endpoints>().short(&["ep"]).stored_at("services/endpoints"),
         Resource::namespaced::<ConfigMap>().short(&["cm"]),
         Resource::namespaced::<Secret>().fields(&[("type", "/type")]),
         Resource::namespaced::<ServiceAccount>().short(&["sa"]).sub(&[Token]),
@@ -70,10 +76,10 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<ReplicaSet>().short(&["rs"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<StatefulSet>().short(&["sts"]).all().sub(&[Scale, Status]),
         Resource::namespaced::<ControllerRevision>(),
-        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates().stored_at("core/events"),
+        Resource::namespaced::<Event>().short(&["ev"]).fields(EVENT_FIELDS).put_creates(),
         Resource::namespaced::<HorizontalPodAutoscaler>().short(&["hpa"]).all().sub(&[Status]),
         Resource::cluster::<IngressClass>(),
-        Resource::namespaced::<Ingress>().short(&["ing"]).sub(&[Status]),
+        Resource::namespaced::<Ingress>().short(&["ing"]).sub(&[Status]).stored_at("ingress"),
         Resource::cluster::<IPAddress>().short(&["ip"]),
         Resource::namespaced::<NetworkPolicy>().short(&["netpol"]),
         Resource::cluster::<ServiceCIDR>().sub(&[Status]),
@@ -83,7 +89,10 @@ fn kinds() -> Vec<Resource> {
         Resource::namespaced::<RoleBinding>().put_creates(),
         Resource::namespaced::<Role>().put_creates(),
         Resource::cluster::<StorageClass>().short(&["sc"]),
-        Resource::cluster::<CustomResourceDefinition>().short(&["crd", "crds"]).read_only(NO_CUSTOM_RESOURCES),
+        Resource::cluster::<CustomResourceDefinition>()
+            .short(&["crd", "crds"])
+            .read_only(NO_CUSTOM_RESOURCES)
+            .stored_at("apiextensions.k8s.io/customresourcedefinitions"),
         Resource::cluster::<PriorityClass>().short(&["pc"]),
         Resource::namespaced::<Lease>().put_creates(),
         Resource::namespaced::<EndpointSlice>(),

@@ -108,13 +108,12 @@ impl fmt::Debug for Resource {
 }
 
 impl Resource {
-    /// A kind without short names, subresources and selectable fields, stored at `GROUP/PLURAL`.
+    /// A kind without short names, subresources and selectable fields, stored at `GROUP/PLURAL` as upstream's custom resources are.
     #[must_use]
     pub fn new(names: Names, scope: Scope, rules: impl Rules) -> Self {
         let Names { group, version, kind, plural, singular } = names;
-        let folder = if group.is_empty() { "core" } else { &group };
         Self {
-            prefix: prefix(&format!("{folder}/{plural}")),
+            prefix: if group.is_empty() { prefix(&plural) } else { prefix(&format!("{group}/{plural}")) },
             api_version: if group.is_empty() { version.clone() } else { format!("{group}/{version}") },
             group,
             version,
@@ -154,7 +153,7 @@ impl Resource {
         self
     }
 
-    /// What the keys of its objects begin with: `/registry/core/pods/`.
+    /// What the keys of its objects begin with: `/registry/pods/`.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -168,9 +167,11 @@ impl Resource {
         Self::typed::<K>(Scope::Cluster)
     }
 
+    /// Stored at `PLURAL`, as nearly all of upstream's are.
     fn typed<K: Printed>(scope: Scope) -> Self {
         let [group, version, kind, plural] = [K::GROUP, K::VERSION, K::KIND, K::URL_PATH_SEGMENT].map(str::to_owned);
-        Self::new(Names { group, version, singular: kind.to_lowercase(), kind, plural }, scope, Typed::<K>::new())
+        let names = Names { group, version, singular: kind.to_lowercase(), kind, plural };
+        Self::new(names, scope, Typed::<K>::new()).stored_at(K::URL_PATH_SEGMENT)
     }
 
     fn short(mut self, names: &[&str]) -> Self {
@@ -245,18 +246,27 @@ mod tests {
         }
     }
 
-    /// Where berth has always stored them: a folder of an older one shows its objects.
+    /// So that either can go on with what the other has stored.
     #[test]
-    fn objects_are_stored_by_group_and_plural() {
-        let check = |resource: &Resource, wanted: &str| assert_eq!(resource.prefix(), wanted);
-        check(of::<ConfigMap>(), "/registry/core/configmaps/");
-        for resource in built_in().all() {
-            match (resource.group.as_str(), resource.plural.as_str()) {
-                ("events.k8s.io", "events") => check(resource, "/registry/core/events/"),
-                ("", plural) => check(resource, &format!("/registry/core/{plural}/")),
-                (group, plural) => check(resource, &format!("/registry/{group}/{plural}/")),
-            }
+    fn objects_are_stored_where_upstream_stores_them() {
+        let upstream = include_str!("../../../../testdata/upstream/keys.txt");
+        let rows = upstream.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let places: Vec<Vec<&str>> = rows.map(|row| row.split_whitespace().collect()).collect();
+        let place = |name: &str| places.iter().find(|row| row[0] == name).map(|row| (row[1], row[2]));
+        for resource in built_in().stored() {
+            let Resource { group, plural, .. } = &**resource;
+            let (name, form) = match (group.as_str(), plural.as_str()) {
+                ("", plural) => (plural.to_owned(), resource.api_version()),
+                (group @ "events.k8s.io", plural) => (format!("{plural}.{group}"), "v1"),
+                // None is ever stored.
+                (group @ "apiextensions.k8s.io", plural) => (format!("{plural}.{group}"), "apiextensions.k8s.io/v1beta1"),
+                (group, plural) => (format!("{plural}.{group}"), resource.api_version()),
+            };
+            assert_eq!(place(&name), Some((resource.prefix(), form)), "{name}");
         }
+        let [group, version, kind, plural, singular] = ["example.com", "v1", "Widget", "widgets", ""].map(str::to_owned);
+        let custom = Resource::new(Names { group, version, kind, plural, singular }, Scope::Namespaced, Typed::<ConfigMap>::new());
+        assert_eq!(place("widgets.example.com"), Some((custom.prefix(), "example.com/v1")));
     }
 
     #[test]

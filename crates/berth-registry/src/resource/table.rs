@@ -312,7 +312,7 @@ mod tests {
         add("example.com/v1", "widgets", "Widget", "things/widgets").expect("free");
         add("example.com/v2", "widgets", "Widget", "things/widgets").expect("another version of it");
         add("example.com/v1", "gadgets", "Gadget", "things/widgetsandmore").expect("beside it");
-        for path in ["things/widgets", "things", "things/widgets/red", "core/configmaps", "core"] {
+        for path in ["things/widgets", "things", "things/widgets/red", "configmaps", "services"] {
             let taken = add("example.com/v1", "others", "Other", path).expect_err(path).to_string();
             assert_eq!(taken, format!("/registry/{path}/ is where another resource is stored"));
         }
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(of_key("/registry/things/widgets/a/b").as_deref(), Some("example.com/v1/widgets"));
         assert_eq!(of_key("/registry/things/widgets/").as_deref(), Some("example.com/v1/widgets"));
         assert_eq!(of_key("/registry/things/widgetsandmore/a/b").as_deref(), Some("example.com/v1/gadgets"));
-        assert_eq!(of_key("/registry/core/events/a/b").as_deref(), Some("v1/events"));
+        assert_eq!(of_key("/registry/events/a/b").as_deref(), Some("v1/events"));
         for other in ["/registry/things/", "/registry/things/widgets", "/registry/things/others/a", "/registry/zebras/a", ""] {
             assert_eq!(of_key(other), None, "{other}");
         }

@@ -81,7 +81,7 @@ fn fill(world: &World, count: usize) {
         let labels = if at == count { r#"{"last":""}"# } else { "{}" };
         let metadata = format!(r#"{{"name":"c{at:05}","namespace":"default","labels":{labels}}}"#);
         let value = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
-        let key = Key::new(&format!("/registry/core/configmaps/default/c{at:05}"));
+        let key = Key::new(&format!("/registry/configmaps/default/c{at:05}"));
         now(world.store.put(key, value.into(), Expected::Absent, Purpose::Growth)).expect("there is none");
     }
 }
@@ -352,7 +352,7 @@ fn a_long_list_shows_one_revision_whatever_others_write_while_it_is_read() {
     let (list, _) = turns(list);
     let list = list.expect("a list");
     assert_eq!((list.revision, names(&list).last().map(String::as_str), list.items.len()), (begun_at, Some("c10000"), 10_000));
-    let again = RangeRequest { at: Some(begun_at), limit: Some(1), ..RangeRequest::all("/registry/core/configmaps/") };
+    let again = RangeRequest { at: Some(begun_at), limit: Some(1), ..RangeRequest::all("/registry/configmaps/") };
     assert!(matches!(now(world.store.range(again)), Err(ReadError::Compacted { .. })), "behind it nothing is kept for it");
 }
 
@@ -360,7 +360,7 @@ fn a_long_list_shows_one_revision_whatever_others_write_while_it_is_read() {
 fn a_long_list_that_is_given_up_keeps_nothing() {
     let world = of_little_history();
     let (list, begun_at) = a_long_list_among_writers(&world);
-    let read = || now(world.store.range(RangeRequest { at: Some(begun_at), ..RangeRequest::all("/registry/core/configmaps/") }));
+    let read = || now(world.store.range(RangeRequest { at: Some(begun_at), ..RangeRequest::all("/registry/configmaps/") }));
     assert!(read().is_ok());
     drop(list);
     assert!(matches!(read(), Err(ReadError::Compacted { .. })));

@@ -61,7 +61,7 @@ fn meddling(store: &MemoryStore, write: &Write, other: impl FnOnce(Arc<Entry>)) 
     let Some(value) = write.value.as_ref().filter(|_| write.key.as_str().contains("/services/")) else { return false };
     let object: Value = serde_json::from_slice(value).expect("JSON");
     let address = object["spec"]["clusterIP"].as_str().expect("claimed");
-    let claim = Key::new(&format!("/registry/networking.k8s.io/ipaddresses/{address}"));
+    let claim = Key::new(&format!("/registry/ipaddresses/{address}"));
     other(now(store.get(&claim)).expect("read").expect("claimed"));
     true
 }

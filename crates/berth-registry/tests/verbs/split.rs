@@ -63,7 +63,7 @@ fn version(object: &Value) -> u64 {
 
 #[test]
 fn what_is_kept_apart_has_versions_of_its_own() {
-    let world = world("/registry/core/configmaps/");
+    let world = world("/registry/configmaps/");
     let before = world.revision();
     let made: Vec<Value> = ["a", "b", "c"].map(|name| world.made("configmaps", config_map(name))).into();
     assert_eq!(made.iter().map(version).collect::<Vec<_>>(), [1000, 2000, 3000]);
@@ -94,9 +94,9 @@ fn what_is_kept_apart_has_versions_of_its_own() {
 fn rights_are_known_whichever_backing_store_keeps_their_parts() {
     for apart in ["rolebindings", "roles", "clusterroles"] {
         let world = world(match apart {
-            "rolebindings" => "/registry/rbac.authorization.k8s.io/rolebindings/",
-            "roles" => "/registry/rbac.authorization.k8s.io/roles/",
-            _ => "/registry/rbac.authorization.k8s.io/clusterroles/",
+            "rolebindings" => "/registry/rolebindings/",
+            "roles" => "/registry/roles/",
+            _ => "/registry/clusterroles/",
         });
         let user = User::authenticated("alice", &[]);
         let may = || {

@@ -73,6 +73,11 @@ impl History {
         Self { layout: Some(layout), bytes_max, ..Self::default() }
     }
 
+    /// Where a key of an earlier layout stands today.
+    pub(super) fn moved(&self, key: &Key) -> Option<Key> {
+        self.layout.as_ref()?.moved(key)
+    }
+
     /// Whether nothing was said of it yet.
     pub(super) fn is_blank(&self) -> bool {
         self.resources.is_empty()

@@ -9,6 +9,10 @@
 //!   what was, it holds newer versions, which `log-N` and later ones tell again (the newer version of a key counts), and no history of that resource.
 //! - `acknowledged` says how far writes have been acknowledged ([`acknowledged`]).
 //!
+//! Files that builds wrote before keys stood where upstream has them are read all the same: each file says its format, and keys of an earlier one are taken for what
+//! they are today ([`Layout::moved`](crate::Layout::moved)). What is written is of today's format, also behind such files, which stay as they are until the next
+//! checkpoint takes their place. So there is no conversion that could be broken off.
+//!
 //! Every file is made beside its place, under a name that ends with `.new`, synced, and moved there; then the folder is synced. Nothing that a start
 //! needs is changed afterwards, but for the log that is written and the note. A start reads everything ([`recover`]) before it writes anything.
 
@@ -584,13 +588,13 @@ pub(crate) fn remove_all(files: &dyn Files) -> io::Result<()> {
 
 /// Everything in the folder but its history, and what is wrong with it. Changes nothing.
 #[cfg(feature = "embedded")]
-pub(crate) fn read(files: &dyn Files) -> io::Result<Found> {
-    recover::read(files, History::default())
+pub(crate) fn read(files: &dyn Files, layout: Arc<dyn crate::Layout>) -> io::Result<Found> {
+    recover::read(files, History::new(layout, 0))
 }
 
 /// Makes a whole store of what could be read, beside the damaged files, and gives those names under which no start looks for them.
 fn put_damaged_aside(files: &dyn Files, found: &mut Found) -> io::Result<()> {
-    found.state = Summary { revision: found.highest.later(LOST_REVISIONS_MAX), ..found.summary() };
+    found.state = Summary::of(found.highest.later(LOST_REVISIONS_MAX), &found.objects);
     let damaged: Vec<String> = files.list()?.into_iter().filter(|name| is_of_store(name)).collect();
     let highest = damaged.iter().filter_map(|name| Kind::Log.number(name).max(Kind::Checkpoint.number(name))).max();
     let number = highest.unwrap_or(0) + 1;

@@ -16,7 +16,9 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// What is described above, and in [`super::frame`]. Formats 1 and 2 were in files of another engine.
-pub(crate) const FORMAT: u64 = 3;
+pub(crate) const FORMAT: u64 = 4;
+/// The same, with keys where builds had them that did not have upstream's layout yet: [`Layout::moved`](crate::Layout::moved) tells where they stand today.
+pub(crate) const EARLIER_FORMAT: u64 = 3;
 
 const PUT: u8 = 1;
 const PUT_EXPIRING: u8 = 2;
@@ -48,6 +50,13 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    /// Of these objects.
+    pub(crate) fn of<'o>(revision: Revision, objects: impl IntoIterator<Item = (&'o Key, &'o Object)>) -> Self {
+        let mut found = Self { revision, ..Self::default() };
+        objects.into_iter().for_each(|(key, object)| found.add(key, object.mod_revision));
+        found
+    }
+
     pub(crate) fn add(&mut self, key: &Key, modified: Revision) {
         self.count += 1;
         self.sum = self.sum.wrapping_add(fingerprint(key, modified));

@@ -4,7 +4,7 @@ use super::{
     acknowledged::{self, Note},
     frame::Reader,
     history::History,
-    record::{Begin, FORMAT, Kind, Object, Record, Summary, decode},
+    record::{Begin, EARLIER_FORMAT, FORMAT, Kind, Object, Record, Summary, decode},
 };
 use crate::{
     Key, Revision,
@@ -67,6 +67,10 @@ pub(crate) struct Found {
     pub(crate) faults: Vec<Fault>,
     /// What else happened, as far as it is kept.
     pub(crate) history: History,
+    /// The objects by their keys as they were written.
+    written: Summary,
+    /// Whether the file that is read has keys of an earlier layout.
+    is_earlier: bool,
 }
 
 /// A file, and how far it was read.
@@ -219,7 +223,7 @@ impl Found {
             match record {
                 Some(Record::Put(key, version)) => {
                     reading.held += 1;
-                    if reading.are_changes { self.put(key, version.into()) } else { self.hold(key, version.into()) }
+                    if reading.are_changes { self.put(&key, version.into()) } else { self.hold(&key, version.into()) }
                 }
                 Some(Record::Delete(key, revision)) => {
                     reading.held += 1;
@@ -227,7 +231,7 @@ impl Found {
                 }
                 Some(Record::Since(resource, since)) => {
                     reading.are_changes = true;
-                    self.history.begin(resource.as_str(), since);
+                    self.history.begin(self.today(&resource).as_str(), since);
                 }
                 Some(Record::Compact(revision)) => self.history.compact(revision),
                 Some(Record::State(state)) => self.at(state),
@@ -261,8 +265,12 @@ impl Found {
     }
 
     fn begin(&mut self, name: &str, (kind, number): (Kind, u64), begin: &Begin) {
-        if begin.format != FORMAT {
-            self.fault(name, None, format!("it has format {}, and only {FORMAT} is known", begin.format));
+        let was_earlier = std::mem::replace(&mut self.is_earlier, begin.format == EARLIER_FORMAT);
+        if was_earlier && !self.is_earlier {
+            self.count_as_today();
+        }
+        if ![EARLIER_FORMAT, FORMAT].contains(&begin.format) {
+            self.fault(name, None, format!("it has format {}, and only {EARLIER_FORMAT} and {FORMAT} are known", begin.format));
         } else if (begin.kind, begin.number) != (kind, number) {
             self.fault(name, None, format!("it was written as {}", begin.kind.name(begin.number)));
         } else if kind == Kind::Log && begin.state != self.state {
@@ -277,38 +285,53 @@ impl Found {
         self.state = state;
     }
 
-    fn hold(&mut self, key: Key, object: Object) {
+    /// Where what was written at a key stands.
+    fn today(&self, written: &Key) -> Key {
+        let moved = if self.is_earlier { self.history.moved(written) } else { None };
+        moved.unwrap_or_else(|| written.clone())
+    }
+
+    fn hold(&mut self, written: &Key, object: Object) {
         self.highest = self.highest.max(object.mod_revision);
-        self.objects.insert(key, object);
+        self.written.add(written, object.mod_revision);
+        let key = self.today(written);
+        if let Some(twice) = self.objects.insert(key, object) {
+            self.written.remove(written, twice.mod_revision);
+        }
     }
 
     /// A checkpoint is written while others write: it may hold what the logs tell behind it.
-    fn put(&mut self, key: Key, object: Object) {
+    fn put(&mut self, written: &Key, object: Object) {
         let (revision, value) = (object.mod_revision, object.value.clone());
         self.highest = self.highest.max(revision);
+        let key = self.today(written);
         match self.objects.entry(key) {
             btree_map::Entry::Vacant(place) => {
                 self.history.add(place.key(), revision, Some(value), None);
+                self.written.add(written, revision);
                 place.insert(object);
             }
             btree_map::Entry::Occupied(mut place) if place.get().mod_revision < revision => {
                 let previous = place.insert(object);
+                self.written.remove(written, previous.mod_revision);
+                self.written.add(written, revision);
                 self.history.add(place.key(), revision, Some(value), Some(previous));
             }
             btree_map::Entry::Occupied(_) => (),
         }
     }
 
-    fn delete(&mut self, key: &Key, revision: Revision) {
-        if self.objects.get(key).is_some_and(|object| object.mod_revision <= revision) {
-            self.history.add(key, revision, None, self.objects.remove(key));
+    fn delete(&mut self, written: &Key, revision: Revision) {
+        let key = self.today(written);
+        if let Some(object) = self.objects.get(&key).filter(|object| object.mod_revision <= revision) {
+            self.written.remove(written, object.mod_revision);
+            self.history.add(&key, revision, None, self.objects.remove(&key));
         }
     }
 
     /// Each frame may be right and yet not all be there.
     fn check_whole(&mut self) {
-        let last = self.read.last().map_or_else(|| Kind::Log.name(1), |read| read.name.clone());
-        let end = self.read.last().map(|read| read.bytes);
+        let (last, end) = self.end();
         if let Some(acknowledged) = self.acknowledged.filter(|acknowledged| self.state.revision < *acknowledged) {
             let why =
                 format!("revision {acknowledged} was acknowledged, and revision {} is the last that can be read", self.state.revision);
@@ -317,18 +340,31 @@ impl Found {
             let why = format!("revision {} was written, and revision {} is the last that can be read", self.highest, self.state.revision);
             self.fault(&last, end, why);
         }
-        let summary = self.summary();
-        if self.faults.is_empty() && summary != self.state {
-            let (found, said) = (summary, self.state);
-            let why = format!("{} objects, sum {:x}, where {} objects, sum {:x} belong", found.count, found.sum, said.count, said.sum);
-            self.fault(&last, end, why);
+        self.check_count();
+        if self.is_earlier {
+            self.count_as_today();
         }
     }
 
-    /// Of what was found.
-    pub(crate) fn summary(&self) -> Summary {
-        let mut found = Summary { revision: self.state.revision, ..Summary::default() };
-        self.objects.iter().for_each(|(key, object)| found.add(key, object.mod_revision));
-        found
+    fn check_count(&mut self) {
+        let (found, said) = (Summary { revision: self.state.revision, ..self.written }, self.state);
+        if self.faults.is_empty() && found != said {
+            let why = format!("{} objects, sum {:x}, where {} objects, sum {:x} belong", found.count, found.sum, said.count, said.sum);
+            let (file, end) = self.end();
+            self.fault(file, end, why);
+        }
+    }
+
+    /// Behind all that has keys of an earlier layout: whoever writes on from there counts them where they stand today.
+    fn count_as_today(&mut self) {
+        self.check_count();
+        self.written = Summary::of(self.state.revision, &self.objects);
+        self.state = self.written;
+    }
+
+    /// The last file that was read, and where it ends.
+    fn end(&self) -> (String, Option<u64>) {
+        let last = self.read.last();
+        (last.map_or_else(|| Kind::Log.name(1), |read| read.name.clone()), last.map(|read| read.bytes))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Expected, Header, MemoryStore, Purpose, RangeRequest, Store, WatchItem, Write, WriteError,
+    Expected, Header, Layout, MemoryStore, Purpose, RangeRequest, Store, WatchItem, Write, WriteError,
     files::disk::{Disk, Lie, Trouble},
     mvcc::{Mvcc, Prepared, evaluate},
     shared::Shared,
@@ -18,8 +18,29 @@ const SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
 /// More than all workloads together take.
 const HISTORY_BYTES: usize = 1 << 20;
 
+/// What earlier builds kept below `/pods/` stands below `/today/pods/`.
+struct Moved;
+
+impl Layout for Moved {
+    fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        text.starts_with("/today/pods/").then(|| &text[.."/today/pods/".len()])
+    }
+
+    fn moved(&self, key: &Key) -> Option<Key> {
+        key.as_str().starts_with("/pods/").then(|| Key::new(&today(key.as_str())))
+    }
+
+    fn header(&self, _: &Key, _: &[u8]) -> Header {
+        Header::default()
+    }
+}
+
+fn today(name: &str) -> String {
+    format!("/today{name}")
+}
+
 fn open(disk: &Disk) -> Result<MemoryStore, LogError> {
-    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(()), HISTORY_BYTES)
+    MemoryStore::open(Arc::new(disk.clone()), SMALL, Arc::new(Moved), HISTORY_BYTES)
 }
 
 /// What a client knows: of each key, its value and revision, and what a write of unknown outcome may have made of it.
@@ -30,6 +51,8 @@ struct Model {
     newest: Revision,
     /// All that was acknowledged, in order.
     told: Vec<Told>,
+    /// Whether keys stand where they do today.
+    is_of_today: bool,
 }
 
 /// A change: its revision, its key, what that got (nothing: it was deleted) and what it had before.
@@ -38,6 +61,7 @@ type Told = (Revision, String, Option<Vec<u8>>, Option<Vec<u8>>);
 /// The step-th write of the workload: mostly new values, of all sizes, some deletions.
 fn step(model: &Model, step: usize) -> Write {
     let name = format!("/pods/{}", step * 7 % 11);
+    let name = if model.is_of_today { today(&name) } else { name };
     let key = Key::new(&name);
     match model.acknowledged.get(&name) {
         Some((_, revision)) if step.is_multiple_of(3) => Write::delete(key, *revision),
@@ -171,7 +195,7 @@ fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
     let store = open(disk).map_err(|error| format!("it does not open: {error}"))?;
     check(&store, &model)?;
     check_followers(&store, &model)?;
-    model = Model { acknowledged: contents(&store), unknown: None, newest: model.newest, told: followed(&store, Revision(0)) };
+    model = Model { acknowledged: contents(&store), unknown: None, told: followed(&store, Revision(0)), ..model };
     run(&store, &mut model, STEPS..STEPS + 10);
     assert!(model.unknown.is_none(), "nothing fails any more");
     drop(store);
@@ -181,6 +205,65 @@ fn go_on(disk: &Disk, model: &Model) -> Result<(), String> {
         check_followers(&store, &model)?;
     }
     Ok(())
+}
+
+/// The folder that an earlier build would have left: of its format, with all checksums right.
+fn earlier(disk: &Disk) -> Disk {
+    let earlier = disk.after_kill();
+    let mut chain = 0;
+    // Checkpoints come first, and none of them follows another file.
+    for name in disk.list().expect("memory").iter().filter(|name| is_of_store(name) && *name != acknowledged::NAME) {
+        let file = disk.open(name).expect("it is listed");
+        let (mut reader, mut rewritten, mut is_first) = (frame::Reader::new(&*file, 0), Vec::new(), true);
+        while let Some(seal) = reader.next().expect("memory") {
+            let mut bytes = Vec::new();
+            frame::begin(&mut bytes);
+            bytes.extend_from_slice(reader.body());
+            if std::mem::take(&mut is_first) {
+                // Behind the tag.
+                let format = frame::HEAD_BYTES + 1;
+                bytes[format..format + 8].copy_from_slice(&record::EARLIER_FORMAT.to_le_bytes());
+                chain = if chain == 0 || Kind::Checkpoint.number(name).is_some() { seal.previous } else { chain };
+            }
+            chain = frame::seal(&mut bytes, chain);
+            rewritten.extend(bytes);
+        }
+        chain = if Kind::Checkpoint.number(name).is_some() { 0 } else { chain };
+        earlier.damage(name, Some(rewritten));
+    }
+    earlier
+}
+
+#[test]
+fn keys_of_an_earlier_layout_are_read_where_they_stand_today_whatever_breaks_off() {
+    let (disk, mut model) = (Disk::default(), Model::default());
+    run(&open(&disk).expect("an empty disk"), &mut model, 0..STEPS);
+    let earlier = earlier(&disk);
+    assert!(earlier.list().expect("memory").iter().any(|name| Kind::Checkpoint.number(name).is_some()), "there is a checkpoint");
+    assert!(earlier.read("log-00000001").is_none(), "and logs have gone");
+    model.is_of_today = true;
+    model.acknowledged = model.acknowledged.into_iter().map(|(name, found)| (today(&name), found)).collect();
+    model.told.iter_mut().for_each(|(_, name, ..)| *name = today(name));
+    // As far as the next checkpoints, which are of today's format.
+    let go_on_until = |disk: &Disk| {
+        let mut model = model.clone();
+        if let Ok(store) = open(disk) {
+            run(&store, &mut model, STEPS..2 * STEPS);
+        }
+        model
+    };
+    let whole = earlier.after_kill();
+    let after = go_on_until(&whole);
+    let operations = whole.operations();
+    go_on(&whole, &after).unwrap_or_else(|why| panic!("nothing broke off: {why}"));
+    for at in 0..operations {
+        let disk = earlier.after_kill();
+        disk.fail_at(at, Trouble::PowerLoss);
+        let model = go_on_until(&disk);
+        for seed in SEEDS {
+            go_on(&disk.after_power_loss(seed), &model).unwrap_or_else(|why| panic!("at operation {at}, seed {seed}: {why}"));
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Takes over folders that berth wrote before it had a log of its own: an `engine` folder of the database fjall, formats 1 and 2.
 //!
-//! The database is copied first and only the copy is opened, since fjall removes what it does not know. What is read goes into files of today's format;
+//! The database is copied first and only the copy is opened, since fjall removes what it does not know. What is read goes into files of today's format, at today's keys;
 //! the note of what was acknowledged is replaced last, and then the old folder goes. What was broken off before is begun again.
 //!
 //! | record | key in the database | value |
@@ -12,7 +12,7 @@
 //! The note: checksum u64, then the revisions of the last but one and the last acknowledged commit, u64 each.
 
 use crate::{
-    Key, Revision,
+    Key, Layout, Revision,
     env::Timestamp,
     files::folder::Folder,
     log::{self, Object, Objects, Summary},
@@ -35,7 +35,7 @@ const EXPIRES: u64 = 1 << 63;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Converts the folder if it is an earlier one. Everything of it is read and checked before anything is changed.
-pub(super) fn convert(dir: &Path, folder: &Folder) -> Result<(), Failure> {
+pub(super) fn convert(dir: &Path, folder: &Folder, layout: &dyn Layout) -> Result<(), Failure> {
     let (engine, copy) = (dir.join("engine"), dir.join("engine.copy"));
     remove(&copy)?;
     if !engine.is_dir() {
@@ -46,6 +46,8 @@ pub(super) fn convert(dir: &Path, folder: &Folder) -> Result<(), Failure> {
         let read = read(dir, &copy);
         remove(&copy)?;
         let (objects, state) = read?;
+        let objects: Objects = objects.into_iter().map(|(key, object)| (layout.moved(&key).unwrap_or(key), object)).collect();
+        let state = Summary::of(state.revision, &objects);
         log::remove_all(folder)?;
         log::write_anew(folder, 1, &objects, state)?;
         log::acknowledge(folder, state.revision)?;
@@ -84,8 +86,7 @@ fn read(dir: &Path, copy: &Path) -> Result<(Objects, Summary), Failure> {
     // The engine asserts some of what it reads: what it finds wrong so is an answer to the opener too, not the end of the process.
     let read = catch_unwind(AssertUnwindSafe(|| read_database(copy)));
     let (objects, state) = read.map_err(|_| "reading it panicked")??;
-    let mut found = Summary { revision: state.revision, ..Summary::default() };
-    objects.iter().for_each(|(key, object)| found.add(key, object.mod_revision));
+    let found = Summary::of(state.revision, &objects);
     if found != state {
         return Err(
             format!("{} objects, sum {:x}, where {} objects, sum {:x} belong", found.count, found.sum, state.count, state.sum).into()
@@ -163,7 +164,7 @@ fn split_u64(bytes: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::super::{EmbeddedStore, OpenError, Opening};
     use super::*;
-    use crate::{RangeRequest, Store};
+    use crate::{Header, RangeRequest, Store};
     use fjall::PersistMode;
     use futures::FutureExt;
     use std::{path::PathBuf, sync::Arc};
@@ -172,6 +173,23 @@ mod tests {
     fn seal(key: &[u8], fields: &[u64], value: &[u8]) -> Vec<u8> {
         let rest = [fields.iter().flat_map(|field| field.to_le_bytes()).collect(), value.to_vec()].concat();
         [&xxh3_64_with_seed(&rest, xxh3_64(key)).to_le_bytes(), &rest[..]].concat()
+    }
+
+    /// What stood at `/a` stands elsewhere today.
+    struct Moved;
+
+    impl Layout for Moved {
+        fn resource_prefix<'t>(&self, _: &'t str) -> Option<&'t str> {
+            None
+        }
+
+        fn moved(&self, key: &Key) -> Option<Key> {
+            (key.as_str() == "/a").then(|| Key::new("/c"))
+        }
+
+        fn header(&self, _: &Key, _: &[u8]) -> Header {
+            Header::default()
+        }
     }
 
     /// A folder as berth wrote it before: two objects, one of which is to go, with a state of this format and a note.
@@ -191,7 +209,7 @@ mod tests {
     }
 
     fn open(dir: &TempDir) -> Result<String, OpenError> {
-        let store = EmbeddedStore::open_with(dir.path(), Arc::new(()), Opening::default())?;
+        let store = EmbeddedStore::open_with(dir.path(), Arc::new(Moved), Opening::default())?;
         let range = store.range(RangeRequest::all("")).now_or_never().expect("ready at once").expect("readable");
         let show = |entry: &Arc<crate::Entry>| {
             let value = String::from_utf8_lossy(&entry.value);
@@ -215,7 +233,7 @@ mod tests {
         found
     }
 
-    const ALL: &str = "/a=one@3-3 /b=two@4-5 at 5";
+    const ALL: &str = "/b=two@4-5 /c=one@3-3 at 5";
 
     #[test]
     fn what_earlier_versions_wrote_is_taken_over_and_stays() {

@@ -129,7 +129,7 @@ impl EmbeddedStore {
     /// [`OpenError`].
     pub fn open_with(dir: &Path, layout: Arc<impl Layout>, opening: Opening) -> Result<Self, OpenError> {
         let folder = Folder::take(dir)?;
-        convert::convert(dir, &folder).map_err(|source| OpenError::Conversion { dir: dir.into(), source })?;
+        convert::convert(dir, &folder, &*layout).map_err(|source| OpenError::Conversion { dir: dir.into(), source })?;
         Self::open_on(Arc::new(folder), layout, opening).map_err(OpenError::of(dir))
     }
 
@@ -280,14 +280,14 @@ pub struct Report {
 ///
 /// # Errors
 /// [`OpenError`]: it is in use or cannot be read, or an earlier version wrote it. Damage is none: the report tells it.
-pub fn check(dir: &Path) -> Result<Report, OpenError> {
+pub fn check(dir: &Path, layout: Arc<impl Layout>) -> Result<Report, OpenError> {
     let folder = Folder::take_as_it_is(dir)?;
     let io = |source| OpenError::Io { dir: dir.into(), source };
     if convert::is_earlier(dir, &folder).map_err(io)? {
         let source = "it has an earlier format; the next start converts it".into();
         return Err(OpenError::Conversion { dir: dir.into(), source });
     }
-    let found = log::read(&folder).map_err(io)?;
+    let found = log::read(&folder, layout).map_err(io)?;
     Ok(Report {
         revision: found.state.revision,
         acknowledged: found.acknowledged,

@@ -16,6 +16,8 @@ pub struct KeyValue {
     pub create_revision: Revision,
     /// The revision of its last write.
     pub mod_revision: Revision,
+    /// With whose end it goes.
+    pub lease: Option<Lease>,
 }
 
 /// Which keys are read.

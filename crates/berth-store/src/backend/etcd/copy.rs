@@ -252,7 +252,7 @@ impl Copy {
     }
 
     fn entry(&self, found: KeyValue) -> Entry {
-        let KeyValue { key, value, create_revision, mod_revision } = found;
+        let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
         let header = self.layout.header(&key, &value);
         // Copied: what came is a part of a whole message, and would keep all of that alive.
         Entry { value: Bytes::copy_from_slice(&value), header, key, create_revision, mod_revision }
@@ -286,8 +286,9 @@ impl Copy {
     /// The key and the revision of a change, and its new value.
     fn change(&self, change: Change) -> (Key, Revision, Option<Arc<Entry>>) {
         let Change { key, put, revision } = change;
-        let entry =
-            |(value, create_revision)| Arc::new(self.entry(KeyValue { key: key.clone(), value, create_revision, mod_revision: revision }));
+        let entry = |(value, create_revision)| {
+            Arc::new(self.entry(KeyValue { key: key.clone(), value, create_revision, mod_revision: revision, lease: None }))
+        };
         let entry = put.map(entry);
         (key, revision, entry)
     }

@@ -10,10 +10,12 @@ mod api;
 mod copies;
 mod copy;
 mod leases;
+mod moving;
 mod newest;
 mod writer;
 
 pub use api::{Change, Etcd, EtcdError, KeyValue, Lease, Outcome, Page, Put, Query, Watched, Watching};
+pub use moving::move_keys;
 
 use crate::{
     Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, backend::check_commit,
@@ -113,7 +115,7 @@ impl EtcdStore {
         };
         let remaining = page.count.saturating_sub(page.keys.len());
         let entry = |found: KeyValue| {
-            let KeyValue { key, value, create_revision, mod_revision } = found;
+            let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
             let header = self.layout.header(&key, &value);
             Arc::new(Entry { key, value, header, create_revision, mod_revision })
         };

@@ -104,7 +104,7 @@ impl Kept {
             match put {
                 None => _ = keys.remove(&key),
                 Some((value, create_revision)) => {
-                    _ = keys.insert(key.clone(), KeyValue { key, value, create_revision, mod_revision: revision });
+                    _ = keys.insert(key.clone(), KeyValue { key, value, create_revision, mod_revision: revision, lease: None });
                 }
             }
         }
@@ -118,7 +118,8 @@ impl Kept {
             return Change { key, put: None, revision };
         };
         let create_revision = self.keys.get(&key).map_or(revision, |before| before.create_revision);
-        self.keys.insert(key.clone(), KeyValue { key: key.clone(), value: value.clone(), create_revision, mod_revision: revision });
+        let kept = KeyValue { key: key.clone(), value: value.clone(), create_revision, mod_revision: revision, lease: put.lease };
+        self.keys.insert(key.clone(), kept);
         Change { key, put: Some((value.clone(), create_revision)), revision }
     }
 }
@@ -528,6 +529,83 @@ fn keys_that_go_at_about_the_same_time_share_a_lease() {
     world.pass(20);
     assert_eq!([event(3, 3600), event(4, 3000)], [2, 3]);
     assert_eq!((5..1006).map(|number| event(number, 3600)).max(), Some(5), "a thousand share one, and no more");
+}
+
+/// What earlier builds kept below `/registry/core/` stands without that word today.
+struct Moved;
+
+impl Layout for Moved {
+    fn resource_prefix<'t>(&self, _: &'t str) -> Option<&'t str> {
+        None
+    }
+
+    fn moved(&self, key: &Key) -> Option<Key> {
+        key.as_str().strip_prefix("/registry/core/").map(|rest| Key::new(&format!("/registry/{rest}")))
+    }
+
+    fn header(&self, _: &Key, _: &[u8]) -> crate::Header {
+        crate::Header::default()
+    }
+}
+
+/// Whatever becomes of each transaction, and however often it is broken off.
+#[test]
+fn all_keys_of_an_earlier_layout_are_moved_with_values_and_leases() {
+    let kept = |model: &Model| {
+        let kept = model.kept();
+        let show = |found: &KeyValue| (found.key.to_string(), found.value.clone(), found.lease);
+        kept.keys.values().map(show).collect::<Vec<_>>()
+    };
+    let long = Bytes::from(vec![b'x'; 700_000]);
+    for seed in 0..30 {
+        let world = World::new(seed);
+        let fates = [Fate::Lost, Fate::Done, Fate::Late, Fate::Unreachable];
+        let mut wanted = Vec::new();
+        for number in 0..150 {
+            let value = if number % 40 == 0 { long.clone() } else { number.to_string().into() };
+            let lease = (number % 7 == 0).then_some(Lease(number));
+            let (before, today) = match number % 3 {
+                0 => (format!("/registry/example.com/widgets/{number}"), format!("/registry/example.com/widgets/{number}")),
+                _ => (format!("/registry/core/pods/{number}"), format!("/registry/pods/{number}")),
+            };
+            world.model.kept().apply(&[Put { key: Key::new(&before), expected: Expected::Absent, value: Some(value.clone()), lease }]);
+            wanted.push((today, value, lease));
+        }
+        wanted.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut broken_off = 0;
+        loop {
+            let (model, rng) = (Arc::clone(&world.model), Arc::clone(&world.rng));
+            if seed != 0 {
+                let drawn = (0..2).map(|_| fates[rng.below(4) as usize]).take(rng.below(3) as usize);
+                model.kept().fates.extend(drawn);
+            }
+            match world.wait(async move { move_keys(&*model, &Moved, "/registry/").await }) {
+                Ok(()) => break,
+                Err(EtcdError::Unknown(_) | EtcdError::Unreachable(_)) => broken_off += 1,
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+            assert!(broken_off < 100, "seed {seed}: it comes to an end");
+        }
+        // What etcd still holds back.
+        world.wait(world.time.sleep_until(world.time.now() + SignedDuration::from_secs(1)));
+        assert_eq!(kept(&world.model), wanted, "seed {seed}");
+        let revision = world.model.kept().revision;
+        let model = Arc::clone(&world.model);
+        world.wait(async move { move_keys(&*model, &Moved, "/registry/").await }).expect("nothing is left to do");
+        assert_eq!(world.model.kept().revision, revision);
+    }
+}
+
+#[test]
+fn a_key_is_not_moved_over_another() {
+    let world = World::new(0);
+    for name in ["/registry/core/pods/a", "/registry/pods/a"] {
+        let put = Put { key: Key::new(name), expected: Expected::Absent, value: Some("1".into()), lease: None };
+        world.model.kept().apply(&[put]);
+    }
+    let model = Arc::clone(&world.model);
+    let told = world.wait(async move { move_keys(&*model, &Moved, "/registry/").await });
+    assert_eq!(told, Err(EtcdError::Refused("/registry/pods/a is there, where /registry/core/pods/a belongs today".into())));
 }
 
 /// Three writers on two servers change three keys, with values that are nobody's own among them, over an etcd that does not answer now and then and
