@@ -34,9 +34,9 @@ impl Metadata {
         self.owner_references.iter().any(|owner| owner.uid == uid)
     }
 
-    /// Whether it goes with a pod that has another uid.
-    pub(crate) fn goes_with_another_pod(&self, uid: &str) -> bool {
-        self.owner_references.iter().any(|owner| owner.kind == "Pod" && owner.uid != uid)
+    /// Whether it goes with something of this kind that has another uid.
+    pub(crate) fn goes_with_another(&self, kind: &str, uid: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.kind == kind && owner.uid != uid)
     }
 
     /// The uid of the controlling owner; empty if there is none.

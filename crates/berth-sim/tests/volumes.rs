@@ -166,3 +166,31 @@ fn a_pod_that_comes_back_at_once_does_not_get_the_claim_of_the_one_before_it() {
         }
     });
 }
+
+/// Some pods were being scaled away when their set was deleted, and go after it with their claims; the set that is made anew keeps all claims, or gives all
+/// away. None of its pods may find a claim that goes with what was before ([`berth_sim::check`]), and in the end every pod has its own.
+#[test]
+fn a_set_that_is_made_anew_gets_no_claim_that_goes_with_the_one_before_it() {
+    let latencies = Latencies { start: Duration::ZERO, stop: Duration::from_secs(2) };
+    let retention = |scaled: &str, deleted: &str| json!({"whenScaled": scaled, "whenDeleted": deleted});
+    run(0..3, |seed| {
+        for (first, second) in
+            [(retention("Delete", "Retain"), retention("Retain", "Retain")), (retention("Delete", "Delete"), retention("Retain", "Delete"))]
+        {
+            let faults = Faults { latency_max: Duration::from_millis(50), ..Faults::NONE };
+            let mut world = World::new(seed, Options { faults, latencies, ..Options::default() });
+            let mut database = database("Parallel", "standard");
+            database["spec"]["persistentVolumeClaimRetentionPolicy"] = first;
+            world.create(&database);
+            finish(&mut world, 5);
+            world.set_faults(faults);
+            set(&mut world, json!({"replicas": 2}));
+            world.run_for(Duration::from_millis(500));
+            world.delete_if_there(STATEFUL_SETS, "db");
+            database["spec"]["persistentVolumeClaimRetentionPolicy"] = second;
+            world.create(&database);
+            finish(&mut world, 5);
+            assert_eq!(contents(&world).len(), 5);
+        }
+    });
+}

@@ -131,9 +131,12 @@ impl Checker {
         }
         let Some(spec) = set.settled() else { return Ok(()) };
         // Nobody but the set's controller says with whom a claim goes, so that it knows.
-        let mut claims = spec.claims_of(name).filter(|_| spec.scales_claims_away()).filter_map(|name| self.claims.get(&name));
-        if let Some(claim) = claims.find(|claim| claim.goes_with_another_pod(&pod.metadata.uid)) {
-            return violated(format!("pod {name} is created, and claim {} goes with the pod before it", claim.name));
+        for claim in spec.claims_of(name).filter_map(|name| self.claims.get(&name)) {
+            for (kind, uid) in [("Pod", &pod.metadata.uid), ("StatefulSet", &set.newest.metadata.uid)] {
+                if claim.goes_with_another(kind, uid) {
+                    return violated(format!("pod {name} is created, and claim {} goes with the {kind} before it", claim.name));
+                }
+            }
         }
         let recreates = spec.update_strategy.type_ == "Recreate" && self.gates.enabled(Gate::StatefulSetRecreateStrategy);
         if let Some(other) = self.members(pod).filter(|_| recreates).find(|other| other.revision() != pod.revision()) {

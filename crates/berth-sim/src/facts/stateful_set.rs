@@ -103,11 +103,6 @@ impl StatefulSetSpec {
         }
     }
 
-    /// Whether the claims of a pod that is scaled away go with it.
-    pub(crate) fn scales_claims_away(&self) -> bool {
-        self.persistent_volume_claim_retention_policy.when_scaled == "Delete"
-    }
-
     /// The names of the claims that the pod of this name has.
     pub(crate) fn claims_of<'a>(&'a self, pod: &'a str) -> impl Iterator<Item = String> + 'a {
         self.volume_claim_templates.iter().map(move |template| format!("{}-{pod}", template.metadata.name))

@@ -62,7 +62,7 @@ fn upkeep(work: &mut Work<'_, '_>, ordinal: i64, pod: &PodView) -> bool {
     }
     if pod.phase == PodPhase::Pending && pod.meta.deleted.is_none() {
         match volumes::readiness(&observed.claims, ordinal, Some(pod)) {
-            Readiness::Create(claims) => work.beside(claims),
+            Readiness::Prepare(claims) => work.beside(claims),
             Readiness::Wait(blocked) => block(work, Verb::Update, ordinal, blocked),
         }
     }
@@ -135,7 +135,7 @@ fn prepare(work: &mut Work<'_, '_>, ordinal: i64) -> Option<Vec<Action>> {
         return None;
     }
     match volumes::readiness(&observed.claims, ordinal, None) {
-        Readiness::Create(claims) => Some(claims),
+        Readiness::Prepare(claims) => Some(claims),
         Readiness::Wait(blocked) => {
             block(work, Verb::Create, ordinal, blocked);
             None

@@ -52,15 +52,15 @@ pub fn claims_in_doubt(
 
 /// What keeps a pod from being created, or its missing claims.
 pub(super) enum Readiness {
-    /// A claim is still that of a former pod, or is being deleted.
+    /// A claim still goes with a former pod or set, or is being deleted.
     Wait(Blocked),
-    /// These have to be created first.
-    Create(Vec<Action>),
+    /// These writes to claims come first.
+    Prepare(Vec<Action>),
 }
 
 /// A claim that is on its way out.
 pub(super) enum Blocked {
-    /// It goes with a former pod of the same name.
+    /// It goes with a former pod or set of the same name.
     Stale(String),
     /// It is being deleted.
     Deleting(String),
@@ -77,34 +77,63 @@ fn named(claims: &Claims<'_>, template: &str, ordinal: i64) -> (String, Option<A
     (name, claim)
 }
 
-/// Looks at the claims of a pod that is missing or pending.
+/// Looks at the claims of a pod that is missing or pending. None is used that is about to go with a pod or set that is no more: what the new pod writes
+/// would go with it. One that goes with a former pod is waited for where claims go with their pods, and is taken over where they stay (upstream makes the
+/// pod on it, and the garbage collector takes it); one that goes with a former set is waited for, so that a set made anew finds nothing of the last one.
 pub(super) fn readiness(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> Readiness {
-    let mut missing = Vec::new();
+    let (pod, set) = (named_pod(claims, ordinal, pod), set_reference(claims));
+    let mut writes = Vec::new();
     for (template, name) in templates(claims) {
-        match named(claims, name, ordinal) {
-            (name, None) => missing.push(create(claims, template, name, ordinal)),
-            (name, Some(claim)) => {
-                let state = of_pod(claims, &claim, ordinal, pod);
-                if must_wait_for_claims(claims.retention.when_scaled, &[state]) {
-                    return Readiness::Wait(Blocked::Stale(name));
-                }
-                if claim.meta.deleted.is_some() {
-                    return Readiness::Wait(Blocked::Deleting(name));
-                }
-            }
+        let (name, claim) = named(claims, name, ordinal);
+        let Some(claim) = claim else {
+            writes.push(create(claims, template, name, ordinal));
+            continue;
+        };
+        let state = with_pod(&claim, &pod);
+        if must_wait_for_claims(claims.retention.when_scaled, &[state]) || goes_with_former(&claim.meta, &set) {
+            return Readiness::Wait(Blocked::Stale(name));
+        }
+        if claim.meta.deleted.is_some() {
+            return Readiness::Wait(Blocked::Deleting(name));
+        }
+        if state == Claim::OfFormerPod {
+            let kept: Vec<_> = claim.meta.owners.iter().filter(|owner| !is_former(owner, &pod)).cloned().collect();
+            writes.push(write(&claim, &kept));
         }
     }
-    Readiness::Create(missing)
+    Readiness::Prepare(writes)
+}
+
+/// The pod with this number as claims refer to it; one that is missing has no uid.
+fn named_pod(claims: &Claims<'_>, ordinal: i64, pod: Option<&PodView>) -> OwnerReference {
+    let missing = || OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        name: pod_name(&claims.set.meta.name, ordinal),
+        ..OwnerReference::default()
+    };
+    pod.map_or_else(missing, pod_reference)
 }
 
 /// With which pod of this name a claim goes.
-fn of_pod(claims: &Claims<'_>, claim: &ClaimView, ordinal: i64, pod: Option<&PodView>) -> Claim {
-    let name = pod_name(&claims.set.meta.name, ordinal);
-    match claim.meta.owners.iter().find(|owner| owner.kind == "Pod" && owner.name == name) {
-        None => Claim::Unowned,
-        Some(owner) if pod.is_some_and(|pod| pod.meta.uid == owner.uid) => Claim::OfThisPod,
-        Some(_) => Claim::OfFormerPod,
+fn with_pod(claim: &ClaimView, pod: &OwnerReference) -> Claim {
+    if goes_with_former(&claim.meta, pod) {
+        Claim::OfFormerPod
+    } else if claim.meta.owners.iter().any(|owner| owner.uid == pod.uid) {
+        Claim::OfThisPod
+    } else {
+        Claim::Unowned
     }
+}
+
+/// Whether an object goes with a former one of this name.
+fn goes_with_former(object: &Meta, own: &OwnerReference) -> bool {
+    object.owners.iter().any(|owner| is_former(owner, own))
+}
+
+/// Whether it is of this name, and another: the one before it.
+fn is_former(owner: &OwnerReference, own: &OwnerReference) -> bool {
+    (&owner.api_version, &owner.kind, &owner.name) == (&own.api_version, &own.kind, &own.name) && owner.uid != own.uid
 }
 
 fn create(claims: &Claims<'_>, template: &PersistentVolumeClaim, name: String, ordinal: i64) -> Action {
@@ -226,9 +255,7 @@ impl Owners {
 
     /// Whether the claim goes with a former set or pod of the same name.
     fn are_stale(&self, claim: &Meta) -> bool {
-        let same_name = |owner: &OwnerReference, own: &OwnerReference| owner.kind == own.kind && owner.name == own.name;
-        let former = |own: &OwnerReference| claim.owners.iter().any(|owner| same_name(owner, own) && owner.uid != own.uid);
-        former(&self.set) || former(&self.pod)
+        goes_with_former(claim, &self.set) || goes_with_former(claim, &self.pod)
     }
 
     /// Whether somebody else manages the claim.

@@ -101,6 +101,59 @@ fn a_claim_of_a_former_set_is_left_alone() {
     assert_eq!((world.look(usize::MAX), world.plan().events.len(), world.in_doubt().len()), (0, 0, 0));
 }
 
+/// A world whose pod `web-1` is missing, and whose claim `data-web-1` has these owners.
+fn without_a_pod(when_scaled: &str, when_deleted: &str, owners: Value) -> World {
+    let mut world = World::new(&spec(when_scaled, when_deleted));
+    world.settle();
+    world.delete_pod("web-1");
+    world.gone("web-1");
+    own(&mut world, "data-web-1", owners);
+    world
+}
+
+/// The set was made anew, or has changed its mind. As it says now, the claim stays: it is not left to the garbage collector with a new pod on it.
+#[test]
+fn a_claim_of_a_former_pod_is_taken_over_where_claims_stay() {
+    let owners_of_it = json!([owner("Pod", "web-1", "former", true), owner("Backup", "b", "uid-b", false)]);
+    let mut world = without_a_pod("Retain", "Delete", owners_of_it);
+    let stages: Vec<_> = world.plan().stages.iter().map(|stage| stage.actions.len()).collect();
+    assert_eq!(stages, [2, 1], "the claim's owners and the status, then the pod");
+    world.look(1);
+    assert_eq!((owners(&world)[1].1.clone(), world.short().as_str()), (vec!["Backup".to_owned()], "web-0=1"));
+    world.settle();
+    assert_eq!(
+        (owners(&world)[1].1.clone(), world.short().as_str()),
+        (vec!["Backup".to_owned(), "StatefulSet".to_owned()], "web-0=1 web-1=1")
+    );
+}
+
+/// Whatever the new set says: the claim goes with the former one, and all that is written to it.
+#[test]
+fn a_claim_of_a_former_set_is_waited_for() {
+    for (when_scaled, when_deleted) in [("Retain", "Retain"), ("Retain", "Delete"), ("Delete", "Retain")] {
+        let mut world = without_a_pod(when_scaled, when_deleted, json!([owner("StatefulSet", "web", "former", true)]));
+        world.look(usize::MAX);
+        assert_eq!(world.waits(), ["waiting for claim data-web-1 to be gone before web-1 gets a new one"]);
+        assert_eq!(world.short(), "web-0=1");
+        world.claims.remove("data-web-1");
+        world.settle();
+        assert_eq!((world.claims.len(), world.short().as_str()), (4, "web-0=1 web-1=1"));
+    }
+}
+
+#[test]
+fn an_owner_of_another_kind_or_name_is_no_former_one() {
+    let mut foreign = owner("StatefulSet", "web", "uid-f", false);
+    foreign["apiVersion"] = json!("apps.example/v1");
+    for other in [foreign, owner("Backup", "web", "uid-b", false), owner("StatefulSet", "db", "uid-d", false)] {
+        let mut world = without_a_pod("Retain", "Delete", json!([other.clone()]));
+        world.settle();
+        assert_eq!(world.short(), "web-0=1 web-1=1", "not waited for: {other}");
+        let uids = world.claims["data-web-1"].json["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        assert_eq!(uids.iter().map(|owner| owner["uid"].clone()).collect::<Vec<_>>(), [other["uid"].clone(), json!("uid-web")]);
+    }
+}
+
 #[test]
 fn a_claim_that_goes_is_left_alone_and_one_that_others_own_too_is_not() {
     let mut world = World::new(&spec("Retain", "Delete"));
