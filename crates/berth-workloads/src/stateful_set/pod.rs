@@ -19,12 +19,10 @@ use k8s_openapi::{
 /// The revision that a missing pod gets. With repair an update never goes back to the revision that it started from; nor where pods that are not available
 /// go first, whatever their number: such a pod would go again at once, and for ever.
 pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: i64) -> RevisionChoice {
-    let pod = NewPod {
-        ordinal,
-        start: observed.ordinals.start,
-        current_replicas: observed.set().status.current_replicas.into(),
-        partition: observed.partition,
-    };
+    // Others' deletions count as soon as they are seen, told of or not: a pod that was gone before the status could say that it leaves would come back as it
+    // was, and be deleted again, for ever.
+    let (told, live) = (observed.set().status.current_replicas, observed.roster().live(&observed.history.current));
+    let pod = NewPod { ordinal, start: observed.ordinals.start, current_replicas: told.min(live).into(), partition: observed.partition };
     let is_out_of_order = observed.management == PodManagement::Parallel && matches!(observed.budget, Budget::Pods(_));
     if (observed.repair == Repair::Revision || is_out_of_order) && ordinal >= observed.update_from() {
         return RevisionChoice::Update;

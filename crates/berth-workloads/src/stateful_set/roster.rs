@@ -338,12 +338,15 @@ impl Roster {
 
     /// The counts of a set's status; the same as [`super::counts`] gives.
     pub fn write_counts(&self, status: &mut StatefulSetStatus) {
-        let live = |revision: &str| {
-            let pods = self.revisions.get(revision).filter(|_| !revision.is_empty());
-            pods.map_or(0, |pods| i32::try_from(pods.live.len()).unwrap_or(i32::MAX))
-        };
-        let (current, updated) = (live(&status.current_revision), live(&status.update_revision));
+        let (current, updated) = (self.live(&status.current_revision), self.live(&status.update_revision));
         set_counts(status, self.total, current, updated);
+    }
+
+    /// How many pods of this revision are not being deleted, wanted or not; none are of the revision without a name.
+    #[must_use]
+    pub fn live(&self, revision: &str) -> i32 {
+        let pods = self.revisions.get(revision).filter(|_| !revision.is_empty());
+        pods.map_or(0, |pods| i32::try_from(pods.live.len()).unwrap_or(i32::MAX))
     }
 
     fn wanted(&self) -> Range<i64> {

@@ -140,6 +140,20 @@ fn a_pod_deleted_by_hand_in_the_middle_does_not_keep_the_old_template() {
     assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
 }
 
+/// The pod is gone before a look has seen it go, as one is that was never started.
+#[test]
+fn without_a_block_a_broken_pod_that_goes_at_once_does_not_come_back_as_it_was() {
+    let mut world = World::new(&json!({"replicas": 3, "template": broken(1), "updateStrategy": {"rollingUpdate": null}}));
+    world.settle();
+    world.edit(&json!({"spec": {"template": template(2)}}));
+    world.settle();
+    assert_eq!((world.short().as_str(), world.view().status.current_replicas), ("web-0=1!", 1));
+    world.delete_pod("web-0");
+    world.gone("web-0");
+    world.settle();
+    assert_eq!(world.short(), "web-0=2 web-1=2 web-2=2");
+}
+
 #[test]
 fn a_broken_ordered_rollout_stays_broken_when_the_template_is_repaired() {
     let mut world = World::new(&json!({"replicas": 2}));
