@@ -201,6 +201,7 @@ impl Checker {
             self.deleted_by_others.insert(pod.metadata.uid.clone());
         }
         let deployment = self.deployment_of_set.get(&set).cloned();
+        let telling = self.deployments_telling_of(&pod);
         let is_loss = self.is_loss(before.as_ref(), &pod, presence);
         if let Some(deployment) = deployment.as_ref().filter(|_| is_loss) {
             self.promise_nothing(deployment);
@@ -226,9 +227,7 @@ impl Checker {
             self.check_set(&set)?;
         }
         self.tighten_set(&set)?;
-        if let Some(deployment) = deployment {
-            self.check_deployment(&deployment, now)?;
-        }
+        telling.iter().try_for_each(|deployment| self.check_deployment(deployment, now))?;
         Ok(text)
     }
 

@@ -50,8 +50,9 @@ const SETTLING: Duration = Duration::from_secs(20);
 const RESTING: Duration = Duration::from_secs(40);
 /// More steps than anything needs before time passes, so that work without end is seen to have none.
 const STEPS_AT_ONCE_MAX: u64 = 10_000_000;
-/// More lines than the log of anything that comes to rest has.
-const LINES_MAX: usize = 1_000_000;
+/// More lines than the log of anything that comes to rest has: the longest storms have some thousands. One without end fails within seconds, and some ten
+/// megabytes.
+const LINES_MAX: usize = 100_000;
 /// How many lines of the log a failure shows, if [`LINES_VARIABLE`] says nothing else.
 const SHOWN_LINES: usize = 50;
 /// How long it takes to make a volume.

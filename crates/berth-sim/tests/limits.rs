@@ -213,6 +213,36 @@ fn adopted_sets_widen_the_bounds_until_they_have_shrunk() {
     assert!(found.contains("the sizes of all ReplicaSets went from 5 to 6, at most 5 are allowed"), "{found}");
 }
 
+/// Pods of a Deployment that is gone: one that selects them tells of all that stayed when its controller looked, also of those that have been told to go since.
+#[test]
+fn a_status_may_tell_of_pods_that_a_former_deployment_left() {
+    let left = with(set("left", 3), "/metadata", "ownerReferences", json!([{"uid": "former", "controller": true}]));
+    let pods = ["a", "b", "c"].map(|name| pod(name, "left"));
+    let told = |replicas: i64| {
+        let status = with(deployment(1, ""), "/status", "replicas", json!(replicas));
+        check(&[&[deployment(1, ""), left.clone()], &pods[..], &[terminating(pod("a", "left")), status]].concat())
+    };
+    assert_eq!(told(3), None);
+    assert_eq!(told(4).as_deref(), Some("Deployment web: pods that its status tells of went from 1 to 4, at most 3 are allowed"));
+}
+
+#[test]
+fn a_pod_on_a_claim_that_goes_with_another_is_seen() {
+    let templates = json!([{"metadata": {"name": "data"}}]);
+    let spec = json!({"replicas": 1, "volumeClaimTemplates": templates, "updateStrategy": {"type": "OnDelete"}});
+    let db = ("StatefulSet", json!({"metadata": {"name": "db", "uid": "db", "generation": 1}, "spec": spec}));
+    let made = |kind: &str, uid: &str| {
+        let owners = json!([{"kind": kind, "uid": uid, "controller": true}]);
+        let claim = ("PersistentVolumeClaim", json!({"metadata": {"name": "data-db-0", "uid": "data", "ownerReferences": owners}}));
+        check(&[db.clone(), claim, with(pod("a", "db"), "/metadata", "name", json!("db-0"))])
+    };
+    for kind in ["Pod", "StatefulSet"] {
+        let wanted = format!("pod db-0 is created, and claim data-db-0 goes with the {kind} before it");
+        assert_eq!(made(kind, "former"), Some(wanted));
+    }
+    assert_eq!((made("StatefulSet", "db"), made("Backup", "b")), (None, None));
+}
+
 #[test]
 fn a_pod_of_a_number_that_is_there_is_seen() {
     let set =

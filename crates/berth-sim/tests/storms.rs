@@ -13,11 +13,11 @@ fn order_and_revisions_hold_in_every_storm_and_all_is_well_after_it() {
     seeds::run(0..60, |seed| drop(storm::stateful_set(seed)));
 }
 
-/// Pods that were made and deleted for ever; and paused Deployments that lost their set under Recreate.
+/// What each of them showed is told in docs/simulation.md.
 #[test]
 fn storms_that_failed_once_do_so_no_more() {
-    drop(storm::stateful_set(345));
-    [592, 893].into_iter().for_each(|seed| drop(storm::deployment(seed)));
+    [345, 709, 787, 872].into_iter().for_each(|seed| drop(storm::stateful_set(seed)));
+    [592, 599, 893].into_iter().for_each(|seed| drop(storm::deployment(seed)));
 }
 
 /// The goal of KEP-3541: without faults every recreation is complete within the time that its pods need to stop and to start, and 30 s; and no

@@ -1,6 +1,6 @@
 //! The limits of a Deployment's pods, whatever its ReplicaSets.
 
-use super::{Checker, Violation, count, stateful_set::STALENESS_MAX, violated};
+use super::{Checker, Uid, Violation, count, stateful_set::STALENESS_MAX, violated};
 use crate::facts::{Deployment, Metadata, Pod, Recreation, ReplicaSet};
 use berth_api::Gate;
 use berth_store::env::Timestamp;
@@ -203,6 +203,15 @@ impl Checker {
                     + left
                     + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid))
             },
+        }
+    }
+
+    /// The Deployments whose status may tell of a pod: its own; where that is gone, all that may select it, and have seen it while it stayed.
+    pub(super) fn deployments_telling_of(&self, pod: &Pod) -> Vec<Uid> {
+        if self.is_stranger(pod) {
+            self.deployments.keys().cloned().collect()
+        } else {
+            self.deployment_of_set.get(pod.metadata.controller()).cloned().into_iter().collect()
         }
     }
 
