@@ -177,6 +177,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_no_age_yet_goes_before_the_youngest() {
+        let ranking = Ranking { now: at(1_000), cost: DeletionCost::Counts, min_ready_seconds: 0 };
+        let [new, youngest] = [ready("b", 1_000, 0), ready("a", 999, 0)];
+        let of = |pod| Candidate { pod, related: 1 };
+        assert_eq!(ranking.compare(&of(&new), &of(&youngest)), Ordering::Less);
+    }
+
+    #[test]
     fn pods_that_are_not_available_yet_go_first_unless_a_cost_says_otherwise() {
         let second = 1_000_000_000;
         let (available, new) = (ready("a", 0, 0), ready("b", 8 * second, 0));
