@@ -172,7 +172,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// Binds a pod to a node; `uid` is the pod's. The answer names no version: the watch shows it.
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>>;
 
-    /// Deletes. `None`: it is gone now; else the version that lingers.
+    /// Deletes. `None`: it is gone now. Else the version that lingers, or of a kind that is shown as it was last, that of its deletion.
     fn delete(
         &self,
         resource: ResourceName,

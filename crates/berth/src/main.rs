@@ -3,6 +3,7 @@
 mod apply;
 mod check;
 mod cli;
+mod cluster_options;
 mod data_dir;
 mod duration;
 mod env;

@@ -1,18 +1,17 @@
 //! The cluster that a kubeconfig names: reading, patching and watching objects as JSON, so that fields of a newer server are not lost.
 
-use super::{error::Error, options::ClusterOptions};
+use super::error::Error;
+use crate::cluster_options::ClusterOptions;
 use futures::{Stream, StreamExt};
-use http::Uri;
 use kube::{
-    Api, Client, Config,
+    Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams},
-    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
     core::{ApiResource, GroupVersion, Request, gvk::GroupVersionKind},
     runtime::{WatchStreamExt, watcher},
 };
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
-use std::{path::PathBuf, time::Duration};
+use serde_json::{Value, value::RawValue};
+use std::time::Duration;
 
 /// What writes are recorded under.
 const FIELD_MANAGER: &str = "berth-rollout";
@@ -49,10 +48,9 @@ impl Connection {
     /// # Errors
     /// No cluster is named anywhere, or what is written about it cannot be used.
     pub(super) async fn open(options: &ClusterOptions) -> Result<Self, Error> {
-        let config = config(options).await?;
-        let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).map_err(|source| Error::Client { server: server.clone(), source })?;
+        let connection = berth_remote::Connection::open(&options.remote()).await?;
+        let namespace = options.namespace.clone().unwrap_or_else(|| connection.namespace().to_owned());
+        let (client, server) = (connection.client().clone(), connection.server().to_owned());
         let timeout = Some(options.request_timeout).filter(|limit| !limit.is_zero());
         Ok(Self { client, namespace, server, timeout })
     }
@@ -199,72 +197,4 @@ fn named(item: &RawValue) -> serde_json::Result<Item> {
     }
     let object: Object = serde_json::from_str(item.get())?;
     Ok(Item { namespace: object.metadata.namespace, name: object.metadata.name, json: item.get().to_owned() })
-}
-
-async fn config(options: &ClusterOptions) -> Result<Config, Error> {
-    let merged = files(options).iter().try_fold(None, |merged: Option<Kubeconfig>, path| {
-        let unreadable = |source| Error::Kubeconfig { path: path.clone(), source };
-        let next = Kubeconfig::read_from(path).map_err(unreadable)?;
-        Ok::<_, Error>(Some(merged.unwrap_or_default().merge(next).map_err(unreadable)?))
-    })?;
-    let names_cluster = |kubeconfig: &Kubeconfig| {
-        let named = [&kubeconfig.current_context, &options.context, &options.cluster];
-        named.iter().any(|name| name.as_ref().is_some_and(|name| !name.is_empty()))
-    };
-    let chosen = KubeConfigOptions { context: options.context.clone(), cluster: options.cluster.clone(), user: options.user.clone() };
-    let found = match (merged, &options.server) {
-        (Some(kubeconfig), server) if server.is_none() || names_cluster(&kubeconfig) => {
-            Config::from_custom_kubeconfig(kubeconfig, &chosen).await.map_err(Error::Context)?
-        }
-        (_, Some(server)) => Config::new(address(server)?),
-        (_, None) => Config::incluster().map_err(|_| Error::NoCluster)?,
-    };
-    overridden(found, options)
-}
-
-fn address(server: &str) -> Result<Uri, Error> {
-    let parsed = server.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.authority().is_some());
-    parsed.ok_or_else(|| Error::Server { server: server.to_owned() })
-}
-
-/// What the command line says counts more than what the kubeconfig says.
-fn overridden(mut config: Config, options: &ClusterOptions) -> Result<Config, Error> {
-    if let Some(server) = &options.server {
-        config.cluster_url = address(server)?;
-    }
-    if let Some(path) = &options.certificate_authority {
-        (config.root_cert, config.root_cert_file, config.accept_invalid_certs) = (None, Some(path.clone()), false);
-    }
-    config.accept_invalid_certs |= options.insecure_skip_tls_verify;
-    config.tls_server_name = options.tls_server_name.clone().or(config.tls_server_name);
-    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    if let (Some(certificate), Some(key)) = (&options.client_certificate, &options.client_key) {
-        config.auth_info = credentials(json!({"client-certificate": text(certificate), "client-key": text(key)}));
-    } else if let Some(token) = &options.token {
-        config.auth_info = credentials(json!({"token": token}));
-    }
-    if options.as_user.is_some() {
-        config.auth_info.impersonate = options.as_user.clone();
-        config.auth_info.impersonate_groups = Some(options.as_groups.clone()).filter(|groups| !groups.is_empty());
-        config.auth_info.impersonate_uid = options.as_uid.clone();
-    }
-    Ok(config)
-}
-
-/// In the words of a kubeconfig, which know no other way to a secret.
-fn credentials(user: Value) -> AuthInfo {
-    serde_json::from_value(user).expect("it has strings under names of a kubeconfig's user")
-}
-
-/// The kubeconfig files that count. One that was asked for must be there, others need not.
-fn files(options: &ClusterOptions) -> Vec<PathBuf> {
-    if let Some(path) = &options.kubeconfig {
-        return vec![path.clone()];
-    }
-    let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
-    let paths = match listed {
-        Some(list) => std::env::split_paths(&list).collect(),
-        None => etcetera::home_dir().map(|home| home.join(".kube/config")).into_iter().collect::<Vec<_>>(),
-    };
-    paths.into_iter().filter(|path| path.exists()).collect()
 }

@@ -1,6 +1,6 @@
 //! Options of `berth rollout`, named as kubectl's.
 
-use crate::duration::duration;
+use crate::{cluster_options::ClusterOptions, duration::duration};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
 
@@ -11,84 +11,6 @@ pub(crate) struct Rollout {
     pub(crate) verb: Verb,
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
-}
-
-/// Which cluster, as whom, and where in it.
-#[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Cluster")]
-pub(crate) struct ClusterOptions {
-    /// The kubeconfig to use [default: the files of KUBECONFIG; else ~/.kube/config; else, in a pod, its service account].
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(crate) kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig to use [default: its current one].
-    #[arg(long, value_name = "NAME", global = true)]
-    pub(crate) context: Option<String>,
-
-    /// The namespace to look in [default: the context's].
-    #[arg(short, long, value_name = "NAME", global = true)]
-    pub(crate) namespace: Option<String>,
-
-    /// Looks in all namespaces; with a TYPE alone.
-    #[arg(short = 'A', long, global = true)]
-    pub(crate) all_namespaces: bool,
-
-    /// The cluster of the kubeconfig to use [default: the context's].
-    #[arg(long, value_name = "NAME", global = true)]
-    pub(crate) cluster: Option<String>,
-
-    /// The user of the kubeconfig to use [default: the context's].
-    #[arg(long, value_name = "NAME", global = true)]
-    pub(crate) user: Option<String>,
-
-    /// The server's address, instead of the cluster's.
-    #[arg(short, long, value_name = "URL", global = true)]
-    pub(crate) server: Option<String>,
-
-    /// A bearer token, instead of the user's credentials.
-    #[arg(long, value_name = "TOKEN", global = true)]
-    pub(crate) token: Option<String>,
-
-    /// A file with the certificate of the server's authority, instead of the cluster's.
-    #[arg(long, value_name = "FILE", global = true, conflicts_with = "insecure_skip_tls_verify")]
-    pub(crate) certificate_authority: Option<PathBuf>,
-
-    /// A file with a client certificate, instead of the user's.
-    #[arg(long, value_name = "FILE", global = true, requires = "client_key")]
-    pub(crate) client_certificate: Option<PathBuf>,
-
-    /// A file with its key.
-    #[arg(long, value_name = "FILE", global = true, requires = "client_certificate")]
-    pub(crate) client_key: Option<PathBuf>,
-
-    /// Does not check who the server is: whoever is in between can read and change all.
-    #[arg(long, global = true)]
-    pub(crate) insecure_skip_tls_verify: bool,
-
-    /// The name in the server's certificate, where it is not that of its address.
-    #[arg(long, value_name = "NAME", global = true)]
-    pub(crate) tls_server_name: Option<String>,
-
-    /// How long a single request may take, watches apart: 30s, or seconds; 0: for ever.
-    #[arg(long, value_name = "DURATION", default_value = "0", global = true, value_parser = seconds_or_duration)]
-    pub(crate) request_timeout: Duration,
-
-    /// Acts as this user; one's own must be allowed to.
-    #[arg(long = "as", value_name = "USER", global = true)]
-    pub(crate) as_user: Option<String>,
-
-    /// Acts as a member of this group; with --as. Repeatable.
-    #[arg(long = "as-group", value_name = "GROUP", global = true, requires = "as_user")]
-    pub(crate) as_groups: Vec<String>,
-
-    /// Acts as the user with this uid; with --as.
-    #[arg(long, value_name = "UID", global = true, requires = "as_user")]
-    pub(crate) as_uid: Option<String>,
-}
-
-/// Durations as kubectl takes them here: a bare number is of seconds.
-fn seconds_or_duration(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
 }
 
 /// What to do.

@@ -3,9 +3,12 @@
 use super::{
     cluster::{Connection, Item},
     error::Error,
-    options::{ClusterOptions, Target},
+    options::Target,
 };
-use crate::manifests::{self, Depth, Document};
+use crate::{
+    cluster_options::ClusterOptions,
+    manifests::{self, Depth, Document},
+};
 use berth_identity::Revision;
 use berth_workloads::view::{APPS_V1, View};
 use serde_json::Value;

@@ -1,0 +1,321 @@
+//! Requests and their answers: paths, time limits, pages of lists.
+
+use crate::{
+    answer::{Answer, Status, identified, retry_after, revision},
+    connection::Connection,
+    discovery::{self, Document},
+};
+use berth_api::{Scope, Subresource};
+use berth_controllers::{ClusterError, RawObject, ServedKind};
+use berth_identity::{Namespace, ObjectKey, ResourceName, Revision};
+use berth_store::env::Env;
+use bytes::Bytes;
+use futures::future::{Either, select};
+use http::{
+    Method, Request, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, HeaderName},
+};
+use jiff::SignedDuration;
+use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{
+    error::Error,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How long a request may take that is no watch, and how long a watch may take to begin: longer than a server gives itself (60 s).
+const REQUEST_MAX: SignedDuration = SignedDuration::from_secs(90);
+/// How many objects are asked for at once.
+pub(crate) const PAGE: u32 = 500;
+/// What a name or a value may have in a path or a query as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Who asks a server.
+pub(crate) struct Caller {
+    connection: Connection,
+    pub(crate) env: Env,
+    served: Mutex<Arc<Vec<ServedKind>>>,
+}
+
+/// Where in a server something is asked for: `/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=…`.
+pub(crate) struct At(String);
+
+/// A page of a list.
+pub(crate) struct Page {
+    pub(crate) objects: Vec<(ObjectKey, RawObject)>,
+    /// Of the whole list.
+    pub(crate) revision: Revision,
+    /// What the next page is asked for with.
+    pub(crate) continue_token: Option<String>,
+}
+
+/// Why there is no list, or no watch: by what can be done about it.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) kind: TroubleKind,
+    pub(crate) error: ClusterError,
+}
+
+/// See [`Trouble`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TroubleKind {
+    /// The server no longer has what was to be gone on from.
+    Expired,
+    /// It serves no such resource.
+    NotServed,
+    /// It would answer the same again.
+    Refused,
+    /// It did not answer, or is too busy.
+    Lost,
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    metadata: ListMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    continue_token: String,
+}
+
+impl At {
+    /// All objects of a kind, everywhere or in one namespace.
+    pub(crate) fn all(api_version: &str, plural: &str, namespace: Option<&str>) -> Self {
+        let root = if api_version.contains('/') { "/apis" } else { "/api" };
+        let namespace = namespace.map(|namespace| format!("/namespaces/{}", plain(namespace))).unwrap_or_default();
+        Self(format!("{root}/{api_version}{namespace}/{plural}"))
+    }
+
+    /// One object, or a part of it.
+    pub(crate) fn one(kind: &ServedKind, key: &ObjectKey, subresource: Option<Subresource>) -> Self {
+        let namespace = (kind.scope == Scope::Namespaced).then(|| &*key.namespace);
+        let Self(all) = Self::all(kind.api_version, kind.resource.plural, namespace);
+        let subresource = subresource.map(|subresource| format!("/{}", subresource.as_str())).unwrap_or_default();
+        Self(format!("{all}/{}{subresource}", plain(&key.name)))
+    }
+
+    /// With a parameter.
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        let before = if self.0.contains('?') { '&' } else { '?' };
+        Self(format!("{}{before}{name}={}", self.0, plain(value)))
+    }
+}
+
+fn plain(text: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(text, PLAIN)
+}
+
+impl Caller {
+    /// Asks what is served.
+    pub(crate) async fn new(connection: Connection, env: Env) -> Result<Self, ClusterError> {
+        let caller = Self { connection, env, served: Mutex::default() };
+        caller.refresh().await?;
+        Ok(caller)
+    }
+
+    /// The kinds that are served, as far as is known.
+    pub(crate) fn served(&self) -> Arc<Vec<ServedKind>> {
+        Arc::clone(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Vec<ServedKind>>> {
+        // Behind it is one pointer.
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kind of a resource's objects, in the version that the server prefers.
+    ///
+    /// # Errors
+    /// It is not served.
+    pub(crate) fn kind(&self, resource: ResourceName) -> Result<ServedKind, ClusterError> {
+        let ResourceName { group, plural } = resource;
+        let found = self.served().iter().find(|kind| kind.resource == resource).copied();
+        found.ok_or_else(|| ClusterError::Refused(format!("{} does not serve {plural}.{group}", self.connection.server())))
+    }
+
+    /// Asks once more what is served.
+    pub(crate) async fn refresh(&self) -> Result<(), ClusterError> {
+        let mut documents = Vec::new();
+        for path in discovery::PATHS {
+            let body = self.ask(Method::GET, At(path.to_owned()), &[(ACCEPT, discovery::ACCEPT)], Bytes::new()).await?.accepted()?;
+            let document: Document = serde_json::from_slice(&body).map_err(|error| self.unreadable(path, &error))?;
+            if !document.is_aggregated() {
+                let text = "does not tell in one document what it serves, as Kubernetes 1.26 and later do";
+                return Err(ClusterError::Refused(format!("{} {text}", self.connection.server())));
+            }
+            documents.push(document);
+        }
+        let mut served = self.lock();
+        let kinds = discovery::kinds(&documents, &served);
+        if **served != kinds {
+            *served = Arc::new(kinds);
+        }
+        Ok(())
+    }
+
+    /// Sends a request with this body of this type; gives the whole answer.
+    ///
+    /// # Errors
+    /// There is none: what was asked may have been done.
+    pub(crate) async fn ask(&self, method: Method, at: At, headers: &[(HeaderName, &str)], body: Bytes) -> Result<Answer, ClusterError> {
+        let call = async {
+            let (head, body) = self.connection.client().send(request(method, at, headers, body)).await?.into_parts();
+            Ok(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? })
+        };
+        self.in_time(call).await
+    }
+
+    /// Opens a watch.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub(crate) async fn open_watch(&self, at: At) -> Result<Body, Trouble> {
+        let call = async {
+            let (head, body) = self.connection.client().send(request(Method::GET, at, &[], Bytes::new())).await?.into_parts();
+            if head.status.is_success() {
+                return Ok(Ok(body));
+            }
+            Ok(Err(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? }))
+        };
+        match self.in_time(call).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(answer)) => Err(Trouble::of(&answer)),
+            Err(error) => Err(Trouble { kind: TroubleKind::Lost, error }),
+        }
+    }
+
+    async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, ClusterError> {
+        let (server, clock) = (self.connection.server(), &self.env.clock);
+        match select(pin!(call), clock.sleep_until(clock.now() + REQUEST_MAX)).await {
+            Either::Left((Ok(answer), _)) => Ok(answer),
+            Either::Left((Err(error), _)) => Err(ClusterError::Unknown(format!("{server}: {}", chain(&error)))),
+            Either::Right(_) => Err(ClusterError::Unknown(format!("{server} gave no answer within {} s", REQUEST_MAX.as_secs()))),
+        }
+    }
+
+    /// A page of a list that is consistent as a whole: the first, or the one behind a token. `limit`: how many objects it may have.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub(crate) async fn page(
+        &self,
+        kind: &ServedKind,
+        namespace: Option<&Namespace>,
+        limit: Option<u32>,
+        continue_token: Option<&str>,
+    ) -> Result<Page, Trouble> {
+        let mut at = At::all(kind.api_version, kind.resource.plural, namespace.map(|namespace| &**namespace));
+        if let Some(limit) = limit {
+            at = at.with("limit", &limit.to_string());
+        }
+        if let Some(token) = continue_token {
+            at = at.with("continue", token);
+        }
+        let lost = |error| Trouble { kind: TroubleKind::Lost, error };
+        let answer = self.ask(Method::GET, at, &[], Bytes::new()).await.map_err(lost)?;
+        if answer.code != StatusCode::OK {
+            return Err(Trouble::of(&answer));
+        }
+        page(&answer.body).map_err(|error| lost(self.unreadable(kind.resource.plural, &error)))
+    }
+
+    /// What an answer of the server is to which nothing can be read.
+    pub(crate) fn unreadable(&self, what: &str, error: &serde_json::Error) -> ClusterError {
+        ClusterError::Unknown(format!("{}: cannot read {what}: {error}", self.connection.server()))
+    }
+}
+
+fn request(method: Method, At(at): At, headers: &[(HeaderName, &str)], body: Bytes) -> Request<Body> {
+    let request = headers.iter().fold(Request::builder().method(method).uri(at), |request, (name, value)| request.header(name, *value));
+    request.body(body.into()).expect("what stands in a path is encoded, and headers are constants")
+}
+
+/// The header that says of which type a body is.
+pub(crate) fn of_type(type_: &str) -> (HeaderName, &str) {
+    (CONTENT_TYPE, type_)
+}
+
+fn page(body: &Bytes) -> Result<Page, serde_json::Error> {
+    let List { metadata, items } = serde_json::from_slice(body)?;
+    // A copy of each: one object that is kept shall not keep all of its page.
+    let copied = |item: &RawValue| identified(Bytes::copy_from_slice(item.get().as_bytes()));
+    let objects = items.unwrap_or_default().into_iter().map(copied).collect::<Result<_, _>>()?;
+    let continue_token = Some(metadata.continue_token).filter(|token| !token.is_empty());
+    Ok(Page { objects, revision: revision(&metadata.resource_version)?, continue_token })
+}
+
+impl Trouble {
+    fn of(answer: &Answer) -> Self {
+        let kind = match answer.code.as_u16() {
+            410 => TroubleKind::Expired,
+            404 => TroubleKind::NotServed,
+            408 | 429 | 500.. => TroubleKind::Lost,
+            _ => TroubleKind::Refused,
+        };
+        Self { kind, error: answer.refusal() }
+    }
+
+    /// What a watch says at its end.
+    pub(crate) fn told(status: Status) -> Self {
+        let kind = if status.code == 410 { TroubleKind::Expired } else { TroubleKind::Refused };
+        Self { kind, error: ClusterError::Busy { message: status.message, retry_after: None } }
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn Error) -> String {
+    let (mut text, mut source) = (error.to_string(), error.source());
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        // Some say their cause themselves.
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDGETS: ServedKind = ServedKind {
+        resource: ResourceName { group: "example.com", plural: "widgets" },
+        api_version: "example.com/v1",
+        kind: "Widget",
+        scope: Scope::Namespaced,
+    };
+
+    #[test]
+    fn paths_are_those_of_the_kubernetes_api() {
+        let key = ObjectKey::new("team", "a:b/c");
+        assert_eq!(At::all("v1", "pods", None).0, "/api/v1/pods");
+        assert_eq!(At::all("apps/v1", "deployments", Some("team")).0, "/apis/apps/v1/namespaces/team/deployments");
+        assert_eq!(At::one(&WIDGETS, &key, None).0, "/apis/example.com/v1/namespaces/team/widgets/a%3Ab%2Fc");
+        let cluster = ServedKind { scope: Scope::Cluster, ..WIDGETS };
+        let status = At::one(&cluster, &key, Some(Subresource::Status)).with("fieldManager", "a b").with("dryRun", "All");
+        assert_eq!(status.0, "/apis/example.com/v1/widgets/a%3Ab%2Fc/status?fieldManager=a%20b&dryRun=All");
+    }
+
+    #[test]
+    fn a_page_says_whether_there_is_more() {
+        let body = r#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"next"},"items":[{"metadata":{"name":"a","resourceVersion":"3"}}]}"#;
+        let first = page(&body.into()).expect("a page");
+        assert_eq!((first.revision, first.continue_token.as_deref(), first.objects.len()), (Revision(9), Some("next"), 1));
+        assert_eq!((&first.objects[0].0, first.objects[0].1.revision), (&ObjectKey::new("", "a"), Revision(3)));
+        let last = page(&r#"{"metadata":{"resourceVersion":"9"},"items":null}"#.into()).expect("a page");
+        assert!(last.continue_token.is_none() && last.objects.is_empty());
+        assert!(page(&r#"{"metadata":{},"items":[]}"#.into()).is_err(), "of no revision");
+    }
+}

@@ -1,0 +1,291 @@
+//! The [`Cluster`] over HTTPS.
+
+use crate::{
+    answer::{Answer, identified},
+    caller::{At, Caller, PAGE, TroubleKind, of_type},
+    connection::{Connection, Retries},
+    follower::{REFRESH, follow},
+    options::{OpenError, Options},
+};
+use berth_api::{Object, Subresource};
+use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind};
+use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid};
+use berth_store::env::Env;
+use berth_workloads::{resources::PODS, view::read_metadata};
+use bytes::Bytes;
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Who writes, in `managedFields`, unless [`RemoteCluster::named`] says otherwise.
+const FIELD_MANAGER: &str = "berth-controller-manager";
+
+/// A cluster whose API server is asked over HTTPS. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteCluster {
+    caller: Arc<Caller>,
+    manager: &'static str,
+}
+
+/// Why there is no cluster to work with.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// It is not known where it is, or as whom to ask.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It does not say what it serves.
+    #[error("cannot tell what the cluster serves")]
+    Discover(#[source] ClusterError),
+}
+
+impl RemoteCluster {
+    /// Finds the cluster as kubectl does, and asks it what it serves.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn connect(options: &Options, env: Env) -> Result<Self, ConnectError> {
+        let connection = Connection::open_with(options, Retries::None).await?;
+        let caller = Caller::new(connection, env).await.map_err(ConnectError::Discover)?;
+        Ok(Self { caller: Arc::new(caller), manager: FIELD_MANAGER })
+    }
+
+    /// The same cluster, written to under another name in `managedFields`.
+    #[must_use]
+    pub fn named(self, manager: &'static str) -> Self {
+        Self { manager, ..self }
+    }
+
+    /// All objects of a resource, everywhere or in one namespace, as they were at one moment, and which that was.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn list(
+        &self,
+        resource: ResourceName,
+        namespace: Option<&Namespace>,
+    ) -> Result<(Vec<(ObjectKey, RawObject)>, Revision), ClusterError> {
+        let kind = self.caller.kind(resource)?;
+        let (mut objects, mut token, mut limit) = (Vec::new(), None::<String>, Some(PAGE));
+        loop {
+            match self.caller.page(&kind, namespace, limit, token.as_deref()).await {
+                Ok(page) => {
+                    objects.extend(page.objects);
+                    token = page.continue_token;
+                    if token.is_none() {
+                        return Ok((objects, page.revision));
+                    }
+                }
+                // The pages took longer than the server remembers.
+                Err(trouble) if trouble.kind == TroubleKind::Expired && token.is_some() => {
+                    (objects, token, limit) = (Vec::new(), None, None);
+                }
+                Err(trouble) => return Err(trouble.error),
+            }
+        }
+    }
+
+    /// Asks for a change. Nothing but what stands in `body` guards it.
+    async fn write(&self, method: Method, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
+        self.caller.ask(method, at.with("fieldManager", self.manager), &[of_type(content_type)], body).await
+    }
+
+    /// The new version that a write gave.
+    fn written(&self, answer: Answer) -> Result<RawObject, ClusterError> {
+        let object = identified(answer.accepted()?).map_err(|error| self.caller.unreadable("what was written", &error))?;
+        Ok(object.1)
+    }
+}
+
+const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+impl Cluster for RemoteCluster {
+    fn kinds(&self) -> BoxStream<'static, Vec<ServedKind>> {
+        let next = |(caller, told): (Arc<Caller>, Option<Arc<Vec<ServedKind>>>)| async move {
+            let mut served = caller.served();
+            while told.as_ref() == Some(&served) {
+                let clock = &caller.env.clock;
+                clock.sleep_until(clock.now() + REFRESH).await;
+                if let Err(error) = caller.refresh().await {
+                    tracing::info!(%error, "what is served could not be asked; it counts as before");
+                }
+                served = caller.served();
+            }
+            Some((served.to_vec(), (caller, Some(served))))
+        };
+        stream::unfold((Arc::clone(&self.caller), None), next).boxed()
+    }
+
+    fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
+        follow(Arc::clone(&self.caller), resource)
+    }
+
+    fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let at = self.at(resource, key, None);
+        async move {
+            let answer = self.caller.ask(Method::GET, at?, &[], Bytes::new()).await?;
+            match self.written(answer) {
+                Ok(object) => Ok(Some(object)),
+                Err(ClusterError::NotFound(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
+    fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        async move {
+            let page = self.caller.page(&self.caller.kind(resource)?, None, Some(1), None).await;
+            page.map(|page| page.revision).map_err(|trouble| trouble.error)
+        }
+        .boxed()
+    }
+
+    fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        let at = At::all(object.api_version(), object.resource().plural, object.meta().namespace.as_deref());
+        let body = object.encode().into();
+        async move { self.written(self.write(Method::POST, at, JSON, body).await?) }.boxed()
+    }
+
+    fn patch(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        subresource: Option<Subresource>,
+        patch: Value,
+    ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        let at = self.at(resource, key, subresource);
+        async move { self.written(self.write(Method::PATCH, at?, MERGE_PATCH, patch.to_string().into()).await?) }.boxed()
+    }
+
+    fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        let meta = object.meta();
+        let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
+        let at = self.at(object.resource(), &key, subresource);
+        let body = object.encode().into();
+        async move { self.written(self.write(Method::PUT, at?, JSON, body).await?) }.boxed()
+    }
+
+    fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
+        let at = self.at(PODS, pod, Some(Subresource::Binding));
+        let metadata = json!({"name": pod.name, "namespace": pod.namespace, "uid": uid});
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}});
+        async move { self.write(Method::POST, at?, JSON, binding.to_string().into()).await?.accepted().map(drop) }.boxed()
+    }
+
+    fn delete(
+        &self,
+        resource: ResourceName,
+        key: &ObjectKey,
+        params: DeleteParams,
+    ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let at = self.at(resource, key, None);
+        async move {
+            let answer = self.caller.ask(Method::DELETE, at?, &[of_type(JSON)], options(&params).to_string().into()).await?;
+            let body = answer.accepted()?;
+            let left: Left = serde_json::from_slice(&body).map_err(|error| self.caller.unreadable("what was deleted", &error))?;
+            if left.kind == "Status" || !lingers(&body, &params).map_err(|error| self.caller.unreadable("what was deleted", &error))? {
+                return Ok(None);
+            }
+            self.written(Answer { code: StatusCode::OK, retry_after: None, body }).map(Some)
+        }
+        .boxed()
+    }
+}
+
+impl RemoteCluster {
+    fn at(&self, resource: ResourceName, key: &ObjectKey, subresource: Option<Subresource>) -> Result<At, ClusterError> {
+        Ok(At::one(&self.caller.kind(resource)?, key, subresource))
+    }
+}
+
+/// `DeleteOptions`.
+fn options(params: &DeleteParams) -> Value {
+    let DeleteParams { uid, resource_version, propagation, grace_period_seconds } = params;
+    let policy = propagation.map(|propagation| match propagation {
+        Propagation::Background => "Background",
+        Propagation::Foreground => "Foreground",
+        Propagation::Orphan => "Orphan",
+    });
+    let resource_version = resource_version.map(|version| version.to_string());
+    json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": uid, "resourceVersion": resource_version},
+        "propagationPolicy": policy,
+        "gracePeriodSeconds": grace_period_seconds,
+    })
+}
+
+/// What a deletion is answered with: a `Status`, or the object.
+#[derive(Deserialize)]
+struct Left {
+    #[serde(default)]
+    kind: String,
+}
+
+/// What tells whether an object stays a while.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Leaving {
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<String>>,
+}
+
+/// Whether an object that a deletion was answered with is still there: some kinds are shown as they were last, others while they wait.
+fn lingers(object: &[u8], params: &DeleteParams) -> Result<bool, serde_json::Error> {
+    let leaving: Leaving = read_metadata(object)?;
+    let is_held = leaving.finalizers.is_some_and(|finalizers| !finalizers.is_empty());
+    let has_time = match leaving.deletion_grace_period_seconds {
+        // Of a kind that has no such time, and is held by something else: a namespace.
+        None => true,
+        Some(0) => false,
+        Some(_) => params.grace_period_seconds != Some(0),
+    };
+    Ok(leaving.deletion_timestamp.is_some() && (is_held || has_time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_deleted_object_is_known_from_what_it_was_last() {
+        let check = |metadata: Value, grace: Option<i64>, wanted| {
+            let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
+            let object = json!({"kind": "Pod", "metadata": metadata}).to_string();
+            assert_eq!(lingers(object.as_bytes(), &params).expect("an object"), wanted, "{object} {grace:?}");
+        };
+        let marked = |grace: i64, finalizers: Value| json!({"deletionTimestamp": "2026-11-23T00:00:00Z", "deletionGracePeriodSeconds": grace, "finalizers": finalizers});
+        check(json!({"name": "web"}), None, false);
+        check(marked(30, Value::Null), None, true);
+        check(marked(30, Value::Null), Some(0), false);
+        check(marked(0, json!([])), None, false);
+        check(marked(0, json!(["example.com/held"])), Some(0), true);
+        check(json!({"finalizers": ["example.com/held"]}), None, false);
+        check(json!({"deletionTimestamp": "2026-11-23T00:00:00Z"}), None, true);
+    }
+
+    #[test]
+    fn a_deletion_says_what_it_is_for() {
+        let params = DeleteParams {
+            uid: Some("u-1".into()),
+            resource_version: Some(Revision(7)),
+            propagation: Some(Propagation::Orphan),
+            grace_period_seconds: Some(0),
+        };
+        let wanted = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u-1", "resourceVersion": "7"},
+            "propagationPolicy": "Orphan", "gracePeriodSeconds": 0});
+        assert_eq!(options(&params), wanted);
+    }
+}

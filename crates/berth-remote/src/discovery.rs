@@ -1,0 +1,152 @@
+//! Which kinds a server serves, by its aggregated discovery (Kubernetes 1.26 and later).
+
+use berth_api::Scope;
+use berth_controllers::ServedKind;
+use berth_identity::{ResourceName, interned};
+use serde::Deserialize;
+
+/// The form of the documents that are read.
+pub(crate) const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// Where they are: of the core group, and of all others.
+pub(crate) const PATHS: [&str; 2] = ["/api", "/apis"];
+/// What must be possible with the objects of a kind that controllers follow and clean up.
+const VERBS: [&str; 3] = ["list", "watch", "delete"];
+
+/// An `APIGroupDiscoveryList`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Document {
+    kind: String,
+    #[serde(default)]
+    items: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    versions: Vec<Version>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    version: String,
+    #[serde(default)]
+    resources: Vec<Resource>,
+    /// `Stale`: who serves this version did not answer.
+    #[serde(default)]
+    freshness: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    resource: String,
+    response_kind: Option<ResponseKind>,
+    scope: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ResponseKind {
+    kind: String,
+}
+
+impl Document {
+    /// Whether it is of the form that was asked for.
+    pub(crate) fn is_aggregated(&self) -> bool {
+        self.kind == "APIGroupDiscoveryList"
+    }
+}
+
+/// The kinds of these documents, in the server's order of preference. Of a version whose server does not answer, those that it had before: what is
+/// not known is not gone.
+pub(crate) fn kinds(documents: &[Document], before: &[ServedKind]) -> Vec<ServedKind> {
+    let mut kinds = Vec::new();
+    for group in documents.iter().flat_map(|document| &document.items) {
+        for version in &group.versions {
+            let group = &group.metadata.name;
+            let api_version = if group.is_empty() { version.version.clone() } else { format!("{group}/{}", version.version) };
+            if version.freshness == "Stale" && version.resources.is_empty() {
+                kinds.extend(before.iter().filter(|kind| kind.api_version == api_version));
+            }
+            kinds.extend(version.resources.iter().filter_map(|resource| served(group, &api_version, resource)));
+        }
+    }
+    kinds
+}
+
+fn served(group: &str, api_version: &str, resource: &Resource) -> Option<ServedKind> {
+    let kind = resource.response_kind.as_ref()?;
+    let has = |verb: &&str| resource.verbs.iter().any(|known| known == verb);
+    VERBS.iter().all(has).then(|| ServedKind {
+        resource: ResourceName::told(group, &resource.resource),
+        api_version: interned(api_version),
+        kind: interned(&kind.kind),
+        scope: if resource.scope == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn document(items: Value) -> Document {
+        serde_json::from_value(json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items}))
+            .expect("a document")
+    }
+
+    fn resource(plural: &str, kind: &str, scope: &str, verbs: &[&str]) -> Value {
+        json!({"resource": plural, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": scope, "verbs": verbs,
+            "subresources": [{"subresource": "status", "verbs": ["get"]}]})
+    }
+
+    fn names(kinds: &[ServedKind]) -> Vec<String> {
+        kinds
+            .iter()
+            .map(|kind| format!("{} {}.{} {} {:?}", kind.api_version, kind.resource.plural, kind.resource.group, kind.kind, kind.scope))
+            .collect()
+    }
+
+    const ALL: [&str; 4] = ["delete", "get", "list", "watch"];
+
+    #[test]
+    fn kinds_that_can_be_followed_are_told_in_order_of_preference() {
+        let core = document(json!([{"versions": [{"version": "v1", "freshness": "Current", "resources": [
+            resource("pods", "Pod", "Namespaced", &ALL),
+            resource("namespaces", "Namespace", "Cluster", &ALL),
+            resource("bindings", "Binding", "Namespaced", &["create"]),
+            resource("componentstatuses", "ComponentStatus", "Cluster", &["get", "list"]),
+        ]}]}]));
+        let rest = document(json!([{"metadata": {"name": "autoscaling"}, "versions": [
+            {"version": "v2", "resources": [resource("horizontalpodautoscalers", "HorizontalPodAutoscaler", "Namespaced", &ALL)]},
+            {"version": "v1", "resources": [resource("horizontalpodautoscalers", "HorizontalPodAutoscaler", "Namespaced", &ALL)]},
+        ]}]));
+        let wanted = [
+            "v1 pods. Pod Namespaced",
+            "v1 namespaces. Namespace Cluster",
+            "autoscaling/v2 horizontalpodautoscalers.autoscaling HorizontalPodAutoscaler Namespaced",
+            "autoscaling/v1 horizontalpodautoscalers.autoscaling HorizontalPodAutoscaler Namespaced",
+        ];
+        assert_eq!(names(&kinds(&[core, rest], &[])), wanted);
+    }
+
+    #[test]
+    fn kinds_of_a_server_that_does_not_answer_stay_and_those_that_are_gone_go() {
+        let group = |version: Value| document(json!([{"metadata": {"name": "metrics.example.com"}, "versions": [version]}]));
+        let widgets = json!([resource("widgets", "Widget", "Namespaced", &ALL)]);
+        let before = kinds(&[group(json!({"version": "v1", "freshness": "Current", "resources": widgets}))], &[]);
+        assert_eq!(before.len(), 1);
+        assert_eq!(kinds(&[group(json!({"version": "v1", "freshness": "Stale"}))], &before), before);
+        assert_eq!(kinds(&[group(json!({"version": "v1", "freshness": "Current"}))], &before), []);
+        assert_eq!(kinds(&[document(json!([]))], &before), []);
+    }
+}

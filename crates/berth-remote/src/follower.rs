@@ -1,0 +1,314 @@
+//! A list and what follows it, for ever: paged, watched, resumed where the watch broke, and listed anew where that cannot be.
+
+use crate::{
+    answer::{Status, identified},
+    backoff::Backoff,
+    caller::{At, Caller, PAGE, Trouble, TroubleKind},
+};
+use berth_controllers::{Change, ClusterError, ServedKind};
+use berth_identity::{ResourceName, Revision};
+use bytes::{Bytes, BytesMut};
+use futures::{
+    StreamExt,
+    future::{BoxFuture, Either, select},
+    stream::{self, BoxStream},
+};
+use http_body_util::BodyExt;
+use jiff::SignedDuration;
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{mem, sync::Arc};
+
+/// How often it is asked whether what is served has changed: as often as upstream's garbage collector does.
+pub(crate) const REFRESH: SignedDuration = SignedDuration::from_secs(30);
+/// How long a server keeps a watch open, at least; upstream's clients ask for twice as long at most, by chance, so that not all come again at once.
+const WATCH_SECONDS: u64 = 300;
+/// A watch that says nothing for longer is dead: servers tell each minute how far they are.
+const QUIET_MAX: SignedDuration = SignedDuration::from_secs(90);
+
+/// All objects of a resource, then every change, for ever.
+pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName) -> BoxStream<'static, Change> {
+    let follower = Follower { caller, resource, place: Place::Begin(Paging::On), backoff: Backoff::default() };
+    let step = |mut follower: Follower| async move { Some((stream::iter(follower.step().await), follower)) };
+    stream::unfold(follower, step).flatten().boxed()
+}
+
+struct Follower {
+    caller: Arc<Caller>,
+    resource: ResourceName,
+    place: Place,
+    backoff: Backoff,
+}
+
+/// How far it has come.
+enum Place {
+    /// A new list comes next.
+    Begin(Paging),
+    /// A list is told up to the page that this token asks for.
+    Within { token: String },
+    /// All is told up to this revision.
+    Told(Revision),
+    /// The same, and a watch tells what follows.
+    Watching { told: Revision, lines: Lines },
+}
+
+/// Whether a list is asked for in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paging {
+    On,
+    /// The pages took so long that the server forgot what they are of.
+    Off,
+}
+
+impl Follower {
+    /// One request, or what a watch says at a time.
+    async fn step(&mut self) -> Vec<Change> {
+        let kind = match self.caller.kind(self.resource) {
+            Ok(kind) => kind,
+            Err(error) => {
+                self.unserved(&error).await;
+                return Vec::new();
+            }
+        };
+        match mem::replace(&mut self.place, Place::Begin(Paging::On)) {
+            Place::Begin(paging) => self.list(&kind, paging, None).await,
+            Place::Within { token } => self.list(&kind, Paging::On, Some(token)).await,
+            Place::Told(told) => self.open(&kind, told).await,
+            Place::Watching { told, lines } => self.read(told, lines).await,
+        }
+    }
+
+    async fn list(&mut self, kind: &ServedKind, paging: Paging, token: Option<String>) -> Vec<Change> {
+        let limit = (paging == Paging::On).then_some(PAGE);
+        let page = match self.caller.page(kind, None, limit, token.as_deref()).await {
+            Ok(page) => page,
+            Err(trouble) => {
+                let again = token.map_or(Place::Begin(paging), |token| Place::Within { token });
+                let anew = Place::Begin(if trouble.kind == TroubleKind::Expired { Paging::Off } else { paging });
+                self.after(trouble, again, anew).await;
+                return Vec::new();
+            }
+        };
+        self.backoff.reset();
+        let begin = token.is_none().then_some(Change::Restarted);
+        let objects = page.objects.into_iter().map(|(key, object)| Change::Applied { key, object });
+        let end = page.continue_token.is_none().then_some(Change::Synced(page.revision));
+        let changes = begin.into_iter().chain(objects).chain(end).collect();
+        self.place = page.continue_token.map_or(Place::Told(page.revision), |token| Place::Within { token });
+        changes
+    }
+
+    async fn open(&mut self, kind: &ServedKind, told: Revision) -> Vec<Change> {
+        let seconds = WATCH_SECONDS + self.caller.env.rng.below(WATCH_SECONDS);
+        let at = At::all(kind.api_version, kind.resource.plural, None);
+        let at = at.with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
+        match self.caller.open_watch(at.with("timeoutSeconds", &seconds.to_string())).await {
+            Ok(body) => self.place = Place::Watching { told, lines: Lines::of(body) },
+            Err(trouble) => self.after(trouble, Place::Told(told), Place::Begin(Paging::On)).await,
+        }
+        Vec::new()
+    }
+
+    async fn read(&mut self, mut told: Revision, mut lines: Lines) -> Vec<Change> {
+        let clock = Arc::clone(&self.caller.env.clock);
+        let block = match select(Box::pin(lines.next()), clock.sleep_until(clock.now() + QUIET_MAX)).await {
+            Either::Left((block, _)) => block,
+            Either::Right(_) => Err("it said nothing for too long".to_owned()),
+        };
+        let block = match block {
+            Ok(Some(block)) => block,
+            ended => {
+                // Without an error it is the server's own end, at the latest when the watch's time is over.
+                if let Err(why) = ended {
+                    tracing::info!(resource = self.resource.plural, %why, "a watch broke and is resumed");
+                }
+                self.place = Place::Told(told);
+                self.pause_unless_fresh().await;
+                return Vec::new();
+            }
+        };
+        let mut changes = Vec::new();
+        for line in block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            match change(line) {
+                Ok(change) => {
+                    told = told.max(revision_of(&change));
+                    changes.push(change);
+                }
+                Err(trouble) => {
+                    self.after(trouble, Place::Told(told), Place::Begin(Paging::On)).await;
+                    return changes;
+                }
+            }
+        }
+        self.backoff.reset();
+        self.place = Place::Watching { told, lines };
+        changes
+    }
+
+    /// Goes on at `again` where the same may be asked again, and at `anew` where it may not; not at once, unless that alone is the matter.
+    async fn after(&mut self, trouble: Trouble, again: Place, anew: Place) {
+        let Trouble { kind, error } = trouble;
+        self.place = if kind == TroubleKind::Lost { again } else { anew };
+        match kind {
+            TroubleKind::NotServed => self.unserved(&error).await,
+            TroubleKind::Expired if self.backoff.is_fresh() => {
+                tracing::info!(resource = self.resource.plural, %error, "a watch fell behind and begins again");
+                self.backoff.next(&*self.caller.env.rng);
+            }
+            TroubleKind::Expired | TroubleKind::Refused | TroubleKind::Lost => {
+                if self.backoff.is_fresh() {
+                    tracing::warn!(resource = self.resource.plural, %error, "a watch could not begin or go on; trying again");
+                }
+                self.pause(error.retry_after()).await;
+            }
+        }
+    }
+
+    /// A watch that ends without having said anything is not opened again at once.
+    async fn pause_unless_fresh(&mut self) {
+        if self.backoff.is_fresh() {
+            self.backoff.next(&*self.caller.env.rng);
+        } else {
+            self.pause(None).await;
+        }
+    }
+
+    async fn pause(&mut self, retry_after: Option<std::time::Duration>) {
+        let told = retry_after.and_then(|after| SignedDuration::try_from(after).ok()).unwrap_or_default();
+        let pause = self.backoff.next(&*self.caller.env.rng).max(told);
+        self.sleep(pause).await;
+    }
+
+    fn sleep(&self, duration: SignedDuration) -> BoxFuture<'static, ()> {
+        let clock = &self.caller.env.clock;
+        clock.sleep_until(clock.now() + duration)
+    }
+
+    /// Waits until it may be served.
+    async fn unserved(&mut self, error: &ClusterError) {
+        if self.backoff.is_fresh() {
+            tracing::info!(resource = self.resource.plural, %error, "not served: it is watched as soon as it is");
+        }
+        self.backoff.next(&*self.caller.env.rng);
+        self.place = Place::Begin(Paging::On);
+        self.sleep(REFRESH).await;
+        if let Err(error) = self.caller.refresh().await {
+            tracing::debug!(%error, "what is served could not be asked");
+        }
+    }
+}
+
+/// What a watch sends, in whole lines.
+struct Lines {
+    body: BoxStream<'static, kube::Result<Bytes>>,
+    /// A line that has not ended.
+    rest: BytesMut,
+}
+
+impl Lines {
+    fn of(body: Body) -> Self {
+        Self { body: body.into_data_stream().boxed(), rest: BytesMut::new() }
+    }
+
+    /// The lines that come next, at least one; `None` at the end.
+    ///
+    /// # Errors
+    /// Why nothing more comes.
+    async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        while let Some(chunk) = self.body.next().await {
+            let lines = whole_lines(&mut self.rest, &chunk.map_err(|error| error.to_string())?);
+            if !lines.is_empty() {
+                return Ok(Some(lines));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Takes a chunk in; gives the lines that are whole then.
+fn whole_lines(rest: &mut BytesMut, chunk: &[u8]) -> Bytes {
+    let end = chunk.iter().rposition(|byte| *byte == b'\n').map(|at| rest.len() + at + 1);
+    rest.extend_from_slice(chunk);
+    end.map_or_else(Bytes::new, |end| rest.split_to(end).freeze())
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    type_: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// What a line of a watch says.
+fn change(line: &[u8]) -> Result<Change, Trouble> {
+    let unreadable = |error: serde_json::Error| Trouble {
+        kind: TroubleKind::Refused,
+        error: ClusterError::Unknown(format!("cannot read an event of a watch: {error}")),
+    };
+    let Event { type_, object } = serde_json::from_slice(line).map_err(unreadable)?;
+    let text = object.get().as_bytes();
+    if type_ == "ERROR" {
+        return Err(Trouble::told(serde_json::from_slice::<Status>(text).map_err(unreadable)?));
+    }
+    // A copy: an object that is kept shall not keep its neighbours.
+    let (key, object) = identified(Bytes::copy_from_slice(text)).map_err(unreadable)?;
+    Ok(match type_ {
+        "BOOKMARK" => Change::Progress(object.revision),
+        "DELETED" => Change::Deleted { key, revision: object.revision },
+        _ => Change::Applied { key, object },
+    })
+}
+
+fn revision_of(change: &Change) -> Revision {
+    match change {
+        Change::Applied { object, .. } => object.revision,
+        Change::Deleted { revision, .. } | Change::Progress(revision) | Change::Synced(revision) => *revision,
+        Change::Restarted => Revision::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_identity::ObjectKey;
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        let text = b"one\ntwo\n\nthree and four\nfive";
+        for size in 1..=text.len() {
+            let (mut rest, mut told) = (BytesMut::new(), Vec::new());
+            for chunk in text.chunks(size) {
+                let lines = whole_lines(&mut rest, chunk);
+                assert!(lines.is_empty() || lines.ends_with(b"\n"));
+                told.extend_from_slice(&lines);
+            }
+            assert_eq!((told.as_slice(), &rest[..]), (&text[..24], &b"five"[..]), "chunks of {size}");
+        }
+    }
+
+    #[test]
+    fn each_event_is_a_change() {
+        let line = |type_: &str| {
+            format!(r#"{{"type":"{type_}","object":{{"kind":"Pod","metadata":{{"name":"a","namespace":"b","resourceVersion":"7"}}}}}}"#)
+        };
+        let told = |type_: &str| change(line(type_).as_bytes()).expect("a change");
+        let key = ObjectKey::new("b", "a");
+        assert!(matches!(told("ADDED"), Change::Applied { key: of, object } if of == key && object.revision == Revision(7)));
+        assert!(matches!(told("MODIFIED"), Change::Applied { key: of, .. } if of == key));
+        assert!(matches!(told("DELETED"), Change::Deleted { key: of, revision: Revision(7) } if of == key));
+        assert!(matches!(told("BOOKMARK"), Change::Progress(Revision(7))));
+        assert_eq!(revision_of(&told("DELETED")), Revision(7));
+    }
+
+    #[test]
+    fn a_watch_that_fell_behind_is_known_from_one_that_is_broken() {
+        let kind = |line: &str| change(line.as_bytes()).map(|_| ()).map_err(|trouble| trouble.kind);
+        let status = |code: u16| format!(r#"{{"type":"ERROR","object":{{"kind":"Status","code":{code},"message":"too old"}}}}"#);
+        assert_eq!(kind(&status(410)), Err(TroubleKind::Expired));
+        assert_eq!(kind(&status(500)), Err(TroubleKind::Refused));
+        assert_eq!(kind("{"), Err(TroubleKind::Refused));
+        assert_eq!(kind(r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#), Err(TroubleKind::Refused));
+    }
+}

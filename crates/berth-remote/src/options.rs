@@ -1,0 +1,140 @@
+//! Which cluster is meant, and as whom: what kubectl's options and kubeconfigs say.
+
+use http::Uri;
+use kube::{
+    Config,
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Which cluster, and as whom. What is said here counts more than what a kubeconfig says.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The kubeconfigs to use, each of which must be there; the first that says something counts. None: the service account of the pod that this
+    /// runs in.
+    pub kubeconfigs: Vec<PathBuf>,
+    /// The context to use; `None`: the current one.
+    pub context: Option<String>,
+    /// The kubeconfig's cluster to use; `None`: the context's.
+    pub cluster: Option<String>,
+    /// The kubeconfig's user to use; `None`: the context's.
+    pub user: Option<String>,
+    /// The server's address; `None`: the cluster's.
+    pub server: Option<String>,
+    /// A file with the certificate of the server's authority.
+    pub certificate_authority: Option<PathBuf>,
+    /// Files with a client certificate and its key.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
+    /// A bearer token; counts where there is no client certificate.
+    pub token: Option<String>,
+    /// Whether it is not checked who the server is.
+    pub insecure_skip_tls_verify: bool,
+    /// The name in the server's certificate, where it is not that of its address.
+    pub tls_server_name: Option<String>,
+    /// As whom to act, instead of as oneself.
+    pub impersonated: Option<Impersonated>,
+}
+
+/// Somebody else.
+#[derive(Clone, Debug, Default)]
+pub struct Impersonated {
+    /// The user's name.
+    pub user: String,
+    /// The groups; none: those that the server gives.
+    pub groups: Vec<String>,
+    /// The user's uid.
+    pub uid: Option<String>,
+}
+
+/// Why nothing can be asked of the cluster that was meant. Nothing has been sent.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is nothing that says where the cluster is.
+    #[error(
+        "no cluster to talk to: name a kubeconfig with --kubeconfig or KUBECONFIG (`berth up` prints its own), or write ~/.kube/config"
+    )]
+    NoCluster,
+    /// A kubeconfig that is not there, or is none.
+    #[error("cannot read the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: KubeconfigError,
+    },
+    /// What is wanted is not in it.
+    #[error("cannot use the kubeconfig; `kubectl config get-contexts` shows the contexts there are (--context)")]
+    Context(#[source] KubeconfigError),
+    /// Its certificates or its credentials cannot be used.
+    #[error("cannot connect to {server}")]
+    Client {
+        /// The server's address.
+        server: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// An address that is none.
+    #[error("{server} is no address of a server; write, for example, https://127.0.0.1:6443")]
+    Server {
+        /// As given.
+        server: String,
+    },
+}
+
+impl Options {
+    /// What a client needs.
+    pub(crate) async fn config(&self) -> Result<Config, OpenError> {
+        let merged = self.kubeconfigs.iter().try_fold(None, |merged: Option<Kubeconfig>, path| {
+            let unreadable = |source| OpenError::Kubeconfig { path: path.clone(), source };
+            let next = Kubeconfig::read_from(path).map_err(unreadable)?;
+            Ok::<_, OpenError>(Some(merged.unwrap_or_default().merge(next).map_err(unreadable)?))
+        })?;
+        let names_cluster = |kubeconfig: &Kubeconfig| {
+            let named = [&kubeconfig.current_context, &self.context, &self.cluster];
+            named.iter().any(|name| name.as_ref().is_some_and(|name| !name.is_empty()))
+        };
+        let chosen = KubeConfigOptions { context: self.context.clone(), cluster: self.cluster.clone(), user: self.user.clone() };
+        let found = match (merged, &self.server) {
+            (Some(kubeconfig), server) if server.is_none() || names_cluster(&kubeconfig) => {
+                Config::from_custom_kubeconfig(kubeconfig, &chosen).await.map_err(OpenError::Context)?
+            }
+            (_, Some(server)) => Config::new(address(server)?),
+            (_, None) => Config::incluster().map_err(|_| OpenError::NoCluster)?,
+        };
+        self.override_in(found)
+    }
+
+    fn override_in(&self, mut config: Config) -> Result<Config, OpenError> {
+        if let Some(server) = &self.server {
+            config.cluster_url = address(server)?;
+        }
+        if let Some(path) = &self.certificate_authority {
+            (config.root_cert, config.root_cert_file, config.accept_invalid_certs) = (None, Some(path.clone()), false);
+        }
+        config.accept_invalid_certs |= self.insecure_skip_tls_verify;
+        config.tls_server_name = self.tls_server_name.clone().or(config.tls_server_name);
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        if let Some((certificate, key)) = &self.client_certificate {
+            config.auth_info = credentials(json!({"client-certificate": text(certificate), "client-key": text(key)}));
+        } else if let Some(token) = &self.token {
+            config.auth_info = credentials(json!({"token": token}));
+        }
+        if let Some(Impersonated { user, groups, uid }) = &self.impersonated {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = Some(groups.clone()).filter(|groups| !groups.is_empty());
+            config.auth_info.impersonate_uid = uid.clone();
+        }
+        Ok(config)
+    }
+}
+
+fn address(server: &str) -> Result<Uri, OpenError> {
+    let parsed = server.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.authority().is_some());
+    parsed.ok_or_else(|| OpenError::Server { server: server.to_owned() })
+}
+
+/// In the words of a kubeconfig, which know no other way to a secret.
+fn credentials(user: Value) -> AuthInfo {
+    serde_json::from_value(user).expect("it has strings under names of a kubeconfig's user")
+}

@@ -1,0 +1,290 @@
+//! The clusters that the suite runs on: the registry in the test's process, berth's API server over HTTPS, and a real Kubernetes where one is at hand.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    reason = "tests meet the machine; one that is skipped prints why"
+)]
+
+use berth_api::FeatureGates;
+use berth_apiserver::{Access, Config, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server, Storage};
+use berth_controllers::{Change, Cluster, local::LocalCluster};
+use berth_registry::{Registry, ResourceTable};
+use berth_remote::{Options, RemoteCluster};
+use berth_store::{
+    DEFAULT_HISTORY_BYTES, MemoryStore,
+    env::{Clock, Env, Rng, Spawner, Timestamp},
+};
+use futures::{
+    StreamExt,
+    future::{BoxFuture, pending},
+    stream::BoxStream,
+};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+    sync::watch,
+    time::timeout,
+};
+
+/// What does not come within this time does not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Machine(Handle);
+
+impl Clock for Machine {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+        Box::pin(tokio::time::sleep(left))
+    }
+}
+
+impl Rng for Machine {
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the machine has randomness");
+    }
+}
+
+impl Spawner for Machine {
+    fn spawn(&self, _: &'static str, task: BoxFuture<'static, ()>) {
+        self.0.spawn(task);
+    }
+}
+
+/// The machine's time and randomness, and tasks beside the test.
+pub(crate) fn env() -> Env {
+    let machine = Arc::new(Machine(Handle::current()));
+    Env { clock: machine.clone(), rng: machine.clone(), spawner: machine }
+}
+
+/// A server in the test's process, over a store in memory, until the test ends.
+struct Running {
+    address: SocketAddr,
+    pki: Pki,
+    registry: Registry,
+    folder: TempDir,
+}
+
+impl Running {
+    async fn start(history_bytes: usize) -> Self {
+        let (folder, Env { clock, rng, .. }) = (tempfile::tempdir().expect("a folder"), env());
+        let bind = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = PkiOptions { folder: folder.path(), bind: bind.ip(), extra_names: &[], now: clock.now() };
+        let pki = Pki::load_or_create(&options, &*rng).expect("certificates");
+        let (table, gates) = (Arc::new(ResourceTable::default()), Arc::new(FeatureGates::default()));
+        let store = Arc::new(MemoryStore::new(Arc::clone(&table), history_bytes));
+        let registry = Registry::new(store, table, clock, Arc::clone(&rng), Arc::clone(&gates));
+        registry.bootstrap().await.expect("an empty store takes the first objects");
+        registry.bootstrap_policy().await.expect("an empty store takes the first roles");
+        let config = Config {
+            bind,
+            registry: registry.clone(),
+            pki: pki.clone(),
+            storage: Storage::default(),
+            access: Access::default(),
+            limits: Limits::default(),
+            gates: Arc::clone(&gates),
+            controller_gates: gates,
+            metrics: prometheus::Registry::new(),
+            readiness: Readiness::default(),
+            rng,
+            users: Handle::current(),
+        };
+        let server = Server::bind(config).await.expect("a free port");
+        let address = server.local_addr();
+        tokio::spawn(server.serve(pending()));
+        Self { address, pki, registry, folder }
+    }
+
+    /// By a kubeconfig that names `address`.
+    async fn connect(&self, address: SocketAddr) -> RemoteCluster {
+        let path = self.folder.path().join("kubeconfig");
+        let kubeconfig = Kubeconfig {
+            name: "berth",
+            server: &format!("https://{address}"),
+            ca_certificate: &self.pki.ca_certificate,
+            client_certificate: &self.pki.admin.certificate,
+            client_key: &self.pki.admin.key,
+        };
+        kubeconfig.write(&path).expect("a folder of ours");
+        let options = Options { kubeconfigs: vec![path], ..Options::default() };
+        RemoteCluster::connect(&options, env()).await.expect("it runs")
+    }
+
+    fn local(&self) -> LocalCluster {
+        LocalCluster::new(self.registry.clone(), env())
+    }
+}
+
+/// A cluster, and what it needs to be there.
+pub(crate) struct Subject {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    _holds: Box<dyn Send>,
+}
+
+/// berth's registry, called as it is.
+pub(crate) async fn local() -> Option<Subject> {
+    let server = Running::start(DEFAULT_HISTORY_BYTES).await;
+    Some(Subject { cluster: Arc::new(server.local()), _holds: Box::new(server) })
+}
+
+/// berth's API server, over HTTPS.
+pub(crate) async fn remote() -> Option<Subject> {
+    let server = Running::start(DEFAULT_HISTORY_BYTES).await;
+    Some(Subject { cluster: Arc::new(server.connect(server.address).await), _holds: Box::new(server) })
+}
+
+/// A real Kubernetes, without controllers.
+pub(crate) async fn upstream() -> Option<Subject> {
+    let upstream = Upstream::start()?;
+    let options = Options { kubeconfigs: vec![upstream.folder.path().join("admin.kubeconfig")], ..Options::default() };
+    let cluster = Arc::new(RemoteCluster::connect(&options, env()).await.expect("it runs"));
+    Some(Subject { cluster, _holds: Box::new(upstream) })
+}
+
+/// A Kubernetes in processes of its own.
+struct Upstream {
+    scripts: PathBuf,
+    folder: TempDir,
+}
+
+impl Upstream {
+    fn start() -> Option<Self> {
+        let named = std::env::var_os("BERTH_UPSTREAM").map(PathBuf::from);
+        let scripts = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/upstream"));
+        if !scripts.join("start").exists() {
+            skip("Kubernetes 1.36.2", "BERTH_UPSTREAM names no folder with one, and ../shared/upstream is none");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let upstream = Self { scripts, folder };
+        upstream.run("start", &["--no-controllers"]);
+        Some(upstream)
+    }
+
+    fn run(&self, script: &str, options: &[&str]) {
+        let output = Command::new(self.scripts.join(script)).arg(self.folder.path()).args(options).stdout(Stdio::null()).status();
+        assert!(output.is_ok_and(|status| status.success()), "{script}");
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.run("stop", &[]);
+    }
+}
+
+/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
+fn skip(tool: &str, reason: &str) {
+    use std::io::Write;
+    println!("skipped: {tool}: {reason}");
+    let Some(file) = std::env::var_os("BERTH_SKIPPED") else { return };
+    let line = format!("{tool}\t{}\t{reason}\n", std::thread::current().name().unwrap_or_default());
+    // In one write: other tests append too.
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    file.expect("a file").write_all(line.as_bytes()).expect("it can be written");
+}
+
+/// A server that is reached through a line which can be cut.
+pub(crate) struct CutOff {
+    pub(crate) cluster: RemoteCluster,
+    pub(crate) local: LocalCluster,
+    is_whole: watch::Sender<bool>,
+    _holds: Running,
+}
+
+impl CutOff {
+    /// Its store remembers so much.
+    pub(crate) async fn start(history_bytes: usize) -> Self {
+        let server = Running::start(history_bytes).await;
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        let is_whole = watch::Sender::new(true);
+        tokio::spawn(pass_on(listener, server.address, is_whole.clone()));
+        Self { cluster: server.connect(address).await, local: server.local(), is_whole, _holds: server }
+    }
+
+    /// Ends all connections, and takes no more.
+    pub(crate) fn cut(&self) {
+        self.is_whole.send_replace(false);
+    }
+
+    /// Takes connections again.
+    pub(crate) fn mend(&self) {
+        self.is_whole.send_replace(true);
+    }
+}
+
+async fn pass_on(listener: TcpListener, to: SocketAddr, is_whole: watch::Sender<bool>) {
+    loop {
+        let Ok((mut near, _)) = listener.accept().await else { return };
+        let mut whole = is_whole.subscribe();
+        if !*whole.borrow() {
+            continue;
+        }
+        tokio::spawn(async move {
+            let Ok(mut far) = TcpStream::connect(to).await else { return };
+            tokio::select! {
+                _ = copy_bidirectional(&mut near, &mut far) => (),
+                _ = whole.wait_for(|whole| !whole) => (),
+            }
+        });
+    }
+}
+
+/// What a watch tells, as text: `restarted`, `synced`, `config map a=1`, …
+pub(crate) struct Told(BoxStream<'static, Change>);
+
+impl Told {
+    pub(crate) fn new(changes: BoxStream<'static, Change>) -> Self {
+        Self(changes)
+    }
+
+    /// The next change.
+    pub(crate) async fn next(&mut self) -> Change {
+        timeout(PATIENCE, self.0.next()).await.expect("it comes in time").expect("a watch has no end")
+    }
+
+    /// The next that is not about how far the watch has come.
+    pub(crate) async fn next_change(&mut self) -> Change {
+        loop {
+            match self.next().await {
+                Change::Progress(_) => (),
+                change => return change,
+            }
+        }
+    }
+
+    /// What is told of objects whose names begin so, up to the first that `is_last`.
+    pub(crate) async fn about(&mut self, prefix: &str, is_last: impl Fn(&Change) -> bool) -> Vec<Change> {
+        let mut changes = Vec::new();
+        loop {
+            let change = self.next_change().await;
+            let is_over = is_last(&change);
+            let is_about = match &change {
+                Change::Applied { key, .. } | Change::Deleted { key, .. } => key.name.starts_with(prefix),
+                Change::Restarted | Change::Synced(_) | Change::Progress(_) => true,
+            };
+            if is_about {
+                changes.push(change);
+            }
+            if is_over {
+                return changes;
+            }
+        }
+    }
+}
