@@ -116,12 +116,14 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
 /// Puts together what came in several messages.
 struct Whole {
     place: Place,
+    /// etcd has said that the watch is there.
+    has_begun: bool,
     changes: Vec<Change>,
 }
 
 impl Whole {
     fn new(place: Place) -> Self {
-        Self { place, changes: Vec::new() }
+        Self { place, has_begun: false, changes: Vec::new() }
     }
 
     /// What an answer tells, with those before it that it is the rest of; `None`: there is more to come, or nothing to tell.
@@ -129,13 +131,16 @@ impl Whole {
         let is_empty = answer.events.is_empty();
         self.changes.extend(answer.events.into_iter().filter_map(|event| change(&self.place, event)));
         if answer.created {
+            self.has_begun = true;
             return Some(Watched::Begun);
         }
         if answer.fragment {
             return None;
         }
         if is_empty && self.changes.is_empty() {
-            return Some(Watched::Progress(revision_of(answer.header.as_ref())));
+            // Changes that are found before etcd has said that the watch is there are kept until then, and progress that was asked for is not (3.6's
+            // sendLoop keeps answers by the number of their watch, and those have none): it overtakes them.
+            return self.has_begun.then(|| Watched::Progress(revision_of(answer.header.as_ref())));
         }
         Some(Watched::Changes(std::mem::take(&mut self.changes)))
     }
@@ -179,10 +184,23 @@ mod tests {
     #[test]
     fn a_revision_in_several_messages_comes_as_a_whole() {
         let mut whole = Whole::new(Place::new("/registry"));
+        assert_eq!(shown(whole.add(begun())), "begun", "that is no progress");
         assert_eq!(shown(whole.add(answer(&[("/a", 7), ("/b", 8)], true))), "none");
         assert_eq!(shown(whole.add(answer(&[("/c", 8)], true))), "none");
         assert_eq!(shown(whole.add(answer(&[("/d", 8)], false))), "/a@7 /b@8 /c@8 /d@8");
         assert_eq!(shown(whole.add(answer(&[], false))), "!9");
-        assert_eq!(shown(whole.add(messages::WatchAnswer { created: true, ..answer(&[], false) })), "begun", "that is no progress");
+    }
+
+    #[test]
+    fn progress_of_a_watch_that_has_not_begun_is_passed_over() {
+        let mut whole = Whole::new(Place::new("/registry"));
+        assert_eq!(shown(whole.add(answer(&[], false))), "none", "what is before it may still come");
+        assert_eq!(shown(whole.add(begun())), "begun");
+        assert_eq!(shown(whole.add(answer(&[("/a", 5)], false))), "/a@5");
+        assert_eq!(shown(whole.add(answer(&[], false))), "!9");
+    }
+
+    fn begun() -> messages::WatchAnswer {
+        messages::WatchAnswer { created: true, ..answer(&[], false) }
     }
 }
