@@ -10,8 +10,11 @@ use std::{
 /// How much may be stored where the machine does not say what it has: etcd's default.
 const QUOTA_BYTES: u64 = 2 << 30;
 
-/// How often the process's memory is looked at: well below the time in which a flood of writes fills what is left.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest and the longest time between two looks at the process's memory. Ten a second would be most of what an idle server does.
+const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+/// What is left up to the watermark and takes a second to fill, in bytes: twice of what the processors of a small machine can write in that time.
+const FILLED_IN_A_SECOND: u64 = 2 << 30;
 
 /// How many bytes may be stored, unless told otherwise. An object takes about four times its bytes: the views of controllers, and what
 /// happens to it while it is worked on.
@@ -27,14 +30,20 @@ pub(crate) fn default_watermark() -> Option<u64> {
 /// Tells `pressure` of the process's memory for as long as the runtime lives.
 pub(crate) fn watch(pressure: Pressure, watermark: u64) {
     tokio::spawn(async move {
-        let mut ticks = tokio::time::interval(INTERVAL);
         loop {
-            ticks.tick().await;
-            if let Some(used) = resident(Path::new("/")) {
+            let used = resident(Path::new("/"));
+            if let Some(used) = used {
                 pressure.set(used, watermark);
             }
+            tokio::time::sleep(until_next_look(used, watermark)).await;
         }
     });
+}
+
+/// How long a flood of writes cannot fill what is left: a process that has plenty is hardly ever woken.
+fn until_next_look(used: Option<u64>, watermark: u64) -> Duration {
+    let left = used.map_or(0, |used| watermark.saturating_sub(used));
+    INTERVAL.1.mul_f64(left as f64 / FILLED_IN_A_SECOND as f64).clamp(INTERVAL.0, INTERVAL.1)
 }
 
 /// What the process has of the machine's memory, in bytes.
@@ -102,6 +111,17 @@ mod tests {
         assert_eq!(available(root.path()), Some(7_000_000));
         write("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "9223372036854771712\n");
         assert_eq!(available(root.path()), Some(7_000_000));
+    }
+
+    #[test]
+    fn the_less_is_left_the_sooner_the_next_look() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(until_next_look(Some(GIB), 16 * GIB), Duration::from_secs(1));
+        assert_eq!(until_next_look(Some(15 * GIB), 16 * GIB), Duration::from_millis(500));
+        assert_eq!(until_next_look(Some(16 * GIB - GIB / 2), 16 * GIB), Duration::from_millis(250));
+        for used in [Some(16 * GIB), Some(20 * GIB), None] {
+            assert_eq!(until_next_look(used, 16 * GIB), Duration::from_millis(100), "{used:?}");
+        }
     }
 
     #[test]
