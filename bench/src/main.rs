@@ -4,6 +4,7 @@
 
 mod access;
 mod client;
+mod etcd;
 mod figures;
 mod scenarios;
 mod server;
@@ -12,7 +13,7 @@ mod torture;
 
 use clap::Parser;
 use figures::System;
-use scenarios::{SCENARIOS, Scenario};
+use scenarios::{SCENARIOS, Scenario, Systems};
 use server::Target;
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
 use torture::{
@@ -64,24 +65,32 @@ fn main() -> ExitCode {
     if let Some(length) = arguments.cycles.map(Length::Cycles).or(minutes) {
         return exit_code(runtime.block_on(cycles::run(&binary, arguments.seed, length)));
     }
-    let berth = Target::Berth { binary };
-    let upstream = arguments.upstream.map(|folder| Target::Upstream { folder });
     if let Some(seconds) = arguments.bars {
         let plan = bars::Plan { each: Duration::from_secs(seconds), objects: arguments.objects };
-        return exit_code(runtime.block_on(bars::run(&berth, &plan, &arguments.attack)));
+        return exit_code(runtime.block_on(bars::run(&Target::Berth { binary }, &plan, &arguments.attack)));
     }
     let mut figures = Vec::new();
     let wanted = |scenario: &Scenario| arguments.only.is_empty() || arguments.only.iter().any(|only| only.name == scenario.name);
     for scenario in SCENARIOS.iter().filter(|scenario| wanted(scenario)) {
-        eprint(&format!("{} …", scenario.name));
-        figures.extend(runtime.block_on((scenario.run)(&berth)).into_iter().map(|figure| (System::Berth, figure)));
-        if let Some(upstream) = upstream.as_ref().filter(|_| !scenario.berth_only) {
-            eprint(&format!("{}, Kubernetes …", scenario.name));
-            figures.extend(runtime.block_on((scenario.run)(upstream)).into_iter().map(|figure| (System::Upstream, figure)));
+        let binary = binary.clone();
+        let upstream = arguments.upstream.clone();
+        let targets = match (scenario.systems, upstream) {
+            (Systems::Berth, _) | (Systems::Both, None) => vec![Target::Berth { binary }],
+            (Systems::Both, Some(folder)) => vec![Target::Berth { binary }, Target::Upstream { folder }],
+            (Systems::BerthOnEtcd, Some(programs)) => vec![Target::BerthOnEtcd { binary, programs }],
+            (Systems::BerthOnEtcd, None) => {
+                eprint(&format!("{}: not measured, --upstream DIR names no etcd", scenario.name));
+                continue;
+            }
+        };
+        for target in targets {
+            let system = target.system();
+            eprint(&format!("{}{} …", scenario.name, if system == System::Upstream { ", Kubernetes" } else { "" }));
+            figures.extend(runtime.block_on((scenario.run)(&target)).into_iter().map(|figure| (system, figure)));
         }
     }
     println!("{}", figures::table(&figures));
-    println!("{}", figures::markdown(&figures, upstream.is_some()));
+    println!("{}", figures::markdown(&figures, arguments.upstream.is_some()));
     println!("{}", figures::json(&figures));
     ExitCode::SUCCESS
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     client::{Connection, POLL},
+    etcd,
     figures::{Figure, Place, Runs},
     seconds,
     server::{Parts, Server, Target},
@@ -19,32 +20,46 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// Only berth can be asked: a Kubernetes has no nodes here that would run pods, and its start includes a script's.
-    pub(crate) berth_only: bool,
+    pub(crate) systems: Systems,
     pub(crate) run: fn(&Target) -> LocalBoxFuture<'_, Vec<Figure>>,
 }
 
-const CONNECTIONS: usize = 64;
+/// Who can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Systems {
+    /// Only berth: a Kubernetes has no nodes here that would run pods, and its start includes a script's.
+    Berth,
+    Both,
+    /// Berth over an etcd, which comes with a Kubernetes.
+    BerthOnEtcd,
+}
+
+pub(crate) const CONNECTIONS: usize = 64;
 
 /// Nodes for many pods, which start and stop at once: what is measured is the control plane.
 pub(crate) const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "start", berth_only: true, run: |target| start(target).boxed_local() },
-    Scenario { name: "memory", berth_only: false, run: |target| idle(target).boxed_local() },
-    Scenario { name: "objects", berth_only: false, run: |target| objects(target).boxed_local() },
-    Scenario { name: "lists", berth_only: false, run: |target| lists(target).boxed_local() },
-    Scenario { name: "rollout-1000", berth_only: true, run: |target| rollout(target, 1000, 5, Place::Readme).boxed_local() },
-    Scenario { name: "rollout-100", berth_only: true, run: |target| rollout(target, 100, 7, Place::Detail).boxed_local() },
-    Scenario { name: "rollout-5000", berth_only: true, run: |target| rollout(target, 5000, 3, Place::Readme).boxed_local() },
-    Scenario { name: "rollout-10000", berth_only: true, run: |target| rollout(target, 10_000, 3, Place::Readme).boxed_local() },
-    Scenario { name: "fleet", berth_only: true, run: |target| fleet(target).boxed_local() },
-    Scenario { name: "crowd", berth_only: true, run: |target| crowd(target).boxed_local() },
-    Scenario { name: "idle-10000", berth_only: true, run: |target| idle_with_pods(target, 10_000).boxed_local() },
-    Scenario { name: "sets-ordered", berth_only: true, run: |target| stateful_sets::one(target, 100, "OrderedReady", 5).boxed_local() },
-    Scenario { name: "sets-parallel", berth_only: true, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
-    Scenario { name: "sets-quarters", berth_only: true, run: |target| stateful_sets::by_quarters(target, 500, 5).boxed_local() },
-    Scenario { name: "sets-many", berth_only: true, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
+    Scenario { name: "start", systems: Systems::Berth, run: |target| start(target).boxed_local() },
+    Scenario { name: "memory", systems: Systems::Both, run: |target| idle(target).boxed_local() },
+    Scenario { name: "objects", systems: Systems::Both, run: |target| objects(target).boxed_local() },
+    Scenario { name: "lists", systems: Systems::Both, run: |target| lists(target).boxed_local() },
+    Scenario { name: "rollout-1000", systems: Systems::Berth, run: |target| rollout(target, 1000, 5, Place::Readme).boxed_local() },
+    Scenario { name: "rollout-100", systems: Systems::Berth, run: |target| rollout(target, 100, 7, Place::Detail).boxed_local() },
+    Scenario { name: "rollout-5000", systems: Systems::Berth, run: |target| rollout(target, 5000, 3, Place::Readme).boxed_local() },
+    Scenario { name: "rollout-10000", systems: Systems::Berth, run: |target| rollout(target, 10_000, 3, Place::Readme).boxed_local() },
+    Scenario { name: "fleet", systems: Systems::Berth, run: |target| fleet(target).boxed_local() },
+    Scenario { name: "crowd", systems: Systems::Berth, run: |target| crowd(target).boxed_local() },
+    Scenario { name: "idle-10000", systems: Systems::Berth, run: |target| idle_with_pods(target, 10_000).boxed_local() },
+    Scenario {
+        name: "sets-ordered",
+        systems: Systems::Berth,
+        run: |target| stateful_sets::one(target, 100, "OrderedReady", 5).boxed_local(),
+    },
+    Scenario { name: "sets-parallel", systems: Systems::Berth, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
+    Scenario { name: "sets-quarters", systems: Systems::Berth, run: |target| stateful_sets::by_quarters(target, 500, 5).boxed_local() },
+    Scenario { name: "etcd", systems: Systems::BerthOnEtcd, run: |target| etcd::etcd(target).boxed_local() },
+    Scenario { name: "sets-many", systems: Systems::Berth, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
 ];
 
 /// The scenario of this name.
@@ -90,13 +105,18 @@ async fn at_rest(servers: &[Server], settling: Duration) -> Vec<(f64, f64)> {
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// How many config maps a list has.
-const LISTED: usize = 5_000;
+pub(crate) const LISTED: usize = 5_000;
 
 /// Creates the config map of this number, of 1 KiB when stored.
-fn create(number: usize) -> (&'static str, String, String) {
+pub(crate) fn create(number: usize) -> (&'static str, String, String) {
     let metadata = json!({"name": format!("c{number:06}")});
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"payload": "x".repeat(900)}});
     ("POST", CONFIG_MAPS.to_owned(), body.to_string())
+}
+
+/// Gets one of the first [`LISTED`] config maps.
+pub(crate) fn get(number: usize) -> (&'static str, String, String) {
+    ("GET", format!("{CONFIG_MAPS}/c{:06}", number % LISTED), String::new())
 }
 
 /// Creates and gets of 1 KiB config maps, durable, over HTTPS. A run is a part of all requests to one server.
@@ -113,7 +133,6 @@ async fn objects(target: &Target) -> Vec<Figure> {
         runs.add("durable creates of 1 KiB config maps over HTTPS, 64 connections", "1/s", Place::Readme, rate);
     }
     for _ in 0..5 {
-        let get = |number: usize| ("GET", format!("{CONFIG_MAPS}/c{:06}", number % LISTED), String::new());
         runs.add("gets, likewise", "1/s", Place::Readme, load(&server, 0..GETS, get).await);
     }
     runs.figures()
@@ -178,7 +197,7 @@ pub(crate) async fn with_nodes(target: &Target, arguments: &[&str]) -> (Server, 
 }
 
 /// A Deployment from nothing to `replicas` available pods, then to a new image at 25 % / 25 %.
-async fn rollout(target: &Target, replicas: u32, repeat: usize, place: Place) -> Vec<Figure> {
+pub(crate) async fn rollout(target: &Target, replicas: u32, repeat: usize, place: Place) -> Vec<Figure> {
     let path = format!("{DEPLOYMENTS}/bench");
     let mut runs = Runs::default();
     for _ in 0..repeat {

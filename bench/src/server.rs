@@ -3,7 +3,8 @@
 use crate::{
     access,
     client::{Connection, Endpoint},
-    figures::{Place, Runs},
+    etcd::Etcd,
+    figures::{Place, Runs, System},
 };
 use serde_json::json;
 use std::{
@@ -23,11 +24,25 @@ pub(crate) enum Target {
         /// The program.
         binary: PathBuf,
     },
+    /// The same, its objects in an etcd.
+    BerthOnEtcd {
+        /// The program.
+        binary: PathBuf,
+        /// Holds the programs `start` and `stop`, which run an etcd.
+        programs: PathBuf,
+    },
     /// A Kubernetes: API server, etcd, controller manager.
     Upstream {
         /// Holds the programs `start` and `stop`.
         folder: PathBuf,
     },
+}
+
+impl Target {
+    /// In whose column its figures stand.
+    pub(crate) fn system(&self) -> System {
+        if let Self::Upstream { .. } = self { System::Upstream } else { System::Berth }
+    }
 }
 
 /// What runs besides the API server and its store.
@@ -48,7 +63,7 @@ pub(crate) struct Server {
 }
 
 enum Running {
-    Berth { child: Child, binary: PathBuf },
+    Berth { child: Child, binary: PathBuf, etcd: Option<Etcd> },
     Upstream { stop: PathBuf, processes: Vec<u32> },
 }
 
@@ -78,21 +93,24 @@ impl Server {
     /// Starts the target on an empty folder, waits for `/readyz`, and makes the user who measures.
     pub(crate) async fn start(target: &Target, parts: Parts<'_>) -> Self {
         match target {
-            Target::Berth { binary } => Self::start_berth(binary, parts).await,
+            Target::Berth { binary } => Self::start_berth(binary, None, parts).await,
+            Target::BerthOnEtcd { binary, programs } => Self::start_berth(binary, Some(Etcd::start(programs)), parts).await,
             Target::Upstream { folder } => Self::start_upstream(folder, parts).await,
         }
     }
 
-    async fn start_berth(binary: &Path, parts: Parts<'_>) -> Self {
+    async fn start_berth(binary: &Path, etcd: Option<Etcd>, parts: Parts<'_>) -> Self {
         let folder = TempDir::new().unwrap();
         let arguments = match parts {
             Parts::StoreOnly => &["--controllers=-*", "--nodes", "0"],
             Parts::Controllers(arguments) => arguments,
         };
+        let store = etcd.as_ref().map(|etcd| ["--store", "etcd", "--etcd-servers", &etcd.endpoint]);
         let started = Instant::now();
         let mut child = Command::new(binary)
             .args(["up", "--secure-port", "0", "--data-dir"])
             .arg(folder.path())
+            .args(store.into_iter().flatten())
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
@@ -109,7 +127,7 @@ impl Server {
         let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": access::NAME});
         access::grant(&administrator, group).await;
         let user = access::endpoint(&issue(binary, folder.path(), access::NAME, access::NAME));
-        Self { running: Running::Berth { child, binary: binary.to_owned() }, folder, user, ready_after }
+        Self { running: Running::Berth { child, binary: binary.to_owned(), etcd }, folder, user, ready_after }
     }
 
     async fn start_upstream(programs: &Path, parts: Parts<'_>) -> Self {
@@ -162,6 +180,11 @@ impl Server {
         Spent { cpu_seconds: self.cpu_seconds(), revision, looks }
     }
 
+    /// What its objects are in, if that is an etcd of berth's.
+    pub(crate) fn etcd(&self) -> Option<&Etcd> {
+        if let Running::Berth { etcd, .. } = &self.running { etcd.as_ref() } else { None }
+    }
+
     /// Resident memory of all its processes, in MiB.
     pub(crate) fn resident_mib(&self) -> f64 {
         let resident = |process: u32| {
@@ -174,18 +197,24 @@ impl Server {
 
     /// Processor time that its processes used so far, in seconds.
     pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.cpu_seconds_of_each().into_iter().map(|(_, spent)| spent).sum()
+    }
+
+    /// The same of each of them: name and seconds.
+    pub(crate) fn cpu_seconds_of_each(&self) -> Vec<(String, f64)> {
         let spent = |process: u32| {
             let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
             let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
-            ticks / 100.0
+            let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap();
+            (name.trim_end().to_owned(), ticks / 100.0)
         };
-        self.processes().into_iter().map(spent).sum()
+        self.processes().into_iter().map(spent).collect()
     }
 
     fn processes(&self) -> Vec<u32> {
         match &self.running {
-            Running::Berth { child, .. } => vec![child.id()],
+            Running::Berth { child, etcd, .. } => [child.id()].into_iter().chain(etcd.as_ref().map(|etcd| etcd.process)).collect(),
             Running::Upstream { processes, .. } => processes.clone(),
         }
     }

@@ -7,11 +7,11 @@ use std::{path::PathBuf, process::Command};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only these scenarios: start, memory, objects, lists, rollout-{100,1000,5000,10000}, fleet, crowd, idle-10000,
-    /// sets-{ordered,parallel,many}, engine.
+    /// sets-{ordered,parallel,quarters,many}, etcd, engine.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists): a folder whose programs `start FOLDER` and
+    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists), and berth over its etcd (etcd): a folder whose programs `start FOLDER` and
     /// `stop FOLDER` run one; `start` leaves FOLDER/env, which sets KUBECONFIG and PIDS.
     #[arg(long, value_name = "DIR")]
     upstream: Option<PathBuf>,

@@ -1,0 +1,126 @@
+//! An etcd by itself, and berth over one: what is left of etcd's speed on the way through an API server.
+
+use crate::{
+    figures::{Figure, Place, Runs},
+    scenarios, seconds,
+    server::{Parts, Server, Target},
+};
+use berth_etcd::{Client, Options};
+use berth_store::{
+    Expected, Key, Revision,
+    etcd::{Etcd as _, Outcome, Put},
+};
+use futures::{StreamExt, stream};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Instant,
+};
+use tempfile::TempDir;
+
+/// A single member on loopback, on an empty folder.
+pub(crate) struct Etcd {
+    /// `http://127.0.0.1:2379`.
+    pub(crate) endpoint: String,
+    pub(crate) process: u32,
+    folder: TempDir,
+    stop: PathBuf,
+}
+
+impl Etcd {
+    /// Starts the etcd of these programs.
+    pub(crate) fn start(programs: &Path) -> Self {
+        let folder = TempDir::new().unwrap();
+        let mut start = Command::new(programs.join("start"));
+        start.arg(folder.path()).arg("--etcd-only").stdout(Stdio::null());
+        assert!(start.status().unwrap().success(), "{start:?}");
+        let env = fs::read_to_string(folder.path().join("env")).unwrap();
+        let endpoint = env.lines().find_map(|line| line.strip_prefix("export ETCD_ENDPOINT=")).unwrap().to_owned();
+        let process = fs::read_to_string(folder.path().join("etcd.pid")).unwrap().trim().parse().unwrap();
+        Self { endpoint, process, folder, stop: programs.join("stop") }
+    }
+
+    /// How many reads it has answered so far.
+    fn ranges(&self) -> f64 {
+        let mut connection = TcpStream::connect(self.endpoint.trim_start_matches("http://")).unwrap();
+        connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut metrics = String::new();
+        connection.read_to_string(&mut metrics).unwrap();
+        let is_range = |line: &&str| line.starts_with("grpc_server_handled_total{") && line.contains("grpc_method=\"Range\"");
+        metrics.lines().filter(is_range).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.stop).arg(self.folder.path()).stdout(Stdio::null()).status();
+    }
+}
+
+/// Guarded puts into an etcd without anything between, then berth over another one.
+pub(crate) async fn etcd(target: &Target) -> Vec<Figure> {
+    let Target::BerthOnEtcd { programs, .. } = target else { panic!("an etcd is measured with berth over it") };
+    let mut figures = alone(programs).await;
+    figures.extend(objects(target).await);
+    figures.extend(scenarios::rollout(target, 1000, 5, Place::Detail).await);
+    figures
+}
+
+/// Transactions that create a key of 1 KiB if it is not there, with somebody who watches all of them.
+async fn alone(programs: &Path) -> Vec<Figure> {
+    const PUTS: usize = 20_000;
+    let etcd = Etcd::start(programs);
+    let options =
+        Options { endpoints: vec![etcd.endpoint.clone()], tls: None, user: None, insecure: false, prefix: "/registry".to_owned() };
+    let client = Client::open(&options).await.unwrap();
+    let mut watch = client.watch("/registry/", Revision(1)).items;
+    tokio::spawn(async move { while watch.next().await.is_some() {} });
+    let mut runs = Runs::default();
+    for run in 0..5 {
+        let started = Instant::now();
+        let puts = stream::iter(run * PUTS..(run + 1) * PUTS).map(|number| {
+            let key = Key::new(&format!("/registry/configmaps/default/c{number:06}"));
+            let put = Put { key, expected: Expected::Absent, value: Some("x".repeat(1024).into()), lease: None };
+            client.txn(Arc::new([put]))
+        });
+        let outcomes = puts.buffer_unordered(scenarios::CONNECTIONS);
+        outcomes.for_each(async |outcome| assert!(matches!(outcome.unwrap(), Outcome::Done(_)))).await;
+        runs.add(
+            "etcd alone: guarded puts of 1 KiB, 64 in flight, one watcher",
+            "1/s",
+            Place::Detail,
+            PUTS as f64 / seconds(started.elapsed()),
+        );
+    }
+    runs.figures()
+}
+
+/// Creates and gets as of the embedded store, and how many of etcd's reads the gets took.
+async fn objects(target: &Target) -> Vec<Figure> {
+    const CREATES: usize = 10_000;
+    const GETS: usize = 50_000;
+    let server = Server::start(target, Parts::StoreOnly).await;
+    let etcd = server.etcd().unwrap();
+    scenarios::load(&server, 0..scenarios::LISTED, scenarios::create).await;
+    let mut runs = Runs::default();
+    for run in 0..5 {
+        let from = scenarios::LISTED + run * CREATES;
+        let before = server.cpu_seconds_of_each();
+        let rate = scenarios::load(&server, from..from + CREATES, scenarios::create).await;
+        runs.add("berth over etcd: creates of 1 KiB config maps over HTTPS, 64 connections", "1/s", Place::Detail, rate);
+        for ((name, before), (_, after)) in before.into_iter().zip(server.cpu_seconds_of_each()) {
+            runs.add(&format!("  processor time a create, {name}"), "ms", Place::Detail, (after - before) * 1000.0 / CREATES as f64);
+        }
+    }
+    for _ in 0..5 {
+        let before = etcd.ranges();
+        let rate = scenarios::load(&server, 0..GETS, scenarios::get).await;
+        runs.add("berth over etcd: gets, likewise", "1/s", Place::Detail, rate);
+        runs.add("  reads of etcd a get", "", Place::Detail, (etcd.ranges() - before) / GETS as f64);
+    }
+    runs.figures()
+}
