@@ -1,7 +1,13 @@
 //! Threads that one kind of work has for itself, so that no other can take them from it.
 
-use std::{io, num::NonZero, thread::available_parallelism};
-use tokio::runtime::{Builder, Handle, Runtime};
+use std::{io, num::NonZero, thread::available_parallelism, time::Duration};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    task::spawn_blocking,
+};
+
+/// How long their end is waited for: what a task does between two waits takes no longer.
+const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Some threads, which end with this at the latest when what they are at waits for something.
 pub(crate) struct Threads(Option<Runtime>);
@@ -17,7 +23,14 @@ impl Threads {
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        self.0.as_ref().expect("taken only when dropped").handle().clone()
+        self.0.as_ref().expect("taken only at the end").handle().clone()
+    }
+
+    /// Resolves when nothing runs on them any more.
+    pub(crate) async fn end(mut self) {
+        let runtime = self.0.take().expect("taken only at the end");
+        // It panics only if the runtime that this is asked on ends too, and then nobody waits.
+        _ = spawn_blocking(move || runtime.shutdown_timeout(ENDED_WITHIN)).await;
     }
 }
 

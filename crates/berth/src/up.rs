@@ -207,7 +207,7 @@ pub(crate) struct Plane {
     serving: JoinHandle<()>,
     close: Box<dyn FnOnce()>,
     /// Of the controllers, and of users' requests: what this is started on answers everything else.
-    _threads: [Threads; 2],
+    threads: [Threads; 2],
 }
 
 /// How many more threads users' requests have than there are processors, so that not all are at one user's.
@@ -297,7 +297,7 @@ impl Plane {
             stop,
             serving,
             close,
-            _threads: threads,
+            threads,
         })
     }
 
@@ -338,6 +338,9 @@ impl Plane {
             signal = signals.beyond(told) => Some(signal),
         };
         self.serving.abort();
+        // Before the store, or those who are about to write complain that it is closed.
+        let [of_controllers, of_users] = self.threads;
+        tokio::join!(of_controllers.end(), of_users.end());
         (self.close)();
         hurried
     }
@@ -542,5 +545,31 @@ mod tests {
         assert_eq!(fault, "the part \"cache\" panicked: nobody saw this coming; this is a fault in berth, which ends");
         assert!(plane.readiness.is_stopping(), "it should be sent no requests");
         assert_eq!(plane.stop(&signals).await, None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nobody_who_writes_is_left_when_the_store_is_closed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let signals = Signals::take().expect("the machine has signals");
+        let mut plane = plane(&options(), folder.path()).await;
+        let held = Arc::new(());
+        for threads in &plane.threads {
+            let held = Arc::clone(&held);
+            threads.handle().spawn(async move {
+                std::future::pending::<()>().await;
+                drop(held);
+            });
+        }
+        let left = Arc::downgrade(&held);
+        drop(held);
+        assert_eq!(left.strong_count(), 2);
+        let (tell, told) = std::sync::mpsc::channel();
+        let close = plane.close;
+        plane.close = Box::new(move || {
+            tell.send(left.strong_count()).expect("somebody wants to know");
+            close();
+        });
+        assert_eq!(plane.stop(&signals).await, None);
+        assert_eq!(told.recv(), Ok(0), "parts that could find it closed and complain");
     }
 }
