@@ -123,6 +123,11 @@ pub trait Layout: Send + Sync + 'static {
         None
     }
 
+    /// What a value says that may be another program's, in a store that others write to.
+    fn understand(&self, _key: &Key, _value: &[u8]) -> Understood {
+        Understood::AsItIs
+    }
+
     /// By how many bytes others will make a value longer that is stored as it is: what else is to be written of it so that it does what it is for. They are
     /// counted ahead, so that this finds the room.
     fn to_come(&self, _: &Entry) -> usize {
@@ -131,6 +136,17 @@ pub trait Layout: Send + Sync + 'static {
 
     /// Reads the header of a value: once per write, and once per value at recovery.
     fn header(&self, key: &Key, value: &[u8]) -> Header;
+}
+
+/// What a value is to those who read the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Understood {
+    /// Itself.
+    AsItIs,
+    /// This, which says the same in the form in which values are stored here.
+    As(Bytes),
+    /// Nothing: its key is not shown, and stays as it is.
+    Nothing,
 }
 
 /// Of no resources, and without headers.

@@ -1,6 +1,6 @@
 //! `berth up --store etcd`: its options, and how the store is opened.
 
-use crate::{duration::duration, progress::chain};
+use crate::{duration::duration, foreign::Foreign, progress::chain};
 use berth_apiserver::{Failure, Storage};
 use berth_etcd::{ClaimError, Client, Fault, Options, Tls};
 use berth_registry::ResourceTable;
@@ -121,9 +121,10 @@ pub(crate) async fn open(
     env: &Env,
 ) -> Outcome<Arc<EtcdStore>> {
     let client = Client::open(options).await.map_err(|error| format!("{} (--etcd-servers)", chain(&error)))?;
-    client.claim(authority, &**table).await.map_err(with_advice)?;
+    let layout = Arc::new(Foreign(Arc::clone(table)));
+    client.claim(authority, &*layout).await.map_err(with_advice)?;
     let etcd: Arc<dyn Etcd> = Arc::new(client);
-    Ok(Arc::new(EtcdStore::new(etcd, Arc::clone(table), history_bytes, env)))
+    Ok(Arc::new(EtcdStore::new(etcd, layout, history_bytes, env)))
 }
 
 fn with_advice(error: ClaimError) -> String {

@@ -9,6 +9,7 @@ mod duration;
 mod env;
 mod etcd;
 mod fetch;
+mod foreign;
 mod issue;
 mod kubeconfig_file;
 mod logging;

@@ -2,7 +2,7 @@
 //! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
 
 use super::{Path, report, time};
-use crate::Kind;
+use crate::{Kind, quantity::Quantity};
 use serde::{
     Deserializer,
     de::{DeserializeSeed, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor},
@@ -112,6 +112,9 @@ impl<'de> Deserializer<'de> for Node<'_> {
         if let (Some(form), Value::String(text)) = (time::form_of(name), &self.value) {
             let wrong = || DecodeError::invalid_value(Unexpected::Str(text), &"a time as in RFC 3339").at(self.path);
             self.value = time::canonical(text, form).ok_or_else(wrong)?.into();
+        }
+        if let ("Quantity", Value::String(text)) = (name, &self.value) {
+            text.parse::<Quantity>().map_err(|error| DecodeError::custom(error).at(self.path))?;
         }
         visitor.visit_newtype_struct(self)
     }
@@ -315,6 +318,10 @@ mod tests {
         check_refused::<Deployment>(
             json!({"metadata": {"labels": {"a": 1}}}),
             "metadata.labels.a: invalid type: integer `1`, expected a string",
+        );
+        check_refused::<Pod>(
+            json!({"spec": {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "5x"}}]}}),
+            "spec.volumes[0].emptyDir.sizeLimit: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         );
         check_refused::<Deployment>(json!({"spec": {"strategy": []}}), "spec.strategy: invalid type: sequence, expected an object");
         check_refused::<Pod>(json!({"spec": {"containers": ["c"]}}), "spec.containers[0]: invalid type: string \"c\", expected an object");

@@ -1,13 +1,15 @@
 //! What this process has of the keys below one prefix: a list, and what a watch tells of it since.
 
-use super::api::{Change, Etcd, EtcdError, KeyValue, Query, Watched};
+use super::{
+    api::{Change, Etcd, EtcdError, KeyValue, Query, Watched},
+    entry,
+};
 use crate::{
     Entry, Event, EventKind, Events, Header, Key, Layout, Purpose, Revision,
     env::{Env, Timestamp},
     mvcc::{Commit, Mvcc, Recovered},
     shared::Shared,
 };
-use bytes::Bytes;
 use event_listener::Event as Bell;
 use futures::{
     FutureExt, StreamExt,
@@ -224,7 +226,7 @@ impl Copy {
                 "etcd is at revision {revision} and was at {seen}: it has lost what was written since"
             )));
         }
-        let entries = found.into_iter().map(|found| Arc::new(self.entry(found))).collect();
+        let entries = found.into_iter().filter_map(|found| entry(&*self.layout, found).map(Arc::new)).collect();
         let recovered = Recovered { entries, ..Recovered::default() };
         let mut mvcc = Mvcc::recovered(Arc::clone(&self.layout), revision, recovered, self.history_bytes);
         if let Some(resource) = self.layout.resource_prefix(&self.prefix) {
@@ -249,13 +251,6 @@ impl Copy {
                 return Ok((revision, found));
             }
         }
-    }
-
-    fn entry(&self, found: KeyValue) -> Entry {
-        let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
-        let header = self.layout.header(&key, &value);
-        // Copied: what came is a part of a whole message, and would keep all of that alive.
-        Entry { value: Bytes::copy_from_slice(&value), header, key, create_revision, mod_revision }
     }
 
     /// Shows changes, revision by revision.
@@ -286,11 +281,11 @@ impl Copy {
     /// The key and the revision of a change, and its new value.
     fn change(&self, change: Change) -> (Key, Revision, Option<Arc<Entry>>) {
         let Change { key, put, revision } = change;
-        let entry = |(value, create_revision)| {
-            Arc::new(self.entry(KeyValue { key: key.clone(), value, create_revision, mod_revision: revision, lease: None }))
-        };
-        let entry = put.map(entry);
-        (key, revision, entry)
+        // What cannot be read is as if it were gone.
+        let entry = put.and_then(|(value, create_revision)| {
+            entry(&*self.layout, KeyValue { key: key.clone(), value, create_revision, mod_revision: revision, lease: None })
+        });
+        (key, revision, entry.map(Arc::new))
     }
 
     fn advance(&self, revision: Revision) {

@@ -18,9 +18,10 @@ pub use api::{Change, Etcd, EtcdError, KeyValue, Lease, Outcome, Page, Put, Quer
 pub use moving::move_keys;
 
 use crate::{
-    Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, backend::check_commit,
-    env::Env,
+    Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Understood, Watch, Write, WriteError,
+    backend::check_commit, env::Env,
 };
+use bytes::Bytes;
 use copies::Copies;
 use copy::Copy;
 use futures::{
@@ -114,12 +115,8 @@ impl EtcdStore {
             Err(error) => return Err(ReadError::Unavailable(error.to_string())),
         };
         let remaining = page.count.saturating_sub(page.keys.len());
-        let entry = |found: KeyValue| {
-            let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
-            let header = self.layout.header(&key, &value);
-            Arc::new(Entry { key, value, header, create_revision, mod_revision })
-        };
-        Ok(Range { entries: page.keys.into_iter().map(entry).collect(), revision: at.unwrap_or(page.revision), remaining })
+        let entries = page.keys.into_iter().filter_map(|found| entry(&*self.layout, found).map(Arc::new)).collect();
+        Ok(Range { entries, revision: at.unwrap_or(page.revision), remaining })
     }
 
     fn watch_with(&self, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
@@ -205,6 +202,19 @@ impl Store for EtcdStore {
         let trouble = self.copies.all().iter().find_map(|copy| copy.trouble());
         trouble.map_or_else(|| self.writer.health(), |cause| Health::Refusing { cause })
     }
+}
+
+/// What is shown of a key; `None`: nothing.
+fn entry(layout: &dyn Layout, found: KeyValue) -> Option<Entry> {
+    let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
+    let value = match layout.understand(&key, &value) {
+        // Copied: what came is a part of a whole message, and would keep all of that alive.
+        Understood::AsItIs => Bytes::copy_from_slice(&value),
+        Understood::As(value) => value,
+        Understood::Nothing => return None,
+    };
+    let header = layout.header(&key, &value);
+    Some(Entry { value, header, key, create_revision, mod_revision })
 }
 
 impl Drop for EtcdStore {
