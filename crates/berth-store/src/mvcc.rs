@@ -346,7 +346,6 @@ impl Mvcc {
     }
 
     /// Counts a commit for which the disk has no space, and says so.
-    #[cfg(feature = "embedded")]
     pub(crate) fn no_space(&self, commit: &Commit) -> WriteError {
         self.space.count_refusal();
         WriteError::NoSpace { key: commit.events[0].entry.key.clone() }

@@ -5,8 +5,8 @@
 mod util;
 
 use berth_store::{
-    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Lack, Limits, OnDamage, OpenError, Opening, Purpose,
-    RangeRequest, ReadError, Revision, Store, Write as StoreWrite, WriteError, check,
+    Bound, DEFAULT_HISTORY_BYTES, EmbeddedStore, Expected, FolderError, Health, Lack, Limits, MemoryStore, OnDamage, OpenError, Opening,
+    Purpose, RangeRequest, ReadError, Revision, Store, Write as StoreWrite, WriteError, check,
     env::Timestamp,
     expiry::Expire,
     files::{
@@ -478,17 +478,21 @@ fn a_store_that_is_full_when_it_opens_can_be_emptied_and_filled_again() {
 
 #[test]
 fn a_disk_that_fills_up_is_left_to_what_keeps_going_then_to_what_makes_room_then_to_nobody() {
-    const KIB: u64 = 1 << 10;
+    let limits = Limits { log_step_bytes: 4 * KIB, checkpoint_bytes_min: KIB * KIB, free_bytes_min: 64 * KIB };
+    let opening = Opening { limits, ..Opening::default() };
+    fill_up(|disk| EmbeddedStore::open_on(Arc::new(disk.clone()), layout(), opening).expect("whole"));
+    fill_up(|disk| MemoryStore::open(Arc::new(disk.clone()), limits, layout(), DEFAULT_HISTORY_BYTES).expect("whole"));
+}
+
+const KIB: u64 = 1 << 10;
+
+fn fill_up<S: Store>(open: impl Fn(&Disk) -> S) {
     let disk = Disk::default();
-    let open = || {
-        let limits = Limits { log_step_bytes: 4 * KIB, checkpoint_bytes_min: KIB * KIB, free_bytes_min: 64 * KIB };
-        EmbeddedStore::open_on(Arc::new(disk.clone()), layout(), Opening { limits, ..Opening::default() }).expect("whole")
-    };
-    let store = open();
+    let store = open(&disk);
     // As many as leave no space for a checkpoint once the disk is full.
     let names: Vec<String> = (0..80).map(|number| format!("p{number}")).collect();
     names.iter().for_each(|name| _ = create(&store, &pod(name), &"x".repeat(1000)));
-    let write = |store: &EmbeddedStore, purpose: Option<Purpose>| {
+    let write = |store: &S, purpose: Option<Purpose>| {
         let expected = get(store, &pod("p0")).expect("it can be read").mod_revision;
         let put = |purpose| StoreWrite::put(pod("p0"), vec![b'y'; 1000].into(), Expected::At(expected), purpose);
         block_on(store.write(purpose.map_or_else(|| StoreWrite::delete(pod("p0"), expected), put)))
@@ -515,7 +519,7 @@ fn a_disk_that_fills_up_is_left_to_what_keeps_going_then_to_what_makes_room_then
     let before = contents(&store);
     drop(store);
 
-    let store = open();
+    let store = open(&disk);
     assert_eq!(contents(&store), before);
     assert!(matches!(write(&store, None), Err(WriteError::NoSpace { .. })));
     // A little is enough for what makes room, and that for the rest.

@@ -1,13 +1,13 @@
 //! Keeps everything in memory, for tests, the simulation and throw-away use; or, for the first two, in files too.
 
 use crate::{
-    Entry, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
-    backend::{prepare, recovered},
+    Entry, Key, Lack, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
+    backend::{prepare, recovered, refusal},
     env::Timestamp,
     expiry::{self, Expire},
     files::Files,
-    log::{CommitError, History, Limits, Log, LogError, OnDamage},
-    mvcc::{Commit, Mvcc, evaluate},
+    log::{History, Limits, Log, LogError, OnDamage},
+    mvcc::{Mvcc, evaluate},
     shared::Shared,
 };
 use futures::{FutureExt, future::BoxFuture, future::ready};
@@ -86,15 +86,20 @@ impl MemoryStore {
     fn write(&self, writes: Vec<Write>) -> Result<Vec<Arc<Entry>>, WriteError> {
         let writes = prepare(self.shared.layout(), writes)?;
         let mut log = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        log.iter_mut().for_each(|log| self.make_checkpoint_if_due(log));
         let commit = {
             let visible = self.shared.read();
             let commit = evaluate(writes, visible.revision().later(self.revision_step), |key| visible.get(key))?;
+            if log.as_ref().is_some_and(|log| log.room().with(&commit).is_none()) {
+                return Err(visible.no_space(&commit));
+            }
             visible.room().take(&commit.events, commit.purpose)?;
             commit
         };
         let entries = commit.entries();
         if let Some(log) = &mut *log {
-            self.make_durable(log, &commit)?;
+            let committed = log.commit(std::slice::from_ref(&commit));
+            committed.map_err(|error| refusal(commit.events[0].entry.key.clone(), &error))?;
         }
         self.shared.publish(&[commit]);
         if self.progress == Progress::EachWrite {
@@ -103,21 +108,15 @@ impl MemoryStore {
         Ok(entries)
     }
 
-    fn make_durable(&self, log: &mut Log, commit: &Commit) -> Result<(), WriteError> {
-        if !log.is_broken() && log.is_checkpoint_due() {
-            let past = self.shared.read().past();
-            if let Ok(checkpoint) = log.begin_checkpoint(past) {
-                let as_of = |revision, after: Option<&Key>, limit| self.shared.read().as_of(revision, after, limit);
-                log.end_checkpoint(checkpoint.write(as_of, || false));
-            }
+    fn make_checkpoint_if_due(&self, log: &mut Log) {
+        if log.is_broken() || !log.is_checkpoint_due() {
+            return;
         }
-        log.commit(std::slice::from_ref(commit)).map_err(|error| {
-            let cause = error.source().to_string();
-            match error {
-                CommitError::Refused(_) => WriteError::Unavailable { cause },
-                CommitError::Unknown(_) => WriteError::Unknown { key: commit.events[0].entry.key.clone(), cause },
-            }
-        })
+        let past = self.shared.read().past();
+        if let Ok(checkpoint) = log.begin_checkpoint(past) {
+            let as_of = |revision, after: Option<&Key>, limit| self.shared.read().as_of(revision, after, limit);
+            log.end_checkpoint(checkpoint.write(as_of, || false));
+        }
     }
 }
 
@@ -160,7 +159,10 @@ impl Store for MemoryStore {
     }
 
     fn usage(&self) -> Option<Usage> {
-        Some(self.shared.read().usage())
+        let usage = self.shared.read().usage();
+        let log = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = || log.as_ref().filter(|log| log.is_short()).map(|_| Lack::Disk);
+        Some(Usage { lacks: usage.lacks.or_else(disk), ..usage })
     }
 }
 

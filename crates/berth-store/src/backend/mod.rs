@@ -12,11 +12,14 @@ pub(crate) mod memory;
 
 use crate::{
     COMMIT_WRITES_MAX, Entry, Header, Key, Layout, MAX_VALUE_BYTES, Write, WriteError,
-    log::{Change, Found, Object},
+    log::{Change, CommitError, Found, Object},
     mvcc::{Prepared, Recommit, Recovered},
 };
 use bytes::Bytes;
-use std::sync::Arc;
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+};
 
 /// What was found on disk, with the headers of its values read.
 fn recovered(found: Found, layout: &dyn Layout) -> Recovered {
@@ -69,4 +72,21 @@ fn prepare_one(layout: &dyn Layout, write: Write) -> Prepared {
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
     let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), layout.header(&key, &value)));
     Prepared { key, expected, value, expires_at, purpose }
+}
+
+/// What the writer of `key` is told.
+fn refusal(key: Key, error: &CommitError) -> WriteError {
+    match error {
+        CommitError::Unknown(source) => WriteError::Unknown { key, cause: cause(source) },
+        CommitError::Refused(source) if is_space(source) => WriteError::NoSpace { key },
+        CommitError::Refused(source) => WriteError::Unavailable { cause: cause(source) },
+    }
+}
+
+fn is_space(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+fn cause(error: &io::Error) -> String {
+    format!("its disk: {error}")
 }

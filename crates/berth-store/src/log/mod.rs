@@ -23,7 +23,6 @@ pub mod fuzzing;
 mod history;
 mod record;
 mod recover;
-#[cfg(feature = "embedded")]
 mod room;
 
 pub use recover::{Fault, FileRead};
@@ -31,7 +30,6 @@ pub use recover::{Fault, FileRead};
 pub(crate) use history::{Change, History};
 pub(crate) use record::{FORMAT, Object, Summary, Version};
 pub(crate) use recover::Found;
-#[cfg(feature = "embedded")]
 pub(crate) use room::DiskRoom;
 
 use crate::{
@@ -291,7 +289,6 @@ impl Log {
     }
 
     /// The space for commits that are evaluated one behind the other.
-    #[cfg(feature = "embedded")]
     pub(crate) fn room(&self) -> DiskRoom {
         DiskRoom { limits: self.limits, free: self.files.free_bytes(), ahead: self.allocated - self.end, taken: 0 }
     }
@@ -301,7 +298,12 @@ impl Log {
         let is_long = self.limits.checkpoint_bytes_min.max(self.live_bytes) <= self.to_read.bytes || LOGS_MAX <= self.to_read.logs;
         // A smaller one makes room all the same.
         let makes_room = self.live_bytes / 4 + self.limits.log_step_bytes <= self.to_read.bytes;
-        (is_long || makes_room && is_short(&*self.files, &self.limits)) && self.has_room_for(0)
+        (is_long || makes_room && self.is_short()) && self.has_room_for(0)
+    }
+
+    /// Whether so little is free that not everything is written any more.
+    pub(crate) fn is_short(&self) -> bool {
+        is_short(&*self.files, &self.limits)
     }
 
     /// Whether there is space for a checkpoint with so many bytes of history.
@@ -341,7 +343,6 @@ pub(crate) fn is_short(files: &dyn Files, limits: &Limits) -> bool {
 }
 
 /// What a change takes in the log, about.
-#[cfg(feature = "embedded")]
 fn record_bytes(event: &Event) -> u64 {
     let value: &[u8] = if event.kind == EventKind::Put { &event.entry.value } else { &[] };
     live_bytes(&event.entry.key, value)

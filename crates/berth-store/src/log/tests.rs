@@ -96,8 +96,8 @@ fn run(store: &MemoryStore, model: &mut Model, steps: std::ops::Range<usize>) {
                     model.unknown = Some((name, value.map(|value| value.to_vec())));
                     return;
                 }
-                Err(WriteError::Unavailable { .. }) if refusals < 5 => refusals += 1,
-                Err(WriteError::Unavailable { .. }) => return,
+                Err(WriteError::Unavailable { .. } | WriteError::NoSpace { .. }) if refusals < 5 => refusals += 1,
+                Err(WriteError::Unavailable { .. } | WriteError::NoSpace { .. }) => return,
                 Err(error) => panic!("step {number}: {error}"),
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     Entry, EventKind, Health, Key, ReadError, Revision, WriteError,
+    backend::{cause, refusal},
     log::{CommitError, DiskRoom},
     mvcc::{Commit, Prepared, evaluate},
     shared::Shared,
@@ -9,7 +10,7 @@ use crate::{
 use futures::channel::oneshot;
 use std::{
     collections::BTreeMap,
-    io::{self, ErrorKind},
+    io,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError},
@@ -221,29 +222,15 @@ impl<D: Durable> Committer<D> {
     }
 }
 
-/// What the writer of `key` is told.
-fn refusal(key: Key, error: &CommitError) -> WriteError {
-    match error {
-        CommitError::Unknown(source) => WriteError::Unknown { key, cause: cause(source) },
-        CommitError::Refused(source) if is_space(source) => WriteError::NoSpace { key },
-        CommitError::Refused(source) => WriteError::Unavailable { cause: cause(source) },
-    }
-}
-
-fn is_space(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
-}
-
-fn cause(error: &io::Error) -> String {
-    format!("its disk: {error}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Expected, Header, Limits, Purpose, mvcc::Mvcc};
     use futures::FutureExt;
-    use std::sync::mpsc::{Sender, channel};
+    use std::{
+        io::ErrorKind,
+        sync::mpsc::{Sender, channel},
+    };
 
     /// Looks at what is visible while it commits, and fails at one commit.
     struct Disk {
