@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::{
+    ffi::OsString,
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -76,10 +77,12 @@ pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     written.map_err(|error| io::Error::new(error.kind(), format!("could not write {}: {error}", path.display())))
 }
 
+/// Hidden, and always the same: what is left behind by a writer that died goes with the next write.
 fn temporary_beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    name.into()
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".tmp");
+    path.with_file_name(name)
 }
 
 fn private_folder() -> DirBuilder {
@@ -120,6 +123,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("deep/config");
         write_private(&path, b"old").expect("written");
+        fs::write(folder.path().join("deep/.config.tmp"), "of a writer that died").expect("written");
         CONFIG.write(&path).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), CONFIG.render());
         assert_eq!(fs::read_dir(folder.path().join("deep")).expect("read").count(), 1);
