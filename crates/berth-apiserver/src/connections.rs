@@ -12,19 +12,25 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::oneshot;
 
 /// How many of the oldest connections of somebody are looked at for one without a request, before the oldest goes whatever it does.
 const LOOKED_AT_MAX: usize = 64;
+/// So many answers a stranger's client may leave where they are, whatever others do: on all connections that strangers may have as many as
+/// [`Limits::strangers_unread`].
+const UNREAD_FEW: usize = 4;
 
 /// All connections of a server.
 #[derive(Debug)]
 pub(crate) struct Connections {
     table: Mutex<Table>,
     per_user: usize,
+    /// Answers to strangers that are not taken.
+    unread: AtomicUsize,
+    unread_max: usize,
 }
 
 #[derive(Debug)]
@@ -44,6 +50,19 @@ pub(crate) struct Place {
     whose: Mutex<Whose>,
     /// So that a request need not lock anything to see it.
     is_stranger: AtomicBool,
+    /// Of the answers to strangers that are not taken, its own.
+    unread: AtomicUsize,
+}
+
+/// An answer to a stranger that is not taken. No more so when dropped.
+#[derive(Debug)]
+pub(crate) struct Unread(Arc<Place>);
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        self.0.unread.fetch_sub(1, Ordering::AcqRel);
+        self.0.connections.unread.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug)]
@@ -63,7 +82,8 @@ impl Connections {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let half = (limits.connections / 2).max(1);
         let table = Table { next: 0, strangers: Part::new(half), known: Part::new(half) };
-        Arc::new(Self { table: Mutex::new(table), per_user: limits.connections_per_user })
+        let (table, unread_max) = (Mutex::new(table), limits.strangers_unread);
+        Arc::new(Self { table, per_user: limits.connections_per_user, unread: AtomicUsize::new(0), unread_max })
     }
 
     /// A place for who comes from there. The connection is to be closed at once when the receiver gets word: its place is another's.
@@ -79,7 +99,7 @@ impl Connections {
         table.strangers.add(network, number, Held { activity, cut });
         drop(table);
         let (whose, is_stranger) = (Mutex::new(Whose::Stranger(network)), AtomicBool::new(true));
-        (Place { connections: self.clone(), number, whose, is_stranger }, is_cut)
+        (Place { connections: self.clone(), number, whose, is_stranger, unread: AtomicUsize::new(0) }, is_cut)
     }
 
     /// Closes a stranger's connection, if there is one: the machine has no more descriptors.
@@ -118,6 +138,32 @@ impl Place {
         };
         self.is_stranger.store(false, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+impl Place {
+    /// One more answer that its client does not take yet; `None` where the server knows who that is. Closes the connection where strangers have too many of
+    /// such, and this one more than a few.
+    pub(crate) fn unread(self: &Arc<Self>) -> Option<Unread> {
+        if !self.is_stranger.load(Ordering::Relaxed) {
+            return None;
+        }
+        let own = self.unread.fetch_add(1, Ordering::AcqRel) + 1;
+        let all = self.connections.unread.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.connections.unread_max < all && UNREAD_FEW < own {
+            self.cut();
+        }
+        Some(Unread(Arc::clone(self)))
+    }
+
+    fn cut(&self) {
+        let whose = self.whose.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Whose::Stranger(network) = &*whose
+            && let Some(held) = self.connections.table().strangers.remove(network, self.number)
+        {
+            // Whoever has ended meanwhile need not be told.
+            let _ = held.cut.send(());
+        }
     }
 }
 
@@ -241,7 +287,7 @@ mod tests {
 
     /// A connection, and what it does.
     struct Client {
-        place: Place,
+        place: Arc<Place>,
         is_cut: oneshot::Receiver<()>,
         activity: Arc<Activity>,
     }
@@ -259,7 +305,7 @@ mod tests {
     fn come(connections: &Arc<Connections>, from: &str) -> Client {
         let activity = Activity::new();
         let (place, is_cut) = connections.enter(from.parse().expect("an address"), activity.clone());
-        Client { place, is_cut, activity }
+        Client { place: Arc::new(place), is_cut, activity }
     }
 
     /// Which of them were cut since it was asked last.
@@ -322,6 +368,25 @@ mod tests {
             assert_eq!(come(&all, HERE).place.belongs_to(&master), Ok(()));
         }
         assert_eq!(cut(&mut alice), NONE);
+    }
+
+    #[test]
+    fn strangers_who_take_nothing_lose_their_connections_where_there_are_too_many() {
+        let all = Connections::new(&Limits { strangers_unread: 10, ..Limits::default() });
+        let mut clients: Vec<_> = (0..5).map(|_| come(&all, HERE)).collect();
+        let unread = |client: &Client, count: usize| (0..count).map(|_| client.place.unread()).collect::<Vec<_>>();
+        assert_eq!(clients[4].is_of("alice"), Ok(()));
+        assert!(unread(&clients[4], 100).iter().all(Option::is_none), "the server knows who that is");
+        let [six, few] = [(0, 6), (1, 4)].map(|(at, count)| unread(&clients[at], count));
+        assert_eq!((cut(&mut clients), all.unread.load(Ordering::SeqCst)), (vec![], 10));
+        let more = unread(&clients[2], 4);
+        assert_eq!(cut(&mut clients), NONE, "a few are allowed");
+        let late = unread(&clients[0], 1);
+        assert_eq!(cut(&mut clients), [0]);
+        drop((six, few, more, late));
+        assert_eq!(all.unread.load(Ordering::SeqCst), 0);
+        let taken = unread(&clients[3], 10);
+        assert_eq!((cut(&mut clients), taken.len()), (vec![], 10), "what was taken counts no more");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! taken for a while loses its stream (on HTTP/1 its connection), which frees what is left of it.
 
 use crate::{
+    connections::{Place, Unread},
     flow::{Kept, Seat},
     limits::CHUNK_BYTES,
 };
@@ -32,13 +33,25 @@ task_local! {
 
 /// Serves the streams of one connection, each by a task of its own.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Streams {
-    short_bytes: Arc<AtomicUsize>,
+pub(crate) struct Streams(Arc<OfConnection>);
+
+impl Streams {
+    /// Of the connection that has this place.
+    pub(crate) fn of(place: Arc<Place>) -> Self {
+        Self(Arc::new(OfConnection { place: Some(place), ..OfConnection::default() }))
+    }
+}
+
+/// What the streams of one connection share.
+#[derive(Debug, Default)]
+struct OfConnection {
+    short_bytes: AtomicUsize,
+    place: Option<Arc<Place>>,
 }
 
 impl<F: Future<Output: Send + 'static> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, serving: F) {
-        let stream = Stream { short_bytes: Arc::clone(&self.short_bytes), given_up: Arc::default() };
+        let stream = Stream { connection: Arc::clone(&self.0), given_up: Arc::default() };
         tokio::spawn(stream.serve(serving));
     }
 }
@@ -46,8 +59,7 @@ impl<F: Future<Output: Send + 'static> + Send + 'static> Executor<F> for Streams
 /// A stream of HTTP/2, or a connection of HTTP/1.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
-    /// Of its connection.
-    short_bytes: Arc<AtomicUsize>,
+    connection: Arc<OfConnection>,
     given_up: Arc<Notify>,
 }
 
@@ -71,11 +83,16 @@ impl Stream {
 
     /// A short answer, to be handed over at once. Given back where its connection has enough of such: then somebody has to wait until it is taken.
     pub(crate) fn short(&self, bytes: Bytes) -> Result<Piece, Bytes> {
-        let counted = Counted { bytes: bytes.len(), of: Of::Connection(Arc::clone(&self.short_bytes)) };
-        if SHORT_BYTES_MAX < self.short_bytes.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len() {
+        let counted = Counted { bytes: bytes.len(), of: Of::Connection(Arc::clone(&self.connection)) };
+        if SHORT_BYTES_MAX < self.connection.short_bytes.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len() {
             return Err(bytes);
         }
-        Ok(Piece { bytes, _counted: Some(counted) })
+        Ok(Piece { bytes, _counted: Some(counted), _unread: self.unread() })
+    }
+
+    /// One more answer that its client does not take yet. Too many of strangers end the connection.
+    pub(crate) fn unread(&self) -> Option<Unread> {
+        self.connection.place.as_ref().and_then(Place::unread)
     }
 
     /// Ends it. What its connection has of its answer is dropped.
@@ -92,19 +109,19 @@ pub(crate) struct InHand {
     taken: AtomicUsize,
     /// Of who waits until some are.
     waiting: AtomicWaker,
-    _kept: (Option<Seat>, Kept),
+    _kept: (Option<Seat>, Kept, Option<Unread>),
 }
 
 impl InHand {
     /// Of an answer that keeps this.
-    pub(crate) fn of(kept: (Option<Seat>, Kept)) -> Arc<Self> {
+    pub(crate) fn of(kept: (Option<Seat>, Kept, Option<Unread>)) -> Arc<Self> {
         Arc::new(Self { _kept: kept, ..Self::default() })
     }
 
     /// Hands a piece over.
     pub(crate) fn hand_over(self: &Arc<Self>, bytes: Bytes) -> Piece {
         self.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
-        Piece { _counted: Some(Counted { bytes: bytes.len(), of: Of::Answer(Arc::clone(self)) }), bytes }
+        Piece { _counted: Some(Counted { bytes: bytes.len(), of: Of::Answer(Arc::clone(self)) }), _unread: None, bytes }
     }
 
     /// Waits until less than this is in hand.
@@ -133,12 +150,13 @@ impl InHand {
 pub(crate) struct Piece {
     bytes: Bytes,
     _counted: Option<Counted>,
+    _unread: Option<Unread>,
 }
 
 impl Piece {
     /// One that nobody counts.
     pub(crate) fn uncounted(bytes: Bytes) -> Self {
-        Self { bytes, _counted: None }
+        Self { bytes, _counted: None, _unread: None }
     }
 }
 
@@ -172,15 +190,15 @@ struct Counted {
 
 #[derive(Debug)]
 enum Of {
-    Connection(Arc<AtomicUsize>),
+    Connection(Arc<OfConnection>),
     Answer(Arc<InHand>),
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         match &self.of {
-            Of::Connection(short_bytes) => {
-                short_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+            Of::Connection(connection) => {
+                connection.short_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
             }
             Of::Answer(answer) => {
                 answer.taken.fetch_add(1, Ordering::AcqRel);
@@ -202,15 +220,16 @@ mod tests {
         let first = stream.short(half()).expect("nothing is in hand");
         let second = stream.short(half()).expect("as much as may be");
         assert_eq!(stream.short("x".into()).expect_err("enough"), "x");
-        assert_eq!(stream.short_bytes.load(Ordering::SeqCst), SHORT_BYTES_MAX, "what was given back does not count");
+        let in_hand = || stream.connection.short_bytes.load(Ordering::SeqCst);
+        assert_eq!(in_hand(), SHORT_BYTES_MAX, "what was given back does not count");
         drop(first);
         drop((second, stream.short(half()).expect("taken")));
-        assert_eq!(stream.short_bytes.load(Ordering::SeqCst), 0);
+        assert_eq!(in_hand(), 0);
     }
 
     #[test]
     fn a_piece_is_in_hand_until_it_is_dropped() {
-        let answer = InHand::of((None, None));
+        let answer = InHand::of((None, None, None));
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut piece = answer.hand_over("abc".into());
         assert!(answer.poll_less(&mut cx, 4).is_ready() && answer.poll_less(&mut cx, 3).is_pending());

@@ -40,6 +40,9 @@ pub struct Limits {
     pub connections: usize,
     /// Connections of one user. `system:masters` are not counted.
     pub connections_per_user: usize,
+    /// Answers to clients whom the server does not know, and which they do not take, on all connections together: the server keeps up to 4 KiB for each. Beyond
+    /// that who has more than a few loses the connection.
+    pub strangers_unread: usize,
     /// Watches of one user, on all its connections. `system:masters` are not counted.
     pub watches_per_user: usize,
 }
@@ -58,6 +61,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(90),
             connections: 16 * 1024,
             connections_per_user: 1024,
+            strangers_unread: 32 * 1024,
             watches_per_user: 10_000,
         }
     }

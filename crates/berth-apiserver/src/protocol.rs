@@ -42,7 +42,7 @@ pub(crate) enum Protocol {
 /// The client broke the protocol, or is gone.
 pub(crate) async fn serve<I, S, B>(
     io: I,
-    protocol: Protocol,
+    (protocol, streams): (Protocol, Streams),
     head_timeout: Duration,
     service: S,
     (unwanted, over): (impl Future<Output = ()>, impl Future<Output = ()>),
@@ -59,7 +59,7 @@ where
             let serving = until(http1(head_timeout).serve_connection(io, service), unwanted, over);
             Stream::default().serve(serving).await.unwrap_or(Ok(()))
         }
-        Protocol::Http2 => until(http2().serve_connection(io, service), unwanted, over).await,
+        Protocol::Http2 => until(http2(streams).serve_connection(io, service), unwanted, over).await,
     }
 }
 
@@ -90,8 +90,8 @@ fn http1(head_timeout: Duration) -> http1::Builder {
     builder
 }
 
-fn http2() -> http2::Builder<Streams> {
-    let mut builder = http2::Builder::new(Streams::default());
+fn http2(streams: Streams) -> http2::Builder<Streams> {
+    let mut builder = http2::Builder::new(streams);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
@@ -201,7 +201,7 @@ mod tests {
             })
         });
         // What a refused head does to the connection is not what this is about.
-        let _ = serve(io, Protocol::Http1, Duration::from_secs(60), service, (pending(), pending())).await;
+        let _ = serve(io, (Protocol::Http1, Streams::default()), Duration::from_secs(60), service, (pending(), pending())).await;
         let written = String::from_utf8(written.lock().expect("one thread").clone()).expect("heads are ASCII");
         written.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].parse().expect("a code")).collect()
     }
@@ -270,8 +270,13 @@ mod tests {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             let theirs = Sips { stream: theirs, bytes: read_bytes };
             let service = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))));
-            let server =
-                tokio::spawn(serve(TokioIo::new(theirs), Protocol::Http2, Duration::from_secs(60), service, (pending(), pending())));
+            let server = tokio::spawn(serve(
+                TokioIo::new(theirs),
+                (Protocol::Http2, Streams::default()),
+                Duration::from_secs(60),
+                service,
+                (pending(), pending()),
+            ));
             let connected = client::handshake(TokioExecutor::new(), TokioIo::new(ours)).await;
             let (mut sender, connection) = connected.expect("a connection");
             let connection = tokio::spawn(connection);

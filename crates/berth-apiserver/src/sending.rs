@@ -56,7 +56,7 @@ impl Sending {
             ResponseBody::Watch(watch) => (Source::Watch(watch), None),
         };
         let at_once = AtOnce::of(&source, user.is_some());
-        let in_hand = InHand::of((seat, memory));
+        let in_hand = InHand::of((seat, memory, stream.as_ref().and_then(Stream::unread)));
         let source = match user {
             Some((turns, user)) if !source.is_copied() => source.in_turn(turns, user, Arc::clone(&in_hand), at_once),
             _ => source,

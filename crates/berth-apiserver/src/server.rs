@@ -9,6 +9,7 @@ use crate::{
     flow::{Flow, Memory, Turns},
     handlers::{self, Documents, Origin, Shared},
     health::{CHECK_TIMEOUT, Failure, Readiness},
+    in_hand::Streams,
     limits::{Limits, Quota},
     metrics::Metrics,
     pki::Pki,
@@ -320,7 +321,8 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
         let (shared, peer, origin, open) = (shared.clone(), peer.clone(), origin.clone(), activity.begin());
         Box::pin(async move { Ok::<_, Infallible>(handlers::serve(shared, &peer, &origin, request, open).await) })
     });
-    if let Err(error) = protocol::serve(TokioIo::new(stream), protocol, shared.limits.head_timeout, service, (unwanted, over)).await {
+    let as_agreed = (protocol, Streams::of(origin.place.clone()));
+    if let Err(error) = protocol::serve(TokioIo::new(stream), as_agreed, shared.limits.head_timeout, service, (unwanted, over)).await {
         tracing::debug!(%error, "connection ended early");
     }
 }

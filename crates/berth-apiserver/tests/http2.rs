@@ -2,7 +2,7 @@
 
 mod common;
 
-use berth_apiserver::Limits;
+use berth_apiserver::{Limits, pki::Pair};
 use common::{Client, Protocol, TestServer, connect};
 use hyper::Method;
 use serde_json::json;
@@ -107,6 +107,34 @@ impl Attacker {
         let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, settings)[..]].concat();
         writer.write_all(&greeting).await.expect("sent");
         Self { reader, writer }
+    }
+
+    /// Takes nothing of any answer but its head.
+    async fn without_window(server: &TestServer, certificate: Option<&Pair>) -> Self {
+        let (reader, writer) = split(connect(server, certificate, Protocol::Http2).await);
+        let mut attacker = Self { reader, writer };
+        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 0))[..]].concat();
+        attacker.send(&greeting).await;
+        attacker
+    }
+
+    /// The heads of so many answers.
+    async fn heads(&mut self, count: u32) -> Vec<Vec<u8>> {
+        let mut heads = Vec::new();
+        for _ in 0..count {
+            heads.push(self.wait_for(HEADERS).await.payload);
+        }
+        heads
+    }
+
+    /// So many short answers, which are taken from now on.
+    async fn bodies(&mut self, count: u32) -> Vec<Frame> {
+        self.send(&frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 65_535))).await;
+        let mut bodies = Vec::new();
+        for _ in 0..count {
+            bodies.push(self.wait_for(DATA).await);
+        }
+        bodies
     }
 
     async fn send(&mut self, bytes: &[u8]) {
@@ -376,23 +404,42 @@ async fn refusals_of_which_nothing_is_taken_are_short() {
     let id = "a".repeat(10_000);
     let nobody = [("audit-id", id.as_str()), ("authorization", "Bearer forged")];
     for (path, headers) in [("/api/v1/pods", &nobody[..]), ("/api/v1/pods", &nobody[..1]), ("/nothing", &nobody[..1])] {
-        let (reader, writer) = split(connect(&server, None, Protocol::Http2).await);
-        let mut attacker = Attacker { reader, writer };
-        let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 0))[..]].concat();
-        attacker.send(&greeting).await;
+        let mut attacker = Attacker::without_window(&server, None).await;
         for number in 0..250 {
             attacker.send(&frame(HEADERS, END_STREAM | END_HEADERS, stream(number), &request("GET", path, headers))).await;
         }
-        for _ in 0..250 {
-            let head = attacker.wait_for(HEADERS).await.payload;
+        for head in attacker.heads(250).await {
             assert!(head.len() < BYTES_MAX, "{path}: a head of {} bytes", head.len());
         }
-        attacker.send(&frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 65_535))).await;
-        for _ in 0..250 {
-            let body = attacker.wait_for(DATA).await;
+        for body in attacker.bodies(250).await {
             assert!(body.payload.len() < BYTES_MAX && body.flags & END_STREAM != 0, "{path}: {} bytes", body.payload.len());
         }
     }
+}
+
+/// What all strangers together leave where it is has a bound: beyond it, who has more than a few such answers is closed.
+#[tokio::test]
+async fn strangers_do_not_fill_memory_with_refusals_that_they_do_not_take() {
+    let server = TestServer::start_limited(Limits { strangers_unread: 300, ..Limits::default() }).await;
+    let ask = |count: u32| (0..count).flat_map(|number| get(stream(number), "/api/v1/pods")).collect::<Vec<u8>>();
+    let mut open = Vec::new();
+    for (certificate, count) in [(Some(server.certificate("alice", &[])), 250), (None, 200), (None, 4)] {
+        let mut attacker = Attacker::without_window(&server, certificate.as_ref()).await;
+        attacker.send(&ask(count)).await;
+        attacker.heads(count).await;
+        open.push((attacker, count));
+    }
+    let mut late = Attacker::without_window(&server, None).await;
+    late.send(&ask(200)).await;
+    timeout(PATIENCE, async { while late.next().await.is_ok() {} }).await.expect("it is closed: 300 are not taken");
+    for (attacker, count) in &mut open {
+        // Others keep what they have.
+        attacker.bodies(*count).await;
+    }
+    let mut newcomer = Attacker::without_window(&server, None).await;
+    // What was taken counts no more.
+    newcomer.send(&ask(200)).await;
+    newcomer.heads(200).await;
 }
 
 #[tokio::test]
