@@ -123,6 +123,11 @@ impl Caller {
         Ok(caller)
     }
 
+    /// The server's address.
+    pub(crate) fn server(&self) -> &str {
+        self.connection.server()
+    }
+
     /// The kinds that are served, as far as is known.
     pub(crate) fn served(&self) -> Arc<Vec<ServedKind>> {
         Arc::clone(&self.lock())

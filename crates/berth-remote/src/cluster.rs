@@ -5,6 +5,7 @@ use crate::{
     caller::{At, Caller, PAGE, TroubleKind, of_type},
     connection::{Connection, Retries},
     follower::{REFRESH, follow},
+    gate::{Gate, Pass},
     options::{OpenError, Options},
 };
 use berth_api::{Object, Subresource};
@@ -31,6 +32,8 @@ const FIELD_MANAGER: &str = "berth-controller-manager";
 pub struct RemoteCluster {
     caller: Arc<Caller>,
     manager: &'static str,
+    /// Whether writes may begin; `None`: always.
+    gate: Option<Gate>,
 }
 
 /// Why there is no cluster to work with.
@@ -55,13 +58,25 @@ impl RemoteCluster {
     pub async fn connect(options: &Options, env: Env) -> Result<Self, ConnectError> {
         let connection = Connection::open_with(options, Retries::None).await?;
         let caller = Caller::new(connection, env).await.map_err(ConnectError::Discover)?;
-        Ok(Self { caller: Arc::new(caller), manager: FIELD_MANAGER })
+        Ok(Self { caller: Arc::new(caller), manager: FIELD_MANAGER, gate: None })
     }
 
     /// The same cluster, written to under another name in `managedFields`.
     #[must_use]
     pub fn named(self, manager: &'static str) -> Self {
         Self { manager, ..self }
+    }
+
+    /// The same cluster, written to only while whoever has made the gate leads.
+    #[must_use]
+    pub fn led_by(self, gate: Gate) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
+    /// The server's address, as people write it.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        self.caller.server()
     }
 
     /// All objects of a resource, everywhere or in one namespace, as they were at one moment, and which that was.
@@ -95,7 +110,14 @@ impl RemoteCluster {
 
     /// Asks for a change. Nothing but what stands in `body` guards it.
     async fn write(&self, method: Method, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
+        let _pass = self.may_write()?;
         self.caller.ask(method, at.with("fieldManager", self.manager), &[of_type(content_type)], body).await
+    }
+
+    /// Lets a write begin; it ends when what is given is dropped.
+    fn may_write(&self) -> Result<Option<Pass>, ClusterError> {
+        let busy = || ClusterError::Busy { message: "another may lead by now".to_owned(), retry_after: None };
+        self.gate.as_ref().map(|gate| gate.enter().ok_or_else(busy)).transpose()
     }
 
     /// The new version that a write gave.
@@ -190,6 +212,7 @@ impl Cluster for RemoteCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let at = self.at(resource, key, None);
         async move {
+            let _pass = self.may_write()?;
             let answer = self.caller.ask(Method::DELETE, at?, &[of_type(JSON)], options(&params).to_string().into()).await?;
             let body = answer.accepted()?;
             let left: Left = serde_json::from_slice(&body).map_err(|error| self.caller.unreadable("what was deleted", &error))?;

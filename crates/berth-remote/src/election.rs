@@ -1,0 +1,255 @@
+//! Who leads, by a Lease that all who could lead read and write: upstream's protocol (client-go `leaderelection.go`) as a plain struct.
+//!
+//! [`Election`] says what to do next and is told what came of it, and when; it has no clock and asks nobody. Times are of one machine, counted also while
+//! it is suspended ([`Elapsed`]): no two machines' clocks are compared. What others see of a lease they count from when they see it, the holder from before it
+//! wrote it, so the holder stops before anybody else begins.
+
+use berth_identity::Revision;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Since some moment in the past of this machine, whether or not it was suspended.
+pub type Elapsed = Duration;
+
+/// How much longer at most it is until the next try, than [`Timing::retry_period`]. Source: client-go `JitterFactor`.
+pub const JITTER: f64 = 1.2;
+
+/// The times of an election, as upstream's flags name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    lease_duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
+/// Times with which an election would not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTiming {
+    /// Others would lead while the leader still acts.
+    #[error("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")]
+    Lease,
+    /// A single failure would be the end.
+    #[error("--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period")]
+    Deadline,
+    /// It would be tried without end, or could not be written down.
+    #[error("--leader-elect-retry-period must be longer than nothing, and --leader-elect-lease-duration at least a second")]
+    Nothing,
+}
+
+impl Timing {
+    /// How long a lease holds that is not renewed, how long its holder acts without having renewed it, and how long it is between two tries.
+    ///
+    /// # Errors
+    /// [`BadTiming`]
+    pub fn new(lease_duration: Duration, renew_deadline: Duration, retry_period: Duration) -> Result<Self, BadTiming> {
+        // What is written down is whole seconds.
+        let lease_duration = Duration::from_secs(lease_duration.as_secs());
+        if retry_period.is_zero() || lease_duration.is_zero() {
+            Err(BadTiming::Nothing)
+        } else if lease_duration <= renew_deadline {
+            Err(BadTiming::Lease)
+        } else if renew_deadline <= retry_period.mul_f64(JITTER) {
+            Err(BadTiming::Deadline)
+        } else {
+            Ok(Self { lease_duration, renew_deadline, retry_period })
+        }
+    }
+
+    /// How long a holder acts without having renewed its lease; also how long a request about it may take.
+    #[must_use]
+    pub fn renew_deadline(&self) -> Duration {
+        self.renew_deadline
+    }
+}
+
+/// The spec of a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Empty: nobody's.
+    pub holder: String,
+    /// How long it holds after it was renewed; whole seconds.
+    pub lease_duration: Duration,
+    /// Since when it is the holder's.
+    pub acquire_time: Timestamp,
+    /// When it was renewed, by its holder's clock; for people.
+    pub renew_time: Timestamp,
+    /// How often it has changed hands.
+    pub transitions: i32,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Nothing until then.
+    Wait(Elapsed),
+    /// Read the lease; [`Election::read`] takes what it is.
+    Read,
+    /// Write the lease; [`Election::written`] takes what came of it.
+    Write(Claim),
+    /// What was led is led no longer: nothing more may be done. For good.
+    Stop,
+}
+
+/// A lease to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// As it is to be.
+    pub record: Record,
+    /// The version that it replaces; `None`: there is none.
+    pub over: Option<Revision>,
+}
+
+/// What came of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is there, in this version.
+    Written(Revision),
+    /// Somebody else was first.
+    Raced,
+    /// It may or may not be there.
+    Unknown,
+}
+
+/// One who could lead.
+#[derive(Debug)]
+pub struct Election {
+    identity: String,
+    timing: Timing,
+    /// The lease as it was seen last; `None`: never, or there is none.
+    observed: Option<Observed>,
+    /// Whether nothing has shown since that it may have changed.
+    is_fresh: bool,
+    next_try: Elapsed,
+    standing: Standing,
+}
+
+#[derive(Debug)]
+struct Observed {
+    record: Record,
+    revision: Revision,
+    /// When it was first seen so.
+    since: Elapsed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Follows,
+    Leads {
+        /// Before the write that renewed it last.
+        renewed_at: Elapsed,
+        transitions: i32,
+    },
+    Stopped,
+}
+
+impl Election {
+    /// Somebody new. `identity` is nobody else's, not even of the same program that was started before.
+    #[must_use]
+    pub fn new(identity: String, timing: Timing) -> Self {
+        Self { identity, timing, observed: None, is_fresh: false, next_try: Elapsed::ZERO, standing: Standing::Follows }
+    }
+
+    /// What to do at `now`. `wall` is what people are told; `chance` from 0 to 1, so that not all try at once.
+    pub fn next(&mut self, now: Elapsed, wall: Timestamp, chance: f64) -> Move {
+        if self.standing == Standing::Stopped || self.acts_until().is_some_and(|until| until <= now) {
+            self.standing = Standing::Stopped;
+            return Move::Stop;
+        }
+        if now < self.next_try {
+            return Move::Wait(self.acts_until().map_or(self.next_try, |until| until.min(self.next_try)));
+        }
+        if !self.is_fresh {
+            return Move::Read;
+        }
+        if self.observed.as_ref().is_some_and(|observed| self.is_held_by_another(observed, now)) {
+            let pause = self.timing.retry_period.mul_f64(1.0 + (JITTER - 1.0) * chance.clamp(0.0, 1.0));
+            (self.is_fresh, self.next_try) = (false, now + pause);
+            return Move::Wait(self.next_try);
+        }
+        Move::Write(self.claim(wall))
+    }
+
+    /// The lease is this at `now`; `None`: there is none.
+    pub fn read(&mut self, found: Option<(Record, Revision)>, now: Elapsed) {
+        self.is_fresh = true;
+        let since = |record: &Record| match &self.observed {
+            Some(observed) if observed.record == *record => observed.since,
+            _ => now,
+        };
+        self.observed = found.map(|(record, revision)| Observed { since: since(&record), record, revision });
+        let is_anothers = self.observed.as_ref().is_some_and(|observed| observed.record.holder != self.identity);
+        if is_anothers && matches!(self.standing, Standing::Leads { .. }) {
+            self.standing = Standing::Stopped;
+        }
+    }
+
+    /// It could not be read.
+    pub fn unread(&mut self, now: Elapsed) {
+        self.next_try = now + self.timing.retry_period;
+    }
+
+    /// What came of a claim by `now`, which was begun at `began`.
+    pub fn written(&mut self, claim: Claim, outcome: Outcome, began: Elapsed, now: Elapsed) {
+        self.is_fresh = false;
+        match outcome {
+            Outcome::Written(revision) if claim.record.holder == self.identity => {
+                self.standing = Standing::Leads { renewed_at: began, transitions: claim.record.transitions };
+                self.observed = Some(Observed { record: claim.record, revision, since: now });
+                (self.is_fresh, self.next_try) = (true, now + self.timing.retry_period);
+            }
+            // Whose it is now is the next question: at once for who leads.
+            Outcome::Raced if matches!(self.standing, Standing::Leads { .. }) => (),
+            Outcome::Written(_) | Outcome::Raced | Outcome::Unknown => self.next_try = now + self.timing.retry_period,
+        }
+    }
+
+    /// Until when it may act: from this moment on, nothing. `None`: it does not lead.
+    #[must_use]
+    pub fn acts_until(&self) -> Option<Elapsed> {
+        match self.standing {
+            Standing::Leads { renewed_at, .. } => Some(renewed_at + self.timing.renew_deadline),
+            Standing::Follows | Standing::Stopped => None,
+        }
+    }
+
+    /// Stops, and gives the lease as it is to be written so that the next can take it at once; `None`: it is not held.
+    #[must_use]
+    pub fn release(&mut self, wall: Timestamp) -> Option<Claim> {
+        let Standing::Leads { transitions, .. } = self.standing else { return None };
+        self.standing = Standing::Stopped;
+        let over = self.observed.as_ref().map(|observed| observed.revision)?;
+        let lease_duration = Duration::from_secs(1);
+        Some(Claim {
+            record: Record { holder: String::new(), lease_duration, acquire_time: wall, renew_time: wall, transitions },
+            over: Some(over),
+        })
+    }
+
+    fn is_held_by_another(&self, observed: &Observed, now: Elapsed) -> bool {
+        let Record { holder, lease_duration, .. } = &observed.record;
+        !holder.is_empty() && *holder != self.identity && now < observed.since + *lease_duration
+    }
+
+    fn claim(&self, wall: Timestamp) -> Claim {
+        let before = self.observed.as_ref();
+        let own = before.filter(|observed| observed.record.holder == self.identity);
+        let transitions = match (own, before, self.standing) {
+            (Some(own), _, _) => own.record.transitions,
+            (None, Some(before), _) => before.record.transitions.saturating_add(1),
+            // Somebody has deleted it.
+            (None, None, Standing::Leads { transitions, .. }) => transitions,
+            (None, None, _) => 0,
+        };
+        let record = Record {
+            holder: self.identity.clone(),
+            lease_duration: self.timing.lease_duration,
+            acquire_time: own.map_or(wall, |own| own.record.acquire_time),
+            renew_time: wall,
+            transitions,
+        };
+        Claim { record, over: before.map(|before| before.revision) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Leading: an [`Election`] carried out on a cluster, and a gate that is shut when it is over.
+
+use crate::{
+    election::{Claim, Elapsed, Election, Move, Outcome, Record, Timing},
+    gate::{Gate, RunningTime},
+};
+use berth_controllers::{Cluster, ClusterError, RawObject};
+use berth_identity::{ObjectKey, Revision};
+use berth_store::env::Env;
+use berth_workloads::resources::LEASES;
+use futures::future::{BoxFuture, Either, select};
+use jiff::SignedDuration;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use serde_json::json;
+use std::{pin::pin, sync::Arc, time::Duration};
+
+/// What is led, by whom, and how.
+#[derive(Clone, Debug)]
+pub struct Candidacy {
+    /// Where the Lease is.
+    pub lease: ObjectKey,
+    /// Who this is: nobody else's name, not even of the same program that was started before.
+    pub identity: String,
+    /// Its times.
+    pub timing: Timing,
+}
+
+/// Why a lease is no longer kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody said so.
+    Told,
+    /// It could not be renewed in time, or is another's: nothing more may be done.
+    Lost,
+}
+
+/// One that leads, until it can no longer renew its lease or releases it.
+pub struct Leader {
+    candidate: Candidate,
+}
+
+impl Leader {
+    /// Waits until it leads, however long that takes.
+    pub async fn elect(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, candidacy: Candidacy) -> Self {
+        let Candidacy { lease, identity, timing } = candidacy;
+        let election = Election::new(identity, timing);
+        let mut candidate = Candidate { cluster, env, gate: Gate::new(running), lease, timing, election, told: String::new() };
+        while candidate.election.acts_until().is_none() {
+            match candidate.next() {
+                Move::Wait(until) => candidate.wait(until).await,
+                other => candidate.carry_out(other).await,
+            }
+        }
+        Self { candidate }
+    }
+
+    /// What is shut as soon as it leads no longer.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.candidate.gate.clone()
+    }
+
+    /// Renews the lease until it is told to stop, or as long as that can be done. A request that is under way then is waited for.
+    pub async fn keep(&mut self, stop: impl Future<Output = ()>) -> End {
+        let mut stop = pin!(stop);
+        loop {
+            match self.candidate.next() {
+                Move::Wait(until) => {
+                    if let Either::Left(_) = select(&mut stop, pin!(self.candidate.wait(until))).await {
+                        return End::Told;
+                    }
+                }
+                Move::Stop => {
+                    self.candidate.gate.set(None);
+                    return End::Lost;
+                }
+                other => self.candidate.carry_out(other).await,
+            }
+        }
+    }
+
+    /// Begins nothing more, and lets another take the lease as soon as all that was begun has ended. Where that takes longer than the lease holds, it
+    /// ends by itself.
+    pub async fn release(mut self) {
+        let Candidate { cluster, env, gate, lease, election, .. } = &mut self.candidate;
+        gate.set(None);
+        let Some(left) = election.acts_until().map(|until| until.saturating_sub(gate.now())) else { return };
+        let Some(claim) = election.release(env.clock.now()) else { return };
+        let released = async {
+            gate.at_rest().await;
+            write(&**cluster, lease, &claim).await
+        };
+        match within(env, left, released).await {
+            Some(Ok(_)) => (),
+            Some(Err(error)) => tracing::info!(%lease, %error, "the lease could not be released: it ends by itself"),
+            None => tracing::info!(%lease, "what was begun has not ended: the lease ends by itself"),
+        }
+    }
+}
+
+struct Candidate {
+    cluster: Arc<dyn Cluster>,
+    env: Env,
+    gate: Gate,
+    lease: ObjectKey,
+    timing: Timing,
+    election: Election,
+    /// The holder that has been told of last.
+    told: String,
+}
+
+impl Candidate {
+    fn next(&mut self) -> Move {
+        #[expect(clippy::cast_precision_loss, reason = "a thousand steps between nothing and one")]
+        let chance = self.env.rng.below(1000) as f64 / 1000.0;
+        self.election.next(self.gate.now(), self.env.clock.now(), chance)
+    }
+
+    /// What is neither to wait nor to stop.
+    async fn carry_out(&mut self, next: Move) {
+        let now = self.gate.now();
+        match next {
+            Move::Read => self.read(now).await,
+            Move::Write(claim) => self.write(claim, now).await,
+            Move::Wait(_) | Move::Stop => (),
+        }
+    }
+
+    fn wait(&self, until: Elapsed) -> BoxFuture<'static, ()> {
+        sleep(&self.env, until.saturating_sub(self.gate.now()))
+    }
+
+    async fn read(&mut self, began: Elapsed) {
+        let limit = self.limit(began);
+        let found = within(&self.env, limit, self.cluster.get(LEASES, &self.lease)).await;
+        let now = self.gate.now();
+        match found.map(|found| found.and_then(|object| object.as_ref().map(record).transpose())) {
+            Some(Ok(found)) => {
+                self.tell(found.as_ref().map_or("", |(record, _)| &record.holder));
+                self.election.read(found, now);
+            }
+            Some(Err(error)) => {
+                tracing::warn!(lease = %self.lease, %error, "the lease cannot be read; trying again");
+                self.election.unread(now);
+            }
+            None => self.election.unread(now),
+        }
+        self.gate.set(self.election.acts_until());
+    }
+
+    async fn write(&mut self, claim: Claim, began: Elapsed) {
+        let limit = self.limit(began);
+        let written = within(&self.env, limit, write(&*self.cluster, &self.lease, &claim)).await;
+        let outcome = match written {
+            Some(Ok(object)) => Outcome::Written(object.revision),
+            Some(Err(ClusterError::Conflict(_) | ClusterError::AlreadyExists(_) | ClusterError::NotFound(_))) => Outcome::Raced,
+            Some(Err(error)) => {
+                tracing::warn!(lease = %self.lease, %error, "the lease cannot be written; trying again");
+                Outcome::Unknown
+            }
+            None => Outcome::Unknown,
+        };
+        self.election.written(claim, outcome, began, self.gate.now());
+        self.gate.set(self.election.acts_until());
+    }
+
+    /// How long a request may take: not beyond the moment at which it acts no longer.
+    fn limit(&self, now: Elapsed) -> Duration {
+        let left = self.election.acts_until().map(|until| until.saturating_sub(now));
+        left.unwrap_or(self.timing.renew_deadline())
+    }
+
+    fn tell(&mut self, holder: &str) {
+        if self.told != holder {
+            tracing::info!(lease = %self.lease, holder, "who leads");
+            self.told = holder.to_owned();
+        }
+    }
+}
+
+/// `None`: it took longer.
+async fn within<T>(env: &Env, limit: Duration, call: impl Future<Output = T>) -> Option<T> {
+    match select(pin!(call), sleep(env, limit)).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(_) => None,
+    }
+}
+
+fn sleep(env: &Env, duration: Duration) -> BoxFuture<'static, ()> {
+    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    env.clock.sleep_until(env.clock.now() + duration)
+}
+
+async fn write(cluster: &dyn Cluster, lease: &ObjectKey, claim: &Claim) -> Result<RawObject, ClusterError> {
+    let Record { holder, lease_duration, acquire_time, renew_time, transitions } = &claim.record;
+    let spec = LeaseSpec {
+        holder_identity: Some(holder.clone()),
+        lease_duration_seconds: Some(i32::try_from(lease_duration.as_secs()).unwrap_or(i32::MAX)),
+        acquire_time: Some(MicroTime(*acquire_time)),
+        renew_time: Some(MicroTime(*renew_time)),
+        lease_transitions: Some(*transitions),
+        ..LeaseSpec::default()
+    };
+    match claim.over {
+        Some(revision) => {
+            let patch = json!({"metadata": {"resourceVersion": revision.to_string()}, "spec": spec});
+            cluster.patch(LEASES, lease, None, patch).await
+        }
+        None => {
+            let name = |text: &str| Some(text.to_owned());
+            let metadata = ObjectMeta { name: name(&lease.name), namespace: name(&lease.namespace), ..ObjectMeta::default() };
+            cluster.create(Box::new(Lease { metadata, spec: Some(spec) })).await
+        }
+    }
+}
+
+/// What a Lease says; what somebody has left out is as if nobody had it.
+fn record(object: &RawObject) -> Result<(Record, Revision), ClusterError> {
+    let lease: Lease =
+        serde_json::from_slice(&object.json).map_err(|error| ClusterError::Refused(format!("a Lease that is none: {error}")))?;
+    let spec = lease.spec.unwrap_or_default();
+    let time = |time: Option<MicroTime>| time.map(|MicroTime(time)| time).unwrap_or_default();
+    let record = Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        lease_duration: Duration::from_secs(spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0)),
+        acquire_time: time(spec.acquire_time),
+        renew_time: time(spec.renew_time),
+        transitions: spec.lease_transitions.unwrap_or(0),
+    };
+    Ok((record, object.revision))
+}
