@@ -1,11 +1,23 @@
 //! The command line.
 
-use crate::{duration::duration, etcd::EtcdOptions, progress::warn, rollout::options::Rollout, services::ServiceOptions, variables};
+use crate::{
+    apart::options::{ControllerManager, Node, Scheduler},
+    controllers::ControllerOptions,
+    duration::duration,
+    etcd::EtcdOptions,
+    logging::LogFormat,
+    nodes::NodeOptions,
+    progress::warn,
+    rollout::options::Rollout,
+    services::ServiceOptions,
+    variables,
+};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::{
     env,
     ffi::OsString,
     net::IpAddr,
+    ops::Deref,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -75,6 +87,18 @@ pub(crate) enum Command {
     /// to say goes to standard error.
     #[command(after_help = TEST_EXAMPLES)]
     Test(Box<Test>),
+    /// Starts an API server and its store alone: controllers, scheduler and nodes are processes of their own.
+    #[command(name = "apiserver", after_help = APISERVER_EXAMPLES)]
+    ApiServer(Box<ServerOptions>),
+    /// Runs the controllers on an API server that runs elsewhere, berth's or another.
+    #[command(after_help = CONTROLLER_MANAGER_EXAMPLES)]
+    ControllerManager(Box<ControllerManager>),
+    /// Runs the scheduler on an API server that runs elsewhere.
+    #[command(after_help = SCHEDULER_EXAMPLES)]
+    Scheduler(Scheduler),
+    /// Runs simulated nodes on an API server that runs elsewhere.
+    #[command(after_help = NODE_EXAMPLES)]
+    Node(Box<Node>),
     /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
@@ -214,6 +238,23 @@ In another terminal:
   export KUBECONFIG=<the path that berth printed>
   kubectl get deployments --watch";
 
+const APISERVER_EXAMPLES: &str = "Example, each in a terminal of its own:
+  berth apiserver --data-dir /tmp/shop
+  berth controller-manager --kubeconfig /tmp/shop/kubeconfig
+  berth scheduler --kubeconfig /tmp/shop/kubeconfig
+  berth node --kubeconfig /tmp/shop/kubeconfig --nodes 5";
+
+const CONTROLLER_MANAGER_EXAMPLES: &str = "Examples:
+  berth controller-manager --kubeconfig /tmp/shop/kubeconfig
+  berth controller-manager --controllers=deployment,replicaset,statefulset    where another controller manager does the rest";
+
+const SCHEDULER_EXAMPLES: &str = "Example:
+  berth scheduler --kubeconfig /tmp/shop/kubeconfig";
+
+const NODE_EXAMPLES: &str = "Examples:
+  berth node --kubeconfig /tmp/shop/kubeconfig --nodes 100
+  berth node --nodes 6 --zones a,b,c --pod-start-latency 2s";
+
 const TEST_EXAMPLES: &str = "Examples:
   berth test -- pytest tests/
   berth test -f manifests/ -- sh -c 'kubectl get pods && ./check.sh'";
@@ -254,6 +295,32 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) steady: Duration,
 
+    #[command(flatten)]
+    pub(crate) server: ServerOptions,
+
+    #[command(flatten)]
+    pub(crate) nodes: NodeOptions,
+
+    #[command(flatten)]
+    pub(crate) control: ControllerOptions,
+
+    /// Features of the controllers only; what is said here overrides --feature-gates.
+    #[arg(long, value_name = "GATES", default_value = "")]
+    pub(crate) controller_feature_gates: String,
+}
+
+/// What is said of the server is asked for as often as what is said of the rest.
+impl Deref for Up {
+    type Target = ServerOptions;
+
+    fn deref(&self) -> &ServerOptions {
+        &self.server
+    }
+}
+
+/// Options of `berth apiserver`, and of `berth up` about its API server.
+#[derive(Args, Debug)]
+pub(crate) struct ServerOptions {
     /// Where objects, certificates and the kubeconfig are kept [default: berth's folder under the XDG data folder; a fresh temporary folder with --store memory].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -340,52 +407,6 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) services: ServiceOptions,
 
-    /// How many simulated nodes run pods.
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(crate) nodes: u32,
-
-    /// Allocatable CPU of each node.
-    #[arg(long, value_name = "QUANTITY", default_value = "32", value_parser = berth_node::parse_cpu)]
-    pub(crate) node_cpu: String,
-
-    /// Allocatable memory of each node.
-    #[arg(long, value_name = "QUANTITY", default_value = "256Gi", value_parser = berth_node::parse_amount)]
-    pub(crate) node_memory: String,
-
-    /// How many pods each node takes.
-    #[arg(long, value_name = "N", default_value_t = 110)]
-    pub(crate) node_pods: u32,
-
-    /// What each node has of a resource, such as nvidia.com/gpu=8 or ephemeral-storage=20Gi [default: ephemeral-storage=1Ti]. Overrides --node-cpu,
-    /// --node-memory and --node-pods. Repeatable.
-    #[arg(long = "node-resource", value_name = "NAME=QUANTITY", value_parser = berth_node::parse_resource)]
-    pub(crate) node_resources: Vec<(String, String)>,
-
-    /// A label of every node. Repeatable.
-    #[arg(long = "node-label", value_name = "KEY=VALUE", value_parser = berth_node::parse_label)]
-    pub(crate) node_labels: Vec<(String, String)>,
-
-    /// Zones that the nodes are in, in turn: a,b,c, or with their regions eu/a,eu/b,us/c (labels topology.kubernetes.io/zone and .../region).
-    #[arg(long, value_name = "ZONE,...", value_delimiter = ',')]
-    pub(crate) zones: Vec<berth_node::Zone>,
-
-    /// Images that cannot be pulled, as a pattern with * and ?, such as '*:404': their pods fail with ErrImagePull and ImagePullBackOff. Repeatable.
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) image_fails: Vec<String>,
-
-    /// How long a pod takes from being bound to being ready, unless its annotation sim.berth.dev/ready-after says otherwise.
-    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
-    pub(crate) pod_start_latency: Duration,
-
-    /// How long a pod takes from its deletion to being gone, unless its annotation sim.berth.dev/terminates-after says otherwise; never
-    /// longer than its grace period.
-    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
-    pub(crate) pod_stop_latency: Duration,
-
-    /// How long it takes to make a persistent volume for a claim.
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]
-    pub(crate) volume_provision_latency: Duration,
-
     /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
@@ -393,14 +414,6 @@ pub(crate) struct Up {
     /// Features of the API server only; what is said here overrides --feature-gates.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) apiserver_feature_gates: String,
-
-    /// Features of the controllers only; what is said here overrides --feature-gates.
-    #[arg(long, value_name = "GATES", default_value = "")]
-    pub(crate) controller_feature_gates: String,
-
-    /// Which controllers run: * for all, NAME for one, -NAME for all but one, -* for none. Scheduler and simulated nodes are `scheduler` and `node`.
-    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
-    pub(crate) controllers: String,
 
     /// How the log on standard error is written.
     #[arg(long, value_enum, default_value = "text")]
@@ -412,6 +425,15 @@ pub(crate) struct Up {
 }
 
 impl Up {
+    /// An API server and nothing else.
+    pub(crate) fn server_alone(server: ServerOptions) -> Self {
+        let defaults = Self::augment_args(clap::Command::new("up").no_binary_name(true)).get_matches_from(None::<OsString>);
+        let mut up = Self::from_arg_matches(&defaults).expect("every option has a default");
+        // What the server does itself goes by the name of a controller.
+        up.control.controllers = "root-ca-cert-publisher".to_owned();
+        Self { server, ..up }
+    }
+
     /// How long to wait for rollouts; for ever, where nobody waits for an end.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         (self.wait && self.timeout > Duration::ZERO).then_some(self.timeout)
@@ -427,15 +449,6 @@ pub(crate) enum StoreKind {
     Memory,
     /// In an etcd (3.4 or later), which --etcd-servers names.
     Etcd,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 #[cfg(test)]
@@ -458,6 +471,6 @@ mod tests {
     fn controllers_may_start_with_a_hyphen() {
         let parsed = Arguments::try_parse_from(["berth", "up", "--controllers", "-*,scheduler"]).expect("parses").command;
         let Command::Up(up) = parsed else { panic!("{parsed:?}") };
-        assert_eq!(up.controllers, "-*,scheduler");
+        assert_eq!(up.control.controllers, "-*,scheduler");
     }
 }

@@ -1,8 +1,17 @@
 //! The log on standard error, of panics as well.
 
-use crate::cli::LogFormat;
+use clap::ValueEnum;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// Starts logging. `verbose` counts -v; the variable `BERTH_LOG` overrides it with a filter of its own.
 pub(crate) fn start(format: LogFormat, verbose: u8) {

@@ -1,9 +1,11 @@
 //! One binary: `berth up` is a whole control plane in one process.
 
+mod apart;
 mod apply;
 mod check;
 mod cli;
 mod cluster_options;
+mod controllers;
 mod data_dir;
 mod duration;
 mod env;
@@ -16,6 +18,7 @@ mod logging;
 mod manifests;
 mod manual;
 mod memory;
+mod nodes;
 mod progress;
 mod rollout;
 mod rollouts;
@@ -28,7 +31,7 @@ mod up;
 mod variables;
 mod version;
 
-use cli::Command;
+use cli::{Command, Up};
 use std::{error::Error, io::Write, process::ExitCode};
 
 #[global_allocator]
@@ -53,6 +56,10 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Up(options) => return up::run(&options),
         Command::Test(options) => return test::run(&options),
+        Command::ApiServer(options) => return up::run(&Up::server_alone(*options)),
+        Command::ControllerManager(options) => return apart::controller_manager(&options),
+        Command::Scheduler(options) => return apart::scheduler(&options),
+        Command::Node(options) => return apart::node(&options),
         Command::Check(options) => return check::run(&options),
         Command::Rollout(options) => rollout::run(&options)?,
         Command::Kubeconfig(options) => issue::run(&options)?,

@@ -26,10 +26,6 @@ pub(crate) struct ServiceOptions {
     /// The range of Services' node ports.
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = node_ports)]
     pub(crate) service_node_port_range: RangeInclusive<u16>,
-
-    /// Where the addresses of Services of type LoadBalancer come from. Nothing answers there: the default is reserved for documentation.
-    #[arg(long, value_name = "CIDR", default_value = "198.51.100.0/24", value_parser = cluster_ips)]
-    pub(crate) load_balancer_range: Cidr,
 }
 
 impl ServiceOptions {
@@ -62,7 +58,7 @@ fn advertised(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-fn cluster_ips(text: &str) -> Result<Cidr, String> {
+pub(crate) fn cluster_ips(text: &str) -> Result<Cidr, String> {
     let range: Cidr = text.parse().map_err(|_| format!("{text:?} is no range of addresses; write 10.96.0.0/16"))?;
     if range.family() != "IPv4" {
         return Err("Services have IPv4 addresses here".to_owned());
@@ -101,7 +97,6 @@ mod tests {
             advertise_address,
             service_cluster_ip_range: "10.96.0.0/16".parse().expect("a range"),
             service_node_port_range: 30_000..=32_767,
-            load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
         };
         let [bound, said] = ["192.0.2.5", "192.0.2.6"].map(|address| address.parse::<IpAddr>().expect("an address"));
         assert_eq!(options(None).advertised(bound), Some(bound));

@@ -30,7 +30,7 @@ use berth_controllers::{
     service_allocation,
 };
 use berth_identity::ResourceName;
-use berth_node::{Latencies, MissingImages, NodeShape, Nodes, Scheduler};
+use berth_node::Scheduler;
 use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
 use futures::{FutureExt, future::ready};
@@ -131,7 +131,7 @@ impl Settings {
         let (api_gates, controller_gates) = (gates(&options.apiserver_feature_gates)?, gates(&options.controller_feature_gates)?);
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
-        let controllers = Enabled::parse(&options.controllers)?;
+        let controllers = Enabled::parse(&options.control.controllers)?;
         let etcd = match options.store {
             StoreKind::Etcd => Some(options.etcd.read()?),
             StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
@@ -418,8 +418,8 @@ fn start_controllers(
         gates: Arc::clone(&settings.controller_gates),
         metrics: Arc::clone(&metrics),
         enabled: settings.controllers.clone(),
-        provision_latency: options.volume_provision_latency,
-        load_balancer_range: options.services.load_balancer_range,
+        provision_latency: options.control.volume_provision_latency,
+        load_balancer_range: options.control.load_balancer_range,
     };
     manager.start();
     let lags = Arc::new(Lags::new(Arc::clone(&env.clock)));
@@ -430,10 +430,8 @@ fn start_controllers(
         Scheduler::start(&cluster, env, &events, &metrics);
     }
     if settings.controllers.contains("node") {
-        let shape = node_shape(options);
-        let latencies = Latencies { start: options.pod_start_latency, stop: options.pod_stop_latency };
         let cluster: Arc<dyn Cluster> = Arc::new(local.named("berth-node"));
-        Nodes::start(&cluster, env, &events, &metrics, (options.nodes, shape, latencies));
+        options.nodes.start(&cluster, env, &events, &metrics);
     }
     Ok((metrics, lags))
 }
@@ -463,20 +461,13 @@ fn keeping_up(behind: &[(ResourceName, Duration)]) -> Found {
     if behind.is_empty() { Ok(()) } else { Err(format!("informers behind: {}", behind.join(", "))) }
 }
 
-/// What the simulated nodes have.
-fn node_shape(options: &Up) -> NodeShape {
-    let mut shape = NodeShape::new(&options.node_cpu, &options.node_memory, options.node_pods);
-    shape.resources.extend(options.node_resources.iter().cloned());
-    shape.labels.extend(options.node_labels.iter().cloned());
-    shape.zones.clone_from(&options.zones);
-    shape.missing_images = MissingImages::matching(options.image_fails.clone());
-    shape
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{self, Command, LogFormat};
+    use crate::{
+        cli::{self, Command},
+        logging::LogFormat,
+    };
     use serde_json::Value;
     use std::{env, process};
     use tokio::runtime::Runtime;

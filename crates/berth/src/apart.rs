@@ -1,0 +1,169 @@
+//! `berth controller-manager`, `berth scheduler`, `berth node`: parts of a control plane as processes of their own, which speak to an API server over
+//! HTTPS.
+
+pub(crate) mod options;
+
+use crate::{
+    env::{self, Faults},
+    logging,
+    progress::{Output, chain, warn},
+    signals::Signals,
+    threads::Threads,
+};
+use berth_api::FeatureGates;
+use berth_controllers::{
+    Cluster, ClusterError,
+    events::Recorder,
+    manager::{self, Enabled},
+    metrics::Metrics,
+};
+use berth_identity::ObjectKey;
+use berth_remote::{Candidacy, ConnectError, End, Leader, RemoteCluster, election::Timing};
+use berth_store::env::Env;
+use jiff::SignedDuration;
+use options::{ControllerManager, Node, PartOptions, Scheduler};
+use rustix::{
+    system::uname,
+    time::{ClockId, clock_gettime},
+};
+use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// How long after a server could not be reached it is tried again.
+const RETRY: SignedDuration = SignedDuration::from_secs(1);
+
+/// What a part works with.
+struct Site {
+    cluster: Arc<dyn Cluster>,
+    env: Env,
+    metrics: Arc<Metrics>,
+}
+
+/// Runs the controllers.
+pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCode> {
+    let enabled = Enabled::parse(&options.control.controllers)?;
+    let gates = Arc::new(FeatureGates::parse(&options.feature_gates)?);
+    let begin = |Site { cluster, env, metrics }| {
+        gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
+        manager::ControllerManager { cluster, env, gates, metrics, enabled, provision_latency, load_balancer_range }.start();
+    };
+    run(&options.part, "berth-controller-manager", begin)
+}
+
+/// Runs the scheduler.
+pub(crate) fn scheduler(options: &Scheduler) -> Outcome<ExitCode> {
+    let begin = |Site { cluster, env, metrics }| {
+        let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
+        berth_node::Scheduler::start(&cluster, &env, &events, &metrics);
+    };
+    run(&options.part, "berth-scheduler", begin)
+}
+
+/// Runs simulated nodes.
+pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
+    let begin = |Site { cluster, env, metrics }| {
+        let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "kubelet");
+        options.nodes.start(&cluster, &env, &events, &metrics);
+    };
+    run(&options.part, "berth-node", begin)
+}
+
+/// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once.
+fn run(options: &PartOptions, name: &'static str, begin: impl FnOnce(Site)) -> Outcome<ExitCode> {
+    logging::start(options.log_format, options.verbose);
+    let lease = options.leader.lease(name)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signals = Signals::take()?;
+        let threads = Threads::start(name, 1)?;
+        let faults = Faults::new();
+        let env = env::real(threads.handle(), faults.clone());
+        tokio::select! {
+            fault = faults.first() => Err(format!("{fault}; this is a fault in berth, which ends").into()),
+            ended = work(options, lease, name, env, &signals, begin) => ended,
+            // One who is in a hurry.
+            signal = signals.beyond(1) => Ok(signal.exit_code()),
+        }
+    })
+}
+
+async fn work(
+    options: &PartOptions,
+    lease: Option<(ObjectKey, Timing)>,
+    name: &'static str,
+    env: Env,
+    signals: &Signals,
+    begin: impl FnOnce(Site),
+) -> Outcome<ExitCode> {
+    let standing = async {
+        let cluster = connect(options, &env).await?.named(name);
+        let leader = match lease {
+            Some((lease, timing)) => Some(elect(&cluster, &env, lease, timing).await),
+            None => None,
+        };
+        Outcome::Ok((cluster, leader))
+    };
+    let (cluster, leader) = tokio::select! {
+        found = standing => found?,
+        _ = signals.beyond(0) => return Ok(ExitCode::SUCCESS),
+    };
+    let cluster = leader.iter().fold(cluster, |cluster, leader| cluster.led_by(leader.gate()));
+    let server = cluster.server().to_owned();
+    let metrics = Arc::new(Metrics::new(&prometheus::Registry::new())?);
+    begin(Site { cluster: Arc::new(cluster), env, metrics: Arc::clone(&metrics) });
+    let told = async {
+        metrics.synced().await;
+        Output::Stdout.line(&format!("{name} works on {server}. Ctrl-C stops it."));
+        signals.beyond(0).await;
+    };
+    let Some(mut leader) = leader else {
+        told.await;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match leader.keep(told).await {
+        End::Told => {
+            leader.release().await;
+            Ok(ExitCode::SUCCESS)
+        }
+        End::Lost => Err(format!("{name} could not renew its lease in time: another may lead by now").into()),
+    }
+}
+
+/// Waits until this one leads.
+async fn elect(cluster: &RemoteCluster, env: &Env, lease: ObjectKey, timing: Timing) -> Leader {
+    let mut random = [0; 8];
+    env.rng.fill(&mut random);
+    let identity = format!("{}_{:016x}", uname().nodename().to_string_lossy(), u64::from_ne_bytes(random));
+    Output::Stdout.line(&format!("{identity} stands for the lease {lease}"));
+    Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(running_time), Candidacy { lease, identity, timing }).await
+}
+
+/// How long the machine has run, and been suspended: what others count does not stand still meanwhile.
+fn running_time() -> Duration {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Waits for a server that cannot be reached; one that says no would say it again.
+async fn connect(options: &PartOptions, env: &Env) -> Outcome<RemoteCluster> {
+    let mut is_told = false;
+    loop {
+        match RemoteCluster::connect(&options.remote(), env.clone()).await {
+            Ok(cluster) => return Ok(cluster),
+            Err(ConnectError::Discover(error)) if !matches!(error, ClusterError::Refused(_)) => {
+                if !is_told {
+                    warn(&format!("berth: waiting for the API server: {}", chain(&error)));
+                    is_told = true;
+                }
+                env.clock.sleep_until(env.clock.now() + RETRY).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Options of the parts that run as processes of their own.
+
+use crate::{cluster_options::kubeconfigs, controllers::ControllerOptions, duration::duration, logging::LogFormat, nodes::NodeOptions};
+use berth_identity::ObjectKey;
+use berth_remote::{
+    Options,
+    election::{BadTiming, Timing},
+};
+use clap::{ArgAction, Args};
+use std::{path::PathBuf, time::Duration};
+
+/// Options of `berth controller-manager`.
+#[derive(Args, Debug)]
+pub(crate) struct ControllerManager {
+    #[command(flatten)]
+    pub(crate) part: PartOptions,
+
+    #[command(flatten)]
+    pub(crate) control: ControllerOptions,
+
+    /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
+    #[arg(long, value_name = "GATES", default_value = "")]
+    pub(crate) feature_gates: String,
+}
+
+/// Options of `berth scheduler`.
+#[derive(Args, Debug)]
+pub(crate) struct Scheduler {
+    #[command(flatten)]
+    pub(crate) part: PartOptions,
+}
+
+/// Options of `berth node`.
+#[derive(Args, Debug)]
+pub(crate) struct Node {
+    #[command(flatten)]
+    pub(crate) part: PartOptions,
+
+    #[command(flatten)]
+    pub(crate) nodes: NodeOptions,
+}
+
+/// What each of them takes.
+#[derive(Args, Debug)]
+pub(crate) struct PartOptions {
+    /// The kubeconfig that says where the API server is, and as whom to ask it [default: the files of KUBECONFIG; else ~/.kube/config; else, in a
+    /// pod, its service account].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) leader: LeaderOptions,
+
+    /// How the log on standard error is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+
+    /// Logs more: -v what is done, -vv every request. The variable BERTH_LOG takes a filter instead: warn,berth_remote=debug.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl PartOptions {
+    /// The cluster that is meant.
+    pub(crate) fn remote(&self) -> Options {
+        Options { kubeconfigs: kubeconfigs(self.kubeconfig.as_ref()), ..Options::default() }
+    }
+}
+
+/// Whether and how one of several is chosen, named as upstream's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Leader election")]
+pub(crate) struct LeaderOptions {
+    /// Whether only one of those that stand for the same Lease works; the next takes over when it ends.
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) leader_elect: bool,
+
+    /// How long a lease that is not renewed keeps others from taking over; whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
+    pub(crate) leader_elect_lease_duration: Duration,
+
+    /// How long who leads works without having renewed its lease; then it ends with an error.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub(crate) leader_elect_renew_deadline: Duration,
+
+    /// How long it is between two tries to take or renew the lease.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub(crate) leader_elect_retry_period: Duration,
+
+    /// The name of the Lease [default: berth- and the command's name].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) leader_elect_resource_name: Option<String>,
+
+    /// The namespace of the Lease.
+    #[arg(long, value_name = "NAME", default_value = "kube-system")]
+    pub(crate) leader_elect_resource_namespace: String,
+}
+
+impl LeaderOptions {
+    /// The Lease and its times; `None`: whoever runs works.
+    ///
+    /// # Errors
+    /// [`BadTiming`]
+    pub(crate) fn lease(&self, part: &str) -> Result<Option<(ObjectKey, Timing)>, BadTiming> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let timing = Timing::new(self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period)?;
+        let name = self.leader_elect_resource_name.as_deref().unwrap_or(part);
+        Ok(Some((ObjectKey::new(self.leader_elect_resource_namespace.as_str(), name), timing)))
+    }
+}

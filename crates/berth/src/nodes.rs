@@ -1,0 +1,67 @@
+//! Options of the simulated nodes.
+
+use crate::duration::duration;
+use berth_controllers::{Cluster, events::Recorder, metrics::Metrics};
+use berth_node::{Latencies, MissingImages, NodeShape, Nodes};
+use berth_store::env::Env;
+use clap::Args;
+use std::{sync::Arc, time::Duration};
+
+/// How many simulated nodes there are, what they have, and how their pods behave.
+#[derive(Args, Debug)]
+pub(crate) struct NodeOptions {
+    /// How many simulated nodes run pods.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) nodes: u32,
+
+    /// Allocatable CPU of each node.
+    #[arg(long, value_name = "QUANTITY", default_value = "32", value_parser = berth_node::parse_cpu)]
+    pub(crate) node_cpu: String,
+
+    /// Allocatable memory of each node.
+    #[arg(long, value_name = "QUANTITY", default_value = "256Gi", value_parser = berth_node::parse_amount)]
+    pub(crate) node_memory: String,
+
+    /// How many pods each node takes.
+    #[arg(long, value_name = "N", default_value_t = 110)]
+    pub(crate) node_pods: u32,
+
+    /// What each node has of a resource, such as nvidia.com/gpu=8 or ephemeral-storage=20Gi [default: ephemeral-storage=1Ti]. Overrides --node-cpu,
+    /// --node-memory and --node-pods. Repeatable.
+    #[arg(long = "node-resource", value_name = "NAME=QUANTITY", value_parser = berth_node::parse_resource)]
+    pub(crate) node_resources: Vec<(String, String)>,
+
+    /// A label of every node. Repeatable.
+    #[arg(long = "node-label", value_name = "KEY=VALUE", value_parser = berth_node::parse_label)]
+    pub(crate) node_labels: Vec<(String, String)>,
+
+    /// Zones that the nodes are in, in turn: a,b,c, or with their regions eu/a,eu/b,us/c (labels topology.kubernetes.io/zone and .../region).
+    #[arg(long, value_name = "ZONE,...", value_delimiter = ',')]
+    pub(crate) zones: Vec<berth_node::Zone>,
+
+    /// Images that cannot be pulled, as a pattern with * and ?, such as '*:404': their pods fail with ErrImagePull and ImagePullBackOff. Repeatable.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) image_fails: Vec<String>,
+
+    /// How long a pod takes from being bound to being ready, unless its annotation sim.berth.dev/ready-after says otherwise.
+    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
+    pub(crate) pod_start_latency: Duration,
+
+    /// How long a pod takes from its deletion to being gone, unless its annotation sim.berth.dev/terminates-after says otherwise; never
+    /// longer than its grace period.
+    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = duration)]
+    pub(crate) pod_stop_latency: Duration,
+}
+
+impl NodeOptions {
+    /// Starts the nodes.
+    pub(crate) fn start(&self, cluster: &Arc<dyn Cluster>, env: &Env, events: &Recorder, metrics: &Arc<Metrics>) {
+        let mut shape = NodeShape::new(&self.node_cpu, &self.node_memory, self.node_pods);
+        shape.resources.extend(self.node_resources.iter().cloned());
+        shape.labels.extend(self.node_labels.iter().cloned());
+        shape.zones.clone_from(&self.zones);
+        shape.missing_images = MissingImages::matching(self.image_fails.clone());
+        let latencies = Latencies { start: self.pod_start_latency, stop: self.pod_stop_latency };
+        Nodes::start(cluster, env, events, metrics, (self.nodes, shape, latencies));
+    }
+}
