@@ -8,7 +8,7 @@ use crate::{
     worker::Looked,
 };
 use berth_api::{Subresource, decode::from_json, names};
-use berth_identity::{Name, ObjectRef, ResourceName, Revision, Uid};
+use berth_identity::{Name, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use berth_store::env::Rng;
 use berth_workloads::{
     Action, Plan,
@@ -29,6 +29,13 @@ pub struct Executor {
     cluster: Arc<dyn Cluster>,
     rng: Arc<dyn Rng>,
     events: Recorder,
+    follower: Option<(&'static str, Arc<dyn Follower>)>,
+}
+
+/// Somebody who is told what controllers decide.
+pub trait Follower: Send + Sync + 'static {
+    /// `controller` is about to carry out `plan`, which it has made for `key`; it may be one that only waits. Called in the look itself: to be quick.
+    fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan);
 }
 
 /// What came of a plan, or of an action.
@@ -144,7 +151,20 @@ impl Executor {
     /// An executor that writes to `cluster` and records what happened.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, rng: Arc<dyn Rng>, events: Recorder) -> Self {
-        Self { cluster, rng, events }
+        Self { cluster, rng, events, follower: None }
+    }
+
+    /// The same, whose plans, those of `controller`, somebody is told of.
+    #[must_use]
+    pub fn followed_by(self, follower: Option<&Arc<dyn Follower>>, controller: &'static str) -> Self {
+        Self { follower: follower.map(|follower| (controller, Arc::clone(follower))), ..self }
+    }
+
+    /// Tells of the plan that is about to be carried out for `key`.
+    pub(crate) fn tell(&self, key: &ObjectKey, plan: &Plan) {
+        if let Some((controller, follower)) = &self.follower {
+            follower.planned(controller, key, plan);
+        }
     }
 
     /// Carries the plan that was made for `key` out up to the first stage in which an action fails; that stage is still finished.

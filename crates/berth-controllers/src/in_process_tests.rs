@@ -87,7 +87,17 @@ impl Running {
         let enabled = Enabled::parse(controllers).expect("known names");
         let env = self.world.env();
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
-        ControllerManager { cluster, env, gates, metrics, enabled, provision_latency: PROVISION_LATENCY, load_balancer_range }.start();
+        ControllerManager {
+            cluster,
+            env,
+            gates,
+            metrics,
+            enabled,
+            provision_latency: PROVISION_LATENCY,
+            load_balancer_range,
+            follower: None,
+        }
+        .start();
         self.settle();
     }
 

@@ -6,7 +6,7 @@ use crate::{
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
     events::Recorder,
-    executor::Executor,
+    executor::{Executor, Follower},
     garbage_collector::GarbageCollector,
     metadata::MetaCaches,
     metrics::Metrics,
@@ -114,6 +114,8 @@ pub struct ControllerManager {
     pub provision_latency: Duration,
     /// Where the addresses of LoadBalancers come from.
     pub load_balancer_range: Cidr,
+    /// Who is told of their plans.
+    pub follower: Option<Arc<dyn Follower>>,
 }
 
 impl ControllerManager {
@@ -355,7 +357,7 @@ impl ControllerManager {
         events: Recorder,
         caches: Vec<Arc<dyn Warm>>,
     ) -> Arc<PlanLoop<P>> {
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
+        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events).followed_by(self.follower.as_ref(), name);
         let waits = Waits::new(name, self.metrics.waits.clone());
         PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches, waits)
     }

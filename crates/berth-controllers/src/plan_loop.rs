@@ -180,6 +180,7 @@ impl<P: Planner> PlanLoop<P> {
         plan.events.extend(begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)));
         let later = self.leave_for_later(key, &mut plan, now);
         let look_again = [plan.look_again, later].into_iter().flatten().min();
+        self.executor.tell(key, &plan);
         let mut carried = self.executor.carry_out(key, plan).await;
         self.record(key, &mut carried);
         let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));

@@ -11,6 +11,7 @@ pub mod authorization;
 mod binding;
 mod bootstrap;
 mod checks;
+mod configure;
 mod continuing;
 mod create;
 mod decoding;
@@ -38,6 +39,7 @@ mod pieces;
 mod pressure;
 mod replicas;
 pub mod resource;
+mod restore;
 mod scale;
 mod shares;
 pub mod splice;
@@ -55,6 +57,7 @@ pub use admission::{
     reviewers::{AdmissionRequest, Reviewer},
 };
 pub use answer::{ApiErrorBox, Current, Deleted, List, WatchEvent, Written};
+pub use configure::Configured;
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;
 pub use delete_collection::TOLD_BYTES_MAX;

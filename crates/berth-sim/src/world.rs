@@ -235,7 +235,17 @@ impl World {
         let enabled = Enabled::parse("*").expect("all are known");
         let gates = Arc::clone(&self.gates.controllers);
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
-        ControllerManager { cluster, env, gates, metrics, enabled, provision_latency: PROVISION_LATENCY, load_balancer_range }.start();
+        ControllerManager {
+            cluster,
+            env,
+            gates,
+            metrics,
+            enabled,
+            provision_latency: PROVISION_LATENCY,
+            load_balancer_range,
+            follower: None,
+        }
+        .start();
     }
 
     /// Stops a part where it stands, as `kill -9` would.

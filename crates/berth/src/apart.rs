@@ -47,7 +47,8 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
     let begin = |Site { cluster, env, metrics }| {
         gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
-        manager::ControllerManager { cluster, env, gates, metrics, enabled, provision_latency, load_balancer_range }.start();
+        manager::ControllerManager { cluster, env, gates, metrics, enabled, provision_latency, load_balancer_range, follower: None }
+            .start();
     };
     run(&options.part, "berth-controller-manager", begin)
 }

@@ -420,6 +420,7 @@ fn start_controllers(
         enabled: settings.controllers.clone(),
         provision_latency: options.control.volume_provision_latency,
         load_balancer_range: options.control.load_balancer_range,
+        follower: None,
     };
     manager.start();
     let lags = Arc::new(Lags::new(Arc::clone(&env.clock)));

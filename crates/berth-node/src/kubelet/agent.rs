@@ -38,14 +38,29 @@ const WORKERS: usize = 64;
 /// `ContainerCreating` is reported only if it lasts this long: a shorter stage is one write more that nobody sees.
 const SHORTEST_REPORTED: Duration = Duration::from_millis(50);
 
+/// What each pod does on its node.
+pub type Habits = Box<dyn Fn(&KubeletPod) -> Behaviour + Send + Sync>;
+
+/// Nodes that are there already: another cluster's, in a plan of what will happen in it.
+pub struct ForeignNodes {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Images that they cannot pull.
+    pub missing_images: MissingImages,
+    /// What their pods do.
+    pub habits: Habits,
+}
+
 /// All simulated nodes of a cluster.
 pub struct Nodes {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) env: Env,
     pub(super) count: u32,
     pub(super) shape: NodeShape,
+    /// The nodes of another cluster, by name; `None`: `count` nodes of the shape.
+    foreign: Option<BTreeMap<String, u32>>,
     recorder: Recorder,
-    latencies: Latencies,
+    habits: Habits,
     queue: Queue<Uid>,
     volumes: Volumes,
     held: Mutex<Held>,
@@ -91,13 +106,34 @@ impl Nodes {
         metrics: &Arc<Metrics>,
         (count, shape, latencies): (u32, NodeShape, Latencies),
     ) {
+        let missing = shape.missing_images.clone();
+        let habits: Habits = Box::new(move |pod| Behaviour::of(pod, latencies, &missing));
+        let nodes = Self::begin(cluster, env, recorder, metrics, (count, shape, None, habits));
+        heartbeat::start(&nodes, metrics);
+    }
+
+    /// Runs the pods that are bound to the nodes of another cluster, for ever. Those are there: nobody registers them, or says that they are well.
+    pub fn take_on(cluster: &Arc<dyn Cluster>, env: &Env, recorder: &Recorder, metrics: &Arc<Metrics>, foreign: ForeignNodes) {
+        let ForeignNodes { names, missing_images, habits } = foreign;
+        let shape = NodeShape { missing_images, ..NodeShape::new("0", "0", 0) };
+        drop(Self::begin(cluster, env, recorder, metrics, (0, shape, Some(names.into_iter().zip(0..).collect()), habits)));
+    }
+
+    fn begin(
+        cluster: &Arc<dyn Cluster>,
+        env: &Env,
+        recorder: &Recorder,
+        metrics: &Arc<Metrics>,
+        (count, shape, foreign, habits): (u32, NodeShape, Option<BTreeMap<String, u32>>, Habits),
+    ) -> Arc<Self> {
         let nodes = Arc::new(Self {
             cluster: Arc::clone(cluster),
             env: env.clone(),
             count,
             shape,
+            foreign,
             recorder: recorder.of("kubelet"),
-            latencies,
+            habits,
             queue: Queue::new("node", Arc::clone(&env.clock), metrics),
             volumes: Volumes::default(),
             held: Mutex::default(),
@@ -110,16 +146,16 @@ impl Nodes {
         pods.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
         nodes.volumes.claims.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
         nodes.volumes.volumes.start(cluster.as_ref(), env.spawner.as_ref(), metrics);
-        heartbeat::start(&nodes, metrics);
-        let env = env.clone();
+        let (env, own) = (env.clone(), Arc::clone(&nodes));
         let spawner = Arc::clone(&env.spawner);
         let work = async move {
             // Only then all addresses that pods have are known as taken.
             pods.warm().await;
-            nodes.volumes.warm().await;
-            nodes.queue.start(&env, "node", WORKERS, &nodes);
+            own.volumes.warm().await;
+            own.queue.start(&env, "node", WORKERS, &own);
         };
         spawner.spawn("node", Box::pin(work));
+        nodes
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -139,6 +175,9 @@ impl Nodes {
     }
 
     fn index_of(&self, node_name: &str) -> Option<u32> {
+        if let Some(foreign) = &self.foreign {
+            return foreign.get(node_name).copied();
+        }
         let index = node_name.strip_prefix("node-")?.parse().ok()?;
         (index < self.count && node::name(index) == node_name).then_some(index)
     }
@@ -148,7 +187,7 @@ impl Nodes {
         match delta {
             Delta { new: Some(pod), .. } => {
                 let Some(node) = self.index_of(&pod.node_name) else { return };
-                if self.held().take_in(pod, node, (self.latencies, &self.shape.missing_images), now) {
+                if self.held().take_in(pod, node, || (self.habits)(pod), now) {
                     self.queue.add(pod.uid.clone());
                 }
             }
@@ -278,15 +317,14 @@ impl Reconcile<Uid> for Nodes {
 
 impl Held {
     /// Takes in a version of a pod; gives whether there is something to do for it.
-    fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, (latencies, missing): (Latencies, &MissingImages), now: Timestamp) -> bool {
+    fn take_in(&mut self, pod: &Arc<KubeletPod>, node: u32, behaviour: impl Fn() -> Behaviour, now: Timestamp) -> bool {
         if pod.status.finished && pod.deletion_deadline.is_none() {
             // Also if somebody else has ended it: no phase follows the last.
             self.forget(&pod.uid);
             return false;
         }
         if let Some(held) = self.pods.get_mut(&pod.uid) {
-            let behaviour = Behaviour::of(pod, latencies, missing);
-            let due = held.update(pod, &behaviour, now);
+            let due = held.update(pod, &behaviour(), now);
             if held.is_contradicted() {
                 self.contradicted.insert(pod.uid.clone());
             }
@@ -295,7 +333,7 @@ impl Held {
         if let Some(address) = &pod.status.pod_ip {
             self.addresses.note(address);
         }
-        let behaviour = Behaviour::of(pod, latencies, missing);
+        let behaviour = behaviour();
         let stage = begin(pod, &behaviour, now);
         // What a status shows already need not be written again.
         let reported = matches!(stage, PodStage::Running { .. }).then(|| stage.clone());

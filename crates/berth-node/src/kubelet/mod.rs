@@ -11,7 +11,7 @@ mod status;
 mod view;
 mod volumes;
 
-pub use agent::Nodes;
+pub use agent::{ForeignNodes, Habits, Nodes};
 pub use behaviour::{Behaviour, Latencies};
 pub use images::MissingImages;
 pub use node::{NodeShape, Zone, parse_amount, parse_cpu, parse_label, parse_resource};
