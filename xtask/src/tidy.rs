@@ -17,6 +17,7 @@ use std::{
 /// Top to bottom; a crate may depend on those below it only.
 const LAYERS: &[&str] = &[
     "berth",
+    "berth-plan",
     "berth-sim",
     "berth-etcd",
     "berth-remote",
@@ -54,6 +55,15 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 
 /// What no crate that the simulation links may depend on, however far away: runtimes, sockets, files, randomness.
 const REAL: &[&str] = &["fjall", "getrandom", "hyper", "kube", "kube-client", "mio", "redb", "rustls", "tokio"];
+
+/// The crate that tells what a change will do.
+const FORECASTS: &str = "berth-plan";
+
+/// What it runs, as the server does.
+const RUN_BY_FORECASTS: &[&str] = &["berth-controllers", "berth-node", "berth-registry", "berth-store"];
+
+/// What decides about workloads, or makes the state that decisions are made from.
+const DECIDES: &[&str] = &["::plan(", "with_state", "rank::", "Ranking", "rolling::", "recreate::", "scale::", "plan_scale", "Board"];
 
 /// Crates in `crates/` that meet the machine: the bans of `crates/clippy.toml` end there.
 const SHELLS: &[&str] = &["berth", "berth-apiserver"];
@@ -110,7 +120,7 @@ struct Dependency {
 /// Runs every check and prints what is wrong.
 pub(crate) fn run() -> Outcome {
     let tree = Tree::read();
-    let checks = [layers, circles, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links, etcd_messages];
+    let checks = [layers, circles, bans, unfinished, sizes, dead_files, unused_dependencies, dead_links, etcd_messages, one_model];
     let faults: Vec<String> = checks.iter().flat_map(|check| check(&tree)).chain(simulation_reach()).collect();
     for fault in &faults {
         say(fault);
@@ -196,18 +206,35 @@ fn circles(tree: &Tree) -> Vec<String> {
     faults
 }
 
-/// The simulation reaches nothing real.
+/// The simulation, and the forecasts that are made in one, reach nothing real.
 fn simulation_reach() -> Vec<String> {
-    match output("cargo", &["tree", "--package", "berth-sim", "--edges", "normal", "--prefix", "none", "--offline"]) {
-        Ok(tree) => reached(&tree),
+    let of = |package: &&str| match output("cargo", &["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--offline"]) {
+        Ok(tree) => reached(package, &tree),
         Err(error) => vec![error],
-    }
+    };
+    ["berth-sim", "berth-plan"].iter().flat_map(of).collect()
 }
 
 /// `tree`: lines that begin with a crate's name.
-fn reached(tree: &str) -> Vec<String> {
+fn reached(package: &str, tree: &str) -> Vec<String> {
     let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    REAL.iter().filter(|name| names.contains(**name)).map(|name| format!("berth-sim reaches {name}")).collect()
+    REAL.iter().filter(|name| names.contains(**name)).map(|name| format!("{package} reaches {name}")).collect()
+}
+
+/// Forecasts have no model of their own: they run what the server runs, and ask nobody who decides.
+fn one_model(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let Some(package) = tree.packages.iter().find(|package| package.name == FORECASTS) {
+        let uses = |name: &str| package.dependencies.iter().any(|to| to.name == name && to.kind == DependencyKind::Normal);
+        let missing = RUN_BY_FORECASTS.iter().filter(|name| !uses(name));
+        faults.extend(missing.map(|name| format!("{FORECASTS} does not run {name}, as the server does")));
+    }
+    let folder = format!("crates/{FORECASTS}/src/");
+    for (path, text) in tree.rust().filter(|(path, _)| path.starts_with(&folder)) {
+        let named = DECIDES.iter().filter(|name| text.contains(**name));
+        faults.extend(named.map(|name| format!("{path} names {name}: a forecast reads what controllers have done, it decides nothing")));
+    }
+    faults
 }
 
 /// Lints hold in every crate, and the bans in every crate that is no shell: the nearest clippy.toml wins, they do not add up.
@@ -389,7 +416,20 @@ mod tests {
 
     #[test]
     fn what_the_simulation_must_not_reach_is_found_in_its_tree() {
-        assert_eq!(reached("berth-sim v0.0.0 (/x)\nserde v1.0.0\ntokio-util v1.0.0\ntokio v1.0.0\n"), ["berth-sim reaches tokio"]);
+        assert_eq!(reached("berth-sim", "berth-sim v0.0.0 (/x)\nserde v1.0.0\ntokio-util v1.0.0\ntokio v1.0.0\n"), ["berth-sim reaches tokio"]);
+    }
+
+    #[test]
+    fn a_forecast_that_decides_itself_or_runs_something_else_is_found() {
+        let folder = |path: &str| format!("crates/berth-plan/src/{path}");
+        let of = |text: &str, uses: &[&str]| {
+            let dependencies = uses.iter().map(|name| Dependency { name: (*name).to_owned(), kind: NORMAL }).collect();
+            let package = Package { name: FORECASTS.to_owned(), dependencies, ..Package::default() };
+            one_model(&Tree { files: BTreeMap::from([(folder("read.rs"), text.to_owned())]), packages: vec![package], ..Tree::default() })
+        };
+        assert_eq!(of("use berth_workloads::view::PodView;", RUN_BY_FORECASTS), [] as [&str; 0]);
+        assert_eq!(of("deployment::plan(&state)", RUN_BY_FORECASTS).len(), 1);
+        assert_eq!(of("", &RUN_BY_FORECASTS[1..]), ["berth-plan does not run berth-controllers, as the server does"]);
     }
 
     #[test]

@@ -1,0 +1,237 @@
+//! The change that a forecast is of.
+
+use crate::{
+    error::PlanError,
+    snapshot::{KINDS, entries},
+    stage::Stage,
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// What is changed: manifests are applied, then single workloads edited, then all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// Applied as `kubectl apply` does. Kinds that a forecast does not look at are passed over.
+    pub manifests: Vec<Value>,
+    /// Of manifests that name none.
+    pub namespace: String,
+    /// Changes of single workloads.
+    pub edits: Vec<Edit>,
+    /// What is changed in all Deployments that are named above.
+    pub deployments: Edits,
+    /// What is changed in all StatefulSets that are named above.
+    pub stateful_sets: Edits,
+}
+
+/// A change of one workload.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What is changed.
+    pub edits: Edits,
+}
+
+/// What is changed in a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    /// Images by the names of containers.
+    pub images: Vec<(String, String)>,
+    /// `replicas`.
+    pub replicas: Option<i32>,
+    /// `podReplacementPolicy`, of Deployments.
+    pub policy: Option<String>,
+    /// `strategy.type`, `updateStrategy.type`.
+    pub strategy: Option<String>,
+}
+
+/// A kind of workload that rolls out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkloadKind {
+    /// A Deployment.
+    Deployment,
+    /// A StatefulSet.
+    StatefulSet,
+}
+
+impl WorkloadKind {
+    /// `Deployment`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+
+    fn of(object: &Value) -> Option<Self> {
+        [Self::Deployment, Self::StatefulSet].into_iter().find(|kind| object["kind"] == kind.name() && object["apiVersion"] == "apps/v1")
+    }
+}
+
+/// A workload that is changed: kind, namespace, name.
+pub(crate) type Target = (WorkloadKind, String, String);
+
+impl Change {
+    /// The workloads that it is about, in order.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn targets(&self) -> Result<Vec<Target>, PlanError> {
+        let of_manifests = self.manifests.iter().filter_map(|manifest| {
+            Some((WorkloadKind::of(manifest)?, self.namespace_of(manifest).to_owned(), manifest["metadata"]["name"].as_str()?.to_owned()))
+        });
+        let of_edits = self.edits.iter().map(|edit| (edit.kind, edit.namespace.clone(), edit.name.clone()));
+        let mut seen = BTreeSet::new();
+        let targets: Vec<Target> = of_manifests.chain(of_edits).filter(|target| seen.insert(target.clone())).collect();
+        if targets.is_empty() { Err(PlanError::NoTarget) } else { Ok(targets) }
+    }
+
+    fn namespace_of<'a>(&'a self, manifest: &'a Value) -> &'a str {
+        let own = if self.namespace.is_empty() { "default" } else { &self.namespace };
+        manifest["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty()).unwrap_or(own)
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// A workload that is not there, a container that it does not have; what the API server would refuse.
+    pub(crate) fn make(&self, stage: &mut Stage) -> Result<(), PlanError> {
+        let known =
+            |manifest: &&Value| KINDS.iter().any(|kind| manifest["kind"] == kind.kind && manifest["apiVersion"] == kind.api_version);
+        for manifest in self.manifests.iter().filter(known) {
+            let namespace = self.namespace_of(manifest);
+            stage.make_namespace(namespace)?;
+            stage.apply(manifest, namespace)?;
+        }
+        for Edit { kind, namespace, name, edits } in &self.edits {
+            edits.make(stage, &(*kind, namespace.clone(), name.clone()))?;
+        }
+        for target in self.targets()? {
+            self.of_all(target.0).make(stage, &target)?;
+        }
+        Ok(())
+    }
+
+    fn of_all(&self, kind: WorkloadKind) -> &Edits {
+        match kind {
+            WorkloadKind::Deployment => &self.deployments,
+            WorkloadKind::StatefulSet => &self.stateful_sets,
+        }
+    }
+}
+
+impl Edits {
+    fn make(&self, stage: &mut Stage, (kind, namespace, name): &Target) -> Result<(), PlanError> {
+        let live = stage.get(kind.name(), namespace, name)?;
+        if live.is_null() {
+            return Err(PlanError::NoWorkload { kind: kind.name(), namespace: namespace.clone(), name: name.clone() });
+        }
+        let patch = self.patch(*kind, &live)?;
+        if patch.is_empty() { Ok(()) } else { stage.patch(kind.name(), namespace, name, json!({"spec": patch})) }
+    }
+
+    /// A merge patch of the spec.
+    fn patch(&self, kind: WorkloadKind, live: &Value) -> Result<Map<String, Value>, PlanError> {
+        let mut patch = Map::new();
+        if let Some(replicas) = self.replicas {
+            patch.insert("replicas".to_owned(), json!(replicas));
+        }
+        if !self.images.is_empty() {
+            patch.insert("template".to_owned(), json!({"spec": self.with_images(live)?}));
+        }
+        match (kind, &self.policy) {
+            (_, None) => (),
+            (WorkloadKind::Deployment, Some(policy)) => drop(patch.insert("podReplacementPolicy".to_owned(), json!(policy))),
+            (WorkloadKind::StatefulSet, Some(_)) => {
+                return Err(PlanError::Change("a StatefulSet has no podReplacementPolicy; write --strategy".to_owned()));
+            }
+        }
+        if let Some(strategy) = &self.strategy {
+            let member = if kind == WorkloadKind::Deployment { "strategy" } else { "updateStrategy" };
+            // The block of figures goes with its type.
+            let mut wanted = json!({"type": strategy});
+            if strategy != "RollingUpdate" {
+                wanted["rollingUpdate"] = Value::Null;
+            }
+            patch.insert(member.to_owned(), wanted);
+        }
+        Ok(patch)
+    }
+
+    /// The lists of containers with the new images; `*` is every container.
+    fn with_images(&self, live: &Value) -> Result<Value, PlanError> {
+        let spec = &live["spec"]["template"]["spec"];
+        let mut lists = Map::new();
+        let mut left: BTreeSet<&str> = self.images.iter().map(|(container, _)| container.as_str()).collect();
+        for member in ["containers", "initContainers"].into_iter().filter(|member| spec[*member].is_array()) {
+            let mut list = spec[member].clone();
+            for container in list.as_array_mut().into_iter().flatten() {
+                let name = container["name"].as_str().unwrap_or_default().to_owned();
+                for (of, image) in self.images.iter().filter(|(of, _)| *of == name || of == "*") {
+                    container["image"] = json!(image);
+                    left.remove(of.as_str());
+                }
+            }
+            lists.insert(member.to_owned(), list);
+        }
+        if left.is_empty() {
+            return Ok(Value::Object(lists));
+        }
+        let known: Vec<&str> = entries(&spec["containers"]).filter_map(|container| container["name"].as_str()).collect();
+        let unknown: Vec<&str> = left.into_iter().collect();
+        let name = live["metadata"]["name"].as_str().unwrap_or_default();
+        Err(PlanError::Change(format!("{name} has no container {}; its containers are {}", unknown.join(", "), known.join(", "))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live() -> Value {
+        json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "a:1"}, {"name": "log", "image": "l"}]}}}})
+    }
+
+    fn patch(edits: Edits, kind: WorkloadKind) -> Result<Value, String> {
+        edits.patch(kind, &live()).map(Value::Object).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn edits_name_what_they_change_and_nothing_else() {
+        let images = vec![("main".to_owned(), "a:2".to_owned())];
+        let found = patch(Edits { images, replicas: Some(4), ..Edits::default() }, WorkloadKind::Deployment);
+        let containers = json!([{"name": "main", "image": "a:2"}, {"name": "log", "image": "l"}]);
+        assert_eq!(found, Ok(json!({"replicas": 4, "template": {"spec": {"containers": containers}}})));
+        let recreate = Edits { strategy: Some("Recreate".to_owned()), ..Edits::default() };
+        assert_eq!(patch(recreate, WorkloadKind::StatefulSet), Ok(json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}})));
+        assert_eq!(patch(Edits::default(), WorkloadKind::Deployment), Ok(json!({})));
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_named() {
+        let images = vec![("mian".to_owned(), "a:2".to_owned())];
+        let found = patch(Edits { images, ..Edits::default() }, WorkloadKind::Deployment);
+        assert_eq!(found, Err("web has no container mian; its containers are main, log".to_owned()));
+        let policy = Edits { policy: Some("TerminationComplete".to_owned()), ..Edits::default() };
+        assert!(patch(policy, WorkloadKind::StatefulSet).is_err_and(|text| text.contains("--strategy")));
+    }
+
+    #[test]
+    fn a_change_is_about_each_workload_once() {
+        let manifest = |kind: &str, name: &str| json!({"apiVersion": if kind == "Service" { "v1" } else { "apps/v1" }, "kind": kind, "metadata": {"name": name}});
+        let edit = Edit { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: "web".to_owned(), edits: Edits::default() };
+        let change = Change {
+            manifests: vec![manifest("Deployment", "web"), manifest("Service", "web")],
+            namespace: "shop".to_owned(),
+            edits: vec![edit],
+            ..Change::default()
+        };
+        assert_eq!(change.targets().expect("one"), [(WorkloadKind::Deployment, "shop".to_owned(), "web".to_owned())]);
+        assert!(matches!(Change::default().targets(), Err(PlanError::NoTarget)));
+    }
+}

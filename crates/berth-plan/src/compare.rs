@@ -1,0 +1,116 @@
+//! Several forecasts of one change: under other policies, and with other seeds.
+
+use crate::{
+    change::{Change, WorkloadKind},
+    error::PlanError,
+    forecast::{Forecast, Outcome},
+    read::{Suppositions, forecast as forecast_of},
+    snapshot::Snapshot,
+    times::seconds,
+};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A forecast under another policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Alternative {
+    /// `TerminationComplete`.
+    pub policy: &'static str,
+    /// What it would do.
+    pub forecast: Forecast,
+}
+
+/// How long the change takes in so many runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spread {
+    /// How many runs there were.
+    pub runs: u64,
+    /// How many of them were complete.
+    pub complete: u64,
+    /// Half of the complete ones take no longer.
+    #[serde(rename = "p50Seconds", serialize_with = "seconds")]
+    pub p50: Duration,
+    /// 95 of 100 take no longer.
+    #[serde(rename = "p95Seconds", serialize_with = "seconds")]
+    pub p95: Duration,
+    /// The most pods of any workload in any run, terminating ones included.
+    pub pods: u32,
+    /// The fewest available pods of any workload in any run.
+    pub available: u32,
+}
+
+/// The change under each policy of Deployments, and each strategy of StatefulSets that goes on by itself.
+///
+/// # Errors
+/// Those of a forecast.
+pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions) -> Result<Vec<Alternative>, PlanError> {
+    let targets = change.targets()?;
+    let has = |kind| targets.iter().any(|(of, ..)| *of == kind);
+    let mut alternatives = Vec::new();
+    let mut add = |policy, edit: &dyn Fn(&mut Change)| {
+        let mut change = change.clone();
+        edit(&mut change);
+        alternatives.push((policy, change));
+    };
+    if has(WorkloadKind::Deployment) {
+        for policy in ["TerminationStarted", "TerminationComplete"] {
+            add(policy, &|change| change.deployments.policy = Some(policy.to_owned()));
+        }
+        add("Recreate", &|change| change.deployments.strategy = Some("Recreate".to_owned()));
+    }
+    if has(WorkloadKind::StatefulSet) {
+        for strategy in ["RollingUpdate", "Recreate"] {
+            add(strategy, &|change| change.stateful_sets.strategy = Some(strategy.to_owned()));
+        }
+    }
+    let forecast =
+        |(policy, change): (&'static str, Change)| Ok(Alternative { policy, forecast: forecast_of(snapshot, &change, suppositions)? });
+    alternatives.into_iter().map(forecast).collect()
+}
+
+/// The change with the seeds from 1 to `runs`; `done` is told after each.
+///
+/// # Errors
+/// Those of a forecast.
+pub fn forecast_many(
+    snapshot: &Snapshot,
+    change: &Change,
+    suppositions: &Suppositions,
+    runs: u64,
+    mut done: impl FnMut(u64),
+) -> Result<Spread, PlanError> {
+    let mut took = Vec::new();
+    let (mut pods, mut available) = (0, u32::MAX);
+    for seed in 1..=runs {
+        let forecast = forecast_of(snapshot, change, &Suppositions { seed, ..suppositions.clone() })?;
+        let is_complete = forecast.workloads.iter().all(|workload| matches!(workload.outcome, Outcome::Complete { .. }));
+        took.extend(is_complete.then_some(forecast.total));
+        pods = forecast.workloads.iter().map(|workload| workload.pods.value).fold(pods, u32::max);
+        available = forecast.workloads.iter().map(|workload| workload.available.value).fold(available, u32::min);
+        done(seed);
+    }
+    took.sort();
+    let complete = u64::try_from(took.len()).unwrap_or(u64::MAX);
+    let available = if runs == 0 { 0 } else { available };
+    Ok(Spread { runs, complete, p50: percentile(&took, 50), p95: percentile(&took, 95), pods, available })
+}
+
+/// The smallest that is not less than so many of a hundred; nothing, of nothing.
+fn percentile(sorted: &[Duration], of_hundred: usize) -> Duration {
+    let rank = (sorted.len() * of_hundred).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_one_of_the_runs() {
+        let runs: Vec<Duration> = (1..=20).map(Duration::from_secs).collect();
+        assert_eq!([50, 95, 100].map(|of| percentile(&runs, of).as_secs()), [10, 19, 20]);
+        assert_eq!(percentile(&[], 50), Duration::ZERO);
+        assert_eq!(percentile(&runs[..1], 95).as_secs(), 1);
+    }
+}

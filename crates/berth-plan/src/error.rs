@@ -1,0 +1,45 @@
+//! Why there is no forecast.
+
+use berth_registry::ApiError;
+
+/// Why there is no forecast.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The change names a workload that the snapshot does not have.
+    #[error("there is no {kind} {name} in namespace {namespace}")]
+    NoWorkload {
+        /// `Deployment`, `StatefulSet`.
+        kind: &'static str,
+        /// Where it was looked for.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// The change cannot be made to what is there.
+    #[error("{0}")]
+    Change(String),
+    /// A manifest has no workload that rolls out.
+    #[error("the change is about no Deployment and no StatefulSet")]
+    NoTarget,
+    /// An object of the snapshot cannot be used.
+    #[error("{kind} {name} of the snapshot cannot be used")]
+    Snapshot {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: ApiError,
+    },
+    /// The API server would refuse the change.
+    #[error("{what} would be refused")]
+    Refused {
+        /// What was to be written.
+        what: String,
+        /// Why.
+        source: ApiError,
+    },
+    /// A fault in berth.
+    #[error("the simulation failed: {0}; this is a fault in berth")]
+    Fault(String),
+}

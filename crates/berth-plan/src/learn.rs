@@ -1,0 +1,266 @@
+//! How long a workload's pods take to start and to stop, as far as the snapshot tells.
+
+use crate::{
+    snapshot::{Snapshot, entries, told_to_go},
+    times::{seconds, since},
+};
+use berth_store::env::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use std::{collections::BTreeMap, time::Duration};
+
+/// How long a pod is supposed to take to start where nothing is known.
+const START: Duration = Duration::from_secs(10);
+/// The grace period of a pod that names none.
+const GRACE_SECONDS: u64 = 30;
+
+/// How long something takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// As long as half of the pods did at the most.
+    #[serde(rename = "typicalSeconds", serialize_with = "seconds")]
+    pub typical: Duration,
+    /// As long as the quickest did.
+    #[serde(rename = "fastestSeconds", serialize_with = "seconds")]
+    pub fastest: Duration,
+    /// As long as the slowest did.
+    #[serde(rename = "slowestSeconds", serialize_with = "seconds")]
+    pub slowest: Duration,
+    /// How many there were.
+    pub samples: usize,
+    /// By what it is known.
+    pub source: Source,
+    #[serde(skip)]
+    all: Vec<Duration>,
+}
+
+/// By what a time is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source {
+    /// The workload's pods, as they are.
+    Pods,
+    /// Events of its pods.
+    Events,
+    /// Somebody has said so.
+    Given,
+    /// Nothing: pods take their whole grace period.
+    GracePeriod,
+    /// Nothing.
+    Supposed,
+}
+
+impl Timing {
+    pub(crate) fn given(time: Duration) -> Self {
+        Self::one(time, Source::Given)
+    }
+
+    fn one(time: Duration, source: Source) -> Self {
+        Self { typical: time, fastest: time, slowest: time, samples: 0, source, all: Vec::new() }
+    }
+
+    fn of(mut all: Vec<Duration>, source: Source) -> Option<Self> {
+        all.sort();
+        let (fastest, slowest) = (*all.first()?, *all.last()?);
+        Some(Self { typical: all[(all.len() - 1) / 2], fastest, slowest, samples: all.len(), source, all })
+    }
+
+    /// As long as one of the pods did, chosen by `draw`; `None`: as long as is typical.
+    pub(crate) fn drawn(&self, draw: Option<u64>) -> Duration {
+        let Some((draw, count)) = draw.zip(u64::try_from(self.all.len()).ok().filter(|count| *count > 0)) else { return self.typical };
+        usize::try_from(draw % count).map_or(self.typical, |index| self.all[index])
+    }
+}
+
+/// Kind, namespace and name of a workload.
+pub(crate) type WorkloadKey = (&'static str, String, String);
+
+/// Start and stop of the pods of one workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Timings {
+    pub(crate) start: Timing,
+    pub(crate) stop: Timing,
+}
+
+/// What the snapshot tells of each workload's pods.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    starts: BTreeMap<WorkloadKey, Vec<Duration>>,
+    stops: BTreeMap<WorkloadKey, Vec<Duration>>,
+    /// By events.
+    told_starts: BTreeMap<WorkloadKey, Vec<Duration>>,
+    graces: BTreeMap<WorkloadKey, u64>,
+}
+
+impl Learned {
+    pub(crate) fn from(snapshot: &Snapshot) -> Self {
+        let mut learned = Self::default();
+        for pod in snapshot.of_kinds(&["Pod"]) {
+            let Some(key) = workload_of(pod) else { continue };
+            learned.graces.insert(key.clone(), grace(&pod["spec"]));
+            if let Some(took) = start_of(pod) {
+                learned.starts.entry(key.clone()).or_default().push(took);
+            }
+            if let Some(took) = stop_of(pod) {
+                learned.stops.entry(key).or_default().push(took);
+            }
+        }
+        for workload in snapshot.of_kinds(&["Deployment", "StatefulSet"]) {
+            if let Some(key) = key_of(workload) {
+                learned.graces.insert(key, grace(&workload["spec"]["template"]["spec"]));
+            }
+        }
+        learned.take_events(snapshot);
+        learned
+    }
+
+    /// From being scheduled to the start of containers, of pods that may be gone.
+    fn take_events(&mut self, snapshot: &Snapshot) {
+        let mut scheduled: BTreeMap<(&str, &str), Timestamp> = BTreeMap::new();
+        let about = |event: &'_ Value| -> Option<(String, String, Timestamp)> {
+            let object = &event["involvedObject"];
+            let at = [&event["lastTimestamp"], &event["eventTime"]].into_iter().find_map(time)?;
+            (object["kind"] == "Pod").then_some(())?;
+            Some((object["namespace"].as_str()?.to_owned(), object["name"].as_str()?.to_owned(), at))
+        };
+        let events: Vec<(&str, (String, String, Timestamp))> =
+            snapshot.of_kinds(&["Event"]).filter_map(|event| Some((event["reason"].as_str()?, about(event)?))).collect();
+        for (_, (namespace, name, at)) in events.iter().filter(|(reason, _)| *reason == "Scheduled") {
+            scheduled.insert((namespace, name), *at);
+        }
+        for (_, (namespace, name, at)) in events.iter().filter(|(reason, _)| *reason == "Started") {
+            let Some(from) = scheduled.get(&(namespace.as_str(), name.as_str())) else { continue };
+            for key in keys_by_name(namespace, name) {
+                self.told_starts.entry(key).or_default().push(since(*from, *at));
+            }
+        }
+    }
+
+    /// What is known of a workload, or said.
+    pub(crate) fn of(&self, key: &WorkloadKey, start: Option<Duration>, stop: Option<Duration>) -> Timings {
+        let samples = |of: &BTreeMap<WorkloadKey, Vec<Duration>>, source| Timing::of(of.get(key).cloned().unwrap_or_default(), source);
+        let learned_start = || samples(&self.starts, Source::Pods).or_else(|| samples(&self.told_starts, Source::Events));
+        let grace = || Duration::from_secs(self.graces.get(key).copied().unwrap_or(GRACE_SECONDS));
+        Timings {
+            start: start.map(Timing::given).or_else(learned_start).unwrap_or_else(|| Timing::one(START, Source::Supposed)),
+            stop: stop
+                .map(Timing::given)
+                .or_else(|| samples(&self.stops, Source::Pods))
+                .unwrap_or_else(|| Timing::one(grace(), Source::GracePeriod)),
+        }
+    }
+}
+
+fn grace(spec: &Value) -> u64 {
+    spec["terminationGracePeriodSeconds"].as_u64().unwrap_or(GRACE_SECONDS)
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+fn key_of(workload: &Value) -> Option<WorkloadKey> {
+    let kind = if workload["kind"] == "Deployment" { "Deployment" } else { "StatefulSet" };
+    let (namespace, name) = (&workload["metadata"]["namespace"], &workload["metadata"]["name"]);
+    Some((kind, namespace.as_str().unwrap_or("default").to_owned(), name.as_str()?.to_owned()))
+}
+
+/// The workload that a pod's owner belongs to, by its name.
+pub(crate) fn workload_of(pod: &Value) -> Option<WorkloadKey> {
+    let owner = entries(&pod["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)?;
+    let namespace = pod["metadata"]["namespace"].as_str()?.to_owned();
+    let name = owner["name"].as_str()?;
+    match owner["kind"].as_str()? {
+        "StatefulSet" => Some(("StatefulSet", namespace, name.to_owned())),
+        "ReplicaSet" => Some(("Deployment", namespace, name.rsplit_once('-')?.0.to_owned())),
+        _ => None,
+    }
+}
+
+/// The workloads that a pod of this name may be of.
+pub(crate) fn keys_by_name(namespace: &str, pod: &str) -> Vec<WorkloadKey> {
+    let Some((owner, last)) = pod.rsplit_once('-') else { return Vec::new() };
+    let mut keys = Vec::new();
+    if last.bytes().all(|byte| byte.is_ascii_digit()) {
+        keys.push(("StatefulSet", namespace.to_owned(), owner.to_owned()));
+    }
+    if let Some((deployment, _)) = owner.rsplit_once('-') {
+        keys.push(("Deployment", namespace.to_owned(), deployment.to_owned()));
+    }
+    keys
+}
+
+fn condition<'a>(pod: &'a Value, name: &str) -> Option<&'a Value> {
+    entries(&pod["status"]["conditions"]).find(|condition| condition["type"] == name && condition["status"] == "True")
+}
+
+/// From having a node to being ready, of a pod that was never restarted.
+fn start_of(pod: &Value) -> Option<Duration> {
+    let restarted = entries(&pod["status"]["containerStatuses"]).any(|status| status["restartCount"].as_i64().unwrap_or(0) > 0);
+    let ready = condition(pod, "Ready").filter(|_| !restarted)?;
+    let placed = condition(pod, "PodScheduled").and_then(|condition| time(&condition["lastTransitionTime"]));
+    let from = time(&pod["status"]["startTime"]).or(placed)?;
+    Some(since(from, time(&ready["lastTransitionTime"])?))
+}
+
+/// From being told to go to the end of its last container, of a pod that something still holds.
+fn stop_of(pod: &Value) -> Option<Duration> {
+    let told = told_to_go(pod)?;
+    let ended = entries(&pod["status"]["containerStatuses"]).map(|status| time(&status["state"]["terminated"]["finishedAt"]));
+    let last = ended.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+    (told <= last).then(|| since(told, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, ready_after: i64) -> Value {
+        let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).expect("in range").to_string();
+        json!({"kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name,
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "web-7d4b9", "controller": true}]},
+            "spec": {"terminationGracePeriodSeconds": 45},
+            "status": {"startTime": at(0), "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at(ready_after)}]}})
+    }
+
+    fn web() -> WorkloadKey {
+        ("Deployment", "shop".to_owned(), "web".to_owned())
+    }
+
+    #[test]
+    fn pods_tell_how_long_they_took_and_what_is_said_counts_more() {
+        let learned = Learned::from(&Snapshot::of_documents([pod("a", 3), pod("b", 9), pod("c", 4)]));
+        let Timings { start, stop } = learned.of(&web(), None, None);
+        let seconds = [start.typical, start.fastest, start.slowest].map(|time| time.as_secs());
+        assert_eq!((seconds, start.samples, start.source), ([4, 3, 9], 3, Source::Pods));
+        assert_eq!((stop.typical.as_secs(), stop.source), (45, Source::GracePeriod));
+        let said = learned.of(&web(), Some(Duration::from_secs(1)), Some(Duration::ZERO));
+        assert_eq!((said.start.typical.as_secs(), said.stop.typical.as_secs(), said.stop.source), (1, 0, Source::Given));
+        let draws: Vec<u64> = (0..4).map(|draw| start.drawn(Some(draw)).as_secs()).collect();
+        assert_eq!((draws, start.drawn(None).as_secs()), (vec![3, 4, 9, 3], 4));
+    }
+
+    #[test]
+    fn events_tell_where_no_pod_does() {
+        let event = |reason: &str, at: &str| {
+            json!({"kind": "Event", "metadata": {"name": reason, "namespace": "shop"}, "reason": reason, "lastTimestamp": at,
+                "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-7d4b9-x1"}})
+        };
+        let snapshot = Snapshot::of_documents([event("Scheduled", "2026-03-01T10:00:00Z"), event("Started", "2026-03-01T10:00:06Z")]);
+        let start = Learned::from(&snapshot).of(&web(), None, None).start;
+        assert_eq!((start.typical.as_secs(), start.source), (6, Source::Events));
+        assert_eq!(Learned::default().of(&web(), None, None).start.source, Source::Supposed);
+    }
+
+    #[test]
+    fn a_pod_that_something_holds_tells_how_long_it_took_to_stop() {
+        let mut held = pod("a", 3);
+        held["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:01:00Z");
+        held["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        held["status"]["containerStatuses"] = json!([{"state": {"terminated": {"finishedAt": "2027-01-15T08:00:37Z"}}}]);
+        let stop = Learned::from(&Snapshot::of_documents([held])).of(&web(), None, None).stop;
+        assert_eq!((stop.typical.as_secs(), stop.source), (7, Source::Pods));
+    }
+}

@@ -1,0 +1,36 @@
+//! What a change of Deployments and StatefulSets will do, told before it is made.
+//!
+//! [`forecast`] puts a [`Snapshot`] of a cluster into a store, makes the [`Change`] there, and lets the controllers, the scheduler and the API rules that
+//! `berth up` runs go on from it in virtual time, over simulated nodes whose pods take as long as pods of the cluster did. What then happens is the
+//! [`Forecast`]: data. There is no other model: nothing in this crate decides about a workload, and a check of the tree keeps it so.
+//!
+//! Pure but for the time that it takes: no clock, no IO, no randomness but the seed's. Start with [`forecast`], then `stage.rs` (the world) and
+//! `record.rs` (what is read of it).
+
+mod change;
+mod compare;
+mod error;
+mod forecast;
+mod habits;
+mod learn;
+mod read;
+mod record;
+mod snapshot;
+mod stage;
+mod tally;
+mod text;
+mod times;
+mod told;
+mod tracked;
+
+pub use change::{Change, Edit, Edits, WorkloadKind};
+pub use compare::{Alternative, Spread, compare, forecast_many};
+pub use error::PlanError;
+pub use forecast::{
+    Failure, Forecast, Lane, NodeRoom, Outcome, Peak, PodCounts, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind, Victim,
+    WaitSpan, WorkloadForecast,
+};
+pub use learn::{Source, Timing};
+pub use read::{Suppositions, forecast};
+pub use snapshot::{Controllers, KINDS, Snapshot, SnapshotKind, SnapshotScope};
+pub use text::{compared, text, victims};

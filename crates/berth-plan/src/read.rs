@@ -1,0 +1,278 @@
+//! One run: from a snapshot and a change to a forecast.
+
+use crate::{
+    change::{Change, WorkloadKind},
+    error::PlanError,
+    forecast::{Forecast, Outcome, Supposed, TroubleKind, WorkloadForecast},
+    habits::Habits,
+    learn::{Learned, Timings, WorkloadKey},
+    record::{Record, warning_views},
+    snapshot::{Controllers, Snapshot},
+    stage::Stage,
+    times::since,
+    tracked::{Tracked, Tracking},
+};
+use berth_identity::Revision;
+use berth_store::env::Timestamp;
+use berth_workloads::{
+    cause::{self, DeploymentFacts, StatefulSetFacts},
+    view::{PodView, ReplicaSetView, View},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// How long the parts have to read what there is before the change is made: more than they need.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// How long manifests that are the snapshot have to roll out.
+const SETTLE_MAX: Duration = Duration::from_secs(6 * 3600);
+/// How long nothing may happen then.
+const RESTING: Duration = Duration::from_secs(60);
+/// No rollout is followed for longer.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// What is not known of the cluster, as somebody has said it is.
+#[derive(Clone, Debug, Default)]
+pub struct Suppositions {
+    /// Whose controllers there are; `None`: as the snapshot shows.
+    pub controllers: Option<Controllers>,
+    /// How long pods take from having a node to being ready; `None`: learned.
+    pub start: Option<Duration>,
+    /// How long pods take from being deleted to being gone; `None`: learned.
+    pub stop: Option<Duration>,
+    /// Which interleaving, and with 0 pods that take as long as is typical; with another each as long as some pod did.
+    pub seed: u64,
+}
+
+/// What the change will do.
+///
+/// Costs what the rollout costs a server in work, and none of its time.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions) -> Result<Forecast, PlanError> {
+    let targets = change.targets()?;
+    let (controllers, because) = match suppositions.controllers {
+        Some(controllers) => (controllers, "somebody says so".to_owned()),
+        None => snapshot.controllers(),
+    };
+    let timings = timings(snapshot, suppositions, &targets);
+    let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
+    let begins = snapshot.at - WARM_UP;
+    let mut stage = Stage::new(suppositions.seed, begins);
+    let mut record = Record::new(&targets, controllers.gates());
+    stage.restore(snapshot)?;
+    let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);
+    let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed };
+    let nodes = habits.nodes(snapshot, begins);
+    let has_manifests = make_manifests(&mut stage, snapshot)?;
+    stage.start(controllers, nodes);
+    let until = snapshot.at.max(stage.now());
+    follow(&mut stage, &mut record, until, |_, _| false)?;
+    if has_manifests {
+        settle(&mut stage, &mut record)?;
+    }
+    record.begin(stage.now());
+    drop(std::mem::take(&mut *stage.told().said()));
+    change.make(&mut stage)?;
+    let patience = |record: &Record| record.patience(slowest);
+    let longest = stage.now() + LONGEST;
+    follow(&mut stage, &mut record, longest, |record, now| record.is_settled() || record.progressed + patience(record) < now)?;
+    stage.check_panics()?;
+    Ok(finish(&stage, record, Found { snapshot, controllers, because, suppositions, timings }))
+}
+
+/// What a forecast is made with.
+struct Found<'a> {
+    snapshot: &'a Snapshot,
+    controllers: Controllers,
+    because: String,
+    suppositions: &'a Suppositions,
+    timings: BTreeMap<WorkloadKey, Timings>,
+}
+
+/// Of all workloads that the snapshot knows, and of those that come.
+fn timings(snapshot: &Snapshot, suppositions: &Suppositions, targets: &[crate::change::Target]) -> BTreeMap<WorkloadKey, Timings> {
+    let learned = Learned::from(snapshot);
+    let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(|object| {
+        let kind = if object["kind"] == "Deployment" { "Deployment" } else { "StatefulSet" };
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+        Some((kind, namespace, object["metadata"]["name"].as_str()?.to_owned()))
+    });
+    let coming = targets.iter().map(|(kind, namespace, name)| (kind.name(), namespace.clone(), name.clone()));
+    let timed = |key: WorkloadKey| (key.clone(), learned.of(&key, suppositions.start, suppositions.stop));
+    known.chain(coming).map(timed).collect()
+}
+
+/// Makes the snapshot's manifests; gives whether there are any.
+fn make_manifests(stage: &mut Stage, snapshot: &Snapshot) -> Result<bool, PlanError> {
+    let mut any = false;
+    for manifest in snapshot.manifests() {
+        let namespace = manifest["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+        stage.make_namespace(&namespace)?;
+        stage.apply(manifest, &namespace)?;
+        any = true;
+    }
+    Ok(any)
+}
+
+/// Lets what there is come to rest.
+fn settle(stage: &mut Stage, record: &mut Record) -> Result<(), PlanError> {
+    let end = stage.now() + SETTLE_MAX;
+    let mut changed_at = stage.now();
+    let mut changes = 0;
+    while stage.now() < end && stage.now() < changed_at + RESTING {
+        let next = (stage.now() + Duration::from_secs(1)).min(end);
+        let before = changes;
+        loop {
+            let now = stage.now();
+            let goes_on = stage.step(next, |plural, event| {
+                changes += u64::from(plural == "pods");
+                record.take_in(plural, event, now);
+            })?;
+            if !goes_on {
+                break;
+            }
+        }
+        if changes != before {
+            changed_at = stage.now();
+        }
+    }
+    Ok(())
+}
+
+/// Lets time pass until `is_over`, which is looked at after each change, at most to `until`.
+fn follow(stage: &mut Stage, record: &mut Record, until: Timestamp, is_over: impl Fn(&Record, Timestamp) -> bool) -> Result<(), PlanError> {
+    loop {
+        let mut changed = false;
+        let before = stage.now();
+        let mut events = Vec::new();
+        let goes_on = stage.step(until, |plural, event| {
+            events.push((plural.to_owned(), Arc::clone(event)));
+        })?;
+        let now = stage.now();
+        for (plural, event) in events {
+            record.take_in(&plural, &event, now);
+            changed = true;
+        }
+        if changed || before != now {
+            record.ripen(now);
+            record.hear(&mut stage.told().said());
+            if is_over(record, now) {
+                return Ok(());
+            }
+        }
+        if !goes_on {
+            return Ok(());
+        }
+    }
+}
+
+fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
+    let said = stage.told().said();
+    record.explain_victims(&said);
+    drop(said);
+    judge_availability(&mut record);
+    let outcomes: Vec<Outcome> = record.tracked.iter().map(|tracked| outcome(stage, &record, tracked, found.controllers)).collect();
+    for (index, outcome) in outcomes.iter().enumerate() {
+        if let Outcome::Stuck { after, why } = outcome {
+            let tracked = &record.tracked[index];
+            let cause = why.first().map_or_else(String::new, |why| format!(": {why}"));
+            let text = format!("the rollout of {} {} never completes{cause}", tracked.kind.name(), tracked.name);
+            record.trouble(TroubleKind::Never, *after, text);
+        }
+    }
+    record.troubles.sort_by_key(|trouble| trouble.at);
+    let ends = outcomes.iter().map(|outcome| match outcome {
+        Outcome::Complete { settled_after, .. } => *settled_after,
+        Outcome::Stuck { after, .. } => *after,
+    });
+    let total = ends.max().unwrap_or_default();
+    let (quotas, nodes, gates) = (record.quota_peaks(), record.node_room(), found.controllers.gates());
+    let workloads = record.tracked.into_iter().zip(outcomes).map(|(tracked, outcome)| {
+        let key = (tracked.kind.name(), tracked.namespace.clone(), tracked.name.clone());
+        let timings = found.timings[&key].clone();
+        let (size, replicas, policy) = (tracked.size(), tracked.replicas(), tracked.policy(&gates));
+        WorkloadForecast {
+            kind: tracked.kind.name(),
+            policy,
+            replicas,
+            most: size.map(berth_workloads::deployment::limits::Size::max),
+            least: size.map(|size| size.min_available),
+            outcome,
+            start: timings.start,
+            stop: timings.stop,
+            steps: tracked.steps,
+            waits: tracked.waits,
+            pods: tracked.tally.pods,
+            terminating: tracked.tally.terminating,
+            available: tracked.tally.available,
+            resources: tracked.tally.resources,
+            lanes: tracked.tally.lanes,
+            namespace: tracked.namespace,
+            name: tracked.name,
+        }
+    });
+    let supposed = Supposed {
+        controllers: found.controllers.name(),
+        because: found.because,
+        at: record.began,
+        missing: found.snapshot.missing.clone(),
+        seed: found.suppositions.seed,
+    };
+    Forecast { supposed, workloads: workloads.collect(), quotas, nodes, troubles: record.troubles, total }
+}
+
+/// A rolling update that falls below what it promises does so because of what was so before it.
+fn judge_availability(record: &mut Record) {
+    let mut short = Vec::new();
+    for tracked in &record.tracked {
+        let Some(size) = tracked.size() else { continue };
+        let had = tracked.tally.lanes.first().map_or(0, |lane| lane.revisions.values().map(|counts| counts.available).sum::<u32>());
+        let lowest = tracked.tally.available;
+        if i64::from(lowest.value) < size.min_available && size.min_available <= i64::from(had) {
+            let text = format!(
+                "{} {} has {} available pods where its strategy promises {}",
+                tracked.kind.name(),
+                tracked.name,
+                lowest.value,
+                size.min_available
+            );
+            short.push((lowest.at, text));
+        }
+    }
+    short.into_iter().for_each(|(at, text)| record.trouble(TroubleKind::Unavailable, at, text));
+}
+
+fn outcome(stage: &Stage, record: &Record, tracked: &Tracked, controllers: Controllers) -> Outcome {
+    if let (Some(after), Some(settled_after)) = (tracked.complete, tracked.settled.or(tracked.complete)) {
+        return Outcome::Complete { after, settled_after };
+    }
+    let mut why = causes(stage, tracked, controllers);
+    why.extend(tracked.open_waits().map(|wait| wait.text.clone()));
+    Outcome::Stuck { after: since(record.began, record.progressed), why }
+}
+
+/// The words that `berth rollout status` has for what stands in the way.
+fn causes(stage: &Stage, tracked: &Tracked, controllers: Controllers) -> Vec<String> {
+    let (said, gates, now) = (stage.told().said(), controllers.gates(), stage.now());
+    let events = warning_views(&said);
+    let pods: Vec<Arc<PodView>> = views(stage, "", "pods", &tracked.namespace, |view: &PodView| view.meta.namespace.to_string());
+    let found = match (&tracked.view, tracked.kind) {
+        (Tracking::Deployment(deployment), _) => {
+            let sets: Vec<Arc<ReplicaSetView>> =
+                views(stage, "apps", "replicasets", &tracked.namespace, |view: &ReplicaSetView| view.meta.namespace.to_string());
+            let facts =
+                DeploymentFacts { deployment, sets: &sets, pods: &pods, events: &events, gates: &gates, unobserved_since: None, now };
+            cause::of_deployment(&facts)
+        }
+        (Tracking::StatefulSet(set), _) => {
+            cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
+        }
+        (Tracking::Nothing, WorkloadKind::Deployment | WorkloadKind::StatefulSet) => return Vec::new(),
+    };
+    found.list.iter().map(ToString::to_string).collect()
+}
+
+fn views<V: View>(stage: &Stage, group: &str, plural: &str, namespace: &str, of: impl Fn(&V) -> String) -> Vec<Arc<V>> {
+    let decoded = stage.all(group, plural).into_iter().filter_map(|entry| V::decode_shared(&entry.value, Revision(0)).ok());
+    decoded.filter(|view| of(view) == namespace).map(Arc::new).collect()
+}

@@ -1,0 +1,619 @@
+//! What is read of a world while it goes on: only what its store shows and its controllers say.
+
+use crate::{
+    change::{Target, WorkloadKind},
+    forecast::{NodeRoom, Peak, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
+    snapshot::SUPPOSED_NODE,
+    tally::{PodState, Tally},
+    times::since,
+    told::Said,
+    tracked::{Tracked, Tracking},
+};
+use berth_api::{FeatureGates, decode::from_json, quantity::Quantity};
+use berth_identity::{ObjectKey, Revision, Uid};
+use berth_node::{
+    resources::Amounts,
+    scheduler::{NodeView, PodInfo},
+};
+use berth_store::{Entry, Event, EventKind, env::Timestamp};
+use berth_workloads::view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// What happens within this time and is of one kind is one step.
+const ONE_STEP: Duration = Duration::from_millis(150);
+/// How long a rollout may stand still where it has no deadline, beyond what its pods take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The world since the change.
+pub(crate) struct Record {
+    gates: FeatureGates,
+    pub(crate) began: Timestamp,
+    pub(crate) tracked: Vec<Tracked>,
+    /// What there was before the change, by key: plural and JSON.
+    before: BTreeMap<String, (String, Arc<Entry>)>,
+    is_begun: bool,
+    sets: BTreeMap<Uid, Set>,
+    pods: BTreeMap<Uid, Pod>,
+    /// Ready pods that become available by time alone.
+    ripening: BTreeSet<(Timestamp, Uid)>,
+    nodes: BTreeMap<String, Node>,
+    room: BTreeMap<String, Peak<i64>>,
+    quotas: BTreeMap<(ObjectKey, String), Quota>,
+    /// How many warnings were taken in.
+    heard: usize,
+    /// Budgets that had fewer pods than they demand before the change.
+    short: BTreeSet<ObjectKey>,
+    pub(crate) troubles: Vec<Trouble>,
+    /// When something happened last that brings a rollout forward.
+    pub(crate) progressed: Timestamp,
+}
+
+struct Set {
+    name: String,
+    target: Option<usize>,
+    replicas: i64,
+}
+
+struct Pod {
+    name: String,
+    target: Option<usize>,
+    owner: String,
+    revision: String,
+    state: Option<PodState>,
+    is_told_to_go: bool,
+    ripe_at: Option<Timestamp>,
+    node: String,
+    requests: Amounts,
+}
+
+#[derive(Default)]
+struct Node {
+    takes_pods: bool,
+    allocatable: Amounts,
+    used: Amounts,
+}
+
+struct Quota {
+    used: Quantity,
+    hard: Quantity,
+    at: Duration,
+}
+
+#[derive(Deserialize)]
+struct WireQuota {
+    #[serde(default)]
+    status: WireQuotaStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireQuotaStatus {
+    hard: BTreeMap<String, String>,
+    used: BTreeMap<String, String>,
+}
+
+impl Record {
+    pub(crate) fn new(targets: &[Target], gates: FeatureGates) -> Self {
+        let tracked = |(kind, namespace, name): &Target| Tracked {
+            kind: *kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: Uid::default(),
+            view: Tracking::Nothing,
+            tally: Tally::default(),
+            steps: Vec::new(),
+            waits: Vec::new(),
+            open: BTreeMap::new(),
+            complete: None,
+            settled: None,
+            is_late: false,
+        };
+        Self {
+            gates,
+            began: Timestamp::UNIX_EPOCH,
+            tracked: targets.iter().map(tracked).collect(),
+            before: BTreeMap::new(),
+            is_begun: false,
+            sets: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            ripening: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            room: BTreeMap::new(),
+            quotas: BTreeMap::new(),
+            heard: 0,
+            short: BTreeSet::new(),
+            troubles: Vec::new(),
+            progressed: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// The change is about to be made: what there is now is where it begins.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        (self.began, self.progressed) = (now, now);
+        let before = std::mem::take(&mut self.before);
+        // Owners before what they own.
+        for plural in ["nodes", "resourcequotas", "poddisruptionbudgets", "deployments", "statefulsets", "replicasets", "pods"] {
+            for (_, entry) in before.values().filter(|(of, _)| of == plural) {
+                self.put(plural, entry, now);
+            }
+        }
+        self.is_begun = true;
+        for index in 0..self.tracked.len() {
+            self.tracked[index].tally.begin();
+            self.judge(index, Duration::ZERO);
+        }
+        self.note_room(Duration::ZERO);
+    }
+
+    /// Takes in one change of the store.
+    pub(crate) fn take_in(&mut self, plural: &str, event: &Event, now: Timestamp) {
+        let entry = &event.entry;
+        if !self.is_begun {
+            let key = entry.key.as_str().to_owned();
+            match event.kind {
+                EventKind::Put => drop(self.before.insert(key, (plural.to_owned(), Arc::clone(entry)))),
+                EventKind::Deleted => drop(self.before.remove(&key)),
+            }
+            return;
+        }
+        self.ripen(now);
+        match event.kind {
+            EventKind::Put => self.put(plural, entry, now),
+            EventKind::Deleted => self.remove(plural, entry, now),
+        }
+    }
+
+    fn at(&self, now: Timestamp) -> Duration {
+        since(self.began, now)
+    }
+
+    fn put(&mut self, plural: &str, entry: &Entry, now: Timestamp) {
+        let json = &entry.value;
+        // What the API rules have let in can be read.
+        match plural {
+            "pods" => {
+                if let Ok(view) = PodView::decode(json, Revision(0)) {
+                    self.put_pod(&view, json, now);
+                }
+            }
+            "replicasets" => {
+                if let Ok(view) = ReplicaSetView::decode(json, Revision(0)) {
+                    self.put_set(&view, now);
+                }
+            }
+            "deployments" => {
+                if let Ok(view) = DeploymentView::decode(json, Revision(0)) {
+                    self.put_deployment(view, now);
+                }
+            }
+            "statefulsets" => {
+                if let Ok(view) = StatefulSetView::decode(json, Revision(0)) {
+                    self.put_stateful_set(view, now);
+                }
+            }
+            "nodes" => {
+                if let Ok(view) = NodeView::decode(json, Revision(0)) {
+                    let node = self.nodes.entry(view.name.to_string()).or_default();
+                    (node.takes_pods, node.allocatable) = (view.ready && !view.unschedulable, view.allocatable);
+                }
+            }
+            "poddisruptionbudgets" => {
+                if let Ok(view) = BudgetView::decode(json, Revision(0)) {
+                    self.put_budget(&view, now);
+                }
+            }
+            "resourcequotas" => self.put_quota(entry, now),
+            _ => (),
+        }
+    }
+
+    fn remove(&mut self, plural: &str, entry: &Entry, now: Timestamp) {
+        match plural {
+            "pods" => {
+                if let Ok(view) = PodView::decode(&entry.value, Revision(0)) {
+                    self.remove_pod(&view.meta.uid, now);
+                }
+            }
+            "replicasets" => {
+                if let Ok(view) = ReplicaSetView::decode(&entry.value, Revision(0))
+                    && let Some(set) = self.sets.remove(&view.meta.uid)
+                    && let Some(target) = set.target
+                {
+                    self.step(target, StepKind::DeleteSet { set: set.name }, "beyond revisionHistoryLimit".to_owned(), now);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn tracked(&self, kind: WorkloadKind, namespace: &str, name: &str) -> Option<usize> {
+        self.tracked.iter().position(|tracked| (tracked.kind, &*tracked.namespace, &*tracked.name) == (kind, namespace, name))
+    }
+
+    fn put_deployment(&mut self, view: DeploymentView, now: Timestamp) {
+        let Some(index) = self.tracked(WorkloadKind::Deployment, &view.meta.namespace, &view.meta.name) else { return };
+        let at = self.at(now);
+        let is_late =
+            view.status.conditions.iter().flatten().any(|condition| condition.reason.as_deref() == Some("ProgressDeadlineExceeded"));
+        let tracked = &mut self.tracked[index];
+        let is_new = is_late && !tracked.is_late;
+        (tracked.is_late, tracked.uid) = (is_late, view.meta.uid.clone());
+        let name = format!("Deployment {}", view.meta.name);
+        let deadline = view.spec.progress_deadline_seconds.unwrap_or(600);
+        tracked.view = Tracking::Deployment(Box::new(view));
+        if is_new {
+            self.trouble(TroubleKind::Deadline, at, format!("{name} exceeds its progress deadline of {deadline} s"));
+        }
+        self.judge(index, at);
+    }
+
+    fn put_stateful_set(&mut self, view: StatefulSetView, now: Timestamp) {
+        let Some(index) = self.tracked(WorkloadKind::StatefulSet, &view.meta.namespace, &view.meta.name) else { return };
+        let at = self.at(now);
+        let tracked = &mut self.tracked[index];
+        tracked.uid = view.meta.uid.clone();
+        tracked.view = Tracking::StatefulSet(Box::new(view));
+        self.judge(index, at);
+    }
+
+    /// Whether the rollout is complete now, and nothing of it goes on.
+    fn judge(&mut self, index: usize, at: Duration) {
+        let tracked = &mut self.tracked[index];
+        let is_complete = tracked.view.is_complete(&self.gates);
+        if !is_complete {
+            (tracked.complete, tracked.settled) = (None, None);
+            return;
+        }
+        tracked.complete.get_or_insert(at);
+        match tracked.tally.all().terminating {
+            0 => drop(tracked.settled.get_or_insert(at)),
+            _ => tracked.settled = None,
+        }
+    }
+
+    fn put_set(&mut self, view: &ReplicaSetView, now: Timestamp) {
+        let replicas = i64::from(view.replicas);
+        let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone()));
+        let target = owner.and_then(|owner| self.tracked.iter().position(|tracked| tracked.uid == owner));
+        let name = view.meta.name.to_string();
+        let known = self.sets.insert(view.meta.uid.clone(), Set { name: name.clone(), target, replicas });
+        let Some(target) = target else { return };
+        match known {
+            None => self.step(target, StepKind::CreateSet { set: name, replicas }, "nothing has the new template yet".to_owned(), now),
+            Some(known) if known.replicas != replicas => {
+                let reason = self.tracked[target].figures(known.replicas < replicas, &self.gates);
+                self.step(target, StepKind::Resize { set: name, from: known.replicas, to: replicas }, reason, now);
+            }
+            Some(_) => (),
+        }
+    }
+
+    fn put_pod(&mut self, view: &PodView, json: &[u8], now: Timestamp) {
+        let uid = &view.meta.uid;
+        let at = self.at(now);
+        if !self.pods.contains_key(uid) {
+            let pod = self.new_pod(view, json);
+            if let Some(index) = pod.target {
+                let (owner, name) = (pod.owner.clone(), pod.name.clone());
+                let names = if self.tracked[index].kind == WorkloadKind::StatefulSet { vec![name] } else { Vec::new() };
+                self.tracked[index].tally.hold(&pod.requests, at);
+                self.step(index, StepKind::CreatePods { owner, count: 1, names }, String::new(), now);
+                self.progressed = now;
+            }
+            self.pods.insert(uid.clone(), pod);
+        }
+        let Some(mut pod) = self.pods.remove(uid) else { return };
+        if pod.node.is_empty() && !view.node_name.is_empty() {
+            pod.node.clone_from(&view.node_name);
+            self.nodes.entry(pod.node.clone()).or_default().used.add(&pod.requests);
+            self.note_room(at);
+        }
+        let ripe_at = pod.target.and_then(|index| view.available_at(self.tracked[index].min_ready_seconds()));
+        let state = state(view, ripe_at, now);
+        if state.is_none() && pod.state.is_some() {
+            self.give_back(&mut pod);
+        }
+        if let Some(index) = pod.target {
+            if view.meta.deleted.is_some() && !pod.is_told_to_go {
+                pod.is_told_to_go = true;
+                let (owner, victim) = (pod.owner.clone(), Victim { pod: pod.name.clone(), rule: String::new() });
+                self.step(index, StepKind::DeletePods { owner, pods: vec![victim] }, String::new(), now);
+                self.progressed = now;
+            }
+            if state != pod.state {
+                self.tracked[index].tally.change(&pod.revision, pod.state, state, at);
+                if state == Some(PodState::Available) {
+                    self.progressed = now;
+                }
+            }
+            if let Some(ripe) = pod.ripe_at.take() {
+                self.ripening.remove(&(ripe, uid.clone()));
+            }
+            if let Some(ripe) = ripe_at.filter(|_| state == Some(PodState::Ready)) {
+                pod.ripe_at = Some(ripe);
+                self.ripening.insert((ripe, uid.clone()));
+            }
+        }
+        pod.state = state;
+        let target = pod.target;
+        self.pods.insert(uid.clone(), pod);
+        target.into_iter().for_each(|index| self.judge(index, at));
+    }
+
+    fn new_pod(&self, view: &PodView, json: &[u8]) -> Pod {
+        let requests = PodInfo::decode(json, Revision(0)).map(|info| info.requests).unwrap_or_default();
+        let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
+        let set = self.sets.get(&owner).filter(|set| set.target.is_some());
+        let workload = self.tracked.iter().position(|tracked| tracked.kind == WorkloadKind::StatefulSet && tracked.uid == owner);
+        let (target, owner, revision) = match (set, workload) {
+            (Some(set), _) => (set.target, set.name.clone(), set.name.clone()),
+            (None, Some(index)) => {
+                let revision = view.meta.labels.get("controller-revision-hash").map(ToString::to_string).unwrap_or_default();
+                (Some(index), self.tracked[index].name.clone(), revision)
+            }
+            (None, None) => (None, String::new(), String::new()),
+        };
+        let name = view.meta.name.to_string();
+        Pod { name, target, owner, revision, state: None, is_told_to_go: false, ripe_at: None, node: String::new(), requests }
+    }
+
+    /// What it holds is free again.
+    fn give_back(&mut self, pod: &mut Pod) {
+        if let Some(node) = self.nodes.get_mut(&pod.node) {
+            node.used.subtract(&pod.requests);
+        }
+        if let Some(index) = pod.target {
+            self.tracked[index].tally.let_go(&pod.requests);
+        }
+        pod.requests = Amounts::default();
+    }
+
+    fn remove_pod(&mut self, uid: &Uid, now: Timestamp) {
+        let Some(mut pod) = self.pods.remove(uid) else { return };
+        if let Some(ripe) = pod.ripe_at {
+            self.ripening.remove(&(ripe, uid.clone()));
+        }
+        self.give_back(&mut pod);
+        let (at, Some(index)) = (self.at(now), pod.target) else { return };
+        self.tracked[index].tally.change(&pod.revision, pod.state, None, at);
+        self.progressed = now;
+        self.judge(index, at);
+    }
+
+    /// Pods become available by time alone.
+    pub(crate) fn ripen(&mut self, now: Timestamp) {
+        while let Some((ripe, uid)) = self.ripening.first().filter(|(ripe, _)| *ripe <= now).cloned() {
+            self.ripening.pop_first();
+            let at = self.at(ripe);
+            let Some(pod) = self.pods.get_mut(&uid) else { continue };
+            let Some(index) = pod.target else { continue };
+            self.tracked[index].tally.change(&pod.revision, pod.state, Some(PodState::Available), at);
+            (pod.state, pod.ripe_at) = (Some(PodState::Available), None);
+            self.progressed = self.progressed.max(ripe);
+        }
+    }
+
+    fn put_budget(&mut self, view: &BudgetView, now: Timestamp) {
+        let (at, key) = (self.at(now), view.meta.key());
+        if !self.tracked.iter().any(|tracked| *tracked.namespace == *key.namespace) {
+            return;
+        }
+        let (healthy, wanted) = (view.status.current_healthy.unwrap_or(0), view.status.desired_healthy.unwrap_or(0));
+        if wanted <= healthy {
+            self.short.remove(&key);
+        } else if self.short.insert(key.clone()) && self.is_begun {
+            let text = format!("budget {} has {healthy} healthy pods where it demands {wanted}: rollouts do not heed budgets", key.name);
+            self.trouble(TroubleKind::Unavailable, at, text);
+        }
+    }
+
+    fn put_quota(&mut self, entry: &Entry, now: Timestamp) {
+        let (Ok(quota), Ok(meta)) = (from_json::<WireQuota>(&entry.value), from_json::<Meta>(&entry.value)) else { return };
+        let key = ObjectKey::new(meta.metadata.namespace.as_str(), meta.metadata.name.as_str());
+        if !self.tracked.iter().any(|tracked| *tracked.namespace == *key.namespace) {
+            return;
+        }
+        let at = self.at(now);
+        for (resource, hard) in quota.status.hard {
+            let used = quota.status.used.get(&resource).and_then(|used| used.parse().ok()).unwrap_or(Quantity::ZERO);
+            let Ok(hard) = hard.parse::<Quantity>() else { continue };
+            let known = self.quotas.entry((key.clone(), resource)).or_insert(Quota { used, hard, at });
+            known.hard = hard;
+            if known.used < used {
+                (known.used, known.at) = (used, at);
+            }
+        }
+    }
+
+    pub(crate) fn trouble(&mut self, kind: TroubleKind, at: Duration, text: String) {
+        if self.is_begun && !self.troubles.iter().any(|known| known.kind == kind && known.text == text) {
+            self.troubles.push(Trouble { kind, at, text });
+        }
+    }
+
+    /// Adds to the step that goes on, or begins one.
+    fn step(&mut self, target: usize, kind: StepKind, reason: String, now: Timestamp) {
+        if !self.is_begun {
+            return;
+        }
+        if matches!(kind, StepKind::CreateSet { .. } | StepKind::Resize { .. }) {
+            self.progressed = now;
+        }
+        let at = self.at(now);
+        let steps = &mut self.tracked[target].steps;
+        let recent = steps.iter_mut().rev().take_while(|step| at <= step.at + ONE_STEP);
+        for known in recent {
+            match (&mut known.kind, &kind) {
+                (StepKind::CreatePods { owner, count, names }, StepKind::CreatePods { owner: of, names: more, .. }) if owner == of => {
+                    *count += 1;
+                    names.extend(more.iter().cloned());
+                    return;
+                }
+                (StepKind::DeletePods { owner, pods }, StepKind::DeletePods { owner: of, pods: more }) if owner == of => {
+                    pods.extend(more.iter().cloned());
+                    return;
+                }
+                _ => (),
+            }
+        }
+        steps.push(Step { at, kind, reason });
+    }
+
+    /// Of what the workloads ask for.
+    fn note_room(&mut self, at: Duration) {
+        if !self.is_begun {
+            return;
+        }
+        let asked: BTreeSet<&String> = self.tracked.iter().flat_map(|tracked| tracked.tally.resources.keys()).collect();
+        for resource in asked {
+            let takes = || self.nodes.values().filter(|node| node.takes_pods);
+            let free = takes().map(|node| node.allocatable.get(resource) - node.used.get(resource)).sum();
+            let least = self.room.entry(resource.clone()).or_insert(Peak { value: free, at });
+            if free < least.value {
+                *least = Peak { value: free, at };
+            }
+        }
+    }
+
+    /// Takes in what controllers have said since.
+    pub(crate) fn hear(&mut self, said: &mut Said) {
+        for waiting in std::mem::take(&mut said.waits) {
+            let at = self.at(waiting.at);
+            let mine = |tracked: &&mut Tracked| {
+                tracked.kind.name() == waiting.kind && *tracked.namespace == *waiting.key.namespace && *tracked.name == *waiting.key.name
+            };
+            if let Some(tracked) = self.tracked.iter_mut().find(mine).filter(|_| self.is_begun) {
+                tracked.wait(&waiting.waits, at);
+            }
+        }
+        if self.is_begun {
+            self.hear_warnings(said);
+        }
+    }
+
+    /// Takes in the warnings about the workloads and what is theirs.
+    fn hear_warnings(&mut self, said: &Said) {
+        for (time, event) in &said.warnings[self.heard.min(said.warnings.len())..] {
+            let about = &event["involvedObject"];
+            let uid = Uid::from(about["uid"].as_str().unwrap_or_default().to_owned());
+            let is_mine = self.sets.get(&uid).is_some_and(|set| set.target.is_some())
+                || self.pods.get(&uid).is_some_and(|pod| pod.target.is_some())
+                || self.tracked.iter().any(|tracked| tracked.uid == uid);
+            if !is_mine || *time < self.began {
+                continue;
+            }
+            let message = event["message"].as_str().unwrap_or_default();
+            let kind = match event["reason"].as_str().unwrap_or_default() {
+                "FailedScheduling" => TroubleKind::Unschedulable,
+                "FailedCreate" if message.contains("exceeded quota") || message.contains("failed quota") => TroubleKind::Quota,
+                "FailedCreate" => TroubleKind::Refused,
+                _ => continue,
+            };
+            // Pods have names that nobody knows before.
+            let name = || about["name"].as_str().unwrap_or_default().to_owned();
+            let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
+            let about = if kind == TroubleKind::Unschedulable { format!("no node takes {whose}: ") } else { format!("{whose}: ") };
+            // The figures change, the trouble is the same.
+            if !self.troubles.iter().any(|known| known.kind == kind && known.text.starts_with(&about)) {
+                self.trouble(kind, self.at(*time), about + &without_name(message));
+            }
+        }
+        self.heard = said.warnings.len();
+    }
+
+    /// Gives the victims' rules, which controllers have said.
+    pub(crate) fn explain_victims(&mut self, said: &Said) {
+        for tracked in &mut self.tracked {
+            for step in &mut tracked.steps {
+                let StepKind::DeletePods { pods, .. } = &mut step.kind else { continue };
+                for victim in pods {
+                    let key = ObjectKey::new(tracked.namespace.as_str(), victim.pod.as_str());
+                    said.rules.get(&key).into_iter().for_each(|rule| victim.rule.clone_from(rule));
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is left to follow.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.tracked.iter().all(|tracked| tracked.settled.is_some())
+    }
+
+    /// How long nothing may happen until nothing more will. `slowest` is how long pods take to start or to stop.
+    pub(crate) fn patience(&self, slowest: Duration) -> Duration {
+        self.tracked.iter().map(|tracked| tracked.view.patience()).max().unwrap_or_default() + slowest + PATIENCE
+    }
+
+    pub(crate) fn quota_peaks(&self) -> Vec<QuotaPeak> {
+        let peak = |((key, resource), quota): (&(ObjectKey, String), &Quota)| QuotaPeak {
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            resource: resource.clone(),
+            used: quota.used.to_string(),
+            hard: quota.hard.to_string(),
+            at: quota.at,
+        };
+        self.quotas.iter().map(peak).collect()
+    }
+
+    /// Nothing, where no node is known.
+    pub(crate) fn node_room(&self) -> Vec<NodeRoom> {
+        if self.nodes.contains_key(SUPPOSED_NODE) {
+            return Vec::new();
+        }
+        let allocatable =
+            |resource: &str| self.nodes.values().filter(|node| node.takes_pods).map(|node| node.allocatable.get(resource)).sum();
+        let room = |(resource, least): (&String, &Peak<i64>)| NodeRoom {
+            resource: resource.clone(),
+            allocatable: allocatable(resource),
+            least_free: *least,
+        };
+        self.room.iter().map(room).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    metadata: Named,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    namespace: String,
+    name: String,
+}
+
+fn state(view: &PodView, ripe_at: Option<Timestamp>, now: Timestamp) -> Option<PodState> {
+    if view.phase.is_finished() {
+        return None;
+    }
+    Some(match (view.meta.deleted, view.ready, view.node_name.is_empty()) {
+        (Some(_), ..) => PodState::Terminating,
+        (None, true, _) if ripe_at.is_some_and(|ripe| ripe <= now) => PodState::Available,
+        (None, true, _) => PodState::Ready,
+        (None, false, true) => PodState::Pending,
+        (None, false, false) => PodState::Starting,
+    })
+}
+
+/// A refusal without the name of the pod that it was for, which is drawn anew each time.
+fn without_name(message: &str) -> String {
+    let text = message.strip_prefix("Error creating: ").unwrap_or(message);
+    match (text.starts_with("pods \""), text.find("\" is forbidden")) {
+        (true, Some(end)) => format!("a pod{}", &text[end + 1..]),
+        _ => text.to_owned(),
+    }
+}
+
+/// An event as the readers of causes have it.
+pub(crate) fn warning_views(said: &Said) -> Vec<Arc<EventView>> {
+    let view = |event: &Value| EventView::decode(event.to_string().as_bytes()).ok();
+    said.warnings.iter().filter_map(|(_, event)| view(event)).map(Arc::new).collect()
+}

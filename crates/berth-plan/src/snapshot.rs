@@ -1,0 +1,420 @@
+//! What is known of a cluster at one moment, and what is put in place of what is not.
+
+use berth_api::{FeatureGates, Gate};
+use berth_store::env::Timestamp;
+use jiff::SignedDuration;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A kind that a forecast looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotKind {
+    /// `apps/v1`.
+    pub api_version: &'static str,
+    /// `Deployment`.
+    pub kind: &'static str,
+    /// `deployments`.
+    pub plural: &'static str,
+    /// Whose objects it needs.
+    pub scope: SnapshotScope,
+    /// What a forecast does without it.
+    pub without: &'static str,
+}
+
+/// Whose objects of a kind a forecast needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotScope {
+    /// Those of the namespaces of the change.
+    Namespace,
+    /// Those of all namespaces: they take room on nodes.
+    All,
+    /// Those of the cluster.
+    Cluster,
+}
+
+const fn kind(
+    api_version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    scope: SnapshotScope,
+    without: &'static str,
+) -> SnapshotKind {
+    SnapshotKind { api_version, kind, plural, scope, without }
+}
+
+/// All kinds that a forecast looks at. No Secrets, no ConfigMaps.
+pub const KINDS: &[SnapshotKind] = &[
+    kind("v1", "Namespace", "namespaces", SnapshotScope::Cluster, "no pod security level is supposed"),
+    kind("v1", "Node", "nodes", SnapshotScope::Cluster, "nodes are supposed to have room for all pods"),
+    kind("v1", "ResourceQuota", "resourcequotas", SnapshotScope::Namespace, "no quota is supposed"),
+    kind("v1", "LimitRange", "limitranges", SnapshotScope::Namespace, "no LimitRange is supposed"),
+    kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", SnapshotScope::Namespace, "claims are supposed not to be there"),
+    kind("v1", "PersistentVolume", "persistentvolumes", SnapshotScope::Cluster, "bound claims are supposed to have their volumes"),
+    kind("storage.k8s.io/v1", "StorageClass", "storageclasses", SnapshotScope::Cluster, "claims are supposed to get volumes"),
+    kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", SnapshotScope::Cluster, "priorities are supposed to be those of pods"),
+    kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "no budget is supposed"),
+    kind("apps/v1", "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
+    kind("apps/v1", "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
+    kind("apps/v1", "ReplicaSet", "replicasets", SnapshotScope::Namespace, "every rollout is supposed to make a new one"),
+    kind("apps/v1", "ControllerRevision", "controllerrevisions", SnapshotScope::Namespace, "StatefulSets are supposed to have no history"),
+    kind("v1", "Pod", "pods", SnapshotScope::All, "no pod is supposed to be there"),
+];
+
+/// Whose controllers a cluster has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controllers {
+    /// berth's: all policies and strategies count.
+    Berth,
+    /// Kubernetes' own: they know no `podReplacementPolicy`, and no Recreate of StatefulSets.
+    Kubernetes,
+}
+
+impl Controllers {
+    /// Its name for programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Berth => "berth",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+
+    /// The gates that make berth's controllers do as these.
+    pub(crate) fn gates(self) -> FeatureGates {
+        let mut gates = FeatureGates::default();
+        if self == Self::Kubernetes {
+            gates.set(Gate::DeploymentPodReplacementPolicy, false);
+            gates.set(Gate::StatefulSetRecreateStrategy, false);
+        }
+        gates
+    }
+}
+
+/// What is known of a cluster at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// As its server has them. Those without a uid are manifests: they are made, and come to rest, before the change. Kinds that are not in [`KINDS`] are
+    /// passed over, but for events, of which something is learned.
+    pub objects: Vec<Value>,
+    /// When it was taken.
+    pub at: Timestamp,
+    /// What could not be read, in sentences.
+    pub missing: Vec<String>,
+}
+
+impl Snapshot {
+    /// Of documents as `kubectl get -o yaml` prints them; lists stand for their items. It was taken when the last thing happened that they tell of.
+    #[must_use]
+    pub fn of_documents(documents: impl IntoIterator<Item = Value>) -> Self {
+        let mut objects = Vec::new();
+        documents.into_iter().for_each(|document| flatten(document, &mut objects));
+        let at = objects.iter().map(newest).max().unwrap_or_default();
+        let missing = missing(&objects);
+        Self { objects, at, missing }
+    }
+
+    /// Whose controllers the cluster seems to have, and by what that is found.
+    #[must_use]
+    pub fn controllers(&self) -> (Controllers, String) {
+        let workloads = || self.of_kinds(&["Deployment", "ReplicaSet", "StatefulSet"]);
+        let manages =
+            |name: &str| workloads().any(|object| entries(&object["metadata"]["managedFields"]).any(|entry| entry["manager"] == name));
+        let of_berth =
+            |node: &Value| node["status"]["nodeInfo"]["kubeletVersion"].as_str().is_some_and(|version| version.contains("berth"));
+        let has_policy = |object: &Value| object["spec"]["podReplacementPolicy"].is_string();
+        if manages("berth-controller-manager") {
+            (Controllers::Berth, "they write the workloads".to_owned())
+        } else if manages("kube-controller-manager") {
+            (Controllers::Kubernetes, "they write the workloads' status".to_owned())
+        } else if self.of_kinds(&["Node"]).any(of_berth) {
+            (Controllers::Berth, "the nodes are berth's".to_owned())
+        } else if workloads().any(has_policy) {
+            (Controllers::Berth, "the server knows podReplacementPolicy".to_owned())
+        } else if workloads().any(|object| uid(object).is_some()) {
+            (Controllers::Kubernetes, "nothing tells of others; say --controllers berth if they are berth's".to_owned())
+        } else {
+            (Controllers::Berth, "there is no cluster, only manifests".to_owned())
+        }
+    }
+
+    pub(crate) fn of_kinds<'a>(&'a self, kinds: &'a [&str]) -> impl Iterator<Item = &'a Value> {
+        self.objects.iter().filter(move |object| kinds.iter().any(|kind| object["kind"] == *kind))
+    }
+
+    /// The objects that a server had, with what they cannot be without: namespaces, accounts, nodes, volumes, priorities.
+    pub(crate) fn stored(&self) -> Vec<Value> {
+        let known = |object: &&Value| KINDS.iter().any(|kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version);
+        let mut all: Vec<Value> = self.objects.iter().filter(known).filter(|object| uid(object).is_some()).cloned().collect();
+        for class in all.iter_mut().filter(|object| object["kind"] == "StorageClass") {
+            // Whoever makes the volumes there, here it is berth.
+            class["provisioner"] = json!(PROVISIONER);
+        }
+        let supposed: Vec<Value> =
+            [self.namespaces(), self.accounts(), self.nodes(), self.volumes(), self.priorities(), self.classes()].concat();
+        all.extend(supposed);
+        all
+    }
+
+    /// Those without a uid.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Value> {
+        let known = |object: &&Value| KINDS.iter().any(|kind| object["kind"] == kind.kind && object["apiVersion"] == kind.api_version);
+        self.objects.iter().filter(known).filter(|object| uid(object).is_none())
+    }
+
+    fn has(&self, kind: &str, name: &str) -> bool {
+        self.of_kinds(&[kind]).any(|object| object["metadata"]["name"] == name)
+    }
+
+    fn namespaces(&self) -> Vec<Value> {
+        let named = self.objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
+        let all: BTreeSet<&str> = named.chain(["default"]).filter(|name| !self.has("Namespace", name)).collect();
+        let namespace = |name| {
+            let labels = json!({"kubernetes.io/metadata.name": name});
+            let more = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+            supposed("v1", "Namespace", "", name, &labels, more)
+        };
+        all.into_iter().map(namespace).collect()
+    }
+
+    fn pod_specs(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.objects.iter().filter_map(|object| {
+            let spec = match object["kind"].as_str()? {
+                "Pod" => &object["spec"],
+                "Deployment" | "ReplicaSet" | "StatefulSet" => &object["spec"]["template"]["spec"],
+                _ => return None,
+            };
+            Some((object["metadata"]["namespace"].as_str().unwrap_or("default"), spec))
+        })
+    }
+
+    fn accounts(&self) -> Vec<Value> {
+        let named = |(namespace, spec): (&str, &Value)| Some((namespace.to_owned(), spec["serviceAccountName"].as_str()?.to_owned()));
+        let all: BTreeSet<(String, String)> = self.pod_specs().filter_map(named).collect();
+        let more = || json!({"automountServiceAccountToken": false});
+        all.iter().map(|(namespace, name)| supposed("v1", "ServiceAccount", namespace, name, &Value::Null, more())).collect()
+    }
+
+    /// Where no node is known: those that pods are on, and one for the others, with room for all.
+    fn nodes(&self) -> Vec<Value> {
+        let on = self.of_kinds(&["Pod"]).filter_map(|pod| pod["spec"]["nodeName"].as_str());
+        let known = self.of_kinds(&["Node"]).next().is_some();
+        let all: BTreeSet<&str> =
+            on.chain((!known).then_some(SUPPOSED_NODE)).filter(|name| !name.is_empty() && !self.has("Node", name)).collect();
+        let room =
+            if known { json!({"pods": "0"}) } else { json!({"cpu": "1M", "memory": "1Pi", "pods": "1M", "ephemeral-storage": "1Pi"}) };
+        let node = |name| {
+            let status = json!({"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]});
+            // One that is not among those that are known takes no more pods.
+            supposed(
+                "v1",
+                "Node",
+                "",
+                name,
+                &json!({"kubernetes.io/hostname": name}),
+                json!({"status": status, "spec": {"unschedulable": known}}),
+            )
+        };
+        all.into_iter().map(node).collect()
+    }
+
+    fn volumes(&self) -> Vec<Value> {
+        let volume = |claim: &Value| {
+            let name = claim["spec"]["volumeName"].as_str().filter(|name| !name.is_empty() && !self.has("PersistentVolume", name))?;
+            let (meta, spec) = (&claim["metadata"], &claim["spec"]);
+            let claim_ref = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]});
+            let capacity = spec["resources"]["requests"].clone();
+            let of = json!({"capacity": capacity, "accessModes": spec["accessModes"], "claimRef": claim_ref,
+                "storageClassName": spec["storageClassName"], "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": "/supposed"}});
+            Some(supposed("v1", "PersistentVolume", "", name, &Value::Null, json!({"spec": of, "status": {"phase": "Bound"}})))
+        };
+        self.of_kinds(&["PersistentVolumeClaim"]).filter_map(volume).collect()
+    }
+
+    fn priorities(&self) -> Vec<Value> {
+        let mut all: BTreeMap<&str, i64> = BTreeMap::new();
+        for (_, spec) in self.pod_specs() {
+            if let Some(name) = spec["priorityClassName"].as_str().filter(|name| !self.has("PriorityClass", name)) {
+                let value = all.entry(name).or_default();
+                *value = spec["priority"].as_i64().unwrap_or(*value);
+            }
+        }
+        let class = |(name, value): (&&str, &i64)| {
+            supposed("scheduling.k8s.io/v1", "PriorityClass", "", name, &Value::Null, json!({"value": value}))
+        };
+        all.iter().map(class).collect()
+    }
+
+    /// Classes that claims of StatefulSets name, and a default one, where none is known.
+    fn classes(&self) -> Vec<Value> {
+        if self.of_kinds(&["StorageClass"]).next().is_some() {
+            return Vec::new();
+        }
+        let templates = self.of_kinds(&["StatefulSet"]).flat_map(|set| entries(&set["spec"]["volumeClaimTemplates"]));
+        let named: BTreeSet<&str> = templates.filter_map(|claim| claim["spec"]["storageClassName"].as_str()).chain(["standard"]).collect();
+        let class = |name: &str| {
+            let default = json!({"storageclass.kubernetes.io/is-default-class": (name == "standard").to_string()});
+            let mut class = supposed("storage.k8s.io/v1", "StorageClass", "", name, &Value::Null, json!({"provisioner": PROVISIONER}));
+            class["metadata"]["annotations"] = default;
+            class["reclaimPolicy"] = json!("Delete");
+            class["volumeBindingMode"] = json!("Immediate");
+            class
+        };
+        named.into_iter().map(class).collect()
+    }
+}
+
+/// Who makes volumes in a simulation.
+const PROVISIONER: &str = "berth.dev/simulated";
+/// The node of pods that come, where no node is known.
+pub(crate) const SUPPOSED_NODE: &str = "supposed";
+
+/// An object that no server has told of.
+fn supposed(api_version: &str, kind: &str, namespace: &str, name: &str, labels: &Value, more: Value) -> Value {
+    let mut metadata =
+        json!({"name": name, "uid": format!("supposed-{kind}-{namespace}-{name}"), "creationTimestamp": Timestamp::UNIX_EPOCH});
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    if labels.is_object() {
+        metadata["labels"] = labels.clone();
+    }
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+    object
+}
+
+fn flatten(document: Value, objects: &mut Vec<Value>) {
+    match document {
+        Value::Object(mut list) if list.get("items").is_some_and(Value::is_array) => {
+            // Items of a list of one kind may leave out what they are.
+            let kind = list.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix("List")).map(str::to_owned);
+            let api_version = list.get("apiVersion").cloned().unwrap_or_default();
+            let Some(Value::Array(items)) = list.remove("items") else { return };
+            for mut item in items {
+                if let (Some(kind), Some(members)) = (kind.as_deref().filter(|kind| !kind.is_empty()), item.as_object_mut()) {
+                    members.entry("kind").or_insert_with(|| json!(kind));
+                    members.entry("apiVersion").or_insert_with(|| api_version.clone());
+                }
+                flatten(item, objects);
+            }
+        }
+        object @ Value::Object(_) => objects.push(object),
+        _ => (),
+    }
+}
+
+/// What a file does not tell of.
+fn missing(objects: &[Value]) -> Vec<String> {
+    let is_cluster = objects.iter().any(|object| uid(object).is_some());
+    let has = |kind: &str| objects.iter().any(|object| object["kind"] == kind);
+    let needed = ["Node", "Pod", "ReplicaSet"].into_iter().filter(|kind| is_cluster && !has(kind));
+    let sentence = |kind: &SnapshotKind| format!("no {} are in the file: {}", kind.plural, kind.without);
+    needed.filter_map(|needed| KINDS.iter().find(|kind| kind.kind == needed)).map(sentence).collect()
+}
+
+/// Its uid, if a server has given it one.
+pub(crate) fn uid(object: &Value) -> Option<&str> {
+    object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
+}
+
+pub(crate) fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// When it was told to go, if it was.
+pub(crate) fn told_to_go(object: &Value) -> Option<Timestamp> {
+    let meta = &object["metadata"];
+    let deadline: Timestamp = meta["deletionTimestamp"].as_str()?.parse().ok()?;
+    deadline.checked_sub(SignedDuration::from_secs(meta["deletionGracePeriodSeconds"].as_i64().unwrap_or(0))).ok()
+}
+
+/// The last thing that an object tells of.
+fn newest(object: &Value) -> Timestamp {
+    let mut newest = told_to_go(object).unwrap_or(Timestamp::UNIX_EPOCH);
+    let Some(members) = object.as_object() else { return newest };
+    for member in ["metadata", "status", "lastTimestamp", "spec"] {
+        if let Some(value) = members.get(member) {
+            walk(member, value, &mut newest);
+        }
+    }
+    newest
+}
+
+fn walk(name: &str, value: &Value, newest: &mut Timestamp) {
+    match value {
+        // It lies ahead.
+        Value::String(_) if name == "deletionTimestamp" => (),
+        Value::String(text) if name.ends_with("ime") || name.ends_with("imestamp") || name.ends_with("At") => {
+            *newest = text.parse().map_or(*newest, |time: Timestamp| time.max(*newest));
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(name, item, newest)),
+        Value::Object(members) => walk_members(members, newest),
+        _ => (),
+    }
+}
+
+fn walk_members(members: &Map<String, Value>, newest: &mut Timestamp) {
+    // Templates and annotations are anybody's.
+    members
+        .iter()
+        .filter(|(name, _)| !["annotations", "template"].contains(&name.as_str()))
+        .for_each(|(name, value)| walk(name, value, newest));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_was_taken_when_the_last_thing_happened() {
+        let pod = json!({"kind": "Pod", "metadata": {
+            "name": "a", "uid": "a", "creationTimestamp": "2026-03-01T10:00:00Z",
+            "deletionTimestamp": "2026-03-01T10:01:00Z", "deletionGracePeriodSeconds": 30,
+            "annotations": {"someTime": "2030-01-01T00:00:00Z"}},
+            "status": {"conditions": [{"type": "Ready", "lastTransitionTime": "2026-03-01T10:00:07Z"}]}});
+        let snapshot = Snapshot::of_documents([json!({"kind": "PodList", "apiVersion": "v1", "items": [pod]})]);
+        assert_eq!(snapshot.at.to_string(), "2026-03-01T10:00:30Z", "it was told to go");
+        assert_eq!(snapshot.objects[0]["apiVersion"], "v1");
+        assert_eq!(snapshot.missing.len(), 2, "{:?}", snapshot.missing);
+    }
+
+    #[test]
+    fn whoever_writes_the_status_is_the_controller() {
+        let check = |object: Value, wanted: Controllers| {
+            let (found, why) = Snapshot::of_documents([object]).controllers();
+            assert_eq!(found, wanted, "{why}");
+        };
+        let managed = |by: &str| json!({"kind": "ReplicaSet", "metadata": {"name": "a", "uid": "u", "managedFields": [{"manager": by}]}});
+        check(managed("kube-controller-manager"), Controllers::Kubernetes);
+        check(managed("berth-controller-manager"), Controllers::Berth);
+        check(managed("somebody"), Controllers::Kubernetes);
+        check(
+            json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.36.0-berth"}}}),
+            Controllers::Berth,
+        );
+        let asks =
+            json!({"kind": "Deployment", "metadata": {"name": "a", "uid": "u"}, "spec": {"podReplacementPolicy": "TerminationStarted"}});
+        check(asks, Controllers::Berth);
+    }
+
+    #[test]
+    fn what_is_needed_and_not_there_is_supposed() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "shop", "uid": "a"},
+            "spec": {"nodeName": "n1", "serviceAccountName": "till", "priorityClassName": "high", "priority": 7}});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "shop", "uid": "c"},
+            "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop", "uid": "s"}});
+        let stored = Snapshot::of_documents([pod, claim, secret]).stored();
+        let named = |kind: &str| -> Vec<&str> {
+            stored.iter().filter(|object| object["kind"] == kind).filter_map(|object| object["metadata"]["name"].as_str()).collect()
+        };
+        assert_eq!(named("Namespace"), ["default", "shop"]);
+        assert_eq!(named("ServiceAccount"), ["till"]);
+        assert_eq!(named("Node"), ["n1", SUPPOSED_NODE]);
+        assert_eq!(named("PersistentVolume"), ["v"]);
+        assert_eq!(named("PriorityClass"), ["high"]);
+        assert_eq!(named("Secret"), [] as [&str; 0]);
+    }
+}

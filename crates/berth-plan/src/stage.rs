@@ -1,0 +1,268 @@
+//! The world of a forecast: a store, the API rules, the controllers, the scheduler and the nodes, wired as `berth up` wires them, in virtual time.
+
+use crate::{
+    error::PlanError,
+    snapshot::{Controllers, Snapshot},
+    told::{Eventless, Told},
+};
+use berth_controllers::{
+    Cluster,
+    events::Recorder,
+    executor::Follower,
+    local::LocalCluster,
+    manager::{ControllerManager, Enabled},
+    metrics::Metrics,
+};
+use berth_node::{ForeignNodes, Nodes, Scheduler};
+use berth_registry::{ApiError, Body, Collection, Current, GetOptions, Patch, Registry, ResourceTable, Target, WriteOptions};
+use berth_sim::{
+    network::{Faults, Network, SimCluster, Writes},
+    rng::{Purpose, SeededRng},
+    store::SimStore,
+};
+use berth_store::{
+    Event, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
+    env::{Clock, Env, Rng, Spawner, Timestamp},
+    virtual_time::{Order, Process, Step, VirtualTime},
+};
+use futures::{FutureExt, StreamExt};
+use serde_json::Value;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// How much history the store keeps: nobody is far behind.
+const HISTORY_BYTES: usize = 256 << 20;
+/// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store.
+const PROGRESS_AFTER: Duration = Duration::from_millis(10);
+/// How long a write of the forecast's own may take.
+const CALL_MAX: Duration = Duration::from_secs(60);
+/// How long it takes to make a volume.
+const PROVISION_LATENCY: Duration = Duration::from_secs(5);
+/// What runs. Nodes do not fail meanwhile, nothing is swept up, and no Service is kept: nothing of that decides about a rollout.
+const CONTROLLERS: &str = "deployment,disruption,persistentvolume-binder,replicaset,resourcequota,statefulset";
+/// Who makes the change.
+const MANAGER: &str = "berth-plan";
+
+/// A world that stands on a snapshot.
+pub(crate) struct Stage {
+    time: VirtualTime,
+    store: Arc<SimStore>,
+    registry: Registry,
+    api: Arc<dyn Cluster>,
+    rng: Arc<dyn Rng>,
+    seed: u64,
+    user: Process,
+    parts: Process,
+    changes: Watch,
+    tell_progress_at: Option<Timestamp>,
+    told: Arc<Told>,
+    metrics: Arc<Metrics>,
+}
+
+impl Stage {
+    /// An empty world at `begins`.
+    pub(crate) fn new(seed: u64, begins: Timestamp) -> Self {
+        let time = VirtualTime::new(Order::Random, Arc::new(SeededRng::new(seed, Purpose::Order)), begins);
+        let rng: Arc<dyn Rng> = Arc::new(SeededRng::new(seed, Purpose::Names));
+        let table = Arc::new(ResourceTable::default());
+        let store = Arc::new(SimStore(MemoryStore::new_quiet(Arc::clone(&table), HISTORY_BYTES)));
+        let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
+        let clock: Arc<dyn Clock> = Arc::new(time.clone());
+        let registry = Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::default());
+        let (user, parts) = (time.process(), time.process());
+        let env = Env { clock: Arc::clone(&clock), rng: Arc::clone(&rng), spawner: Arc::new(user.clone()) };
+        let api: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env));
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
+        let told = Arc::new(Told::new(clock));
+        Self { time, store, registry, api, rng, seed, user, parts, changes, tell_progress_at: None, told, metrics }
+    }
+
+    /// Puts the snapshot's objects into the store, as they are.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub(crate) fn restore(&mut self, snapshot: &Snapshot) -> Result<(), PlanError> {
+        let (registry, objects) = (self.registry.clone(), snapshot.stored());
+        self.block_on(async move {
+            for object in objects {
+                if let Err(source) = registry.restore(&object).await {
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    return Err(PlanError::Snapshot { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), source });
+                }
+            }
+            Ok(())
+        })?
+    }
+
+    /// Starts controllers, scheduler and nodes.
+    pub(crate) fn start(&self, controllers: Controllers, nodes: ForeignNodes) {
+        let spawner: Arc<dyn Spawner> = Arc::new(self.parts.clone());
+        let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
+        let network = Network::new(self.seed, Arc::clone(&clock), Arc::clone(&spawner), Faults::NONE);
+        let env = Env { clock, rng: Arc::clone(&self.rng), spawner };
+        let inner = SimCluster::new(Arc::clone(&self.api), network, Writes::default());
+        let cluster: Arc<dyn Cluster> = Arc::new(Eventless { inner, told: Arc::clone(&self.told) });
+        let metrics = Arc::clone(&self.metrics);
+        let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
+        Scheduler::start(&cluster, &env, &events, &metrics);
+        Nodes::take_on(&cluster, &env, &events.of("kubelet"), &metrics, nodes);
+        ControllerManager {
+            cluster,
+            env,
+            gates: Arc::new(controllers.gates()),
+            metrics,
+            enabled: Enabled::parse(CONTROLLERS).expect("all are known"),
+            provision_latency: PROVISION_LATENCY,
+            load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
+            follower: Some(Arc::<Told>::clone(&self.told) as Arc<dyn Follower>),
+        }
+        .start();
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// One step of anybody, not beyond `until`; `changed` is told of all that it changed in the store. Gives whether anything is left to do before then.
+    ///
+    /// # Errors
+    /// A fault in berth.
+    pub(crate) fn step(&mut self, until: Timestamp, mut changed: impl FnMut(&str, &Arc<Event>)) -> Result<bool, PlanError> {
+        let first = self.tell_progress_at.map_or(until, |at| at.min(until));
+        let mut step = self.time.step(first);
+        if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
+            self.tell_progress_at = None;
+            self.store.0.tell_progress();
+            step = Step::Ran;
+        }
+        while let Some(Some(item)) = self.changes.next().now_or_never() {
+            match item {
+                Ok(WatchItem::Events(events)) => {
+                    self.tell_progress_at.get_or_insert(self.time.now() + PROGRESS_AFTER);
+                    let resources = self.registry.resources();
+                    for event in &*events {
+                        // What is no object is a claim of something.
+                        if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
+                            changed(&resource.plural, event);
+                        }
+                    }
+                }
+                Ok(WatchItem::Progress(_)) => (),
+                Err(error) => return Err(PlanError::Fault(format!("the store's changes cannot be followed: {error}"))),
+            }
+        }
+        Ok(step != Step::Quiet)
+    }
+
+    /// A server survives a panic in a look; a forecast is wrong then.
+    ///
+    /// # Errors
+    /// There was one.
+    pub(crate) fn check_panics(&self) -> Result<(), PlanError> {
+        if self.metrics.has_panics() { Err(PlanError::Fault("a look panicked".to_owned())) } else { Ok(()) }
+    }
+
+    /// The object as it is; `Null` if it is not there.
+    pub(crate) fn get(&mut self, kind: &str, namespace: &str, name: &str) -> Result<Value, PlanError> {
+        let target = self.target("apps/v1", kind, Some(namespace), name).ok_or_else(|| fault(kind))?;
+        let registry = self.registry.clone();
+        match self.block_on(async move { registry.get(&target, &GetOptions::default()).await })? {
+            Ok(Current::Stored(entry)) => serde_json::from_slice(&entry.value).map_err(|error| PlanError::Fault(error.to_string())),
+            Ok(Current::Made(value)) => Ok(value),
+            Err(ApiError::NotFound { .. }) => Ok(Value::Null),
+            Err(source) => Err(PlanError::Refused { what: format!("{kind} {name}"), source }),
+        }
+    }
+
+    /// All objects of a resource.
+    pub(crate) fn all(&self, group: &str, plural: &str) -> Vec<Arc<berth_store::Entry>> {
+        let resources = self.registry.resources();
+        let Some(resource) = resources.by_name(group, plural) else { return Vec::new() };
+        let range = self.store.0.range(RangeRequest::all(resource.prefix())).now_or_never();
+        range.and_then(Result::ok).map(|range| range.entries).unwrap_or_default()
+    }
+
+    /// Makes an object what a manifest says, as `kubectl apply` does.
+    ///
+    /// # Errors
+    /// The API server would refuse it.
+    pub(crate) fn apply(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
+        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (kind, name) = (text("/kind"), text("/metadata/name"));
+        let namespace = Some(text("/metadata/namespace")).filter(|named| !named.is_empty()).unwrap_or(namespace);
+        let target = self.target(text("/apiVersion"), kind, Some(namespace), name).ok_or_else(|| fault(kind))?;
+        let what = format!("{kind} {name}");
+        let (registry, manifest) = (self.registry.clone(), manifest.clone());
+        let written = self.block_on(async move { registry.configure(&target, &manifest, &options()).await })?;
+        written.map(drop).map_err(|source| PlanError::Refused { what, source })
+    }
+
+    /// Changes a workload by a JSON merge patch.
+    ///
+    /// # Errors
+    /// The API server would refuse it.
+    pub(crate) fn patch(&mut self, kind: &str, namespace: &str, name: &str, patch: Value) -> Result<(), PlanError> {
+        let target = self.target("apps/v1", kind, Some(namespace), name).ok_or_else(|| fault(kind))?;
+        let registry = self.registry.clone();
+        let written = self.block_on(async move { registry.patch(&target, Patch::MergeValue(patch), &options()).await })?;
+        written.map(drop).map_err(|source| PlanError::Refused { what: format!("{kind} {name}"), source })
+    }
+
+    /// Makes what a namespace cannot be without, if it is not there.
+    pub(crate) fn make_namespace(&mut self, name: &str) -> Result<(), PlanError> {
+        let resources = self.registry.resources();
+        let resource = Arc::clone(resources.by_kind("v1", "Namespace").ok_or_else(|| fault("Namespace"))?);
+        let body = Body::Json(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string().into());
+        let registry = self.registry.clone();
+        let at = Collection { resource, namespace: None };
+        match self.block_on(async move { registry.create(&at, body, &options()).await })? {
+            Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
+            Err(source) => Err(PlanError::Refused { what: format!("namespace {name}"), source }),
+        }
+    }
+
+    fn target(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Target> {
+        let resources = self.registry.resources();
+        let resource = Arc::clone(resources.by_kind(api_version, kind)?);
+        let namespace = namespace.filter(|_| resource.scope == berth_api::Scope::Namespaced).map(str::to_owned);
+        Some(Target { resource, namespace, name: name.to_owned(), subresource: None })
+    }
+
+    /// Changes that others make meanwhile are kept for the next step.
+    fn block_on<T: Send + 'static>(&mut self, future: impl Future<Output = T> + Send + 'static) -> Result<T, PlanError> {
+        let answer = Arc::new(Mutex::new(None));
+        let sink = Arc::clone(&answer);
+        let put = move |value| *sink.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        self.user.spawn("plan", future.map(put).boxed());
+        let until = self.time.now() + CALL_MAX;
+        loop {
+            if let Some(value) = answer.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Ok(value);
+            }
+            if self.time.step(until) == Step::Quiet {
+                return Err(PlanError::Fault("a write of its own does not end".to_owned()));
+            }
+        }
+    }
+}
+
+impl Drop for Stage {
+    /// Tasks hold the time that holds them: without this no world would ever give its memory back.
+    fn drop(&mut self) {
+        [&self.user, &self.parts].into_iter().for_each(Process::kill);
+    }
+}
+
+fn options() -> WriteOptions {
+    WriteOptions { field_manager: MANAGER.to_owned(), ..WriteOptions::default() }
+}
+
+fn fault(kind: &str) -> PlanError {
+    PlanError::Change(format!("berth serves no kind {kind}"))
+}

@@ -1,0 +1,176 @@
+//! Counts of one workload's pods, and when they were highest and lowest.
+
+use crate::forecast::{Lane, Peak, PodCounts};
+use berth_node::resources::Amounts;
+use std::{collections::BTreeMap, time::Duration};
+
+/// How many lanes are kept at the most.
+const LANES_MAX: usize = 2000;
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodState {
+    Pending,
+    Starting,
+    Ready,
+    Available,
+    Terminating,
+}
+
+/// The pods of one workload.
+#[derive(Default)]
+pub(crate) struct Tally {
+    revisions: BTreeMap<String, PodCounts>,
+    all: PodCounts,
+    held: Amounts,
+    /// Nothing is recorded before the change.
+    began: bool,
+    pub(crate) pods: Peak<u32>,
+    pub(crate) terminating: Peak<u32>,
+    pub(crate) available: Peak<u32>,
+    pub(crate) resources: BTreeMap<String, Peak<i64>>,
+    pub(crate) lanes: Vec<Lane>,
+}
+
+fn place(counts: &mut PodCounts, state: PodState) -> &mut u32 {
+    match state {
+        PodState::Pending => &mut counts.pending,
+        PodState::Starting => &mut counts.starting,
+        PodState::Ready => &mut counts.ready,
+        PodState::Available => &mut counts.available,
+        PodState::Terminating => &mut counts.terminating,
+    }
+}
+
+impl PodCounts {
+    /// How many there are.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.live() + self.terminating
+    }
+
+    /// How many of them are not told to go.
+    #[must_use]
+    pub fn live(&self) -> u32 {
+        self.pending + self.starting + self.ready + self.available
+    }
+}
+
+impl Tally {
+    /// The change is made now.
+    pub(crate) fn begin(&mut self) {
+        self.began = true;
+        let at = |value| Peak { value, at: Duration::ZERO };
+        (self.pods, self.terminating, self.available) = (at(self.all.total()), at(self.all.terminating), at(self.all.available));
+        self.resources = self.held.iter().map(|(name, value)| (name.to_owned(), Peak { value, at: Duration::ZERO })).collect();
+        self.lanes = vec![Lane { at: Duration::ZERO, revisions: self.revisions.clone() }];
+    }
+
+    pub(crate) fn all(&self) -> PodCounts {
+        self.all
+    }
+
+    /// A pod of `revision` goes from one state to another; `None`: it is not there.
+    pub(crate) fn change(&mut self, revision: &str, from: Option<PodState>, to: Option<PodState>, at: Duration) {
+        let counts = self.revisions.entry(revision.to_owned()).or_default();
+        for counts in [counts, &mut self.all] {
+            from.into_iter().for_each(|state| *place(counts, state) -= 1);
+            to.into_iter().for_each(|state| *place(counts, state) += 1);
+        }
+        if self.revisions[revision].total() == 0 {
+            self.revisions.remove(revision);
+        }
+        if !self.began {
+            return;
+        }
+        let all = self.all;
+        raise(&mut self.pods, all.total(), at);
+        raise(&mut self.terminating, all.terminating, at);
+        if all.available < self.available.value {
+            self.available = Peak { value: all.available, at };
+        }
+        self.draw_lane(at);
+    }
+
+    /// A pod comes that asks for so much.
+    pub(crate) fn hold(&mut self, amounts: &Amounts, at: Duration) {
+        self.held.add(amounts);
+        for (name, value) in self.held.iter().filter(|_| self.began) {
+            raise(self.resources.entry(name.to_owned()).or_default(), value, at);
+        }
+    }
+
+    pub(crate) fn let_go(&mut self, amounts: &Amounts) {
+        self.held.subtract(amounts);
+    }
+
+    fn draw_lane(&mut self, at: Duration) {
+        let revisions = self.revisions.clone();
+        match self.lanes.last_mut().filter(|last| last.at == at) {
+            Some(last) => last.revisions = revisions,
+            None => self.lanes.push(Lane { at, revisions }),
+        }
+        if self.lanes.len() > LANES_MAX {
+            // Every other one, but for the newest.
+            let mut index = 0;
+            let last = self.lanes.len() - 1;
+            self.lanes.retain(|_| {
+                index += 1;
+                index % 2 == 1 || index > last
+            });
+        }
+    }
+}
+
+fn raise<T: PartialOrd>(peak: &mut Peak<T>, value: T, at: Duration) {
+    if peak.value < value {
+        *peak = Peak { value, at };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn peaks_are_of_the_time_after_the_change_and_first_reached() {
+        let mut tally = Tally::default();
+        (0..3).for_each(|_| tally.change("old", None, Some(PodState::Available), Duration::ZERO));
+        tally.begin();
+        tally.change("new", None, Some(PodState::Pending), SECOND);
+        tally.change("old", Some(PodState::Available), Some(PodState::Terminating), SECOND * 2);
+        tally.change("new", Some(PodState::Pending), Some(PodState::Available), SECOND * 3);
+        tally.change("old", Some(PodState::Terminating), None, SECOND * 4);
+        tally.change("old", Some(PodState::Available), Some(PodState::Terminating), SECOND * 5);
+        let peak = |value, seconds: u32| Peak { value, at: SECOND * seconds };
+        assert_eq!((tally.pods, tally.terminating, tally.available), (peak(4, 1), peak(1, 2), peak(2, 2)));
+        assert_eq!(tally.lanes.len(), 6);
+        assert_eq!(tally.all(), PodCounts { available: 2, terminating: 1, ..PodCounts::default() });
+    }
+
+    #[test]
+    fn resources_peak_with_terminating_pods_among_them() {
+        let mut tally = Tally::default();
+        let pod = Amounts::from([("cpu", 500), ("pods", 1)]);
+        tally.hold(&pod, Duration::ZERO);
+        tally.begin();
+        tally.hold(&pod, SECOND);
+        tally.let_go(&pod);
+        tally.hold(&pod, SECOND * 2);
+        assert_eq!(tally.resources["cpu"], Peak { value: 1000, at: SECOND });
+    }
+
+    #[test]
+    fn lanes_are_thinned_out_and_end_with_the_newest() {
+        let mut tally = Tally::default();
+        tally.begin();
+        for second in 1..=5000 {
+            tally.change("new", None, Some(PodState::Available), SECOND * second);
+        }
+        assert!(tally.lanes.len() <= LANES_MAX, "{}", tally.lanes.len());
+        let last = tally.lanes.last().expect("some");
+        assert_eq!((last.at, last.revisions["new"].available), (SECOND * 5000, 5000));
+    }
+}

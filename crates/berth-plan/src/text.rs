@@ -1,0 +1,297 @@
+//! Forecasts for people to read. What comes from objects may hold control characters: whoever prints it on a terminal escapes them.
+
+use crate::{
+    compare::{Alternative, Spread},
+    forecast::{Forecast, Outcome, Peak, Step, StepKind, WorkloadForecast},
+    learn::{Source, Timing},
+};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display, Formatter, Write},
+    time::Duration,
+};
+
+/// How many steps of one workload are shown; the rest is in JSON.
+const STEPS_MAX: usize = 40;
+/// Shorter waits are not shown.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+/// How many names, or rules, one step shows.
+const NAMES_MAX: usize = 3;
+
+/// A time as people read it: `0s`, `2.5s`, `3m20s`.
+struct Shown(Duration);
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let tenths = (self.0.as_millis() + 50) / 100;
+        let (hours, minutes, rest) = (tenths / 36_000, tenths / 600 % 60, tenths % 600);
+        let seconds = match (rest % 10, tenths < 1000) {
+            (fraction @ 1.., true) => format!("{}.{fraction}s", rest / 10),
+            _ => format!("{}s", rest / 10),
+        };
+        match (hours, minutes) {
+            (0, 0) => f.pad(&seconds),
+            (0, _) => f.pad(&format!("{minutes}m{seconds}")),
+            _ => f.pad(&format!("{hours}h{minutes}m{seconds}")),
+        }
+    }
+}
+
+/// The whole forecast.
+#[must_use]
+pub fn text(forecast: &Forecast, spread: Option<&Spread>) -> String {
+    let mut out = String::new();
+    write(&mut out, forecast, spread).expect("writing to a String does not fail");
+    out
+}
+
+fn write(out: &mut String, forecast: &Forecast, spread: Option<&Spread>) -> fmt::Result {
+    write_suppositions(out, forecast)?;
+    for workload in &forecast.workloads {
+        writeln!(out)?;
+        write_workload(out, workload)?;
+    }
+    for quota in &forecast.quotas {
+        writeln!(out, "  quota {}: at most {} of {} {}, at {}", quota.name, quota.used, quota.hard, quota.resource, Shown(quota.at))?;
+    }
+    for room in &forecast.nodes {
+        let (free, all) = (amount(&room.resource, room.least_free.value), amount(&room.resource, room.allocatable));
+        writeln!(out, "  nodes: at least {free} of {all} {} free, at {}", room.resource, Shown(room.least_free.at))?;
+    }
+    if !forecast.troubles.is_empty() {
+        writeln!(out, "\nTrouble:")?;
+    }
+    for trouble in &forecast.troubles {
+        writeln!(out, "  {:>7}  {}", Shown(trouble.at), trouble.text)?;
+    }
+    if let Some(spread) = spread {
+        let Spread { runs, complete, p50, p95, pods, available } = spread;
+        writeln!(
+            out,
+            "\n{runs} runs with other seeds: {complete} complete, half of them within {}, 95 of 100 within {};",
+            Shown(*p50),
+            Shown(*p95)
+        )?;
+        writeln!(out, "at most {pods} pods, at least {available} available")?;
+    }
+    Ok(())
+}
+
+fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
+    let supposed = &forecast.supposed;
+    let whose = if supposed.controllers == "berth" { "berth's controllers" } else { "Kubernetes' own controllers" };
+    let policies: BTreeMap<&str, ()> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), ())).collect();
+    let policies: Vec<&str> = policies.into_keys().collect();
+    writeln!(out, "Supposes {whose} ({}); {}.", supposed.because, policies.join("; "))?;
+    for missing in &supposed.missing {
+        writeln!(out, "PARTIAL: {missing}.")?;
+    }
+    Ok(())
+}
+
+fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
+    let WorkloadForecast { kind, namespace, name, replicas, .. } = workload;
+    writeln!(out, "{kind} {namespace}/{name}, {replicas} pods: {}", End(&workload.outcome))?;
+    writeln!(out, "  pods start in {}, stop in {}", Took(&workload.start), Took(&workload.stop))?;
+    write_steps(out, workload)?;
+    let bound = workload.most.map(|most| format!(" (the strategy allows {most}, which count terminating ones only as the policy says)"));
+    writeln!(out, "  pods: at most {}, terminating ones included{}", Extreme(&workload.pods), bound.unwrap_or_default())?;
+    let least = workload.least.map(|least| format!(" (the strategy promises {least})")).unwrap_or_default();
+    writeln!(out, "  available: at least {}{least}", Extreme(&workload.available))?;
+    for (resource, peak) in workload.resources.iter().filter(|(resource, _)| *resource != "pods") {
+        writeln!(out, "  {resource}: at most {}, at {}", amount(resource, peak.value), Shown(peak.at))?;
+    }
+    Ok(())
+}
+
+fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
+    let mut lines: Vec<(Duration, String)> = workload.steps.iter().map(|step| (step.at, step.to_string())).collect();
+    let waited = |until: Option<Duration>, from: Duration| {
+        until.map_or_else(|| " (for ever)".to_owned(), |until| format!(" ({})", Shown(until.saturating_sub(from))))
+    };
+    let worth_telling = workload.waits.iter().filter(|wait| wait.until.is_none_or(|until| wait.from + WAIT_MIN < until));
+    lines.extend(worth_telling.map(|wait| (wait.from, format!("{}{}", wait.text, waited(wait.until, wait.from)))));
+    lines.sort_by_key(|(at, _)| *at);
+    let (shown, left_out) = if lines.len() <= STEPS_MAX { (lines.len(), 0) } else { (STEPS_MAX / 2, lines.len() - STEPS_MAX) };
+    for (at, line) in &lines[..shown] {
+        writeln!(out, "  {:>7}  {line}", Shown(*at))?;
+    }
+    if left_out > 0 {
+        writeln!(out, "      ...  {left_out} more, which -o json has all")?;
+        for (at, line) in &lines[lines.len() - STEPS_MAX / 2..] {
+            writeln!(out, "  {:>7}  {line}", Shown(*at))?;
+        }
+    }
+    Ok(())
+}
+
+struct End<'a>(&'a Outcome);
+
+impl Display for End<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Outcome::Complete { after, settled_after } if after == settled_after => write!(f, "complete after {}", Shown(*after)),
+            Outcome::Complete { after, settled_after } => {
+                write!(f, "complete after {}, the last replaced pod gone after {}", Shown(*after), Shown(*settled_after))
+            }
+            Outcome::Stuck { after, why } => {
+                write!(f, "NEVER COMPLETE, nothing happens any more after {}", Shown(*after))?;
+                why.iter().try_for_each(|why| write!(f, "\n  because {why}"))
+            }
+        }
+    }
+}
+
+struct Extreme<'a>(&'a Peak<u32>);
+
+impl Display for Extreme<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, at {}", self.0.value, Shown(self.0.at))
+    }
+}
+
+struct Took<'a>(&'a Timing);
+
+impl Display for Took<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Timing { typical, fastest, slowest, samples, source, .. } = self.0;
+        write!(f, "{}", Shown(*typical))?;
+        match source {
+            Source::Pods => write!(f, " (as {samples} pods did: {} to {})", Shown(*fastest), Shown(*slowest)),
+            Source::Events => write!(f, " (as {samples} pods did by their events: {} to {})", Shown(*fastest), Shown(*slowest)),
+            Source::Given => f.write_str(" (given)"),
+            Source::GracePeriod => f.write_str(" (nothing is known: their whole grace period; --stop)"),
+            Source::Supposed => f.write_str(" (nothing is known; --start)"),
+        }
+    }
+}
+
+impl Display for Step {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            StepKind::CreateSet { set, replicas } => write!(f, "new ReplicaSet {set} with {}", pods(*replicas))?,
+            StepKind::Resize { set, from, to } => write!(f, "{set} from {from} to {}", pods(*to))?,
+            StepKind::DeleteSet { set } => write!(f, "ReplicaSet {set} is cleaned away")?,
+            StepKind::CreatePods { owner, count, names } if names.is_empty() => {
+                write!(f, "  {} of {owner} created", pods(i64::from(*count)))?;
+            }
+            StepKind::CreatePods { names, .. } => write!(f, "{} created", listed(names.iter().map(String::as_str), names.len()))?,
+            StepKind::DeletePods { owner, pods: victims } => {
+                let mut by_rule: BTreeMap<&str, usize> = BTreeMap::new();
+                victims.iter().for_each(|victim| *by_rule.entry(&victim.rule).or_default() += 1);
+                let rules = by_rule.iter().filter(|(rule, _)| !rule.is_empty()).map(|(rule, count)| format!("{count} {rule}"));
+                let rules: Vec<String> = rules.collect();
+                let count = i64::try_from(victims.len()).unwrap_or(i64::MAX);
+                match &victims[..] {
+                    [victim] => write!(f, "  {} told to go", victim.pod)?,
+                    _ => write!(f, "  {} of {owner} told to go", pods(count))?,
+                }
+                if !rules.is_empty() {
+                    write!(f, ": {}", rules.join(", "))?;
+                }
+            }
+        }
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
+    }
+}
+
+fn pods(count: i64) -> String {
+    format!("{count} pod{}", if count == 1 { "" } else { "s" })
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
+    let shown: Vec<&str> = names.take(NAMES_MAX).collect();
+    if count > NAMES_MAX { format!("{} and {} more", shown.join(", "), count - NAMES_MAX) } else { shown.join(", ") }
+}
+
+/// An amount as the wire writes it.
+fn amount(resource: &str, amount: i64) -> String {
+    const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+    match resource {
+        "cpu" if amount % 1000 == 0 => (amount / 1000).to_string(),
+        "cpu" => format!("{amount}m"),
+        "memory" | "ephemeral-storage" => {
+            let unit = UNITS.iter().find(|(_, size)| amount != 0 && amount % size == 0);
+            unit.map_or_else(|| amount.to_string(), |(name, size)| format!("{}{name}", amount / size))
+        }
+        _ => amount.to_string(),
+    }
+}
+
+/// Policies side by side.
+#[must_use]
+pub fn compared(alternatives: &[Alternative]) -> String {
+    let header = ["", "COMPLETE", "SETTLED", "PODS", "TERMINATING", "AVAILABLE", "TROUBLE"].map(str::to_owned).to_vec();
+    let mut rows = vec![header];
+    for Alternative { policy, forecast } in alternatives {
+        for workload in &forecast.workloads {
+            let (complete, settled) = match &workload.outcome {
+                Outcome::Complete { after, settled_after } => (Shown(*after).to_string(), Shown(*settled_after).to_string()),
+                Outcome::Stuck { .. } => ("never".to_owned(), "never".to_owned()),
+            };
+            let title = format!("{}/{} {policy}", workload.kind.to_lowercase(), workload.name);
+            let counts = [workload.pods.value, workload.terminating.value, workload.available.value].map(|count| count.to_string());
+            let troubles = forecast.troubles.len().to_string();
+            rows.push([vec![title, complete, settled], counts.to_vec(), vec![troubles]].concat());
+        }
+    }
+    let widths: Vec<usize> =
+        (0..rows[0].len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        format!("{}\n", cells.join("   ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The pods that go, in order, and by which rule.
+#[must_use]
+pub fn victims(forecast: &Forecast) -> String {
+    let mut lines = Vec::new();
+    for workload in &forecast.workloads {
+        for step in &workload.steps {
+            if let StepKind::DeletePods { pods, .. } = &step.kind {
+                lines.extend(pods.iter().map(|victim| (step.at, victim.pod.clone(), victim.rule.clone())));
+            }
+        }
+    }
+    let width = lines.iter().map(|(_, pod, _)| pod.chars().count()).max().unwrap_or(0);
+    let line = |(number, (at, pod, rule)): (usize, &(Duration, String, String))| {
+        format!("{:>4}  {pod:width$}  {:>7}  {rule}\n", number + 1, Shown(*at))
+    };
+    if lines.is_empty() { "No pod goes.\n".to_owned() } else { lines.iter().enumerate().map(line).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        let shown = |millis: u64| Shown(Duration::from_millis(millis)).to_string();
+        assert_eq!(
+            [0, 2500, 2040, 59_960, 83_000, 200_450, 3_700_000].map(shown),
+            ["0s", "2.5s", "2s", "1m0s", "1m23s", "3m20s", "1h1m40s"]
+        );
+    }
+
+    #[test]
+    fn amounts_have_the_wires_units() {
+        assert_eq!([amount("cpu", 1500), amount("cpu", 2000), amount("pods", 7)], ["1500m", "2", "7"]);
+        assert_eq!([amount("memory", 3 << 30), amount("memory", 0), amount("memory", 1000)], ["3Gi", "0", "1000"]);
+    }
+
+    #[test]
+    fn a_step_says_what_happens_to_how_many_and_why() {
+        let check = |kind: StepKind, reason: &str, text: &str| {
+            assert_eq!(Step { at: Duration::ZERO, kind, reason: reason.to_owned() }.to_string(), text);
+        };
+        let victim = |pod: &str, rule: &str| crate::Victim { pod: pod.to_owned(), rule: rule.to_owned() };
+        check(StepKind::Resize { set: "web-1".to_owned(), from: 3, to: 1 }, "why", "web-1 from 3 to 1 pod: why");
+        let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        check(StepKind::CreatePods { owner: "db".to_owned(), count: 4, names }, "", "a, b, c and 1 more created");
+        let two = vec![victim("a", "not ready"), victim("b", "newer"), victim("c", "newer")];
+        check(StepKind::DeletePods { owner: "web-1".to_owned(), pods: two }, "", "  3 pods of web-1 told to go: 2 newer, 1 not ready");
+        check(StepKind::DeletePods { owner: "db".to_owned(), pods: vec![victim("db-2", "x")] }, "", "  db-2 told to go: 1 x");
+    }
+}

@@ -1,0 +1,188 @@
+//! A workload that is changed, as it goes on.
+
+use crate::{
+    change::WorkloadKind,
+    forecast::{Step, WaitSpan},
+    tally::Tally,
+};
+use berth_api::{FeatureGates, Gate};
+use berth_identity::Uid;
+use berth_workloads::{
+    Wait,
+    deployment::{
+        limits::{Limits, Size},
+        progress::{Goal, deadline, is_complete},
+    },
+    stateful_set::{EffectiveStrategy, partition, strategy},
+    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, StatefulSetView},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// A deadline longer than this is none.
+const DEADLINE_MAX: Duration = Duration::from_secs(3600);
+
+/// A workload that is changed.
+pub(crate) struct Tracked {
+    pub(crate) kind: WorkloadKind,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: Uid,
+    pub(crate) view: Tracking,
+    pub(crate) tally: Tally,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) waits: Vec<WaitSpan>,
+    /// Places of those that are not over.
+    pub(crate) open: BTreeMap<&'static str, usize>,
+    pub(crate) complete: Option<Duration>,
+    pub(crate) settled: Option<Duration>,
+    pub(crate) is_late: bool,
+}
+
+/// A workload as it is now.
+pub(crate) enum Tracking {
+    Nothing,
+    Deployment(Box<DeploymentView>),
+    StatefulSet(Box<StatefulSetView>),
+}
+
+impl Tracking {
+    pub(crate) fn is_complete(&self, gates: &FeatureGates) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Deployment(view) => {
+                let policy = view.choices.policy.clone().unwrap_or_default();
+                let policy = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { policy } else { PodReplacementPolicy::Unset };
+                let goal = Goal {
+                    desired: view.spec.replicas.unwrap_or(1).into(),
+                    generation: view.meta.generation,
+                    policy,
+                    terminating: view.status.terminating_replicas.map(i64::from),
+                };
+                !view.spec.paused && is_complete(goal, &view.status)
+            }
+            Self::StatefulSet(view) => is_set_complete(view, gates),
+        }
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        let seconds = |seconds: i32| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        match self {
+            Self::Nothing => Duration::ZERO,
+            Self::Deployment(view) => {
+                let longest = deadline(view.spec.progress_deadline_seconds).and_then(|deadline| Duration::try_from(deadline).ok());
+                longest.unwrap_or_default().min(DEADLINE_MAX) + seconds(view.spec.min_ready_seconds)
+            }
+            Self::StatefulSet(view) => seconds(view.spec.min_ready_seconds),
+        }
+    }
+}
+
+fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
+    let (status, wanted) = (&view.status, view.spec.replicas.unwrap_or(1));
+    let is_observed = status.observed_generation >= view.meta.generation;
+    if !is_observed || [status.replicas, status.ready_replicas, status.available_replicas] != [wanted; 3] {
+        return false;
+    }
+    match (strategy(view, gates), partition(view)) {
+        (EffectiveStrategy::RollingUpdate, Some(partition)) => status.updated_replicas >= wanted - partition,
+        (EffectiveStrategy::RollingUpdate, None) => status.update_revision == status.current_revision,
+        (EffectiveStrategy::OnDelete | EffectiveStrategy::Recreate, _) => status.updated_replicas >= wanted,
+    }
+}
+
+impl Tracked {
+    /// The numbers that the strategy keeps to; `None`: it has none.
+    pub(crate) fn size(&self) -> Option<Size> {
+        let Tracking::Deployment(view) = &self.view else { return None };
+        let strategy = view.choices.strategy.clone().ok().filter(|strategy| *strategy == DeploymentStrategy::RollingUpdate)?;
+        let replicas = view.spec.replicas.unwrap_or(1);
+        let rolling = view.spec.strategy.rolling_update.as_ref();
+        let limits = Limits::resolve(
+            rolling.and_then(|rolling| rolling.max_surge.as_ref()),
+            rolling.and_then(|rolling| rolling.max_unavailable.as_ref()),
+            replicas,
+        );
+        Some(Size::new(strategy, replicas.into(), limits.ok()?))
+    }
+
+    pub(crate) fn min_ready_seconds(&self) -> i32 {
+        match &self.view {
+            Tracking::Nothing => 0,
+            Tracking::Deployment(view) => view.spec.min_ready_seconds,
+            Tracking::StatefulSet(view) => view.spec.min_ready_seconds,
+        }
+    }
+
+    /// Why a set may grow, or shrink, now.
+    pub(crate) fn figures(&self, grows: bool, gates: &FeatureGates) -> String {
+        let Some(size) = self.size() else { return String::new() };
+        let Tracking::Deployment(view) = &self.view else { return String::new() };
+        let all = self.tally.all();
+        let counts_terminating =
+            gates.enabled(Gate::DeploymentPodReplacementPolicy) && view.choices.policy == Ok(PodReplacementPolicy::TerminationComplete);
+        match (grows, counts_terminating) {
+            (true, true) => format!("{} pods there, terminating ones included; {} at most", all.total(), size.max()),
+            (true, false) => format!("{} pods there, terminating ones apart; {} at most", all.live(), size.max()),
+            (false, _) => format!("{} pods available; {} at least", all.available, size.min_available),
+        }
+    }
+
+    pub(crate) fn wait(&mut self, waits: &[Wait], at: Duration) {
+        let now: BTreeSet<&'static str> = waits.iter().map(Wait::metric_label).collect();
+        let over: Vec<&'static str> = self.open.keys().copied().filter(|reason| !now.contains(reason)).collect();
+        for reason in over {
+            if let Some(place) = self.open.remove(reason) {
+                self.waits[place].until = Some(at);
+            }
+        }
+        for wait in waits {
+            let reason = wait.metric_label();
+            if !self.open.contains_key(reason) {
+                self.open.insert(reason, self.waits.len());
+                self.waits.push(WaitSpan { reason, text: wait.to_string(), from: at, until: None });
+            }
+        }
+    }
+
+    /// How its pods give way, in words.
+    pub(crate) fn policy(&self, gates: &FeatureGates) -> String {
+        match &self.view {
+            Tracking::Nothing => String::new(),
+            Tracking::Deployment(view) => {
+                let policy = match (gates.enabled(Gate::DeploymentPodReplacementPolicy), &view.choices.policy) {
+                    (true, Ok(PodReplacementPolicy::TerminationComplete)) => "TerminationComplete",
+                    (true, Ok(PodReplacementPolicy::TerminationStarted)) => "TerminationStarted",
+                    (false, Ok(PodReplacementPolicy::TerminationComplete | PodReplacementPolicy::TerminationStarted)) => {
+                        "its podReplacementPolicy has no effect"
+                    }
+                    _ => "no podReplacementPolicy",
+                };
+                format!("{}, {policy}", view.spec.strategy.type_)
+            }
+            Tracking::StatefulSet(view) => {
+                let strategy = match strategy(view, gates) {
+                    EffectiveStrategy::RollingUpdate => "RollingUpdate",
+                    EffectiveStrategy::OnDelete => "OnDelete",
+                    EffectiveStrategy::Recreate => "Recreate",
+                };
+                format!("{strategy}, {}", view.spec.pod_management_policy)
+            }
+        }
+    }
+
+    pub(crate) fn replicas(&self) -> i64 {
+        match &self.view {
+            Tracking::Nothing => 0,
+            Tracking::Deployment(view) => view.spec.replicas.unwrap_or(1).into(),
+            Tracking::StatefulSet(view) => view.spec.replicas.unwrap_or(1).into(),
+        }
+    }
+
+    /// What it still waits for.
+    pub(crate) fn open_waits(&self) -> impl Iterator<Item = &WaitSpan> {
+        self.open.values().map(|place| &self.waits[*place])
+    }
+}

@@ -1,0 +1,241 @@
+//! What a forecast says of a change.
+
+mod common;
+
+use berth_plan::{
+    Change, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, compare, forecast,
+    forecast_many, text, victims,
+};
+use common::{deployment, stateful_set};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn edit(kind: WorkloadKind, edits: Edits) -> Change {
+    let edit = Edit { kind, namespace: "default".to_owned(), name: "web".to_owned(), edits };
+    Change { edits: vec![edit], ..Change::default() }
+}
+
+fn new_image() -> Edits {
+    Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() }
+}
+
+fn suppositions(start: u64, stop: u64) -> Suppositions {
+    Suppositions { start: Some(Duration::from_secs(start)), stop: Some(Duration::from_secs(stop)), ..Suppositions::default() }
+}
+
+fn foretell(objects: Vec<Value>, change: &Change) -> Forecast {
+    forecast(&Snapshot::of_documents(objects), change, &suppositions(5, 20)).expect("a forecast")
+}
+
+fn rolling(surge: u32, unavailable: u32, policy: &str) -> Value {
+    json!({
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        "podReplacementPolicy": policy,
+    })
+}
+
+fn complete(forecast: &Forecast) -> (u64, u64) {
+    match &forecast.workloads[0].outcome {
+        Outcome::Complete { after, settled_after } => (after.as_secs(), settled_after.as_secs()),
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn termination_complete_waits_for_each_pod_and_never_has_more_than_its_bound() {
+    let objects = || vec![deployment(3, &rolling(1, 0, "TerminationComplete"))];
+    let complete_policy = foretell(objects(), &edit(WorkloadKind::Deployment, new_image()));
+    let web = &complete_policy.workloads[0];
+    assert_eq!((web.pods.value, web.available.value, web.most, web.least), (4, 3, Some(4), Some(3)));
+    assert_eq!(complete(&complete_policy), (75, 75), "each of three pods: 5 s until the new one is ready, 20 s until the old one is gone");
+    assert!(web.waits.iter().any(|wait| wait.reason == "pods_terminating" && wait.text.contains("1 terminating pod")), "{:?}", web.waits);
+    assert!(complete_policy.troubles.is_empty() && complete_policy.failures(&[Failure::Bound]).is_empty());
+
+    let started = Edits { policy: Some("TerminationStarted".to_owned()), ..new_image() };
+    let started = foretell(objects(), &edit(WorkloadKind::Deployment, started));
+    assert_eq!(complete(&started), (15, 35));
+    assert_eq!((started.workloads[0].pods.value, started.workloads[0].terminating.value), (6, 3));
+    assert_eq!(started.failures(&[Failure::Bound]).len(), 1, "{:?}", started.failures(&[Failure::Bound]));
+}
+
+#[test]
+fn a_full_quota_is_foretold_and_so_is_that_the_rollout_goes_on_when_there_is_room() {
+    let quota = |pods: u32| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": pods.to_string()}}});
+    let tight = foretell(vec![quota(4), deployment(3, &rolling(3, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
+    let kinds: Vec<TroubleKind> = tight.troubles.iter().map(|trouble| trouble.kind).collect();
+    assert_eq!(kinds, [TroubleKind::Quota], "{:?}", tight.troubles);
+    assert!(tight.troubles[0].text.contains("exceeded quota: few"), "{}", tight.troubles[0].text);
+    assert_eq!((tight.quotas[0].used.as_str(), tight.quotas[0].hard.as_str()), ("4", "4"));
+    complete(&tight);
+
+    let full = foretell(vec![quota(3), deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
+    let Outcome::Stuck { why, .. } = &full.workloads[0].outcome else { panic!("{:?}", full.workloads[0].outcome) };
+    assert!(why[0].contains("because of a quota"), "{why:?}");
+    let kinds: Vec<TroubleKind> = full.troubles.iter().map(|trouble| trouble.kind).collect();
+    assert!(
+        kinds.contains(&TroubleKind::Quota) && kinds.contains(&TroubleKind::Deadline) && kinds.contains(&TroubleKind::Never),
+        "{kinds:?}"
+    );
+    assert!(text(&full, None).contains("NEVER COMPLETE"), "{}", text(&full, None));
+}
+
+#[test]
+fn pods_that_no_node_takes_are_foretold() {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
+        "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
+    let mut web = deployment(2, &rolling(0, 1, "TerminationComplete"));
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "900m", "memory": "1Gi"}});
+    let fits = foretell(vec![node.clone(), web.clone()], &edit(WorkloadKind::Deployment, new_image()));
+    assert_eq!(complete(&fits).0, 50, "{}", text(&fits, None));
+    let cpu = fits.nodes.iter().find(|room| room.resource == "cpu").expect("pods ask for it");
+    assert_eq!((cpu.allocatable, cpu.least_free.value), (2000, 200));
+    let more = foretell(vec![node, web], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
+    assert!(matches!(more.workloads[0].outcome, Outcome::Stuck { .. }));
+    assert_eq!(more.failures(&[Failure::Unschedulable]).len(), 1, "{:?}", more.troubles);
+}
+
+#[test]
+fn a_stateful_set_rolls_from_its_highest_number() {
+    let set = stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate"}}));
+    let forecast = foretell(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
+    let gone: Vec<&str> = forecast.workloads[0]
+        .steps
+        .iter()
+        .filter_map(|step| match &step.kind {
+            StepKind::DeletePods { pods, .. } => Some(pods[0].pod.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((gone, complete(&forecast).0), (vec!["web-2", "web-1", "web-0"], 75));
+    assert!(victims(&forecast).contains("web-2"), "{}", victims(&forecast));
+}
+
+#[test]
+fn a_change_of_nothing_does_nothing() {
+    let forecast =
+        foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
+    assert_eq!((complete(&forecast), forecast.workloads[0].steps.len()), ((0, 0), 0));
+}
+
+#[test]
+fn a_manifest_is_applied_and_a_new_workload_is_made() {
+    let mut manifest = deployment(2, &json!({}));
+    manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:7");
+    let change = Change { manifests: vec![manifest.clone()], ..Change::default() };
+    let rolled = foretell(vec![deployment(2, &json!({}))], &change);
+    assert!(rolled.workloads[0].steps.iter().any(|step| matches!(step.kind, StepKind::CreateSet { .. })));
+    let new = foretell(Vec::new(), &change);
+    assert_eq!((complete(&new), new.workloads[0].available.value, new.workloads[0].pods.value), ((5, 5), 0, 2));
+    let change =
+        Change { manifests: vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}})], ..Change::default() };
+    let error = forecast(&Snapshot::default(), &change, &Suppositions::default()).expect_err("nothing rolls out");
+    assert_eq!(error.to_string(), "the change is about no Deployment and no StatefulSet");
+}
+
+#[test]
+fn what_would_be_refused_or_is_not_there_is_an_error() {
+    let foretell = |edits: Edits| {
+        let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
+        forecast(&snapshot, &edit(WorkloadKind::Deployment, edits), &Suppositions::default()).expect_err("it cannot be").to_string()
+    };
+    assert_eq!(foretell(Edits { policy: Some("Whenever".to_owned()), ..Edits::default() }), "Deployment web would be refused");
+    let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
+    let error = forecast(&snapshot, &edit(WorkloadKind::StatefulSet, new_image()), &Suppositions::default()).expect_err("it is no set");
+    assert_eq!(error.to_string(), "there is no StatefulSet web in namespace default");
+}
+
+#[test]
+fn a_seed_decides_all_and_pods_take_as_long_as_others_did() {
+    let snapshot = Snapshot::of_documents([deployment(6, &rolling(2, 1, "TerminationStarted"))]);
+    let change = edit(WorkloadKind::Deployment, new_image());
+    let json = |seed: u64| {
+        let forecast = forecast(&snapshot, &change, &Suppositions { seed, ..suppositions(5, 20) }).expect("a forecast");
+        serde_json::to_string(&forecast).expect("string keys")
+    };
+    assert_eq!(json(3), json(3));
+    assert_ne!(json(3), json(4));
+    let mut told = 0;
+    let spread = forecast_many(&snapshot, &change, &suppositions(5, 20), 5, |_| told += 1).expect("forecasts");
+    assert_eq!((spread.runs, spread.complete, told), (5, 5, 5));
+    assert!(spread.p50 <= spread.p95 && Duration::from_secs(10) < spread.p50, "{spread:?}");
+}
+
+#[test]
+fn policies_are_told_side_by_side() {
+    let snapshot = Snapshot::of_documents([deployment(4, &rolling(1, 1, "TerminationStarted"))]);
+    let alternatives = compare(&snapshot, &edit(WorkloadKind::Deployment, new_image()), &suppositions(5, 20)).expect("forecasts");
+    let told: Vec<(&str, u32)> = alternatives.iter().map(|one| (one.policy, one.forecast.workloads[0].pods.value)).collect();
+    assert_eq!(told.iter().map(|(policy, _)| *policy).collect::<Vec<_>>(), ["TerminationStarted", "TerminationComplete", "Recreate"]);
+    assert!(told[1].1 <= 5 && 5 < told[0].1, "{told:?}");
+    let table = berth_plan::compared(&alternatives);
+    assert_eq!(table.lines().count(), 4, "{table}");
+}
+
+/// A pod as a kubelet reports it.
+fn pod(name: &str, status: Value) -> Value {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "set", "controller": true}]);
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web", "pod-template-hash": "1"}, "ownerReferences": owner,
+            "creationTimestamp": "2026-03-01T10:00:00Z"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "main:1"}]}, "status": status})
+}
+
+/// A Deployment as a cluster has it, with its set and these pods.
+fn cluster(replicas: u32, pods: Vec<Value>) -> Vec<Value> {
+    let mut web = deployment(replicas, &rolling(1, 0, "TerminationComplete"));
+    web["metadata"]["uid"] = json!("web");
+    web["metadata"]["generation"] = json!(1);
+    web["metadata"]["creationTimestamp"] = json!("2026-03-01T10:00:00Z");
+    web["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
+    let labels = json!({"app": "web", "pod-template-hash": "1"});
+    let mut template = web["spec"]["template"].clone();
+    template["metadata"]["labels"] = labels.clone();
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": true, "blockOwnerDeletion": true}]);
+    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "web-1", "namespace": "default", "uid": "set", "generation": 1, "labels": labels, "ownerReferences": owner,
+            "annotations": {"deployment.kubernetes.io/revision": "1"}, "creationTimestamp": "2026-03-01T10:00:00Z"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}, "status": {"replicas": replicas, "observedGeneration": 1}});
+    [vec![web, set], pods].concat()
+}
+
+fn ready(after: &str) -> Value {
+    json!({"phase": "Running", "startTime": "2026-03-01T10:00:00Z",
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": after}],
+        "containerStatuses": [{"name": "main", "image": "main:1", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-03-01T10:00:01Z"}}}]})
+}
+
+#[test]
+fn pods_of_a_snapshot_keep_their_state() {
+    let mut going = pod("going", ready("2026-03-01T10:00:04Z"));
+    // Told to go at 10:10:00, 15 s before the snapshot, of its 45 s.
+    going["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:10:45Z");
+    going["metadata"]["deletionGracePeriodSeconds"] = json!(45);
+    let pods = vec![pod("a", ready("2026-03-01T10:00:04Z")), pod("b", ready("2026-03-01T10:00:06Z")), going];
+    let mut snapshot = Snapshot::of_documents(cluster(2, pods));
+    snapshot.at = "2026-03-01T10:10:15Z".parse().expect("a time");
+    let suppositions =
+        Suppositions { controllers: Some(berth_plan::Controllers::Berth), stop: Some(Duration::from_secs(40)), ..Suppositions::default() };
+    let forecast = forecast(&snapshot, &edit(WorkloadKind::Deployment, new_image()), &suppositions).expect("a forecast");
+    let web = &forecast.workloads[0];
+    assert_eq!((web.start.typical.as_secs(), web.start.samples), (4, 3));
+    assert_eq!((web.pods.value, web.available.value), (3, 2), "{}", text(&forecast, None));
+    let first = web.steps.iter().find(|step| matches!(step.kind, StepKind::CreatePods { .. })).expect("pods come");
+    assert!(
+        first.at.abs_diff(Duration::from_secs(25)) < Duration::from_secs(1),
+        "its place is free 40 s after it was told to go: {:?}",
+        first.at
+    );
+}
+
+#[test]
+fn what_fails_in_a_snapshot_goes_on_failing() {
+    let stuck = json!({"phase": "Pending", "startTime": "2026-03-01T10:00:00Z",
+        "containerStatuses": [{"name": "main", "image": "main:1", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
+    let mut snapshot = Snapshot::of_documents(cluster(2, vec![pod("a", ready("2026-03-01T10:00:04Z")), pod("b", stuck)]));
+    snapshot.at = "2026-03-01T10:10:00Z".parse().expect("a time");
+    let suppositions = Suppositions { controllers: Some(berth_plan::Controllers::Berth), ..suppositions(5, 20) };
+    let scaled = edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() });
+    let forecast = forecast(&snapshot, &scaled, &suppositions).expect("a forecast");
+    let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{:?}", forecast.workloads[0].outcome) };
+    assert!(why[0].contains("cannot pull"), "{why:?}");
+}

@@ -1,0 +1,290 @@
+//! Plans come true: what is forecast from a snapshot of a world equals what then happens in that world, which has another seed.
+
+mod common;
+
+use berth_node::Latencies;
+use berth_plan::{Change, Controllers, Edit, Edits, Forecast, Outcome, Snapshot, StepKind, Suppositions, WorkloadKind, forecast};
+use berth_sim::{
+    Options, World,
+    rng::{Purpose, SeededRng},
+    seeds,
+};
+use berth_store::env::{Rng, Timestamp};
+use common::{deployment, stateful_set};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Longer than any rollout here takes.
+const LONGEST: Duration = Duration::from_secs(7200);
+/// How far times may be apart.
+const TOLERANCE: Duration = Duration::from_millis(100);
+/// What a snapshot is of.
+const PLURALS: [&str; 11] = [
+    "controllerrevisions",
+    "deployments",
+    "limitranges",
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "pods",
+    "priorityclasses",
+    "replicasets",
+    "resourcequotas",
+    "statefulsets",
+];
+
+/// A world at rest, and a change of its workload.
+struct Scenario {
+    kind: WorkloadKind,
+    manifest: Value,
+    latencies: Latencies,
+    edits: Edits,
+    /// Of a quota for pods.
+    quota: Option<u64>,
+    /// How long the world is left alone before the change.
+    idle: Duration,
+}
+
+impl Scenario {
+    fn draw(seed: u64) -> Self {
+        let rng = SeededRng::new(seed, Purpose::Script);
+        let number = |below: u64| u32::try_from(rng.below(below)).expect("small");
+        let kind = if number(4) == 0 { WorkloadKind::StatefulSet } else { WorkloadKind::Deployment };
+        let replicas = 1 + number(12);
+        let manifest = match kind {
+            WorkloadKind::Deployment => {
+                let limit = |choices: &[Value]| rng.choose(choices).clone();
+                let surge = limit(&[json!(0), json!(1), json!(3), json!("25%"), json!("100%")]);
+                let unavailable = limit(&[json!(0), json!(1), json!(2), json!("25%"), json!("60%")]);
+                let both_zero = surge == json!(0) && unavailable == json!(0);
+                let rolling = json!({"maxSurge": surge, "maxUnavailable": if both_zero { json!(1) } else { unavailable }});
+                let strategy =
+                    if number(6) == 0 { json!({"type": "Recreate"}) } else { json!({"type": "RollingUpdate", "rollingUpdate": rolling}) };
+                let policy = limit(&[Value::Null, json!("TerminationStarted"), json!("TerminationComplete")]);
+                deployment(replicas, &json!({"strategy": strategy, "podReplacementPolicy": policy}))
+            }
+            WorkloadKind::StatefulSet => {
+                let strategy = if number(3) == 0 { "Recreate" } else { "RollingUpdate" };
+                let management = if number(2) == 0 { "Parallel" } else { "OrderedReady" };
+                stateful_set(replicas.min(6), &json!({"updateStrategy": {"type": strategy}, "podManagementPolicy": management}))
+            }
+        };
+        // Multiples of one are apart from multiples of the other for long.
+        let start = Duration::from_millis(3000 + 1000 * u64::from(number(8)));
+        let stop = Duration::from_millis(7550 + 3700 * u64::from(number(8)));
+        let replicas = (number(3) == 0).then(|| i32::try_from(1 + number(14)).expect("small"));
+        let images = if replicas.is_none() || number(2) == 0 { vec![("main".to_owned(), "main:2".to_owned())] } else { Vec::new() };
+        Self {
+            kind,
+            manifest,
+            latencies: Latencies { start, stop },
+            edits: Edits { images, replicas, ..Edits::default() },
+            quota: (number(6) == 0).then(|| 16 + u64::from(number(8))),
+            idle: Duration::from_millis(rng.below(90_000)),
+        }
+    }
+}
+
+fn snapshot(world: &World) -> Snapshot {
+    let objects = PLURALS.iter().flat_map(|plural| world.objects(plural).into_values()).collect();
+    let beginning: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+    Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
+}
+
+/// Of what a forecast says: the same as a world's log says.
+fn foretold(forecast: &Forecast, before: &BTreeMap<String, Value>, sizes_before: &BTreeMap<String, i64>) -> Happened {
+    let workload = &forecast.workloads[0];
+    let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
+    let mut victims = Vec::new();
+    for step in &workload.steps {
+        match &step.kind {
+            StepKind::CreateSet { set, replicas } => sizes.entry(set.clone()).or_default().push((step.at, *replicas)),
+            StepKind::Resize { set, to, .. } => sizes.entry(set.clone()).or_default().push((step.at, *to)),
+            StepKind::DeletePods { pods, .. } => {
+                let known = pods.iter().filter(|victim| before.contains_key(&victim.pod));
+                victims.extend(known.map(|victim| (step.at, victim.pod.clone())));
+            }
+            StepKind::DeleteSet { .. } | StepKind::CreatePods { .. } => (),
+        }
+    }
+    Happened {
+        // A world's log tells of a set's size also where only something else has changed.
+        sizes: sizes.iter().map(|(name, changes)| (name.clone(), merged(changes, sizes_before.get(name).copied()))).collect(),
+        victims: bursts(victims),
+        most_pods: usize::try_from(workload.pods.value).expect("small"),
+        fewest_available: usize::try_from(workload.available.value).expect("small"),
+    }
+}
+
+fn make_true(world: &mut World, edits: &Edits, kind: WorkloadKind) {
+    let mut spec = json!({});
+    for (_, image) in &edits.images {
+        spec["template"] = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+    }
+    edits.replicas.into_iter().for_each(|replicas| spec["replicas"] = json!(replicas));
+    match kind {
+        WorkloadKind::Deployment => world.patch_deployment("web", json!({"spec": spec})),
+        WorkloadKind::StatefulSet => world.patch_stateful_set("web", json!({"spec": spec})),
+    }
+}
+
+fn set_is_complete(world: &World) -> bool {
+    let set = world.object("statefulsets", "web");
+    let (spec, status) = (&set["spec"], &set["status"]);
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let wanted = number(&spec["replicas"]);
+    number(&status["observedGeneration"]) == number(&set["metadata"]["generation"])
+        && ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas"].iter().all(|member| number(&status[*member]) == wanted)
+        && (spec["updateStrategy"]["type"] == "Recreate" || status["currentRevision"] == status["updateRevision"])
+}
+
+fn check(seed: u64) {
+    let scenario = Scenario::draw(seed);
+    let Scenario { kind, manifest, latencies, edits, quota, idle } = &scenario;
+    let mut world = World::new(seed, Options { latencies: *latencies, ..Options::default() });
+    if let Some(pods) = quota {
+        world.create(
+            &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}}),
+        );
+    }
+    world.create(manifest);
+    let is_complete = |world: &World| match kind {
+        WorkloadKind::Deployment => world.seen().is_rolled_out("web"),
+        WorkloadKind::StatefulSet => set_is_complete(world),
+    };
+    world.run_until_seen("the first rollout", LONGEST, is_complete);
+    world.run_for(Duration::from_secs(2) + *idle);
+    let (snapshot, before, from) = (snapshot(&world), world.objects("pods"), world.log().len());
+    let sizes_before: BTreeMap<String, i64> =
+        world.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
+    let edit = Edit { kind: *kind, namespace: "default".to_owned(), name: "web".to_owned(), edits: edits.clone() };
+    let change = Change { edits: vec![edit], ..Change::default() };
+    let suppositions = Suppositions {
+        controllers: Some(Controllers::Berth),
+        start: Some(latencies.start),
+        stop: Some(latencies.stop),
+        ..Suppositions::default()
+    };
+    let forecast = forecast(&snapshot, &change, &suppositions).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+
+    let began = world.elapsed();
+    make_true(&mut world, edits, *kind);
+    let told = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
+    let context = format!("seed {seed}: {manifest}\n{edits:?} {latencies:?} {quota:?}\n{told}\n{:?}", forecast.troubles);
+    match &forecast.workloads[0].outcome {
+        Outcome::Complete { after, settled_after } => {
+            world.run_until_seen("the rollout that was foretold", LONGEST, is_complete);
+            let took = world.elapsed() - began;
+            assert!(took.abs_diff(*after) <= TOLERANCE, "complete after {took:?}, not {after:?}\n{context}");
+            world.run_until("the end", LONGEST, |seen| seen.live_pods().len() == seen.pod_count());
+            let took = world.elapsed() - began;
+            assert!(took.abs_diff(*settled_after) <= TOLERANCE, "settled after {took:?}, not {settled_after:?}\n{context}");
+        }
+        Outcome::Stuck { why, .. } => {
+            world.run_for(Duration::from_secs(3000));
+            assert!(!is_complete(&world), "complete, although {why:?}\n{context}");
+        }
+    }
+    let (truth, said) = (happened(&world, from, &before), foretold(&forecast, &before, &sizes_before));
+    for (name, sizes) in &said.sizes {
+        let actual = truth.sizes.get(name).cloned().unwrap_or_default();
+        let mut actual = [sizes_before.get(name).copied().into_iter().collect::<Vec<_>>(), actual].concat();
+        actual.dedup();
+        assert_eq!(actual, *sizes, "sizes of {name}\n{context}");
+    }
+    assert_eq!((truth.most_pods, truth.fewest_available), (said.most_pods, said.fewest_available), "the most and the fewest\n{context}");
+    let counts = |bursts: &[Vec<String>]| bursts.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(counts(&truth.victims), counts(&said.victims), "how many go when\n{context}");
+}
+
+#[test]
+fn what_is_foretold_is_what_happens() {
+    seeds::run(0..40, check);
+}
+
+/// What happened: from a world's log, line by line.
+#[derive(Debug, Default, PartialEq)]
+struct Happened {
+    /// By ReplicaSet: the sizes that it was wanted to have at the end of each burst of changes.
+    sizes: BTreeMap<String, Vec<i64>>,
+    /// Which of the pods that were there before went, burst by burst, sorted.
+    victims: Vec<Vec<String>>,
+    most_pods: usize,
+    fewest_available: usize,
+}
+
+/// Changes that are no further apart are one burst.
+const BURST: Duration = Duration::from_millis(400);
+
+/// The last of each burst, repeats merged.
+fn merged(changes: &[(Duration, i64)], first: Option<i64>) -> Vec<i64> {
+    let mut sizes: Vec<i64> = first.into_iter().collect();
+    for (index, (at, size)) in changes.iter().enumerate() {
+        let is_last = changes.get(index + 1).is_none_or(|(next, _)| *next > *at + BURST);
+        if is_last && sizes.last() != Some(size) {
+            sizes.push(*size);
+        }
+    }
+    sizes
+}
+
+/// Sets of names, a set a burst.
+fn bursts(mut names: Vec<(Duration, String)>) -> Vec<Vec<String>> {
+    names.sort();
+    let mut bursts: Vec<(Duration, Vec<String>)> = Vec::new();
+    for (at, name) in names {
+        match bursts.last_mut().filter(|(last, _)| at <= *last + BURST) {
+            Some((last, burst)) => {
+                *last = at;
+                burst.push(name);
+            }
+            None => bursts.push((at, vec![name])),
+        }
+    }
+    let sorted = |(_, mut burst): (Duration, Vec<String>)| {
+        burst.sort();
+        burst
+    };
+    bursts.into_iter().map(sorted).collect()
+}
+
+/// Reads what a world's log says since the line `from`. `before` has the pods that were there.
+fn happened(world: &World, from: usize, before: &BTreeMap<String, Value>) -> Happened {
+    let ready =
+        |pod: &Value| pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
+    let mut pods: BTreeMap<String, (bool, bool)> =
+        before.iter().map(|(name, pod)| (name.clone(), (pod["metadata"]["deletionTimestamp"].is_string(), ready(pod)))).collect();
+    let mut sets: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
+    let mut victims = Vec::new();
+    let available = |pods: &BTreeMap<String, (bool, bool)>| pods.values().filter(|(going, ready)| !going && *ready).count();
+    let (mut most, mut fewest) = (pods.len(), available(&pods));
+    for line in &world.log()[from..] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = Duration::from_secs_f64(words[0].parse().expect("seconds"));
+        // The verb of a change is a blank.
+        let (gone, rest) = match words.get(2) {
+            Some(&"-") => (true, &words[3..]),
+            Some(&"+") => (false, &words[3..]),
+            _ => (false, words.get(2..).unwrap_or_default()),
+        };
+        match rest {
+            ["pods", name, ..] if gone => drop(pods.remove(*name)),
+            ["pods", name, state @ ..] => {
+                let going = state.contains(&"terminating");
+                let known = pods.insert((*name).to_owned(), (going, state.contains(&"ready")));
+                if going && before.contains_key(*name) && known.is_some_and(|(was_going, _)| !was_going) {
+                    victims.push((at, (*name).to_owned()));
+                }
+            }
+            ["replicasets", name, words @ ..] if !gone => {
+                let size = words.iter().find_map(|word| word.strip_prefix("size=")).expect("a size").parse().expect("a number");
+                sets.entry((*name).to_owned()).or_default().push((at, size));
+            }
+            _ => (),
+        }
+        most = most.max(pods.len());
+        fewest = fewest.min(available(&pods));
+    }
+    let sizes = sets.iter().map(|(name, changes)| (name.clone(), merged(changes, None))).collect();
+    Happened { sizes, victims: bursts(victims), most_pods: most, fewest_available: fewest }
+}
