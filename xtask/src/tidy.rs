@@ -416,7 +416,10 @@ mod tests {
 
     #[test]
     fn what_the_simulation_must_not_reach_is_found_in_its_tree() {
-        assert_eq!(reached("berth-sim", "berth-sim v0.0.0 (/x)\nserde v1.0.0\ntokio-util v1.0.0\ntokio v1.0.0\n"), ["berth-sim reaches tokio"]);
+        assert_eq!(
+            reached("berth-sim", "berth-sim v0.0.0 (/x)\nserde v1.0.0\ntokio-util v1.0.0\ntokio v1.0.0\n"),
+            ["berth-sim reaches tokio"]
+        );
     }
 
     #[test]

@@ -357,7 +357,8 @@ impl ControllerManager {
         events: Recorder,
         caches: Vec<Arc<dyn Warm>>,
     ) -> Arc<PlanLoop<P>> {
-        let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events).followed_by(self.follower.as_ref(), name);
+        let executor =
+            Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events).followed_by(self.follower.as_ref(), name);
         let waits = Waits::new(name, self.metrics.waits.clone());
         PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches, waits)
     }

@@ -8,7 +8,7 @@ use crate::{
     logging::LogFormat,
     nodes::NodeOptions,
     progress::warn,
-    rollout::options::Rollout,
+    rollout::options::{PlanOptions, Rollout},
     services::ServiceOptions,
     variables,
 };
@@ -34,6 +34,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml           a control plane, with a shop in it
   berth rollout status deployment/web      how a rollout stands in any cluster, and what it waits for
+  berth plan -f web.yaml                   what a change will do, before it is made
 
 Every option has an environment variable, which its help names; what stands on the command line counts more.";
 
@@ -99,6 +100,13 @@ pub(crate) enum Command {
     /// Runs simulated nodes on an API server that runs elsewhere.
     #[command(after_help = NODE_EXAMPLES)]
     Node(Box<Node>),
+    /// Tells what a change of Deployments and StatefulSets will do: each step with its time, peaks, and what goes wrong. Changes nothing.
+    ///
+    /// A snapshot of any cluster, or files, goes into a simulation in which berth's own controllers, scheduler and API rules make the change in virtual
+    /// time. Only reads, and no Secrets; what may not be read is named, and the plan is marked PARTIAL. The exit code is 0 for a plan, 1 if there is none, and
+    /// 3 if something happens that --fail-on names.
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(Box<PlanOptions>),
     /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
@@ -218,6 +226,13 @@ fn subject(text: &str) -> Result<String, &'static str> {
         _ => Ok(text.to_owned()),
     }
 }
+
+const PLAN_EXAMPLES: &str = "Examples:
+  berth plan -f web.yaml                                        if I apply this, what happens in my cluster?
+  berth plan deployment/web --image web=web:3 --replicas 40     if I change that?
+  berth plan deployment/web --image web=web:3 --compare         under which policy?
+  berth plan -f new.yaml --from old.yaml --stop 30s             from files, without a cluster
+  berth plan -f web.yaml --fail-on quota,deadline -o json       in CI";
 
 const ROLLOUT_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web          wait until it is complete; say what it waits for

@@ -7,6 +7,7 @@ mod features;
 mod history;
 mod look;
 pub(crate) mod options;
+pub(crate) mod plan;
 mod report;
 mod revisions;
 pub(crate) mod state;
@@ -34,6 +35,9 @@ pub(crate) fn run(options: &Rollout) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn carry_out(options: &Rollout) -> Result<(), Error> {
+    if let Verb::Victims(victims) = &options.verb {
+        return plan::victims(victims, &options.cluster).await;
+    }
     let selection = Selection::read(options.verb.target(), &options.cluster).await?;
     let connection = Connection::open(&options.cluster).await?;
     let found = selection.find(&connection, &options.cluster).await?;
@@ -56,5 +60,7 @@ async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -
         Verb::Pause(change) => edit::pause(change, connection, workload).await,
         Verb::Resume(change) => edit::resume(change, connection, workload).await,
         Verb::Restart(change) => edit::restart(change, connection, workload).await,
+        // Told above, where no cluster need be read.
+        Verb::Victims(_) => Ok(()),
     }
 }

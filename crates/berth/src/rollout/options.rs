@@ -39,6 +39,9 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front\n  berth rollout restart -f manifests/ -o name"
     )]
     Restart(Change),
+    /// Tells which pods would go, in order, and by which rule, if a workload had fewer. Changes nothing.
+    #[command(after_help = VICTIMS_EXAMPLES)]
+    Victims(Victims),
 }
 
 impl Verb {
@@ -49,6 +52,7 @@ impl Verb {
             Self::History(history) => &history.target,
             Self::Undo(undo) => &undo.target,
             Self::Pause(change) | Self::Resume(change) | Self::Restart(change) => &change.target,
+            Self::Victims(victims) => &victims.target,
         }
     }
 }
@@ -71,6 +75,161 @@ const UNDO_EXAMPLES: &str = "Examples:
   berth rollout undo deployment/web
   berth rollout undo deployment/web --to-revision 2
   berth rollout undo deployment/web --dry-run=server   ask the server, change nothing";
+
+const VICTIMS_EXAMPLES: &str = "Examples:
+  berth rollout victims deployment/web --replicas 3
+  berth rollout victims statefulset/db --replicas 1 --from cluster.yaml     from a file, without a cluster";
+
+/// Options of `berth rollout victims`.
+#[derive(Args, Debug)]
+pub(crate) struct Victims {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// How many pods the workload would have.
+    #[arg(long, value_name = "N")]
+    pub(crate) replicas: i32,
+
+    /// Reads the cluster from files, as kubectl get -o yaml prints it, not from a server. Repeatable.
+    #[arg(long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
+    pub(crate) from: Vec<PathBuf>,
+
+    /// Whose controllers the cluster has [default: as its objects show].
+    #[arg(long, value_enum)]
+    pub(crate) controllers: Option<ControllersOf>,
+
+    /// For programs.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<PlanOutput>,
+}
+
+/// Options of `berth plan`.
+#[derive(Args, Debug)]
+pub(crate) struct PlanOptions {
+    /// TYPE/NAME, repeatable; or a TYPE and names of it. Types: deployment (deploy), statefulset (sts).
+    #[arg(value_name = "TYPE/NAME", required_unless_present = "filename", conflicts_with = "filename")]
+    pub(crate) resources: Vec<String>,
+
+    /// The new manifest, applied as kubectl apply does: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or
+    /// several with commas between them. Kinds in it that decide nothing about a rollout are passed over.
+    #[arg(short, long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
+    pub(crate) filename: Vec<PathBuf>,
+
+    /// Looks for manifests in the folders within a folder too.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+
+    /// Reads the cluster from files, as kubectl get -o yaml prints it, not from a server. Manifests without status are rolled out first. Repeatable.
+    #[arg(long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
+    pub(crate) from: Vec<PathBuf>,
+
+    /// A new image of a container: NAME=IMAGE; *=IMAGE for all. Repeatable.
+    #[arg(long, value_name = "NAME=IMAGE", value_parser = image)]
+    pub(crate) image: Vec<(String, String)>,
+
+    /// The new number of pods.
+    #[arg(long, value_name = "N")]
+    pub(crate) replicas: Option<i32>,
+
+    /// The podReplacementPolicy of Deployments.
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Option<String>,
+
+    /// The type of the strategy: RollingUpdate, Recreate; of StatefulSets also OnDelete.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) strategy: Option<String>,
+
+    /// Whose controllers the cluster has [default: as its objects show].
+    #[arg(long, value_enum)]
+    pub(crate) controllers: Option<ControllersOf>,
+
+    /// How long pods take from having a node to being ready [default: as the cluster's pods did].
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) start: Option<Duration>,
+
+    /// How long pods take from being deleted to being gone [default: as the cluster's pods did, else their grace period].
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) stop: Option<Duration>,
+
+    /// Runs so often, with other orders of events and each pod as quick as some pod was, and tells how long half of them, and 95 of 100, take.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) runs: u64,
+
+    /// Tells all policies of Deployments, and all strategies of StatefulSets that go on by themselves, side by side.
+    #[arg(long)]
+    pub(crate) compare: bool,
+
+    /// Ends with exit code 3 if one of these happens. Repeatable, or several with commas between them.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) fail_on: Vec<FailOn>,
+
+    /// For programs: one object, which docs/how-to/plan.md describes.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<PlanOutput>,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Reads `web=web:3`.
+fn image(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((container, image)) if !container.is_empty() && !image.is_empty() => Ok((container.to_owned(), image.to_owned())),
+        _ => Err(format!("{text:?} is not NAME=IMAGE, such as web=web:3")),
+    }
+}
+
+/// Whose controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ControllersOf {
+    /// berth's: all policies and strategies count.
+    Berth,
+    /// Kubernetes' own: podReplacementPolicy, and Recreate of StatefulSets, have no effect.
+    Kubernetes,
+}
+
+impl From<ControllersOf> for berth_plan::Controllers {
+    fn from(controllers: ControllersOf) -> Self {
+        match controllers {
+            ControllersOf::Berth => Self::Berth,
+            ControllersOf::Kubernetes => Self::Kubernetes,
+        }
+    }
+}
+
+/// What makes a plan fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A quota refuses a pod.
+    Quota,
+    /// No node takes a pod.
+    Unschedulable,
+    /// Fewer pods are available than a budget, or the strategy, promises.
+    Unavailable,
+    /// The progress deadline passes, or the rollout never completes.
+    Deadline,
+    /// There are more pods, terminating ones included, than replicas and maxSurge.
+    Bound,
+}
+
+impl From<FailOn> for berth_plan::Failure {
+    fn from(failure: FailOn) -> Self {
+        match failure {
+            FailOn::Quota => Self::Quota,
+            FailOn::Unschedulable => Self::Unschedulable,
+            FailOn::Unavailable => Self::Unavailable,
+            FailOn::Deadline => Self::Deadline,
+            FailOn::Bound => Self::Bound,
+        }
+    }
+}
+
+/// How a plan is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanOutput {
+    /// One object.
+    Json,
+}
 
 /// What a command is about.
 #[derive(Args, Debug, Default)]

@@ -1,0 +1,224 @@
+//! `berth plan` and `berth rollout victims`: what a change will do, from a snapshot of any cluster or of files. What there is to say is `berth-plan`'s.
+
+use super::{
+    cluster::{Connection, Item},
+    error::Error,
+    options::{PlanOptions, PlanOutput, Target, Victims},
+    report,
+    target::{Kind, Selection},
+};
+use crate::{
+    cluster_options::ClusterOptions,
+    manifests::{self, Depth},
+    progress::{self, warn},
+};
+use berth_plan::{Change, Edit, Edits, Failure, Forecast, KINDS, Snapshot, SnapshotKind, SnapshotScope, Suppositions, WorkloadKind};
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+
+/// What `--fail-on` names has happened: not 1, which is that there is no plan.
+const FAILED: u8 = 3;
+
+/// Tells what a change will do.
+///
+/// # Errors
+/// What cannot be read, and what the API server would refuse.
+pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (snapshot, change) = runtime.block_on(prepare(options))?;
+    let suppositions = Suppositions { controllers: options.controllers.map(Into::into), start: options.start, stop: options.stop, seed: 0 };
+    let forecast = berth_plan::forecast(&snapshot, &change, &suppositions)?;
+    let alternatives = if options.compare { berth_plan::compare(&snapshot, &change, &suppositions)? } else { Vec::new() };
+    let spread = match options.runs {
+        0 | 1 => None,
+        runs => {
+            let style = ProgressStyle::with_template("  {bar:24} {pos} of {len} runs").expect("the template is a constant");
+            let bar = ProgressBar::new(runs).with_style(style);
+            let spread = berth_plan::forecast_many(&snapshot, &change, &suppositions, runs, |done| bar.set_position(done))?;
+            bar.finish_and_clear();
+            Some(spread)
+        }
+    };
+    match options.output {
+        Some(PlanOutput::Json) => {
+            let mut plan = json!({"forecast": forecast});
+            spread.iter().for_each(|spread| plan["spread"] = json!(spread));
+            if options.compare {
+                plan["alternatives"] = json!(alternatives);
+            }
+            progress::line(&report::json(&plan));
+        }
+        None => {
+            progress::line(berth_plan::text(&forecast, spread.as_ref()).trim_end());
+            if options.compare {
+                progress::line(&format!("\n{}", berth_plan::compared(&alternatives).trim_end()));
+            }
+        }
+    }
+    Ok(judged(&forecast, options))
+}
+
+fn judged(forecast: &Forecast, options: &PlanOptions) -> ExitCode {
+    let on: Vec<Failure> = options.fail_on.iter().map(|failure| (*failure).into()).collect();
+    let failures = forecast.failures(&on);
+    failures.iter().for_each(|failure| warn(&format!("--fail-on: {failure}")));
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Tells which pods would go.
+pub(super) async fn victims(options: &Victims, cluster: &ClusterOptions) -> Result<(), Error> {
+    let edits = Edits { replicas: Some(options.replicas), ..Edits::default() };
+    let place = Place::open(&options.from, cluster).await?;
+    let change = Change { edits: edits_of(&options.target.resources, &edits, &place)?, ..Change::default() };
+    let snapshot = place.snapshot(&change).await?;
+    let suppositions = Suppositions { controllers: options.controllers.map(Into::into), ..Suppositions::default() };
+    let forecast = berth_plan::forecast(&snapshot, &change, &suppositions).map_err(|error| Error::Usage(progress::chain(&error)))?;
+    match options.output {
+        Some(PlanOutput::Json) => progress::line(&report::json(&json!({"victims": gone(&forecast)}))),
+        None => progress::line(berth_plan::victims(&forecast).trim_end()),
+    }
+    Ok(())
+}
+
+/// The pods that go, in order.
+fn gone(forecast: &Forecast) -> Vec<Value> {
+    let steps = forecast.workloads.iter().flat_map(|workload| &workload.steps);
+    steps.filter_map(|step| serde_json::to_value(step).ok()).filter(|step| step["does"] == "deletePods").collect()
+}
+
+async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change), Error> {
+    let place = Place::open(&options.from, &options.cluster).await?;
+    let images = options.image.clone();
+    let edits = Edits { images, replicas: options.replicas, policy: options.policy.clone(), strategy: options.strategy.clone() };
+    let mut change = Change { namespace: place.namespace().to_owned(), ..Change::default() };
+    if options.filename.is_empty() {
+        if edits == Edits::default() {
+            return Err(Error::Usage("nothing is changed: write -f, --image, --replicas, --policy or --strategy".to_owned()));
+        }
+        change.edits = edits_of(&options.resources, &edits, &place)?;
+    } else {
+        let documents = manifests::read(&options.filename, Depth::of(options.recursive)).await?;
+        change.manifests = documents.into_iter().map(|document| document.object).collect();
+        (change.deployments, change.stateful_sets) = (edits.clone(), Edits { policy: None, ..edits });
+    }
+    let snapshot = place.snapshot(&change).await?;
+    Ok((snapshot, change))
+}
+
+/// An edit of each workload that the command line names.
+fn edits_of(resources: &[String], edits: &Edits, place: &Place) -> Result<Vec<Edit>, Error> {
+    let target = Target { resources: resources.to_vec(), ..Target::default() };
+    let Selection::Named(names) = Selection::parse(&target)? else {
+        return Err(Error::Usage("name the workload: TYPE/NAME, such as deployment/web".to_owned()));
+    };
+    let edit = |(kind, name): (Kind, String)| {
+        let kind = match kind {
+            Kind::Deployment => WorkloadKind::Deployment,
+            Kind::StatefulSet => WorkloadKind::StatefulSet,
+        };
+        Edit { kind, namespace: place.namespace().to_owned(), name, edits: edits.clone() }
+    };
+    Ok(names.into_iter().map(edit).collect())
+}
+
+/// Where a snapshot comes from.
+enum Place {
+    Files { documents: Vec<Value>, namespace: String },
+    Cluster(Box<Connection>),
+}
+
+impl Place {
+    async fn open(from: &[PathBuf], cluster: &ClusterOptions) -> Result<Self, Error> {
+        if from.is_empty() {
+            return Ok(Self::Cluster(Box::new(Connection::open(cluster).await?)));
+        }
+        let documents = manifests::read(from, Depth::Folder).await?.into_iter().map(|document| document.object).collect();
+        Ok(Self::Files { documents, namespace: cluster.namespace.clone().unwrap_or_else(|| "default".to_owned()) })
+    }
+
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Files { namespace, .. } => namespace,
+            Self::Cluster(connection) => connection.namespace(),
+        }
+    }
+
+    /// All that a forecast of the change needs to know. Reads only, and no Secrets.
+    async fn snapshot(self, change: &Change) -> Result<Snapshot, Error> {
+        match self {
+            Self::Files { documents, .. } => Ok(Snapshot::of_documents(documents)),
+            Self::Cluster(connection) => read(&connection, change).await,
+        }
+    }
+}
+
+async fn read(connection: &Connection, change: &Change) -> Result<Snapshot, Error> {
+    let of_manifests = change.manifests.iter().filter_map(|manifest| manifest["metadata"]["namespace"].as_str());
+    let of_edits = change.edits.iter().map(|edit| edit.namespace.as_str());
+    let namespaces: BTreeSet<&str> = of_manifests.chain(of_edits).chain([connection.namespace()]).collect();
+    let (mut objects, mut missing) = (Vec::new(), Vec::new());
+    for kind in KINDS {
+        match kind_of(connection, kind, &namespaces).await {
+            Ok(found) => objects.extend(found),
+            // Without these there is nothing to plan from.
+            Err(error) if ["deployments", "statefulsets"].contains(&kind.plural) => return Err(error),
+            Err(Error::Refused { message, .. }) => {
+                missing.push(format!("{} cannot be read ({message}): {}", kind.plural, kind.without));
+                if kind.scope == SnapshotScope::All {
+                    objects.extend(own(connection, kind, &namespaces).await?);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    // Only to learn from.
+    for namespace in &namespaces {
+        if let Ok(events) = connection.in_namespace(namespace).list("v1", "events", None).await {
+            objects.extend(events.iter().filter_map(|event| typed("v1", "Event", event)));
+        }
+    }
+    let shown = Snapshot::of_documents(objects);
+    // A server's clock may be ahead.
+    Ok(Snapshot { at: shown.at.max(Timestamp::now()), objects: shown.objects, missing })
+}
+
+async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
+    let mut objects = Vec::new();
+    if kind.plural == "namespaces" {
+        // Whoever may read one need not be allowed to list them.
+        for namespace in namespaces {
+            match connection.text(&format!("/api/v1/namespaces/{namespace}")).await {
+                Ok(text) => objects.extend(serde_json::from_str::<Value>(&text).ok()),
+                Err(Error::Refused { message, .. }) if message.contains("not found") => (),
+                Err(error) => return Err(error),
+            }
+        }
+        return Ok(objects);
+    }
+    if kind.scope == SnapshotScope::Namespace {
+        return own(connection, kind, namespaces).await;
+    }
+    let items = connection.list_everywhere(kind.api_version, kind.plural, None).await?;
+    objects.extend(items.iter().filter_map(|item| typed(kind.api_version, kind.kind, item)));
+    Ok(objects)
+}
+
+/// Those of the namespaces alone.
+async fn own(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
+    let mut objects = Vec::new();
+    for namespace in namespaces {
+        let items = connection.in_namespace(namespace).list(kind.api_version, kind.plural, None).await?;
+        objects.extend(items.iter().filter_map(|item| typed(kind.api_version, kind.kind, item)));
+    }
+    Ok(objects)
+}
+
+/// Items of a list do not say what they are.
+fn typed(api_version: &str, kind: &str, item: &Item) -> Option<Value> {
+    let mut object: Value = serde_json::from_str(&item.json).ok()?;
+    object["apiVersion"] = json!(api_version);
+    object["kind"] = json!(kind);
+    Some(object)
+}
