@@ -1,11 +1,11 @@
 //! The calls of etcd's API, and one call: which member, whose token, how long.
 
 use crate::{
-    failure::Failure,
+    failure::{Failure, is_the_tokens},
     members::{Members, Token},
     messages,
 };
-use berth_store::etcd::EtcdError;
+use berth_store::etcd::{EtcdError, PAGE_BYTES};
 use http::uri::PathAndQuery;
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -21,7 +21,6 @@ pub(crate) const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 pub(crate) const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
 pub(crate) const LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
-pub(crate) const ALARM: &str = "/etcdserverpb.Maintenance/Alarm";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
 /// etcd itself gives up after seven seconds with its usual times of election.
@@ -62,7 +61,6 @@ impl Members {
             };
             if failure.is_the_tokens && tokens_tried == 0 {
                 tokens_tried += 1;
-                self.forget_token().await;
                 continue;
             }
             if failure.is_the_members {
@@ -76,7 +74,7 @@ impl Members {
         }
     }
 
-    /// Makes a call at one member.
+    /// Makes a call at one member. A token that etcd does not know any more is forgotten: the next call has another.
     pub(crate) async fn call_at<Q, A>(&self, index: usize, path: &'static str, request: Q) -> Result<A, Failure>
     where
         Q: prost::Message + 'static,
@@ -85,7 +83,11 @@ impl Members {
         let endpoint = self.endpoint(index);
         let call = async {
             let token = self.token(index).await?;
-            unary(self.channel(index), path, request, token).await
+            let answer = unary(self.channel(index), path, request, token.clone()).await;
+            if answer.as_ref().is_err_and(is_the_tokens) {
+                self.forget_token(token.as_ref()).await;
+            }
+            answer
         };
         match timeout(ANSWERED_WITHIN, call).await {
             Ok(answer) => answer.map_err(|status| Failure::of(&status, endpoint)),
@@ -111,14 +113,15 @@ where
     Q: prost::Message + 'static,
     A: prost::Message + Default + 'static,
 {
-    let mut grpc = grpc(channel).await?;
+    let answer_bytes_max = if path == RANGE { PAGE_BYTES } else { usize::MAX };
+    let mut grpc = grpc(channel, answer_bytes_max).await?;
     let answer = grpc.unary(asked(request, token), PathAndQuery::from_static(path), ProstCodec::default()).await?;
     Ok(answer.into_inner())
 }
 
-/// Messages of any size: a page of large objects is more than the four megabytes that are usual.
-pub(crate) async fn grpc(channel: Channel) -> Result<Grpc<Channel>, Status> {
-    let mut grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX);
+/// Answers of up to so many bytes, of which no more than that is read: a page of large objects is more than the four megabytes that are usual.
+pub(crate) async fn grpc(channel: Channel, answer_bytes_max: usize) -> Result<Grpc<Channel>, Status> {
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(answer_bytes_max).max_encoding_message_size(usize::MAX);
     grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
     Ok(grpc)
 }

@@ -18,7 +18,6 @@ impl Failure {
     pub(crate) fn of(status: &Status, endpoint: &str) -> Self {
         let words = format!("etcd at {endpoint}: {}", words(status));
         let text = status.message();
-        let is_the_tokens = says(text, &["invalid auth token", "revision of auth store is old"]);
         let is_connecting = causes(status).iter().any(|cause| cause.is::<ConnectError>());
         let error = if says(text, &["required revision has been compacted"]) {
             EtcdError::Compacted
@@ -28,6 +27,8 @@ impl Failure {
             EtcdError::NoSpace
         } else if says(text, &["request is too large", "received message larger than max"]) {
             EtcdError::TooLarge(words)
+        } else if says(text, &["decoded message length too large"]) {
+            EtcdError::TooLong
         } else if says(text, &["requested lease not found"]) {
             EtcdError::NoLease
         } else if is_connecting {
@@ -38,13 +39,18 @@ impl Failure {
             EtcdError::Unknown(words)
         };
         let is_the_members = matches!(error, EtcdError::Unreachable(_) | EtcdError::Unknown(_));
-        Self { error, is_the_members, is_the_tokens }
+        Self { error, is_the_members, is_the_tokens: is_the_tokens(status) }
     }
 
     pub(crate) fn late(endpoint: &str, seconds: u64) -> Self {
         let words = format!("etcd at {endpoint} has not answered within {seconds} s");
         Self { error: EtcdError::Unknown(words), is_the_members: true, is_the_tokens: false }
     }
+}
+
+/// Whether etcd does not know the token: it lives for minutes without use, and in some members' memory alone.
+pub(crate) fn is_the_tokens(status: &Status) -> bool {
+    says(status.message(), &["invalid auth token", "revision of auth store is old"])
 }
 
 /// Whether etcd itself said no, before it did anything. What the way to it says leaves that open, and so do time-outs and elections.
@@ -106,13 +112,13 @@ mod tests {
             (Code::Unavailable, "etcdserver: request timed out"),
             (Code::Unavailable, "etcdserver: leader changed"),
             (Code::Internal, "stream closed"),
-            (Code::OutOfRange, "decoded message length too large"),
             (Code::PermissionDenied, "etcdserver: permission denied"),
             (Code::ResourceExhausted, "etcdserver: too many requests"),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
             (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted"),
             (Code::OutOfRange, "etcdserver: mvcc: required revision is a future revision"),
             (Code::NotFound, "etcdserver: requested lease not found"),
+            (Code::OutOfRange, "Error, decoded message length too large: found 9 bytes, the limit is: 8 bytes"),
         ];
         let seen = told.map(|(code, text)| shown(&Status::new(code, text)));
         assert_eq!(
@@ -121,13 +127,13 @@ mod tests {
                 "Unknown(\"etcd at http://127.0.0.1:1: request timed out\")",
                 "Unknown(\"etcd at http://127.0.0.1:1: leader changed\")",
                 "Unknown(\"etcd at http://127.0.0.1:1: stream closed\")",
-                "Unknown(\"etcd at http://127.0.0.1:1: decoded message length too large\")",
                 "Refused(\"etcd at http://127.0.0.1:1: permission denied\")",
                 "Refused(\"etcd at http://127.0.0.1:1: too many requests\")",
                 "NoSpace",
                 "Compacted",
                 "Future",
                 "NoLease",
+                "TooLong",
             ]
         );
     }

@@ -24,7 +24,7 @@ pub use version::Version;
 
 use berth_store::{
     Revision,
-    etcd::{Etcd, EtcdError, Lease, Outcome, Page, Put, Query, Watching},
+    etcd::{Alarm, Etcd, EtcdError, Lease, Outcome, Page, Put, Query, Status, Watching},
 };
 use bytes::Bytes;
 use calls::Repeat;
@@ -34,32 +34,13 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use wire::{from_wire, revision_of, to_wire};
 
+/// How many keys are asked for where all of them are too much at once.
+const KEYS_AT_MOST: i64 = 1000;
+
 /// A client. Cheap to copy.
 #[derive(Clone)]
 pub struct Client {
     members: Arc<Members>,
-}
-
-/// What a member says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// Its release.
-    pub version: Version,
-    /// Of its database, in bytes.
-    pub database_bytes: u64,
-    /// Of that, what is not free for what comes next.
-    pub in_use_bytes: u64,
-    /// Whether it knows a leader.
-    pub has_leader: bool,
-}
-
-/// What stops an etcd from taking writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alarm {
-    /// Its database has reached its quota: only deletions go on, until somebody makes room and disarms it.
-    NoSpace,
-    /// Members differ in what they hold.
-    Corrupt,
 }
 
 impl Client {
@@ -75,34 +56,6 @@ impl Client {
         members.check().await?;
         members.keep_checking();
         Ok(Self { members })
-    }
-
-    /// What the member says that is spoken to.
-    ///
-    /// # Errors
-    /// [`EtcdError`].
-    pub async fn status(&self) -> Result<Status, EtcdError> {
-        let answer: messages::StatusAnswer = self.members.call(calls::STATUS, messages::Status {}, Repeat::Yes).await?;
-        Ok(Status {
-            version: Version::parse(&answer.version),
-            database_bytes: answer.db_size.try_into().unwrap_or_default(),
-            in_use_bytes: answer.db_size_in_use.try_into().unwrap_or_default(),
-            has_leader: answer.leader != 0,
-        })
-    }
-
-    /// The alarms that are raised.
-    ///
-    /// # Errors
-    /// [`EtcdError`].
-    pub async fn alarms(&self) -> Result<Vec<Alarm>, EtcdError> {
-        let answer: messages::AlarmsAnswer = self.members.call(calls::ALARM, messages::Alarms::default(), Repeat::Yes).await?;
-        let alarm = |alarm: messages::Alarm| match alarm.alarm() {
-            messages::AlarmKind::None => None,
-            messages::AlarmKind::NoSpace => Some(Alarm::NoSpace),
-            messages::AlarmKind::Corrupt => Some(Alarm::Corrupt),
-        };
-        Ok(answer.alarms.into_iter().filter_map(alarm).collect())
     }
 
     /// All leases, each with the seconds that it has left.
@@ -129,6 +82,21 @@ impl Client {
     }
 }
 
+impl Client {
+    /// As many of the first keys as one answer may hold.
+    async fn page(&self, mut range: messages::Range) -> Result<messages::RangeAnswer, EtcdError> {
+        loop {
+            match self.members.call(calls::RANGE, range.clone(), Repeat::Yes).await {
+                // Without a limit it is 0.
+                Err(EtcdError::TooLong) if range.limit != 1 => {
+                    range.limit = if range.limit == 0 { KEYS_AT_MOST } else { range.limit / 2 };
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
 impl Etcd for Client {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
         // Any key will do; this one is within what a user of Kubernetes' keys may read.
@@ -150,7 +118,7 @@ impl Etcd for Client {
             ..messages::Range::default()
         };
         async move {
-            let answer: messages::RangeAnswer = self.members.call(calls::RANGE, range, Repeat::Yes).await?;
+            let answer = self.page(range).await?;
             let count = usize::try_from(answer.count).unwrap_or_default();
             Ok(Page {
                 revision: revision_of(answer.header.as_ref()),
@@ -196,6 +164,19 @@ impl Etcd for Client {
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
         let asked = self.members.call(calls::GRANT, messages::LeaseGrant { ttl: seconds, id: 0 }, Repeat::No);
         asked.map(|answer| answer.map(|answer: messages::LeaseGrantAnswer| Lease(answer.id))).boxed()
+    }
+
+    fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>> {
+        async move {
+            let answer: messages::StatusAnswer = self.members.call(calls::STATUS, messages::Status {}, Repeat::Yes).await?;
+            let says = |alarm: &str| answer.errors.iter().any(|error| error.contains(alarm));
+            let alarms = [(Alarm::NoSpace, "alarm:NOSPACE"), (Alarm::Corrupt, "alarm:CORRUPT")];
+            Ok(Status {
+                database_bytes: answer.db_size.try_into().unwrap_or_default(),
+                alarms: alarms.into_iter().filter(|(_, text)| says(text)).map(|(alarm, _)| alarm).collect(),
+            })
+        }
+        .boxed()
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>> {

@@ -9,13 +9,10 @@ use crate::{
 use http::Uri;
 use std::{
     error::Error,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 use tonic::{
     metadata::{Ascii, MetadataValue},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
@@ -40,7 +37,8 @@ pub(crate) struct Members {
     /// The user's, from whichever member.
     pub(crate) token: tokio::sync::Mutex<Option<Token>>,
     members: Vec<Member>,
-    current: AtomicUsize,
+    /// The one that is spoken to.
+    current: watch::Sender<usize>,
     /// What each has said that it is.
     versions: Mutex<Vec<Option<Version>>>,
 }
@@ -63,7 +61,7 @@ impl Members {
             user: options.user.clone(),
             place: Place::new(&options.prefix),
             token: tokio::sync::Mutex::default(),
-            current: AtomicUsize::new(0),
+            current: watch::Sender::new(0),
             versions: Mutex::new(vec![None; members.len()]),
             members,
         }))
@@ -75,13 +73,25 @@ impl Members {
 
     /// The one that is spoken to.
     pub(crate) fn current(&self) -> usize {
-        self.current.load(Ordering::Relaxed)
+        *self.current.borrow()
     }
 
     /// Goes on to the next, unless somebody has.
     pub(crate) fn leave(&self, index: usize) {
         let next = (index + 1) % self.len();
-        _ = self.current.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.current.send_if_modified(|current| {
+            let is_left = *current == index && next != index;
+            if is_left {
+                *current = next;
+            }
+            is_left
+        });
+    }
+
+    /// Resolves when another than the one at `index` is spoken to.
+    pub(crate) async fn left(&self, index: usize) {
+        // It ends with the members, who are still there.
+        _ = self.current.subscribe().wait_for(|current| *current != index).await;
     }
 
     pub(crate) fn endpoint(&self, index: usize) -> &str {
@@ -96,8 +106,12 @@ impl Members {
         self.members[index].watches.clone()
     }
 
-    pub(crate) async fn forget_token(&self) {
-        *self.token.lock().await = None;
+    /// Forgets the token, unless somebody has got another since: it costs etcd a hash that is made to be slow.
+    pub(crate) async fn forget_token(&self, unknown: Option<&Token>) {
+        let mut token = self.token.lock().await;
+        if token.as_ref() == unknown {
+            *token = None;
+        }
     }
 
     /// Whether all members are known to tell of progress rightly.

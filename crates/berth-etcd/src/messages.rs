@@ -1,4 +1,4 @@
-// Made from ../proto/etcd.proto c7f4ed0cfef4a565 by `cargo xtask etcd-protos`: 2fd69c5bc3016cc5.
+// Made from ../proto/etcd.proto c7fd4875f1d3618a by `cargo xtask etcd-protos`: 6bae1045dae1c058.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Header {
     #[prost(uint64, tag = "1")]
@@ -366,71 +366,6 @@ pub mod lease_list_answer {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Alarms {
-    #[prost(enumeration = "alarms::Action", tag = "1")]
-    pub action: i32,
-    #[prost(uint64, tag = "2")]
-    pub member_id: u64,
-    #[prost(enumeration = "AlarmKind", tag = "3")]
-    pub alarm: i32,
-}
-/// Nested message and enum types in `Alarms`.
-pub mod alarms {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
-    #[repr(i32)]
-    pub enum Action {
-        Get = 0,
-        Activate = 1,
-        Deactivate = 2,
-    }
-    impl Action {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Get => "GET",
-                Self::Activate => "ACTIVATE",
-                Self::Deactivate => "DEACTIVATE",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "GET" => Some(Self::Get),
-                "ACTIVATE" => Some(Self::Activate),
-                "DEACTIVATE" => Some(Self::Deactivate),
-                _ => None,
-            }
-        }
-    }
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Alarm {
-    #[prost(uint64, tag = "1")]
-    pub member_id: u64,
-    #[prost(enumeration = "AlarmKind", tag = "2")]
-    pub alarm: i32,
-}
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AlarmsAnswer {
-    #[prost(message, optional, tag = "1")]
-    pub header: ::core::option::Option<Header>,
-    #[prost(message, repeated, tag = "2")]
-    pub alarms: ::prost::alloc::vec::Vec<Alarm>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Status {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StatusAnswer {
@@ -460,33 +395,4 @@ pub struct AuthenticateAnswer {
     pub header: ::core::option::Option<Header>,
     #[prost(string, tag = "2")]
     pub token: ::prost::alloc::string::String,
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum AlarmKind {
-    None = 0,
-    NoSpace = 1,
-    Corrupt = 2,
-}
-impl AlarmKind {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::None => "NONE",
-            Self::NoSpace => "NO_SPACE",
-            Self::Corrupt => "CORRUPT",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "NONE" => Some(Self::None),
-            "NO_SPACE" => Some(Self::NoSpace),
-            "CORRUPT" => Some(Self::Corrupt),
-            _ => None,
-        }
-    }
 }

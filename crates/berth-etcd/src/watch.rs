@@ -15,7 +15,7 @@ use berth_store::{
 use futures::{Stream, StreamExt, stream::poll_fn};
 use http::uri::PathAndQuery;
 use std::{
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -71,19 +71,20 @@ impl Drop for Items {
 /// Until the watch ends, and why.
 async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::WatchRequest>, tell: &mpsc::Sender<Item>) -> EtcdError {
     let index = members.current();
+    let token = members.token(index).await;
     let failed = async |status: &tonic::Status| {
         let failure = Failure::of(status, members.endpoint(index));
         if failure.is_the_members {
             members.leave(index);
         }
         if failure.is_the_tokens {
-            members.forget_token().await;
+            members.forget_token(token.as_ref().ok().and_then(Option::as_ref)).await;
         }
         failure.error
     };
     let opened = async {
-        let token = members.token(index).await?;
-        let mut grpc = calls::grpc(members.watch_channel(index)).await?;
+        let token = token.clone()?;
+        let mut grpc = calls::grpc(members.watch_channel(index), usize::MAX).await?;
         let questions = poll_fn(move |cx| questions.poll_recv(cx));
         let path = PathAndQuery::from_static(calls::WATCH);
         let answer = grpc.streaming(calls::asked(questions, token), path, ProstCodec::default()).await?;
@@ -94,8 +95,14 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
         Err(status) => return failed(&status).await,
     };
     let mut whole = Whole::new(members.place.clone());
+    let mut left = pin!(members.left(index));
     loop {
-        let answer: messages::WatchAnswer = match answers.message().await {
+        let answer: Result<Option<messages::WatchAnswer>, _> = tokio::select! {
+            answer = answers.message() => answer,
+            // Calls find out long before a watch does that a member is only silent.
+            () = &mut left => return EtcdError::Unreachable(format!("etcd at {} no longer answers", members.endpoint(index))),
+        };
+        let answer = match answer {
             Ok(Some(answer)) => answer,
             Ok(None) => return EtcdError::Unreachable(format!("etcd at {} has ended the watch", members.endpoint(index))),
             Err(status) => return failed(&status).await,
@@ -126,7 +133,8 @@ impl Whole {
         Self { place, has_begun: false, changes: Vec::new() }
     }
 
-    /// What an answer tells, with those before it that it is the rest of; `None`: there is more to come, or nothing to tell.
+    /// What an answer tells, with those before it that it is the rest of; `None`: there is more to come, or nothing to tell. Of a message of which there is
+    /// more to come, the last revision may not be whole, and waits: so what is held is a revision, not all that a watch has to catch up with.
     fn add(&mut self, answer: messages::WatchAnswer) -> Option<Watched> {
         let is_empty = answer.events.is_empty();
         self.changes.extend(answer.events.into_iter().filter_map(|event| change(&self.place, event)));
@@ -135,7 +143,10 @@ impl Whole {
             return Some(Watched::Begun);
         }
         if answer.fragment {
-            return None;
+            let last = self.changes.last()?.revision;
+            let behind = self.changes.split_off(self.changes.partition_point(|change| change.revision < last));
+            let whole = std::mem::replace(&mut self.changes, behind);
+            return (!whole.is_empty()).then_some(Watched::Changes(whole));
         }
         if is_empty && self.changes.is_empty() {
             // Changes that are found before etcd has said that the watch is there are kept until then, and progress that was asked for is not (3.6's
@@ -185,9 +196,9 @@ mod tests {
     fn a_revision_in_several_messages_comes_as_a_whole() {
         let mut whole = Whole::new(Place::new("/registry"));
         assert_eq!(shown(whole.add(begun())), "begun", "that is no progress");
-        assert_eq!(shown(whole.add(answer(&[("/a", 7), ("/b", 8)], true))), "none");
+        assert_eq!(shown(whole.add(answer(&[("/a", 7), ("/b", 8)], true))), "/a@7", "what is whole is not held back");
         assert_eq!(shown(whole.add(answer(&[("/c", 8)], true))), "none");
-        assert_eq!(shown(whole.add(answer(&[("/d", 8)], false))), "/a@7 /b@8 /c@8 /d@8");
+        assert_eq!(shown(whole.add(answer(&[("/d", 8)], false))), "/b@8 /c@8 /d@8");
         assert_eq!(shown(whole.add(answer(&[], false))), "!9");
     }
 

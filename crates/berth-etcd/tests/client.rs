@@ -2,14 +2,16 @@
 #![expect(clippy::disallowed_methods, reason = "writers, watchers and etcds that fail at the same time")]
 
 mod common;
+#[path = "common/gateway.rs"]
+mod gateway;
 #[path = "common/tls.rs"]
 mod tls;
 
 use berth_etcd::{OpenError, Options, Tls, User};
 use berth_store::{
-    Expected, Header, Health, Key, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
+    Bound, Expected, Header, Health, Key, Lack, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
     env::Timestamp,
-    etcd::{Etcd as _, EtcdStore, Put, Query},
+    etcd::{Etcd as _, EtcdError, EtcdStore, Put, Query, Watched},
 };
 use common::{Etcd, eventually};
 use futures::StreamExt;
@@ -18,8 +20,6 @@ use jiff::SignedDuration;
 use std::{collections::BTreeMap, sync::Arc, thread};
 use tempfile::tempdir;
 use tls::{Authority, Pair};
-use tonic::{Request, client::Grpc, transport::Endpoint};
-use tonic_prost::ProstCodec;
 
 const PODS: &str = "/registry/pods/";
 const HISTORY: usize = 64 << 20;
@@ -54,11 +54,14 @@ fn names(store: &EtcdStore) -> Vec<String> {
 }
 
 macro_rules! etcd {
-    ($settings:expr) => {{
+    ($settings:expr) => {
+        etcd!(start $settings)
+    };
+    ($start:ident $settings:expr) => {{
         if !common::is_here() {
             return;
         }
-        Etcd::start($settings)
+        Etcd::$start($settings)
     }};
 }
 
@@ -148,6 +151,10 @@ fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
     let before = block_on(store.revision(PODS)).expect("it answers");
     // Six times what a message usually may be.
     (0..60).for_each(|number| _ = create(&store, number, &"x".repeat(400_000)).expect("a new key"));
+    let client = etcd.client();
+    let all = Query { prefix: PODS.into(), start_after: None, at: None, limit: None };
+    let page = client.wait(client.client.range(all)).expect("it answers");
+    assert!((1..=40).contains(&page.keys.len()) && page.count == 60, "{} of {}: a page is bounded", page.keys.len(), page.count);
     let late = etcd.store(Arc::new(Pods), HISTORY);
     let mut watch = late.watch(PODS, before).expect("etcd has it all");
     let mut seen = 0;
@@ -187,15 +194,47 @@ fn keys_that_go_at_about_the_same_time_share_a_lease() {
 }
 
 #[test]
-fn without_space_only_deletions_are_written() {
-    let etcd = etcd!("quota-backend-bytes: 2000000\n");
-    let (client, store) = (etcd.client(), etcd.store(Arc::new(Pods), HISTORY));
+fn without_space_only_deletions_are_written_until_somebody_makes_room() {
+    let etcd = etcd!(with_gateway "quota-backend-bytes: 2000000\n");
+    let store = etcd.store(Arc::new(Pods), HISTORY);
+    let lacks = || store.usage().and_then(|usage| usage.lacks);
     let first = create(&store, "first", "1").expect("there is space");
     let refused = (0..200).find_map(|number| create(&store, number, &"x".repeat(100_000)).err()).expect("the quota is two megabytes");
-    assert!(matches!(refused, WriteError::NoSpace { .. }), "{refused:?}");
-    assert_eq!(client.wait(client.client.alarms()).expect("it answers"), [berth_etcd::Alarm::NoSpace]);
+    assert!(matches!(refused, WriteError::QuotaExceeded { bound: Bound::Etcd, .. }), "{refused:?}");
+    assert_eq!(lacks(), Some(Lack::Etcd));
+    let lately = etcd.store(Arc::new(Pods), HISTORY);
+    eventually("who has not written knows it too", || lately.usage().and_then(|usage| usage.lacks) == Some(Lack::Etcd));
     block_on(store.delete(pod("first"), first)).expect("deletions make room");
-    assert!(block_on(store.get(&pod("first"))).expect("reads go on").is_none());
+    for entry in block_on(store.range(RangeRequest::all(PODS))).expect("reads go on").entries {
+        block_on(store.delete(entry.key.clone(), entry.mod_revision)).expect("deletions make room");
+    }
+    assert!(create(&store, "late", "1").is_err(), "that somebody has made room is for somebody to say");
+    gateway::make_room(&etcd.endpoint, block_on(store.revision(PODS)).expect("it answers"));
+    eventually("it heals", || lacks().is_none());
+    create(&store, "late", "1").expect("there is space again");
+}
+
+/// Ten turns in less than eight intervals would be those of two servers that do not know of each other.
+#[test]
+fn of_two_servers_one_compacts_at_a_time() {
+    const EVERY: SignedDuration = SignedDuration::from_millis(400);
+    let etcd = etcd!("");
+    let (client, stores) = (etcd.client(), [etcd.store(Arc::new(Pods), HISTORY), etcd.store(Arc::new(Pods), HISTORY)]);
+    let first = create(&stores[0], "first", "1").expect("a new key");
+    create(&stores[1], "second", "1").expect("a new key");
+    let mut turns = client.client.watch("compact_rev_key", Revision(1));
+    let began = Timestamp::now();
+    stores.iter().for_each(|store| store.keep_compacting(EVERY));
+    let mut seen = 0;
+    while seen < 10 {
+        if let Watched::Changes(changes) = block_on(turns.items.next()).expect("it goes on").expect("it does not break") {
+            seen += changes.len();
+        }
+    }
+    let took = Timestamp::now().duration_since(began);
+    assert!(EVERY * 8 <= took, "{seen} turns within {took}");
+    let old = Query { prefix: PODS.into(), start_after: None, at: Some(first), limit: None };
+    assert_eq!(client.wait(client.client.range(old)).map(|page| page.count), Err(EtcdError::Compacted));
 }
 
 #[test]
@@ -285,40 +324,10 @@ fn what_an_earlier_build_kept_is_moved_when_its_control_plane_starts() {
     assert_eq!(claim("one"), Ok(()));
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-struct UserAdd {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    password: String,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Nothing {}
-
-/// Makes `root` a user with the role of that name, and lets nobody else in.
-fn enable_users(endpoint: &str) -> impl Future<Output = ()> {
-    let endpoint = Endpoint::from_shared(endpoint.to_owned()).expect("an address");
-    async move {
-        let mut grpc = Grpc::new(endpoint.connect().await.expect("it answers"));
-        let root = |password: &str| UserAdd { name: "root".into(), password: password.into() };
-        // The second has its role where the first has its password.
-        for (path, asked) in [("/etcdserverpb.Auth/UserAdd", root("secret")), ("/etcdserverpb.Auth/UserGrantRole", root("root"))] {
-            grpc.ready().await.expect("it answers");
-            let codec: ProstCodec<UserAdd, Nothing> = ProstCodec::default();
-            grpc.unary(Request::new(asked), path.parse().expect("a path"), codec).await.expect("nobody is asked for yet");
-        }
-        grpc.ready().await.expect("it answers");
-        let codec: ProstCodec<Nothing, Nothing> = ProstCodec::default();
-        let enable = "/etcdserverpb.Auth/AuthEnable".parse().expect("a path");
-        grpc.unary(Request::new(Nothing {}), enable, codec).await.expect("there is a root");
-    }
-}
-
 #[test]
 fn a_user_is_let_in_and_again_when_etcd_has_forgotten_the_token() {
-    let mut etcd = etcd!("");
-    etcd.client().wait(enable_users(&etcd.endpoint));
+    let mut etcd = etcd!(with_gateway "");
+    gateway::enable_users(&etcd.endpoint);
     let user = |password: &str| Some(User { name: "root".into(), password: password.into() });
     let client = etcd.open(&Options { user: user("secret"), ..etcd.options() }).expect("it is let in");
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);

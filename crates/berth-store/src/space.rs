@@ -46,12 +46,15 @@ pub enum Bound {
         /// Of all that is stored, in bytes.
         quota: u64,
     },
+    /// Of the etcd that it is stored in.
+    Etcd,
 }
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quota { quota } => write!(f, "the store's {quota} bytes are taken"),
+            Self::Etcd => Lack::Etcd.fmt(f),
             Self::Namespace { name, quota } => {
                 write!(f, "namespace {name:?} takes half of what the others leave of the store's {quota} bytes")
             }
@@ -81,6 +84,8 @@ pub enum Lack {
     Quota,
     /// Less is free on its disk than is kept for what goes on.
     Disk,
+    /// The etcd that it is stored in has raised its alarm for space.
+    Etcd,
 }
 
 impl fmt::Display for Lack {
@@ -88,6 +93,7 @@ impl fmt::Display for Lack {
         f.write_str(match self {
             Self::Quota => "the quota is used up",
             Self::Disk => "its disk is full, but for what is kept for deletions",
+            Self::Etcd => "etcd has raised its alarm for space (NOSPACE), and writes nothing but deletions until somebody makes room there and disarms it",
         })
     }
 }

@@ -54,6 +54,14 @@ impl Etcd {
         Self { program, folder, settings: settings.into(), child, endpoint, runtime }
     }
 
+    /// The same, with its JSON gateway, which does not find a member that chose its port itself.
+    pub(crate) fn with_gateway(settings: &str) -> Self {
+        let mut etcd = Self::start(settings);
+        etcd.kill();
+        etcd.start_again();
+        etcd
+    }
+
     /// Ends it as if the machine had failed.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it is ours");
@@ -99,7 +107,7 @@ impl Drop for Etcd {
 /// A client with its runtime.
 pub(crate) struct TestClient {
     pub(crate) client: Client,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
 }
 
 impl TestClient {
@@ -136,7 +144,7 @@ fn run(program: &Path, folder: &TempDir, settings: &str, address: &str) -> (Chil
     let text = format!(
         "name: m0\ndata-dir: {}\nlisten-client-urls: http://{address}\nadvertise-client-urls: http://127.0.0.1:1\n\
          listen-peer-urls: http://127.0.0.1:0\ninitial-advertise-peer-urls: http://127.0.0.1:1\ninitial-cluster: m0=http://127.0.0.1:1\n\
-         logger: zap\nunsafe-no-fsync: true\n{settings}",
+         logger: zap\nenable-grpc-gateway: true\nunsafe-no-fsync: true\n{settings}",
         data.display()
     );
     let scheme = if settings.contains("client-transport-security") { "https" } else { "http" };
@@ -188,16 +196,28 @@ fn program() -> &'static Result<PathBuf, String> {
         if let Some(named) = std::env::var_os("BERTH_ETCD") {
             return Ok(named.into());
         }
-        let folder = std::env::var_os("BERTH_UPSTREAM").map_or_else(|| root.join("../shared/upstream"), PathBuf::from);
-        let archive = folder.join("bin.tar.xz");
-        if archive.exists() {
-            return unpacked(&archive, &root.join("target/tools"));
+        if let Ok(of_upstream) = upstream() {
+            return Ok(of_upstream.clone());
         }
         let of_debian = root.join("target/tools/etcd-server/usr/bin/etcd");
         if of_debian.exists() {
             return Ok(of_debian);
         }
         Err("no target/tools/etcd-server/usr/bin/etcd: `cargo xtask test` unpacks Debian's; BERTH_ETCD names another".into())
+    })
+}
+
+/// 3.6 from the folder that `BERTH_UPSTREAM` names, or from `../shared/upstream`.
+pub(crate) fn upstream() -> &'static Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = std::env::var_os("BERTH_UPSTREAM").map_or_else(|| root.join("../shared/upstream"), PathBuf::from);
+        let archive = folder.join("bin.tar.xz");
+        if !archive.exists() {
+            return Err(format!("no {}: BERTH_UPSTREAM names the folder that has one", archive.display()));
+        }
+        unpacked(&archive, &root.join("target/tools"))
     })
 }
 
@@ -216,6 +236,11 @@ fn unpacked(archive: &Path, tools: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
+/// Whether 3.6 is to be had; says so if not.
+pub(crate) fn upstream_is_here() -> bool {
+    upstream().as_ref().map_err(|reason| skip("etcd 3.6", reason)).is_ok()
+}
+
 /// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
 fn skip(tool: &str, reason: &str) {
     println!("skipped: {tool}: {reason}");
@@ -226,7 +251,7 @@ fn skip(tool: &str, reason: &str) {
 }
 
 /// The machine's time, and tasks on a runtime.
-fn env(runtime: &Handle) -> Env {
+pub(crate) fn env(runtime: &Handle) -> Env {
     let machine = Arc::new(Machine(runtime.clone()));
     Env { clock: machine.clone(), rng: machine.clone(), spawner: machine }
 }

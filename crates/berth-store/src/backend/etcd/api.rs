@@ -5,6 +5,9 @@ use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use std::sync::Arc;
 
+/// How much a page takes at most, in bytes: with what its reader makes of it, twice that is held at a time.
+pub const PAGE_BYTES: usize = 16 << 20;
+
 /// One key as etcd has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
@@ -29,7 +32,7 @@ pub struct Query {
     pub start_after: Option<Key>,
     /// As of then; the newest if absent, and not older than a write that was answered before.
     pub at: Option<Revision>,
-    /// At most so many.
+    /// At most so many; fewer where they would take more than [`PAGE_BYTES`], but one at least.
     pub limit: Option<usize>,
 }
 
@@ -60,6 +63,24 @@ pub struct Put {
 /// A lease by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease(pub i64);
+
+/// What stops an etcd from taking writes, until somebody disarms it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Its database has reached its quota: only deletions go on.
+    NoSpace,
+    /// Members differ in what they hold.
+    Corrupt,
+}
+
+/// What a member says of itself and of the etcd that it is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Of its database, in bytes, with what is forgotten and not yet given back.
+    pub database_bytes: u64,
+    /// What is raised.
+    pub alarms: Vec<Alarm>,
+}
 
 /// What etcd says of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +138,9 @@ pub enum EtcdError {
     /// Its alarm for space is raised.
     #[error("etcd has no space left")]
     NoSpace,
+    /// The answer is larger than is taken at once.
+    #[error("etcd's answer is larger than {PAGE_BYTES} bytes")]
+    TooLong,
     /// The request is larger than it takes.
     #[error("etcd takes no request that large: {0}")]
     TooLarge(String),
@@ -166,6 +190,12 @@ pub trait Etcd: Send + Sync + 'static {
     /// # Errors
     /// [`EtcdError`].
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>>;
+
+    /// How it is, as the member says that is spoken to.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>>;
 
     /// Forgets what was replaced at or before `revision`.
     ///

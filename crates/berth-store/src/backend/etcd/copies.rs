@@ -1,10 +1,14 @@
 //! The copies that this process keeps, one for each resource that somebody has asked for or written.
 
-use super::{api::Etcd, copy::Copy};
+use super::{
+    SHOWN_WITHIN,
+    api::{Etcd, EtcdError},
+    copy::Copy,
+};
 use crate::{Layout, Revision, env::Env};
 use futures::{
     FutureExt,
-    future::{AbortHandle, BoxFuture, abortable},
+    future::{AbortHandle, BoxFuture, abortable, join_all},
 };
 use std::{
     collections::BTreeMap,
@@ -51,6 +55,12 @@ impl Copies {
         copy
     }
 
+    /// Runs a task for as long as the store is open.
+    pub(super) fn run(&self, name: &'static str, task: BoxFuture<'static, ()>) {
+        let started = self.start(name, task);
+        self.lock().tasks.push(started);
+    }
+
     fn start(&self, name: &'static str, task: BoxFuture<'static, ()>) -> AbortHandle {
         let (task, handle) = abortable(task);
         self.env.spawner.spawn(name, task.map(drop).boxed());
@@ -59,6 +69,18 @@ impl Copies {
 
     pub(super) fn all(&self) -> Vec<Arc<Copy>> {
         self.lock().copies.values().cloned().collect()
+    }
+
+    /// Forgets what was replaced at or before `revision`, in etcd and here.
+    pub(super) async fn compact(&self, revision: Revision) -> Result<(), EtcdError> {
+        self.etcd.compact(revision).await?;
+        let copies = self.all();
+        let reached = join_all(copies.iter().map(|copy| copy.reach(revision, SHOWN_WITHIN))).await;
+        // One that is not as far forgets when it has to.
+        for (copy, _) in copies.iter().zip(reached).filter(|(_, reached)| reached.is_ok()) {
+            copy.shared.write().compact(revision);
+        }
+        Ok(())
     }
 
     /// Ends what follows etcd.

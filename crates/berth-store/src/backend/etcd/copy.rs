@@ -2,7 +2,7 @@
 
 use super::{
     api::{Change, Etcd, EtcdError, KeyValue, Query, Watched},
-    entry,
+    list::{Listed, entry, list},
 };
 use crate::{
     Entry, Event, EventKind, Events, Header, Key, Layout, Purpose, Revision,
@@ -22,8 +22,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
-/// How many keys are listed at once. Of the largest, that is 1.5 GiB; of usual ones a few megabytes.
-const PAGE_KEYS: usize = 1000;
 /// How long it waits before it tries again, at first and at most.
 const RETRY: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(50), SignedDuration::from_secs(2));
 /// How often etcd is asked how far it is while somebody waits to see that: an answer comes only when the watch has caught up.
@@ -216,9 +214,9 @@ impl Copy {
     /// Shows all keys as of one revision.
     async fn list(&self) -> Result<Revision, EtcdError> {
         let from = self.lock().from.take();
-        let (revision, found) = match self.pages(from).await {
-            Err(EtcdError::Compacted | EtcdError::Future) if from.is_some() => self.pages(None).await?,
-            pages => pages?,
+        let Listed { entries, revision, .. } = match self.read(from).await {
+            Err(EtcdError::Compacted | EtcdError::Future) if from.is_some() => self.read(None).await?,
+            read => read?,
         };
         let seen = self.lock().seen;
         if revision < seen {
@@ -226,7 +224,6 @@ impl Copy {
                 "etcd is at revision {revision} and was at {seen}: it has lost what was written since"
             )));
         }
-        let entries = found.into_iter().filter_map(|found| entry(&*self.layout, found).map(Arc::new)).collect();
         let recovered = Recovered { entries, ..Recovered::default() };
         let mut mvcc = Mvcc::recovered(Arc::clone(&self.layout), revision, recovered, self.history_bytes);
         if let Some(resource) = self.layout.resource_prefix(&self.prefix) {
@@ -237,20 +234,8 @@ impl Copy {
         Ok(revision)
     }
 
-    async fn pages(&self, at: Option<Revision>) -> Result<(Revision, Vec<KeyValue>), EtcdError> {
-        let mut query = Query { prefix: self.prefix.to_string(), start_after: None, at, limit: Some(PAGE_KEYS) };
-        let mut found: Vec<KeyValue> = Vec::new();
-        loop {
-            let page = self.etcd.range(query.clone()).await?;
-            // What stands behind the first page is read as it was then.
-            let revision = *query.at.get_or_insert(page.revision);
-            let is_last = page.count <= page.keys.len();
-            found.extend(page.keys);
-            query.start_after = found.last().map(|last| last.key.clone());
-            if is_last {
-                return Ok((revision, found));
-            }
-        }
+    async fn read(&self, at: Option<Revision>) -> Result<Listed, EtcdError> {
+        list(&*self.etcd, &*self.layout, Query { prefix: self.prefix.to_string(), start_after: None, at, limit: None }).await
     }
 
     /// Shows changes, revision by revision.

@@ -7,30 +7,36 @@
 //! No sockets are here: [`Etcd`] is what is asked of one.
 
 mod api;
+mod compaction;
+mod condition;
 mod copies;
 mod copy;
 mod leases;
+mod list;
+mod model;
 mod moving;
 mod newest;
 mod writer;
 
-pub use api::{Change, Etcd, EtcdError, KeyValue, Lease, Outcome, Page, Put, Query, Watched, Watching};
+pub use api::{Alarm, Change, Etcd, EtcdError, KeyValue, Lease, Outcome, PAGE_BYTES, Page, Put, Query, Status, Watched, Watching};
+pub use model::{Fate, Model};
 pub use moving::move_keys;
 
 use crate::{
-    Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Understood, Watch, Write, WriteError,
+    Entry, Health, Key, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError,
     backend::check_commit, env::Env,
 };
-use bytes::Bytes;
+use condition::Condition;
 use copies::Copies;
 use copy::Copy;
 use futures::{
     FutureExt, StreamExt, TryStreamExt,
     channel::oneshot,
-    future::{BoxFuture, join_all, ready},
+    future::{BoxFuture, ready},
     stream,
 };
 use jiff::SignedDuration;
+use list::{Listed, list};
 use newest::Newest;
 use std::sync::Arc;
 use writer::Writer;
@@ -47,6 +53,7 @@ pub struct EtcdStore {
     layout: Arc<dyn Layout>,
     copies: Arc<Copies>,
     newest: Arc<Newest>,
+    condition: Arc<Condition>,
     writer: Arc<Writer>,
 }
 
@@ -57,13 +64,21 @@ impl EtcdStore {
         let layout: Arc<dyn Layout> = layout;
         let copies = Copies::new(Arc::clone(&etcd), env.clone(), Arc::clone(&layout), history_bytes);
         let newest = Newest::new(Arc::clone(&etcd), Arc::clone(&env.spawner));
-        let writer = Arc::new(Writer::new(Arc::clone(&copies)));
-        Self { etcd, env: env.clone(), layout, copies, newest, writer }
+        let condition = Arc::<Condition>::default();
+        let ask = Arc::clone(&condition).keep_asking(Arc::clone(&etcd), Arc::clone(&newest), Arc::clone(&env.clock));
+        copies.run("etcd-condition", ask.boxed());
+        let writer = Arc::new(Writer::new(Arc::clone(&copies), Arc::clone(&condition)));
+        Self { etcd, env: env.clone(), layout, copies, newest, condition, writer }
+    }
+
+    /// Has etcd forget what was replaced longer than `every` ago, once in that time, with all others that share it: one of them does so at a time.
+    pub fn keep_compacting(&self, every: SignedDuration) {
+        self.copies.run("etcd-compaction", compaction::keep_compacting(Arc::clone(&self.copies), every).boxed());
     }
 
     async fn newest(&self) -> Result<Revision, ReadError> {
         let newest = self.newest.ask().await;
-        self.writer.tell(newest.as_ref().err().map(ToString::to_string).as_deref());
+        self.condition.tell(newest.as_ref().err().map(ToString::to_string).as_deref());
         newest.map_err(|error| ReadError::Unavailable(error.to_string()))
     }
 
@@ -107,16 +122,12 @@ impl EtcdStore {
     /// Reads from etcd itself.
     async fn read_there(&self, request: RangeRequest) -> Result<Range, ReadError> {
         let RangeRequest { prefix, start_after, at, limit, behind: _ } = request;
-        let page = match self.etcd.range(Query { prefix, start_after, at, limit }).await {
-            Ok(page) => page,
-            Err(EtcdError::Compacted) => {
-                return Err(ReadError::Compacted { requested: at.unwrap_or_default(), oldest: at.unwrap_or_default().later(1) });
-            }
-            Err(error) => return Err(ReadError::Unavailable(error.to_string())),
-        };
-        let remaining = page.count.saturating_sub(page.keys.len());
-        let entries = page.keys.into_iter().filter_map(|found| entry(&*self.layout, found).map(Arc::new)).collect();
-        Ok(Range { entries, revision: at.unwrap_or(page.revision), remaining })
+        let listed = list(&*self.etcd, &*self.layout, Query { prefix, start_after, at, limit }).await;
+        let Listed { entries, revision, remaining } = listed.map_err(|error| match error {
+            EtcdError::Compacted => ReadError::Compacted { requested: at.unwrap_or_default(), oldest: at.unwrap_or_default().later(1) },
+            error => ReadError::Unavailable(error.to_string()),
+        })?;
+        Ok(Range { entries, revision, remaining })
     }
 
     fn watch_with(&self, prefix: &str, after: Revision, mark: Option<Mark>) -> Result<Watch, ReadError> {
@@ -182,39 +193,23 @@ impl Store for EtcdStore {
 
     fn compact(&self, _prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
         async move {
-            match self.etcd.compact(revision).await {
-                Ok(()) => (),
-                Err(EtcdError::Future) => return Err(ReadError::Future { requested: revision, newest: self.newest().await? }),
-                Err(error) => return Err(ReadError::Unavailable(error.to_string())),
+            match self.copies.compact(revision).await {
+                Ok(()) => Ok(()),
+                Err(EtcdError::Future) => Err(ReadError::Future { requested: revision, newest: self.newest().await? }),
+                Err(error) => Err(ReadError::Unavailable(error.to_string())),
             }
-            let copies = self.copies.all();
-            let reached = join_all(copies.iter().map(|copy| copy.reach(revision, SHOWN_WITHIN))).await;
-            // One that is not as far forgets when it has to.
-            for (copy, _) in copies.iter().zip(reached).filter(|(_, reached)| reached.is_ok()) {
-                copy.shared.write().compact(revision);
-            }
-            Ok(())
         }
         .boxed()
     }
 
     fn health(&self) -> Health {
         let trouble = self.copies.all().iter().find_map(|copy| copy.trouble());
-        trouble.map_or_else(|| self.writer.health(), |cause| Health::Refusing { cause })
+        trouble.map_or_else(|| self.condition.health(), |cause| Health::Refusing { cause })
     }
-}
 
-/// What is shown of a key; `None`: nothing.
-fn entry(layout: &dyn Layout, found: KeyValue) -> Option<Entry> {
-    let KeyValue { key, value, create_revision, mod_revision, lease: _ } = found;
-    let value = match layout.understand(&key, &value) {
-        // Copied: what came is a part of a whole message, and would keep all of that alive.
-        Understood::AsItIs => Bytes::copy_from_slice(&value),
-        Understood::As(value) => value,
-        Understood::Nothing => return None,
-    };
-    let header = layout.header(&key, &value);
-    Some(Entry { value, header, key, create_revision, mod_revision })
+    fn usage(&self) -> Option<Usage> {
+        Some(self.condition.usage())
+    }
 }
 
 impl Drop for EtcdStore {

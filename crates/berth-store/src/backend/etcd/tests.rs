@@ -2,239 +2,15 @@
 
 use super::*;
 use crate::{
-    Expected, Purpose, WatchItem,
+    Expected, Lack, Purpose, WatchItem,
     env::{Clock, Rng, Spawner, Timestamp},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
 use bytes::Bytes;
-use futures::channel::mpsc;
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard},
-};
-
-/// What becomes of a transaction whose answer does not come.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    /// Nothing.
-    Lost,
-    /// It is done.
-    Done,
-    /// It waits somewhere, and is done later if it still can be.
-    Late,
-    /// etcd was not reached.
-    Unreachable,
-}
+use std::sync::Mutex;
 
 /// The revision of a write that is done.
 type Written = Result<u64, WriteError>;
-
-type Told = mpsc::UnboundedSender<Result<Watched, EtcdError>>;
-
-#[derive(Default)]
-struct Kept {
-    revision: u64,
-    keys: BTreeMap<Key, KeyValue>,
-    log: Vec<Change>,
-    compacted: u64,
-    watchers: Vec<(String, Told)>,
-    /// Of the next transactions.
-    fates: VecDeque<Fate>,
-    /// Nothing reaches it.
-    is_cut: bool,
-    /// It tells of progress before it has sent what was before, as old releases do.
-    overtakes: bool,
-    asked: usize,
-    granted: i64,
-}
-
-/// An etcd of one member, whose answers take a millisecond.
-struct Model {
-    kept: Arc<Mutex<Kept>>,
-    time: VirtualTime,
-    process: Process,
-}
-
-impl Model {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().expect("nothing panics under it")
-    }
-
-    async fn travel(&self) {
-        self.time.sleep_until(self.time.now() + SignedDuration::from_millis(1)).await;
-    }
-
-    fn reached<T>(&self, answer: impl FnOnce(&mut Kept) -> T) -> Result<T, EtcdError> {
-        let mut kept = self.kept();
-        if kept.is_cut { Err(EtcdError::Unreachable("it is cut off".into())) } else { Ok(answer(&mut kept)) }
-    }
-
-    /// Ends all watches.
-    fn break_watches(&self) {
-        for (_, told) in self.kept().watchers.drain(..) {
-            _ = told.unbounded_send(Err(EtcdError::Unreachable("the watch broke".into())));
-        }
-    }
-}
-
-impl Kept {
-    fn apply(&mut self, puts: &[Put]) -> Outcome {
-        let at = |key: &Key| self.keys.get(key).map_or(Revision(0), |found| found.mod_revision);
-        let is_expected = |put: &Put| match put.expected {
-            Expected::Absent => at(&put.key) == Revision(0),
-            Expected::At(revision) => at(&put.key) == revision && revision != Revision(0),
-        };
-        if !puts.iter().all(is_expected) {
-            return Outcome::Refused { found: puts.iter().map(|put| at(&put.key)).collect(), revision: Revision(self.revision) };
-        }
-        self.revision += 1;
-        let revision = Revision(self.revision);
-        let changes: Vec<Change> = puts.iter().map(|put| self.put(put, revision)).collect();
-        self.log.extend(changes.clone());
-        self.watchers.retain(|(prefix, told)| {
-            let seen: Vec<_> = changes.iter().filter(|change| change.key.as_str().starts_with(prefix)).cloned().collect();
-            seen.is_empty() || told.unbounded_send(Ok(Watched::Changes(seen))).is_ok()
-        });
-        Outcome::Done(revision)
-    }
-
-    fn as_of(&self, at: Revision) -> BTreeMap<Key, KeyValue> {
-        let mut keys = BTreeMap::new();
-        for Change { key, put, revision } in self.log.iter().filter(|change| change.revision <= at).cloned() {
-            match put {
-                None => _ = keys.remove(&key),
-                Some((value, create_revision)) => {
-                    _ = keys.insert(key.clone(), KeyValue { key, value, create_revision, mod_revision: revision, lease: None });
-                }
-            }
-        }
-        keys
-    }
-
-    fn put(&mut self, put: &Put, revision: Revision) -> Change {
-        let key = put.key.clone();
-        let Some(value) = &put.value else {
-            self.keys.remove(&key);
-            return Change { key, put: None, revision };
-        };
-        let create_revision = self.keys.get(&key).map_or(revision, |before| before.create_revision);
-        let kept = KeyValue { key: key.clone(), value: value.clone(), create_revision, mod_revision: revision, lease: put.lease };
-        self.keys.insert(key.clone(), kept);
-        Change { key, put: Some((value.clone(), create_revision)), revision }
-    }
-}
-
-impl Etcd for Model {
-    fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
-        async {
-            // As old as it may be: from when it was asked.
-            let revision = self.reached(|kept| {
-                kept.asked += 1;
-                Revision(kept.revision)
-            });
-            self.travel().await;
-            revision
-        }
-        .boxed()
-    }
-
-    fn range(&self, query: Query) -> BoxFuture<'_, Result<Page, EtcdError>> {
-        async move {
-            self.travel().await;
-            self.reached(|kept| {
-                let behind = |key: &Key| query.start_after.as_ref().is_none_or(|after| after < key);
-                let keys = query.at.map_or_else(|| kept.keys.clone(), |at| kept.as_of(at));
-                let found = keys.values().filter(|found| found.key.as_str().starts_with(&query.prefix) && behind(&found.key));
-                let found: Vec<_> = found.cloned().collect();
-                let (count, limit) = (found.len(), query.limit.unwrap_or(usize::MAX));
-                Page { keys: found.into_iter().take(limit).collect(), revision: Revision(kept.revision), count }
-            })
-        }
-        .boxed()
-    }
-
-    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
-        async move {
-            self.travel().await;
-            let fate = self.reached(|kept| kept.fates.pop_front())?;
-            let unknown = || Err(EtcdError::Unknown("no answer".into()));
-            match fate {
-                None => Ok(self.kept().apply(&puts)),
-                Some(Fate::Lost) => unknown(),
-                Some(Fate::Unreachable) => Err(EtcdError::Unreachable("it is not there".into())),
-                Some(Fate::Done) => {
-                    self.kept().apply(&puts);
-                    unknown()
-                }
-                Some(Fate::Late) => {
-                    let (kept, later) = (Arc::clone(&self.kept), self.time.sleep_until(self.time.now() + SignedDuration::from_millis(45)));
-                    let apply = async move {
-                        later.await;
-                        kept.lock().expect("nothing panics under it").apply(&puts);
-                    };
-                    self.process.spawn("late", apply.boxed());
-                    unknown()
-                }
-            }
-        }
-        .boxed()
-    }
-
-    fn watch(&self, prefix: &str, from: Revision) -> Watching {
-        let (tell, items) = mpsc::unbounded();
-        let started = self.reached(|kept| {
-            if from.0 <= kept.compacted {
-                return Err(EtcdError::Compacted);
-            }
-            let seen = kept.log.iter().filter(|change| from <= change.revision && change.key.as_str().starts_with(prefix));
-            let seen: Vec<_> = seen.cloned().collect();
-            let (later, behind) = (self.time.sleep_until(self.time.now() + SignedDuration::from_millis(5)), tell.clone());
-            match seen.is_empty() {
-                true => (),
-                false if kept.overtakes => {
-                    let catch_up = later.map(move |()| _ = behind.unbounded_send(Ok(Watched::Changes(seen))));
-                    self.process.spawn("late", catch_up.boxed());
-                }
-                false => _ = tell.unbounded_send(Ok(Watched::Changes(seen))),
-            }
-            _ = tell.unbounded_send(Ok(Watched::Begun));
-            kept.watchers.push((prefix.into(), tell.clone()));
-            Ok(())
-        });
-        if let Err(error) = started.and_then(|started| started) {
-            _ = tell.unbounded_send(Err(error));
-        }
-        let kept = Arc::downgrade(&self.kept);
-        let tell = Mutex::new(Some(tell));
-        let ask_progress = move || {
-            let Some(kept) = kept.upgrade() else { return };
-            let kept = kept.lock().expect("nothing panics under it");
-            let mut tell = tell.lock().expect("nothing panics under it");
-            let is_open = |tell: &Told| kept.watchers.iter().any(|(_, told)| told.same_receiver(tell));
-            match tell.as_ref().filter(|_| !kept.is_cut) {
-                Some(told) if is_open(told) => _ = told.unbounded_send(Ok(Watched::Progress(Revision(kept.revision)))),
-                _ => *tell = None,
-            }
-        };
-        Watching { items: items.boxed(), ask_progress: Arc::new(ask_progress) }
-    }
-
-    fn tells_progress(&self) -> bool {
-        !self.kept().overtakes
-    }
-
-    fn grant(&self, _seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {
-        ready(self.reached(|kept| {
-            kept.granted += 1;
-            Lease(kept.granted)
-        }))
-        .boxed()
-    }
-
-    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>> {
-        ready(self.reached(|kept| kept.compacted = revision.0)).boxed()
-    }
-}
 
 /// Numbers from a seed.
 struct Seeded(Mutex<u64>);
@@ -263,11 +39,9 @@ impl World {
         let order = if seed == 0 { Order::Fifo } else { Order::Random };
         let time = VirtualTime::new(order, rng.clone(), Timestamp::UNIX_EPOCH);
         let process = time.process();
-        let kept = Arc::new(Mutex::new(Kept { revision: 1, ..Kept::default() }));
-        let model = Arc::new(Model { kept, time: time.clone(), process: process.clone() });
-        let mut world = Self { time, process, rng, store: Arc::new(Self::over(&model, &model.time, &model.process)), model };
-        world.store = world.another();
-        world
+        let model = Arc::new(Model::new(&time, &process));
+        let store = Arc::new(Self::over(&model, &time, &process));
+        Self { time, process, rng, model, store }
     }
 
     fn over(model: &Arc<Model>, time: &VirtualTime, process: &Process) -> EtcdStore {
@@ -324,10 +98,6 @@ impl World {
         self.write(Write::put(key("a"), value.to_owned().into(), expected, Purpose::Growth))
     }
 
-    fn fates(&self, fates: impl IntoIterator<Item = Fate>) {
-        self.model.kept().fates.extend(fates);
-    }
-
     fn get(&self, name: &str) -> String {
         let (store, key) = (Arc::clone(&self.store), key(name));
         let found = self.wait(async move { store.get(&key).await }).expect("it is there");
@@ -345,11 +115,11 @@ const UNKNOWN: &str = "whether /registry/pods/default/a was written is unknown: 
 fn a_write_without_an_answer_is_repeated_until_etcd_has_answered_it() {
     for fate in [Fate::Lost, Fate::Done, Fate::Late] {
         let world = World::new(0);
-        world.fates([fate, fate, Fate::Unreachable]);
+        world.model.fates([fate, fate, Fate::Unreachable]);
         assert_eq!(world.put("1", Expected::Absent), Ok(2), "{fate:?}");
         world.pass(1);
         assert_eq!((world.get("a").as_str(), world.model.kept().revision), ("1@2", 2), "{fate:?}: once");
-        world.fates([fate]);
+        world.model.fates([fate]);
         assert_eq!(world.write(Write::delete(key("a"), Revision(2))), Ok(3), "{fate:?}");
     }
 }
@@ -358,9 +128,9 @@ fn a_write_without_an_answer_is_repeated_until_etcd_has_answered_it() {
 fn a_change_that_may_be_anothers_is_unknown() {
     let world = World::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.fates([Fate::Lost, Fate::Lost]);
+    world.model.fates([Fate::Lost, Fate::Lost]);
     assert_eq!(world.put("2", Expected::At(Revision(2))), Ok(3), "nobody else has written");
-    world.fates([Fate::Done]);
+    world.model.fates([Fate::Done]);
     let told = world.put("3", Expected::At(Revision(3))).expect_err("it may be another's");
     assert_eq!(told, format!("{UNKNOWN}; what was to be written is there, and may be another's write"));
     assert_eq!(world.get("a"), "3@4");
@@ -371,7 +141,7 @@ fn a_write_that_another_came_before_is_a_conflict() {
     let world = World::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     for (expected, other) in [(Expected::At(Revision(2)), Some("x")), (Expected::At(Revision(2)), None), (Expected::Absent, Some("y"))] {
-        world.fates([Fate::Lost]);
+        world.model.fates([Fate::Lost]);
         let store = Arc::clone(&world.store);
         let write = Write::put(key("a"), "2".into(), expected, Purpose::Growth);
         let written = world.start(async move { store.commit(vec![write]).await });
@@ -390,11 +160,11 @@ fn a_write_that_another_came_before_is_a_conflict() {
 #[test]
 fn a_write_that_etcd_never_answers_is_unknown_and_one_that_was_never_sent_is_not_done() {
     let world = World::new(0);
-    world.fates([Fate::Unreachable]);
+    world.model.fates([Fate::Unreachable]);
     assert_eq!(world.put("1", Expected::Absent), Err("the store takes no writes: it is not there".into()));
     assert_eq!(world.store.health(), Health::Refusing { cause: "it is not there".into() });
     let began = world.time.now();
-    world.fates(vec![Fate::Lost; 1000]);
+    world.model.fates(vec![Fate::Lost; 1000]);
     assert_eq!(world.put("1", Expected::Absent), Err(UNKNOWN.into()));
     let took = world.time.now().duration_since(began);
     assert!((19..23).contains(&took.as_secs()), "{took}");
@@ -463,11 +233,10 @@ fn where_progress_overtakes_changes_nobody_goes_by_it() {
     assert_eq!(world.get("a"), "1@2", "reads are etcd's");
 
     // Nor does anybody wait for it to know that etcd is back.
-    world.model.kept().is_cut = true;
-    world.model.break_watches();
+    world.model.cut(true);
     world.pass(3);
     assert!(matches!(world.store.health(), Health::Refusing { .. }));
-    world.model.kept().is_cut = false;
+    world.model.cut(false);
     world.pass(3);
     assert_eq!(world.store.health(), Health::Ready);
 }
@@ -477,8 +246,7 @@ fn whoever_watched_where_etcd_has_forgotten_is_told_and_others_read_on() {
     let world = World::new(0);
     assert_eq!(world.put("1", Expected::Absent), Ok(2));
     let mut watch = world.store.watch("/registry/pods/", Revision(2)).expect("kept");
-    world.model.kept().is_cut = true;
-    world.model.break_watches();
+    world.model.cut(true);
     world.pass(3);
     assert!(matches!(world.store.health(), Health::Refusing { cause } if cause.contains("cut off")), "{:?}", world.store.health());
     let mut kept = world.model.kept();
@@ -512,6 +280,98 @@ fn an_etcd_that_has_lost_what_was_seen_is_not_believed() {
     world.pass(3);
     let health = world.store.health();
     assert!(matches!(&health, Health::Refusing { cause } if cause.contains("etcd is at revision 2 and was at 3")), "{health:?}");
+}
+
+#[test]
+fn of_large_values_a_few_are_listed_at_a_time() {
+    let world = World::new(0);
+    let value = Bytes::from(vec![b'x'; 1 << 20]);
+    let mut kept = world.model.kept();
+    for number in 0..40 {
+        kept.apply(&[Put { key: key(&format!("{number:02}")), expected: Expected::Absent, value: Some(value.clone()), lease: None }]);
+    }
+    drop(kept);
+    let range = |store: Arc<EtcdStore>, limit| {
+        let request = RangeRequest { limit, ..RangeRequest::all("/registry/pods/") };
+        let range = world.wait(async move { store.range(request).await }).expect("it answers");
+        let pages = std::mem::take(&mut world.model.kept().pages);
+        (range.entries.len(), range.remaining, range.entries.last().map(|last| last.name().to_owned()).unwrap_or_default(), pages)
+    };
+    // 16 MiB is all that a page may be; what is asked for next is to be half of that.
+    assert_eq!(range(world.another(), None), (40, 0, "39".into(), vec![16, 7, 7, 7, 3]));
+    world.model.kept().overtakes = true;
+    let there = world.another();
+    assert_eq!(range(Arc::clone(&there), None), (40, 0, "39".into(), vec![16, 7, 7, 7, 3]), "what is read from etcd itself, too");
+    assert_eq!(range(Arc::clone(&there), Some(20)), (20, 20, "19".into(), vec![16, 4]));
+    assert_eq!(range(there, Some(1)), (1, 39, "00".into(), vec![1]));
+}
+
+#[test]
+fn without_space_only_deletions_are_written_until_somebody_disarms_the_alarm() {
+    let world = World::new(0);
+    let lacks = || world.store.usage().and_then(|usage| usage.lacks);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.model.raise(&[Alarm::NoSpace]);
+    let told = world.put("2", Expected::At(Revision(2))).expect_err("there is no space");
+    assert!(told.starts_with("mvcc: database space exceeded: etcd has raised its alarm for space (NOSPACE)"), "{told}");
+    assert_eq!((lacks(), world.store.health()), (Some(Lack::Etcd), Health::Ready), "it is known at once");
+    assert_eq!(world.write(Write::delete(key("a"), Revision(2))), Ok(3));
+    world.pass(20);
+    assert_eq!(lacks(), Some(Lack::Etcd), "to delete makes room, and disarms nothing");
+    world.model.raise(&[]);
+    world.pass(2);
+    assert_eq!(lacks(), None, "nobody has written since");
+    assert_eq!(world.put("1", Expected::Absent), Ok(4));
+
+    world.model.raise(&[Alarm::NoSpace]);
+    world.pass(6);
+    assert_eq!(lacks(), Some(Lack::Etcd), "nor before it is known");
+    assert_eq!(world.store.usage().map(|usage| usage.refused), Some(1));
+    world.model.raise(&[Alarm::Corrupt]);
+    world.pass(2);
+    assert!(matches!(world.store.health(), Health::Refusing { cause } if cause.contains("CORRUPT")), "{:?}", world.store.health());
+}
+
+#[test]
+fn an_etcd_that_was_not_there_and_is_again_is_known_to_be_though_nobody_asks() {
+    let world = World::new(0);
+    world.model.cut(true);
+    world.pass(2);
+    assert!(matches!(world.store.health(), Health::Refusing { .. }));
+    world.model.cut(false);
+    world.pass(2);
+    assert_eq!(world.store.health(), Health::Ready);
+}
+
+/// Two servers compact every minute, for twenty of which the first is there for ten, while somebody writes.
+#[test]
+fn one_server_at_a_time_has_etcd_forget() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        let minute = SignedDuration::from_mins(1);
+        let other = world.another();
+        [&world.store, &other].into_iter().for_each(|store| store.keep_compacting(minute));
+        let mut newest = Vec::new();
+        for round in 0..240 {
+            if round == 120 {
+                world.store = Arc::clone(&other);
+            }
+            world.write(Write::put(key(&round.to_string()), "1".into(), Expected::Absent, Purpose::Growth)).expect("a new key");
+            newest.push((world.time.now(), world.model.kept().revision));
+            world.pass(5);
+        }
+        let compactions = world.model.kept().compactions.clone();
+        assert!((17..=20).contains(&compactions.len()), "seed {seed}: {compactions:?}");
+        for (at, revision) in &compactions {
+            let a_minute_ago = *at - minute;
+            let oldest = newest.iter().rfind(|(then, _)| *then <= a_minute_ago).map_or(1, |(_, revision)| *revision);
+            assert!(*revision <= oldest + 2, "seed {seed}: {revision} was the newest less than a minute before {at}, when {oldest} was");
+        }
+        let log = world.model.kept().log.clone();
+        let turns = log.iter().filter(|change| change.key.as_str() == "compact_rev_key").count();
+        assert!(turns <= 22, "seed {seed}: {turns}");
+        assert!(compactions.is_sorted(), "seed {seed}: nothing is forgotten twice: {compactions:?}");
+    }
 }
 
 #[test]
@@ -563,7 +423,10 @@ fn all_keys_of_an_earlier_layout_are_moved_with_values_and_leases() {
         let mut wanted = Vec::new();
         for number in 0..150 {
             let value = if number % 40 == 0 { long.clone() } else { number.to_string().into() };
-            let lease = (number % 7 == 0).then_some(Lease(number));
+            let lease = (number % 7 == 0).then(|| {
+                let model = Arc::clone(&world.model);
+                world.wait(async move { model.grant(3600).await }).expect("it answers")
+            });
             let (before, today) = match number % 3 {
                 0 => (format!("/registry/example.com/widgets/{number}"), format!("/registry/example.com/widgets/{number}")),
                 _ => (format!("/registry/core/pods/{number}"), format!("/registry/pods/{number}")),
@@ -577,7 +440,7 @@ fn all_keys_of_an_earlier_layout_are_moved_with_values_and_leases() {
             let (model, rng) = (Arc::clone(&world.model), Arc::clone(&world.rng));
             if seed != 0 {
                 let drawn = (0..2).map(|_| fates[rng.below(4) as usize]).take(rng.below(3) as usize);
-                model.kept().fates.extend(drawn);
+                model.fates(drawn);
             }
             match world.wait(async move { move_keys(&*model, &Moved, "/registry/").await }) {
                 Ok(()) => break,

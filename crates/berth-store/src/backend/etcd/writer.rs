@@ -2,13 +2,14 @@
 
 use super::{
     api::{EtcdError, Lease, Outcome, Put},
+    condition::Condition,
     copies::Copies,
     copy::Copy,
     leases::Leases,
 };
-use crate::{Entry, Event, EventKind, Expected, Health, Key, Revision, Write, WriteError};
+use crate::{Bound, Entry, Event, EventKind, Expected, Key, Revision, Write, WriteError};
 use jiff::SignedDuration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How long a write of unknown outcome is repeated before its writer is told so.
 const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
@@ -20,7 +21,7 @@ const SHOWN_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 pub(super) struct Writer {
     copies: Arc<Copies>,
     leases: Leases,
-    health: Mutex<Health>,
+    condition: Arc<Condition>,
 }
 
 /// One key of a commit, and the copy that shows it.
@@ -35,19 +36,9 @@ struct Part {
 type Entries = Vec<Arc<Entry>>;
 
 impl Writer {
-    pub(super) fn new(copies: Arc<Copies>) -> Self {
+    pub(super) fn new(copies: Arc<Copies>, condition: Arc<Condition>) -> Self {
         let leases = Leases::new(Arc::clone(&copies.etcd));
-        Self { copies, leases, health: Mutex::new(Health::Ready) }
-    }
-
-    pub(super) fn health(&self) -> Health {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Says how the last try to reach etcd went.
-    pub(super) fn tell(&self, failure: Option<&str>) {
-        let health = failure.map_or(Health::Ready, |cause| Health::Refusing { cause: cause.into() });
-        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+        Self { copies, leases, condition }
     }
 
     /// The writes are checked: each key once, none too large, at least one.
@@ -63,8 +54,9 @@ impl Writer {
         }
         let written = self.write(&parts).await;
         match &written {
-            Err(WriteError::Unavailable { cause } | WriteError::Unknown { cause, .. }) => self.tell(Some(cause)),
-            _ => self.tell(None),
+            Err(WriteError::Unavailable { cause } | WriteError::Unknown { cause, .. }) => self.condition.tell(Some(cause)),
+            Err(WriteError::QuotaExceeded { .. }) => self.condition.is_full(),
+            _ => self.condition.tell(None),
         }
         written
     }
@@ -133,7 +125,7 @@ impl Writer {
 /// Nothing was done.
 fn refused(key: &Key, error: EtcdError) -> WriteError {
     match error {
-        EtcdError::NoSpace => WriteError::NoSpace { key: key.clone() },
+        EtcdError::NoSpace => WriteError::QuotaExceeded { key: key.clone(), bound: Bound::Etcd },
         error => WriteError::Unavailable { cause: error.to_string() },
     }
 }

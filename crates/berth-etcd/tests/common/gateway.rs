@@ -1,0 +1,56 @@
+//! What only an administrator of etcd asks for, through its JSON gateway.
+#![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::disallowed_types, reason = "tests have sockets")]
+
+use serde_json::{Value, json};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// The answer.
+pub(crate) fn post(endpoint: &str, path: &str, body: &Value) -> Value {
+    try_post(endpoint, path, body).unwrap_or_else(|answer| panic!("{path}: {answer}"))
+}
+
+/// The answer, or what came in place of one.
+pub(crate) fn try_post(endpoint: &str, path: &str, body: &Value) -> Result<Value, String> {
+    let address = endpoint.strip_prefix("http://").expect("plain http");
+    let mut stream = TcpStream::connect(address).expect("it answers");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("that is some time");
+    let body = body.to_string();
+    // In 1.0 the answer comes in one piece.
+    write!(stream, "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let is_done = head.split(' ').nth(1) == Some("200");
+    serde_json::from_str(body).ok().filter(|_| is_done).ok_or(answer)
+}
+
+/// Makes `root` a user with the role of that name, and lets nobody else in.
+pub(crate) fn enable_users(endpoint: &str) {
+    post(endpoint, "/v3/auth/user/add", &json!({"name": "root", "password": "secret"}));
+    post(endpoint, "/v3/auth/role/add", &json!({"name": "root"}));
+    post(endpoint, "/v3/auth/user/grant", &json!({"user": "root", "role": "root"}));
+    post(endpoint, "/v3/auth/enable", &json!({}));
+}
+
+/// Raises the alarm for space, as if the database had reached its quota.
+pub(crate) fn raise_no_space(endpoint: &str) {
+    let status = post(endpoint, "/v3/maintenance/status", &json!({}));
+    alarm(endpoint, "ACTIVATE", &status["header"]["member_id"]);
+}
+
+/// Makes room, and disarms the alarm: `etcdctl compact`, `defrag`, `alarm disarm`.
+pub(crate) fn make_room(endpoint: &str, revision: impl std::fmt::Display) {
+    post(endpoint, "/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true}));
+    post(endpoint, "/v3/maintenance/defragment", &json!({}));
+    let raised = post(endpoint, "/v3/maintenance/alarm", &json!({"action": "GET"}));
+    raised["alarms"].as_array().expect("an alarm is raised").iter().for_each(|raised| alarm(endpoint, "DEACTIVATE", &raised["memberID"]));
+}
+
+fn alarm(endpoint: &str, action: &str, member: &Value) {
+    post(endpoint, "/v3/maintenance/alarm", &json!({"action": action, "memberID": member, "alarm": "NOSPACE"}));
+}
