@@ -17,7 +17,7 @@ pub mod virtual_time;
 
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedStore, OpenError, Opening, Report, check};
-pub use backend::{etcd, memory::MemoryStore};
+pub use backend::{etcd, memory::MemoryStore, split::SplitStore};
 pub use berth_identity::Revision;
 #[cfg(feature = "embedded")]
 pub use files::folder::{Folder, FolderError};

@@ -71,6 +71,7 @@ fn as_test(command: clap::Command) -> clap::Command {
         .mut_arg("secure_port", |arg| arg.default_value("0").env("BERTH_TEST_SECURE_PORT").hide_env_values(true))
         .mut_arg("store", |arg| arg.default_value("memory").env("BERTH_TEST_STORE").hide_env_values(true))
         .mut_arg("etcd_servers", |arg| arg.env("BERTH_TEST_ETCD_SERVERS").hide_env_values(true))
+        .mut_arg("etcd_servers_overrides", |arg| arg.env("BERTH_TEST_ETCD_SERVERS_OVERRIDES").hide_env_values(true))
         .mut_arg("data_dir", |arg| arg.env("BERTH_TEST_DATA_DIR").hide_env_values(true))
         .mut_arg("kubeconfig_file", |arg| arg.env("BERTH_TEST_KUBECONFIG_FILE").hide_env_values(true))
         .mut_arg("wait", |arg| arg.hide(true).default_value("true"))

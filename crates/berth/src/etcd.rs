@@ -2,18 +2,18 @@
 
 use crate::{duration::duration, foreign::Foreign, progress::chain};
 use berth_apiserver::{Failure, Storage};
-use berth_etcd::{ClaimError, Client, Fault, Options, Tls};
+use berth_etcd::{ClaimError, Client, Fault, Options, Tls, User};
 use berth_registry::ResourceTable;
 use berth_store::{
-    Store,
+    SplitStore, Store,
     env::Env,
     etcd::{Etcd, EtcdStore},
 };
 use clap::Args;
-use futures::FutureExt;
+use jiff::SignedDuration;
 use std::{
     error::Error,
-    fs, mem,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -27,6 +27,12 @@ pub(crate) struct EtcdOptions {
     /// The members of the etcd of --store etcd: http://127.0.0.1:2379. Repeatable, or several with commas between them.
     #[arg(long, value_name = "URL,...", value_delimiter = ',', required_if_eq("store", "etcd"))]
     pub(crate) etcd_servers: Vec<String>,
+
+    /// Other etcds for some resources: /events#http://127.0.0.1:4002;http://127.0.0.1:4003. Before the # stand the resource's group, which is empty for
+    /// the core's, and its name; behind it are the members, with semicolons between them. What another etcd has of it meanwhile is not looked
+    /// for. Repeatable, or several with commas between them.
+    #[arg(long, value_name = "GROUP/RESOURCE#URL;...,...", value_delimiter = ',', value_parser = servers_override)]
+    pub(crate) etcd_servers_overrides: Vec<Override>,
 
     /// What all keys in etcd begin with. What stands there belongs to the control plane with this --data-dir.
     #[arg(long, value_name = "PREFIX", default_value = "/registry", value_parser = prefix)]
@@ -44,17 +50,60 @@ pub(crate) struct EtcdOptions {
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
     pub(crate) etcd_keyfile: Option<PathBuf>,
 
+    /// The user of an etcd that has users. His role wants to read and write what begins with --etcd-prefix, and the key compact_rev_key.
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    pub(crate) etcd_user: Option<String>,
+
+    /// The file that has the user's password; a line break at its end is not part of it.
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    pub(crate) etcd_password_file: Option<PathBuf>,
+
     /// How long etcd may take to answer until /readyz says that it does not.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) etcd_healthcheck_timeout: Duration,
 
-    /// How often etcd is told to forget what was replaced before the last time; 0s: never, somebody else does.
+    /// How often etcd is told to forget what was replaced before the last time: by one of all servers over it, as by kube-apiservers. 0s: never, somebody else does.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
 
     /// Lets plain http leave this machine: whoever is on the way can read and change all that is stored, every Secret too.
     #[arg(long)]
     pub(crate) insecure_etcd: bool,
+}
+
+/// Where the objects of one resource are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Override {
+    group: String,
+    plural: String,
+    servers: Vec<String>,
+}
+
+impl Override {
+    /// As it is said in an error, and to users.
+    fn resource(&self) -> String {
+        format!("{}/{}", self.group, self.plural)
+    }
+}
+
+/// By upstream's grammar.
+fn servers_override(text: &str) -> Result<Override, String> {
+    let fault = || "it is to be like /events#http://127.0.0.1:4002;http://127.0.0.1:4003: GROUP/RESOURCE#URL;...".to_owned();
+    let (resource, servers) = text.split_once('#').ok_or_else(fault)?;
+    let (group, plural) = resource.split_once('/').ok_or_else(fault)?;
+    let servers: Vec<String> = servers.split(';').map(str::to_owned).collect();
+    if plural.is_empty() || plural.contains('/') || servers.iter().any(String::is_empty) {
+        return Err(fault());
+    }
+    Ok(Override { group: group.into(), plural: plural.into(), servers })
+}
+
+/// Where objects are kept.
+pub(crate) struct Places {
+    /// Those of all resources that have no place of their own.
+    rest: Options,
+    /// By what their keys begin with.
+    parts: Vec<(String, Options)>,
 }
 
 fn prefix(text: &str) -> Result<String, String> {
@@ -68,12 +117,17 @@ impl EtcdOptions {
     /// # Errors
     /// An etcd is named all the same: whoever does that wants them there.
     pub(crate) fn check_unused(&self) -> Outcome<()> {
-        let is_said = !self.etcd_servers.is_empty() || self.etcd_cafile.is_some() || self.etcd_certfile.is_some() || self.insecure_etcd;
+        let is_said = !self.etcd_servers.is_empty()
+            || !self.etcd_servers_overrides.is_empty()
+            || self.etcd_cafile.is_some()
+            || self.etcd_certfile.is_some()
+            || self.etcd_user.is_some()
+            || self.insecure_etcd;
         if is_said { Err("options of etcd are for --store etcd".into()) } else { Ok(()) }
     }
 
-    /// Where etcd is, and who asks.
-    pub(crate) fn read(&self) -> Outcome<Options> {
+    /// Where etcds are, and who asks.
+    pub(crate) fn read(&self) -> Outcome<Places> {
         let read = |path: &Path| fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
             (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
@@ -84,10 +138,29 @@ impl EtcdOptions {
             None if identity.is_some() => return Err("--etcd-certfile wants --etcd-cafile too, which says which etcd is shown it".into()),
             None => None,
         };
-        let endpoints = self.etcd_servers.clone();
-        let options = Options { endpoints, tls, user: None, insecure: self.insecure_etcd, prefix: self.etcd_prefix.clone() };
-        options.check().map_err(|fault| with_option(&fault))?;
-        Ok(options)
+        let user = match (&self.etcd_user, &self.etcd_password_file) {
+            (Some(name), Some(path)) => Some(User { name: name.clone(), password: password(&read(path)?, path)? }),
+            _ => None,
+        };
+        let at = |endpoints: &[String]| Options {
+            endpoints: endpoints.to_vec(),
+            tls: tls.clone(),
+            user: user.clone(),
+            insecure: self.insecure_etcd,
+            prefix: self.etcd_prefix.clone(),
+        };
+        let rest = at(&self.etcd_servers);
+        rest.check().map_err(|fault| with_option(&fault, "--etcd-servers"))?;
+        let mut parts: Vec<(String, Options)> = Vec::new();
+        for part in &self.etcd_servers_overrides {
+            let (prefix, options) = (place_of(part)?, at(&part.servers));
+            options.check().map_err(|fault| with_option(&fault, OVERRIDES))?;
+            if parts.iter().any(|(other, _)| *other == prefix) {
+                return Err(format!("{} is named twice ({OVERRIDES})", part.resource()).into());
+            }
+            parts.push((prefix, options));
+        }
+        Ok(Places { rest, parts })
     }
 
     /// What health and metrics say of it.
@@ -97,14 +170,33 @@ impl EtcdOptions {
 
     /// In words.
     pub(crate) fn place(&self) -> String {
-        format!("etcd at {}, below {}", self.etcd_servers.join(","), self.etcd_prefix)
+        let part = |part: &Override| format!("; {} at {}", part.resource(), part.servers.join(","));
+        let parts: String = self.etcd_servers_overrides.iter().map(part).collect();
+        format!("etcd at {}, below {}{parts}", self.etcd_servers.join(","), self.etcd_prefix)
     }
 }
 
-/// Says which option puts it right.
-fn with_option(fault: &Fault) -> String {
+const OVERRIDES: &str = "--etcd-servers-overrides";
+
+/// What the keys of a resource begin with. Whoever names one that is not there means another.
+fn place_of(part: &Override) -> Outcome<String> {
+    let resources = ResourceTable::default().resources();
+    let resource = resources.by_name(&part.group, &part.plural);
+    resource.map(|resource| resource.prefix().to_owned()).ok_or_else(|| {
+        format!("{:?} is no resource that berth has: GROUP/RESOURCE, without a group for those of the core ({OVERRIDES})", part.resource())
+            .into()
+    })
+}
+
+fn password(bytes: &[u8], path: &Path) -> Outcome<String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line)).to_owned())
+}
+
+/// Says which option puts it right, where `servers` is the one that named the members.
+fn with_option(fault: &Fault, servers: &str) -> String {
     let option = match fault {
-        Fault::NoEndpoint | Fault::Endpoint(_) => "--etcd-servers",
+        Fault::NoEndpoint | Fault::Endpoint(_) => servers,
         Fault::Plain(_) => "--insecure-etcd allows it",
         Fault::NoAuthority(_) => "--etcd-cafile",
         Fault::Tls(_) => "--etcd-cafile, --etcd-certfile, --etcd-keyfile",
@@ -112,19 +204,39 @@ fn with_option(fault: &Fault) -> String {
     format!("{fault} ({option})")
 }
 
-/// The store of the control plane with this authority.
-pub(crate) async fn open(
-    options: &Options,
-    authority: &str,
-    table: &Arc<ResourceTable>,
-    history_bytes: usize,
-    env: &Env,
-) -> Outcome<Arc<EtcdStore>> {
-    let client = Client::open(options).await.map_err(|error| format!("{} (--etcd-servers)", chain(&error)))?;
-    let layout = Arc::new(Foreign(Arc::clone(table)));
-    client.claim(authority, &*layout).await.map_err(with_advice)?;
-    let etcd: Arc<dyn Etcd> = Arc::new(client);
-    Ok(Arc::new(EtcdStore::new(etcd, layout, history_bytes, env)))
+/// What a store is opened with.
+pub(crate) struct Opening<'a> {
+    /// Of the control plane that it belongs to: the certificate, as PEM.
+    pub(crate) authority: &'a str,
+    pub(crate) table: &'a Arc<ResourceTable>,
+    pub(crate) history_bytes: usize,
+    pub(crate) compaction_interval: Duration,
+    pub(crate) env: &'a Env,
+}
+
+impl Opening<'_> {
+    /// Opens all that it is kept in.
+    pub(crate) async fn open(&self, places: &Places) -> Outcome<Arc<dyn Store>> {
+        let rest: Arc<dyn Store> = self.open_one(&places.rest, "--etcd-servers").await?;
+        let mut parts: Vec<(String, Arc<dyn Store>)> = Vec::with_capacity(places.parts.len());
+        for (prefix, options) in &places.parts {
+            parts.push((prefix.clone(), self.open_one(options, OVERRIDES).await?));
+        }
+        Ok(if parts.is_empty() { rest } else { Arc::new(SplitStore::new(rest, parts)) })
+    }
+
+    async fn open_one(&self, options: &Options, servers: &str) -> Outcome<Arc<EtcdStore>> {
+        let client = Client::open(options).await.map_err(|error| format!("{} ({servers})", chain(&error)))?;
+        let layout = Arc::new(Foreign(Arc::clone(self.table)));
+        client.claim(self.authority, &*layout).await.map_err(with_advice)?;
+        let etcd: Arc<dyn Etcd> = Arc::new(client);
+        let store = Arc::new(EtcdStore::new(etcd, layout, self.history_bytes, self.env));
+        match SignedDuration::try_from(self.compaction_interval) {
+            Ok(every) if !every.is_zero() => store.keep_compacting(every),
+            _ => (),
+        }
+        Ok(store)
+    }
 }
 
 fn with_advice(error: ClaimError) -> String {
@@ -138,24 +250,4 @@ fn with_advice(error: ClaimError) -> String {
         }
     };
     format!("{error}: {advice}")
-}
-
-/// Lets etcd forget, again and again, what was replaced before the last time.
-pub(crate) fn keep_compacting(store: &Arc<EtcdStore>, every: Duration, env: &Env) {
-    let Ok(every) = jiff::SignedDuration::try_from(every) else { return };
-    if every.is_zero() {
-        return;
-    }
-    let (store, clock) = (Arc::clone(store), Arc::clone(&env.clock));
-    let compact = async move {
-        let mut before = None;
-        loop {
-            clock.sleep_until(clock.now() + every).await;
-            let Some(revision) = mem::replace(&mut before, store.revision("/registry/").await.ok()) else { continue };
-            if let Err(error) = store.compact("/registry/", revision).await {
-                tracing::warn!(%error, %revision, "etcd was not compacted");
-            }
-        }
-    };
-    env.spawner.spawn("etcd-compaction", compact.boxed());
 }

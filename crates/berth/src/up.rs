@@ -119,7 +119,7 @@ pub(crate) struct Settings {
     controller_gates: Arc<FeatureGates>,
     controllers: Enabled,
     access: Access,
-    etcd: Option<berth_etcd::Options>,
+    etcd: Option<etcd::Places>,
 }
 
 impl Settings {
@@ -368,9 +368,14 @@ async fn open_store(
             Ok(Opened { store, close: Box::new(|| ()) })
         }
         StoreKind::Etcd => {
-            let etcd = settings.etcd.as_ref().expect("the settings say where it is");
-            let store = etcd::open(etcd, &pki.ca_certificate, table, options.history_bytes, env).await?;
-            etcd::keep_compacting(&store, options.etcd.etcd_compaction_interval, env);
+            let opening = etcd::Opening {
+                authority: &pki.ca_certificate,
+                table,
+                history_bytes: options.history_bytes,
+                compaction_interval: options.etcd.etcd_compaction_interval,
+                env,
+            };
+            let store = opening.open(settings.etcd.as_ref().expect("the settings say where it is")).await?;
             Ok(Opened { store, close: Box::new(|| ()) })
         }
         StoreKind::Embedded => {

@@ -4,6 +4,8 @@
 mod common;
 #[path = "../../berth-etcd/tests/common/mod.rs"]
 mod etcd;
+#[path = "../../berth-etcd/tests/common/gateway.rs"]
+mod gateway;
 #[path = "../../berth-etcd/tests/common/tls.rs"]
 mod tls;
 
@@ -17,6 +19,7 @@ use berth_store::{
 use common::{Berth, Lines, kubectl_is_here, up_in};
 use etcd::{Etcd, eventually};
 use std::{
+    collections::BTreeSet,
     path::Path,
     process::{Command, Stdio},
     sync::Arc,
@@ -108,6 +111,18 @@ fn what_cannot_be_right_is_refused_with_what_to_do() {
     check(&etcd("http://127.0.0.1:1", &["--etcd-prefix", "registry"]), &["a prefix is like /registry"]);
     check(&etcd("http://127.0.0.1:1", &["--etcd-certfile", "a.crt"]), &["not provided", "--etcd-keyfile <FILE>"]);
     check(&etcd("http://127.0.0.1:1", &["--etcd-cafile", "/nowhere/ca.crt"]), &["cannot read /nowhere/ca.crt: "]);
+    check(&etcd("http://127.0.0.1:1", &["--etcd-user", "a"]), &["not provided", "--etcd-password-file <FILE>"]);
+    check(&etcd("http://127.0.0.1:1", &["--etcd-user", "a", "--etcd-password-file", "/nowhere/a"]), &["cannot read /nowhere/a: "]);
+    let overrides = |text: &'static str| etcd("http://127.0.0.1:1", &["--etcd-servers-overrides", text]);
+    check(&["--etcd-servers-overrides", "/events#http://127.0.0.1:1"], &["options of etcd are for --store etcd"]);
+    for wrong in ["events#http://127.0.0.1:1", "/events", "/events#", "/events#http://127.0.0.1:1;", "a/events/b#http://127.0.0.1:1", "/#a"]
+    {
+        check(&overrides(wrong), &[wrong, "GROUP/RESOURCE#URL;..."]);
+    }
+    check(&overrides("core/events#http://127.0.0.1:1"), &["\"core/events\" is no resource that berth has", "(--etcd-servers-overrides)"]);
+    check(&overrides("/events#127.0.0.1:2379"), &["no address of an etcd", "(--etcd-servers-overrides)"]);
+    check(&overrides("/events#http://10.0.0.1:2379"), &["plain http and not on this machine"]);
+    check(&overrides("/events#http://127.0.0.1:1,events.k8s.io/events#http://127.0.0.1:2"), &["events.k8s.io/events is named twice"]);
     check(&etcd("http://127.0.0.1:1", &[]), &["no etcd answers: etcd at http://127.0.0.1:1: ", "onnection refused", "(--etcd-servers)"]);
 }
 
@@ -138,6 +153,72 @@ fn an_etcd_of_others_is_refused() {
 }
 
 #[test]
+fn a_user_is_let_in_and_again_when_etcd_has_forgotten_his_token() {
+    if !are_here() {
+        return;
+    }
+    let (mut etcd, folder, files) = (Etcd::with_gateway(etcd::PATIENT), TempDir::new().unwrap(), TempDir::new().unwrap());
+    gateway::enable_users(&etcd.endpoint);
+    let endpoint = etcd.endpoint.clone();
+    let over = ["--nodes", "0", "--store", "etcd", "--etcd-servers", &endpoint];
+    assert!(refused(folder.path(), &over).contains("user name is empty"));
+    let password = |text: &str| tls::file(files.path(), text.trim(), text);
+    let (right, wrong) = (password("secret\n"), password("another"));
+    let as_root = |password| [&over[..], &["--etcd-user", "root", "--etcd-password-file", password]].concat();
+    assert!(refused(folder.path(), &as_root(&wrong)).contains("authentication failed"));
+
+    let berth = up_in(folder.path(), &as_root(&right));
+    berth.kubectl(&["create", "configmap", "a"]);
+    // Its tokens are in its memory alone.
+    etcd.kill();
+    eventually("it is not ready", || !is_ready(&berth));
+    etcd.start_again();
+    eventually("it heals", || is_ready(&berth));
+    berth.kubectl(&["create", "configmap", "b"]);
+}
+
+/// What the keys of an etcd begin with.
+fn resources_in(etcd: &Etcd) -> BTreeSet<String> {
+    let client = etcd.client();
+    let all = Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None };
+    let found = client.wait(client.client.range(all)).unwrap().keys;
+    found.iter().map(|found| found.key.as_str().splitn(4, '/').take(3).collect::<Vec<_>>().join("/")).collect()
+}
+
+#[test]
+fn one_resource_may_be_in_another_etcd() {
+    const EVENTS: &str = "/registry/events";
+    if !are_here() {
+        return;
+    }
+    let (etcd, mut of_events, folder) = (Etcd::start(etcd::PATIENT), Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    let events_at = of_events.endpoint.clone();
+    let overrides = format!("/events#{events_at}");
+    let over = ["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--etcd-servers-overrides", &overrides];
+    let berth = up_in(folder.path(), &[FAST, &over, &["--etcd-compaction-interval", "500ms"]].concat());
+    berth.kubectl(&["create", "deployment", "web", "--image", "nginx"]);
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    berth.kubectl_until(&["get", "events", "-o", "name"], |events| events.contains("event/web"));
+    assert_eq!(resources_in(&of_events), [EVENTS, "/registry/berth.dev"].map(str::to_owned).into());
+    assert!(!resources_in(&etcd).contains(EVENTS));
+    let client = of_events.client();
+    let oldest =
+        || client.wait(client.client.range(Query { prefix: EVENTS.into(), start_after: None, at: Some(Revision(2)), limit: None }));
+    eventually("it is compacted too", || matches!(oldest(), Err(EtcdError::Compacted)));
+
+    of_events.kill();
+    eventually("it is not ready", || !is_ready(&berth));
+    let why = raw(&berth, "/readyz/store-readiness");
+    assert!(why.contains("/registry/events/: ") && why.contains(&events_at), "{why}");
+    berth.kubectl(&["scale", "deployment/web", "--replicas", "2"]);
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    of_events.start_again();
+    eventually("it heals", || is_ready(&berth));
+    let told = refused(TempDir::new().unwrap().path(), &["--store", "etcd", "--etcd-servers", &events_at]);
+    assert!(told.contains("of a control plane with other certificates"), "{told}");
+}
+
+#[test]
 fn etcd_forgets_what_was_replaced_long_ago() {
     if !are_here() {
         return;
@@ -156,6 +237,30 @@ fn etcd_forgets_what_was_replaced_long_ago() {
     };
     eventually("it is compacted", || matches!(read(), Err(EtcdError::Compacted)));
     assert_eq!(berth.kubectl(&["get", "configmap", "a", "-o", "jsonpath={.metadata.annotations.b}"]), "c");
+}
+
+#[test]
+fn under_the_alarm_for_space_deletions_go_on_and_all_else_when_it_is_disarmed() {
+    if !are_here() {
+        return;
+    }
+    let (etcd, folder) = (Etcd::with_gateway(etcd::PATIENT), TempDir::new().unwrap());
+    let berth = up_in(folder.path(), &["--nodes", "0", "--store", "etcd", "--etcd-servers", &etcd.endpoint]);
+    berth.kubectl(&["create", "configmap", "a"]);
+    gateway::raise_no_space(&etcd.endpoint);
+    eventually("it is not ready", || !is_ready(&berth));
+    let why = raw(&berth, "/readyz/store-space");
+    assert!(why.contains("etcd has raised its alarm for space (NOSPACE)"), "{why}");
+    assert!(raw(&berth, "/metrics").contains("berth_store_no_space 1\n"));
+    let told = berth.kubectl_fails(&["create", "configmap", "b"]);
+    assert!(told.contains("mvcc: database space exceeded: etcd has raised its alarm"), "{told}");
+    let status = berth.kubectl_fails(&["create", "configmap", "b", "-v", "8"]);
+    assert!(status.contains("507"), "{status}");
+    berth.kubectl(&["delete", "configmap", "a"]);
+    gateway::make_room(&etcd.endpoint, 2);
+    eventually("it heals", || is_ready(&berth));
+    assert!(raw(&berth, "/metrics").contains("berth_store_no_space 0\n"));
+    berth.kubectl(&["create", "configmap", "b"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 pub(crate) mod embedded;
 pub mod etcd;
 pub(crate) mod memory;
+pub(crate) mod split;
 
 use crate::{
     COMMIT_WRITES_MAX, Entry, Header, Key, Layout, MAX_VALUE_BYTES, Write, WriteError,

@@ -1,0 +1,193 @@
+//! One store of several: some keys stand in other backing stores than the rest.
+
+use crate::{Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp};
+use futures::{FutureExt, future::BoxFuture, future::ready};
+use std::sync::Arc;
+
+/// A [`Store`] that keeps the keys below some prefixes in stores of their own, as `--etcd-servers-overrides` asks. Each has revisions of its own, which have
+/// nothing to do with each other's.
+///
+/// Whoever reads a prefix that is no part of one of those sees what the rest keeps.
+pub struct SplitStore {
+    rest: Arc<dyn Store>,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    prefix: Box<str>,
+    store: Arc<dyn Store>,
+}
+
+impl SplitStore {
+    /// Keys below each prefix, which ends with a `/`, in the store beside it; all others in `rest`.
+    #[must_use]
+    pub fn new(rest: Arc<dyn Store>, parts: impl IntoIterator<Item = (String, Arc<dyn Store>)>) -> Self {
+        Self { rest, parts: parts.into_iter().map(|(prefix, store)| Part { prefix: prefix.into(), store }).collect() }
+    }
+
+    /// The one that has `text`, a key or the beginning of keys.
+    fn of(&self, text: &str) -> &dyn Store {
+        let part = self.parts.iter().find(|part| text.starts_with(&*part.prefix));
+        part.map_or(&*self.rest, |part| &*part.store)
+    }
+}
+
+impl Store for SplitStore {
+    fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.of(prefix).revision(prefix)
+    }
+
+    fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+        self.of(key.as_str()).get(key)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+        self.of(&request.prefix).range(request)
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+        let Some(first) = writes.first() else { return ready(Ok(Vec::new())).boxed() };
+        let store = self.of(first.key.as_str());
+        if writes.iter().any(|write| !std::ptr::addr_eq(self.of(write.key.as_str()), store)) {
+            let cause = "these keys are kept in different stores, which write nothing together".into();
+            return ready(Err(WriteError::Unavailable { cause })).boxed();
+        }
+        store.commit(writes)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+        self.of(prefix).watch(prefix, after)
+    }
+
+    fn watch_marked(&self, prefix: &str, after: Revision, mark: Mark) -> Result<Watch, ReadError> {
+        self.of(prefix).watch_marked(prefix, after, mark)
+    }
+
+    fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+        self.of(prefix).compact(prefix, revision)
+    }
+
+    /// The worst that one of them says first: that of the rest before those of parts.
+    fn health(&self) -> Health {
+        let of_parts = self.parts.iter().map(|Part { prefix, store }| match store.health() {
+            Health::Ready => Health::Ready,
+            Health::Refusing { cause } => Health::Refusing { cause: format!("{prefix}: {cause}") },
+            Health::Ended { cause } => Health::Ended { cause: format!("{prefix}: {cause}") },
+        });
+        let mut all = [self.rest.health()].into_iter().chain(of_parts);
+        all.find(|health| *health != Health::Ready).unwrap_or(Health::Ready)
+    }
+
+    fn pin(&self, prefix: &str, revision: Revision, owner: &str, until: Timestamp) {
+        self.of(prefix).pin(prefix, revision, owner, until);
+    }
+
+    fn unpin(&self, prefix: &str, revision: Revision, owner: &str) {
+        self.of(prefix).unpin(prefix, revision, owner);
+    }
+
+    /// Of all together.
+    fn usage(&self) -> Option<Usage> {
+        let of_parts = self.parts.iter().filter_map(|part| part.store.usage());
+        Some(of_parts.fold(self.rest.usage()?, |all, part| Usage {
+            bytes: all.bytes + part.bytes,
+            quota: all.quota,
+            lacks: all.lacks.or(part.lacks),
+            refused: all.refused + part.refused,
+            resources: [all.resources, part.resources].concat(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Expected, MemoryStore, Purpose, WatchItem};
+    use futures::StreamExt;
+    use futures_executor::block_on;
+
+    const EVENTS: &str = "/registry/events/";
+
+    fn making(key: &str) -> Write {
+        Write::put(Key::new(key), "1".into(), Expected::Absent, Purpose::Growth)
+    }
+
+    #[test]
+    fn each_prefix_has_revisions_of_its_own() {
+        let store = |step| Arc::new(MemoryStore::new(Arc::new(()), 1 << 20).with_revision_step(step)) as Arc<dyn Store>;
+        let (rest, events) = (store(1), store(100));
+        let split = SplitStore::new(Arc::clone(&rest), [(EVENTS.to_owned(), Arc::clone(&events))]);
+        let mut watches = [EVENTS, "/registry/pods/"].map(|prefix| split.watch(prefix, Revision(0)).expect("kept"));
+        let write = |key: &str| block_on(split.commit(vec![making(key)])).expect("a new key")[0].mod_revision.0;
+        let pods = ["/registry/pods/a/x", "/registry/eventsandmore/a/x"].map(write);
+        assert_eq!((pods, write("/registry/events/a/x")), ([1, 2], 100));
+        let revision = |prefix: &str| block_on(split.revision(prefix)).expect("it answers").0;
+        assert_eq!([EVENTS, "/registry/events/a/", "/registry/pods/", "/registry/"].map(revision), [100, 100, 2, 2]);
+        let keys = |prefix: &str| block_on(split.range(RangeRequest::all(prefix))).expect("it answers").entries.len();
+        assert_eq!([EVENTS, "/registry/pods/", "/registry/"].map(keys), [1, 1, 2]);
+        assert!(block_on(split.get(&Key::new("/registry/events/a/x"))).expect("it answers").is_some());
+        assert!(block_on(rest.get(&Key::new("/registry/events/a/x"))).expect("it answers").is_none());
+
+        let seen = watches.each_mut().map(|watch| {
+            loop {
+                if let Some(Ok(WatchItem::Events(events))) = block_on(watch.next()) {
+                    return events[0].entry.mod_revision.0;
+                }
+            }
+        });
+        assert_eq!(seen, [100, 1]);
+        block_on(split.compact(EVENTS, Revision(100))).expect("it is there");
+        assert!(split.watch(EVENTS, Revision(0)).is_err() && split.watch("/registry/pods/", Revision(0)).is_ok());
+    }
+
+    #[test]
+    fn keys_of_different_stores_are_not_written_together() {
+        let store = || Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)) as Arc<dyn Store>;
+        let split = SplitStore::new(store(), [(EVENTS.to_owned(), store())]);
+        let told = block_on(split.commit(vec![making("/registry/pods/a/x"), making("/registry/events/a/x")]));
+        assert!(matches!(told, Err(WriteError::Unavailable { .. })), "{told:?}");
+        assert_eq!(block_on(split.range(RangeRequest::all(""))).expect("it answers").entries.len(), 0);
+        assert_eq!(block_on(split.commit(Vec::new())).map(|entries| entries.len()).ok(), Some(0));
+    }
+
+    /// A store that takes no writes.
+    struct Ill(Arc<dyn Store>);
+
+    impl Store for Ill {
+        fn revision(&self, prefix: &str) -> BoxFuture<'_, Result<Revision, ReadError>> {
+            self.0.revision(prefix)
+        }
+
+        fn get(&self, key: &Key) -> BoxFuture<'_, Result<Option<Arc<Entry>>, ReadError>> {
+            self.0.get(key)
+        }
+
+        fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
+            self.0.range(request)
+        }
+
+        fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+            self.0.commit(writes)
+        }
+
+        fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
+            self.0.watch(prefix, after)
+        }
+
+        fn compact(&self, prefix: &str, revision: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
+            self.0.compact(prefix, revision)
+        }
+
+        fn health(&self) -> Health {
+            Health::Refusing { cause: "it is ill".into() }
+        }
+    }
+
+    #[test]
+    fn one_that_is_ill_is_told_of() {
+        let store = || Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)) as Arc<dyn Store>;
+        assert_eq!(SplitStore::new(store(), [(EVENTS.to_owned(), store())]).health(), Health::Ready);
+        let split = SplitStore::new(store(), [(EVENTS.to_owned(), Arc::new(Ill(store())) as Arc<dyn Store>)]);
+        assert_eq!(split.health(), Health::Refusing { cause: "/registry/events/: it is ill".into() });
+    }
+}
