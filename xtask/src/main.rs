@@ -5,6 +5,7 @@ mod bench;
 mod circles;
 mod deny;
 mod etcd_protos;
+mod faults;
 mod fuzz;
 mod linear;
 mod mutants;
@@ -71,6 +72,10 @@ enum Command {
     /// attacks one as one user and measures what others feel. Fails where anything was lost, or others feel too much.
     #[command(after_help = "Example: cargo xtask torture --minutes 60\n         cargo xtask torture --attacks --attack apply,containers")]
     Torture(torture::Options),
+    /// Kills, stops and replaces members of an etcd of three, fills it and compacts it, while two stores write; fails where what clients saw cannot be
+    /// put in one order. Wants etcd 3.6 in the folder that BERTH_UPSTREAM names.
+    #[command(after_help = "Example: BERTH_UPSTREAM=../shared/upstream cargo xtask faults --minutes 30")]
+    Faults(faults::Options),
     /// Tries mutants of what decides, stores and admits on the crates' own tests, and writes docs/mutants.md. Goes on where it was broken off.
     #[command(after_help = "Example: cargo xtask mutants --shard 0/16 --package berth-workloads")]
     Mutants(mutants::Options),
@@ -91,6 +96,7 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulate::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Torture(options) => torture::run(&options),
+        Command::Faults(options) => faults::run(&options),
         Command::Mutants(options) => mutants::run(&options),
     };
     match result {
