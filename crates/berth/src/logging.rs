@@ -29,11 +29,12 @@ pub(crate) fn start(format: LogFormat, verbose: u8) {
 }
 
 /// Controllers and nodes say what they do on the level that others use for every request. What rustls warns of, whoever can reach the
-/// server can cause without end; the server itself tells of handshakes that fail, and how many.
+/// server can cause without end; the server itself tells of handshakes that fail, and how many. What kube's client calls errors, whoever asked tells of
+/// in words that say what was asked.
 fn filter(verbose: u8) -> &'static str {
     match verbose {
-        0 => "warn,rustls=error",
-        1 => "info,berth_controllers=debug,berth_node=debug,rustls=error",
+        0 => "warn,rustls=error,kube_client=off",
+        1 => "info,berth_controllers=debug,berth_node=debug,rustls=error,kube_client=off",
         2 => "debug",
         _ => "trace",
     }

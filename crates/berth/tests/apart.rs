@@ -3,6 +3,7 @@
 
 mod common;
 
+use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::{Lease, LeaseSpec},
@@ -12,13 +13,20 @@ use kube::{
     Api, Client, Config,
     api::{ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::{
-    path::Path,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
 };
+use tokio::time::timeout;
 
 /// A process, ended when it is dropped.
 struct Part {
@@ -60,7 +68,8 @@ impl Drop for Part {
 }
 
 fn deployment(image: &str) -> Deployment {
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}});
+    let metadata = json!({"labels": {"app": "web"}, "annotations": {"sim.berth.dev/terminates-after": "500ms"}});
+    let template = json!({"metadata": metadata, "spec": {"containers": [{"name": "main", "image": image}]}});
     let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
     let spec = json!({"replicas": 4, "podReplacementPolicy": "TerminationComplete", "strategy": strategy,
         "selector": {"matchLabels": {"app": "web"}}, "template": template});
@@ -172,9 +181,22 @@ async fn one_leads_and_another_takes_over() {
     let lease = lease(&kubeconfig).await;
     assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (Some(1), Some(4)), "{lease:?}");
     let mut third = candidate();
+    // Killed in the middle of a rollout that must not have more than six pods.
+    let pods = Api::<Pod>::default_namespaced(client(&kubeconfig).await);
+    let most = tokio::spawn(most_pods_until(pods, "web:3"));
+    let template = json!({"spec": {"containers": [{"name": "main", "image": "web:3"}]}});
+    let patch = json!({"spec": {"podReplacementPolicy": "TerminationComplete", "template": template}});
+    api.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    while api.get("web").await.unwrap().status.unwrap().updated_replicas.unwrap_or(0) == 0 {
+        tokio::task::yield_now().await;
+    }
     drop(second);
+    let killed = Instant::now();
     third.line_with(works);
-    scale(&kubeconfig, 6).await;
+    // A lease, 1.2 times the time between two tries, and what it takes to start and say so.
+    assert!(killed.elapsed() < Duration::from_millis(4_600) + Duration::from_secs(5), "{:?}", killed.elapsed());
+    rolled_out(&kubeconfig);
+    assert_eq!(timeout(common::PATIENCE, most).await.unwrap().unwrap(), 6, "with those that go: five and one more");
     // Who has lost its lease ends: here since somebody else's name is on it.
     let leases = Api::<Lease>::namespaced(client(&kubeconfig).await, "kube-system");
     let patch = json!({"spec": {"holderIdentity": "somebody"}});
@@ -182,7 +204,84 @@ async fn one_leads_and_another_takes_over() {
     assert_eq!(third.child.wait().unwrap().code(), Some(1));
 }
 
+/// The most pods that there were at once, until five have this image and there are no others.
+async fn most_pods_until(pods: Api<Pod>, image: &str) -> usize {
+    let mut shown = BTreeMap::new();
+    let mut most = 0;
+    let mut changes = watcher(pods, watcher::Config::default()).default_backoff().boxed();
+    loop {
+        match changes.next().await.unwrap() {
+            Ok(Event::Init) => shown.clear(),
+            Ok(Event::InitApply(pod) | Event::Apply(pod)) => {
+                let image = pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap();
+                shown.insert(pod.metadata.name.clone().unwrap(), image);
+            }
+            Ok(Event::Delete(pod)) => drop(shown.remove(&pod.metadata.name.unwrap())),
+            Ok(Event::InitDone) | Err(_) => (),
+        }
+        most = most.max(shown.len());
+        if shown.len() == 5 && shown.values().all(|of| of == image) {
+            return most;
+        }
+    }
+}
+
 async fn lease(kubeconfig: &Path) -> LeaseSpec {
     let leases = Api::<Lease>::namespaced(client(kubeconfig).await, "kube-system");
     leases.get("berth-controller-manager").await.unwrap().spec.unwrap()
+}
+
+/// A real Kubernetes whose own controllers of Deployments, ReplicaSets and StatefulSets are off.
+struct Upstream {
+    scripts: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Upstream {
+    fn start() -> Option<Self> {
+        let named = std::env::var_os("BERTH_UPSTREAM").map(PathBuf::from);
+        let scripts = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/upstream"));
+        if !scripts.join("start").exists() {
+            common::skip("Kubernetes 1.36.2", "BERTH_UPSTREAM names no folder with one, and ../shared/upstream is none");
+            return None;
+        }
+        let upstream = Self { scripts, folder: tempfile::tempdir().unwrap() };
+        upstream.run("start", &["--controllers", "*,-deployment,-replicaset,-statefulset"]);
+        Some(upstream)
+    }
+
+    fn run(&self, script: &str, options: &[&str]) {
+        let status = Command::new(self.scripts.join(script)).arg(self.folder.path()).args(options).stdout(Stdio::null()).status();
+        assert!(status.unwrap().success(), "{script}");
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.run("stop", &[]);
+    }
+}
+
+/// Where the server does not know the field, an annotation says the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn controllers_work_on_another_kubernetes() {
+    let Some(upstream) = Upstream::start() else { return };
+    let kubeconfig = upstream.folder.path().join("admin.kubeconfig");
+    let _parts = [
+        Part::start(&["controller-manager", "--controllers=deployment,replicaset,statefulset"], Some(&kubeconfig)),
+        Part::start(&["scheduler"], Some(&kubeconfig)),
+        Part::start(&["node", "--nodes", "2"], Some(&kubeconfig)),
+    ];
+    let api = Api::<Deployment>::default_namespaced(client(&kubeconfig).await);
+    let mut web = deployment("web:1");
+    web.spec.as_mut().unwrap().replicas = Some(5);
+    web.metadata.annotations = Some(BTreeMap::from([("berth.dev/pod-replacement-policy".to_owned(), "TerminationComplete".to_owned())]));
+    api.create(&PostParams::default(), &web).await.unwrap();
+    rolled_out(&kubeconfig);
+    let pods = Api::<Pod>::default_namespaced(client(&kubeconfig).await);
+    let most = tokio::spawn(most_pods_until(pods, "web:2"));
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    api.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    assert_eq!(timeout(common::PATIENCE, most).await.unwrap().unwrap(), 6, "with those that go: five and one more");
+    rolled_out(&kubeconfig);
 }

@@ -13,14 +13,14 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Args, Debug)]
 pub(crate) struct ControllerManager {
     #[command(flatten)]
-    pub(crate) part: PartOptions,
-
-    #[command(flatten)]
     pub(crate) control: ControllerOptions,
 
     /// Features to switch on or off, as every kube component takes them: Name=true,Other=false.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
+
+    #[command(flatten)]
+    pub(crate) part: PartOptions,
 }
 
 /// Options of `berth scheduler`.
@@ -34,10 +34,10 @@ pub(crate) struct Scheduler {
 #[derive(Args, Debug)]
 pub(crate) struct Node {
     #[command(flatten)]
-    pub(crate) part: PartOptions,
+    pub(crate) nodes: NodeOptions,
 
     #[command(flatten)]
-    pub(crate) nodes: NodeOptions,
+    pub(crate) part: PartOptions,
 }
 
 /// What each of them takes.
@@ -48,9 +48,6 @@ pub(crate) struct PartOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    #[command(flatten)]
-    pub(crate) leader: LeaderOptions,
-
     /// How the log on standard error is written.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
@@ -58,6 +55,10 @@ pub(crate) struct PartOptions {
     /// Logs more: -v what is done, -vv every request. The variable BERTH_LOG takes a filter instead: warn,berth_remote=debug.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    // The last: what follows would stand under its heading.
+    #[command(flatten)]
+    pub(crate) leader: LeaderOptions,
 }
 
 impl PartOptions {
