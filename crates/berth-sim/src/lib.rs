@@ -14,6 +14,7 @@
 
 pub mod check;
 pub mod crashes;
+mod etcd;
 mod facts;
 mod machine;
 pub mod network;

@@ -17,6 +17,8 @@ pub enum Purpose {
     Network,
     /// What a test does.
     Script,
+    /// What an etcd fails to do.
+    Etcd,
 }
 
 /// ChaCha12 of a seed.

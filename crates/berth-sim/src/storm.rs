@@ -6,8 +6,8 @@
 mod deployment;
 mod stateful_set;
 
-pub use deployment::deployment;
-pub use stateful_set::{recreation, stateful_set};
+pub use deployment::{deployment, deployment_in_etcd};
+pub use stateful_set::{recreation, stateful_set, stateful_set_in_etcd};
 
 use crate::{
     Options, Part, World,
@@ -25,7 +25,12 @@ use std::time::Duration;
 pub type Run = fn(u64) -> Ended;
 
 /// Every storm by its name.
-pub const STORMS: [(&str, Run); 2] = [("deployment", deployment), ("stateful-set", stateful_set)];
+pub const STORMS: [(&str, Run); 4] = [
+    ("deployment", deployment),
+    ("stateful-set", stateful_set),
+    ("deployment-in-etcd", deployment_in_etcd),
+    ("stateful-set-in-etcd", stateful_set_in_etcd),
+];
 
 /// Longer than any storm needs to abate: pods of a lost node may stay for ten minutes.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -80,14 +85,24 @@ struct Storm {
 }
 
 impl Storm {
+    /// Now and then on a disk.
     fn new(seed: u64) -> Self {
+        Self::over(seed, |rng, options| if rng.below(8) == 0 { World::on_disk(seed, options) } else { World::new(seed, options) })
+    }
+
+    /// Over an etcd with failures of its own.
+    fn in_etcd(seed: u64) -> Self {
+        Self::over(seed, |_, options| World::in_etcd(seed, options))
+    }
+
+    fn over(seed: u64, world: impl FnOnce(&SeededRng, Options) -> World) -> Self {
         let rng = SeededRng::new(seed, Purpose::Script);
         let seconds = |choices: &[u64]| Duration::from_secs(*rng.choose(choices));
         let latencies = Latencies { start: seconds(&[0, 0, 3, 15]), stop: seconds(&[0, 2, 10, 45]) };
         let faults = *rng.choose(&[Faults::NONE, Faults::HOSTILE, Faults::HOSTILE]);
         let weather = *rng.choose(&[Weather::Changes, Weather::Losses]);
         let options = Options { faults, latencies, nodes: 2, ..Options::default() };
-        let world = if rng.below(8) == 0 { World::on_disk(seed, options) } else { World::new(seed, options) };
+        let world = world(&rng, options);
         Self { rng, world, weather, stop: latencies.stop, images: 1, template: Value::Null, rollouts: 0, scalings: 0 }
     }
 
@@ -229,6 +244,7 @@ impl Storm {
     /// Nothing happens any more that was not begun.
     fn calm(&mut self) {
         self.world.set_faults(Faults::NONE);
+        self.world.calm_etcd();
         self.world.crash_controllers(Crash::Never);
         self.world.delete_if_there(QUOTAS, QUOTA);
         self.let_held_pods_go();

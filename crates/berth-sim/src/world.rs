@@ -4,6 +4,7 @@ mod user;
 
 use crate::{
     check::{Changed, Checker, Presence, Violation},
+    etcd::{FailingEtcd, Followed},
     lock,
     machine::SimMachine,
     network::{Crash, Faults, Network, Removed, SimCluster, Writes},
@@ -24,6 +25,7 @@ use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     Event, EventKind, Limits, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
+    etcd::{Etcd, EtcdStore, Model},
     files::disk::Disk,
     steady_time::SteadyTime,
     virtual_time::{Order, Process, Step, VirtualTime},
@@ -44,6 +46,8 @@ const BEGINNING_SECONDS: i64 = 1_767_225_600;
 const HISTORY_BYTES: usize = 1 << 30;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store, not each time.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
+/// How often an etcd forgets: often enough that whoever has lost its place for long finds it gone.
+const COMPACTED_EVERY: SignedDuration = SignedDuration::from_secs(20);
 /// For what is told later than it is, such as conditions.
 const SETTLING: Duration = Duration::from_secs(20);
 /// How long nothing may change where nothing is left to do.
@@ -102,6 +106,36 @@ pub struct Gates {
     pub controllers: Arc<FeatureGates>,
 }
 
+/// What keeps the objects.
+enum Kept {
+    /// One store, in memory or on a disk.
+    Here(Arc<SimStore>),
+    /// An etcd, with a server for the user and one for the parts, which the etcd fails.
+    Etcd { user: Arc<EtcdStore>, parts: Arc<EtcdStore>, failing: FailingEtcd },
+}
+
+impl Kept {
+    fn of_user(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Here(store) => Arc::<SimStore>::clone(store),
+            Self::Etcd { user, .. } => Arc::<EtcdStore>::clone(user),
+        }
+    }
+
+    fn of_parts(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Here(store) => Arc::<SimStore>::clone(store),
+            Self::Etcd { parts, .. } => Arc::<EtcdStore>::clone(parts),
+        }
+    }
+}
+
+/// How the world learns what changes.
+enum Changes {
+    Of(Watch),
+    InEtcd(Followed),
+}
+
 /// A control plane in a virtual world.
 pub struct World {
     seed: u64,
@@ -117,7 +151,7 @@ pub struct World {
     /// What the nodes let go of, before the store shows it.
     let_go: Removed,
     gates: Gates,
-    store: Arc<SimStore>,
+    kept: Kept,
     /// Where the store is durable, if it is.
     disk: Option<Disk>,
     /// Since time has passed.
@@ -126,11 +160,13 @@ pub struct World {
     tell_progress_at: Option<Timestamp>,
     registry: Registry,
     api: Arc<dyn Cluster>,
+    /// The server that the parts speak to.
+    api_of_parts: Arc<dyn Cluster>,
     user: Process,
     parts: BTreeMap<Part, Process>,
     /// What the newest process of each part counts.
     metrics: BTreeMap<Part, Arc<Metrics>>,
-    changes: Watch,
+    changes: Changes,
     checker: Checker,
     log: Vec<String>,
     /// The newest version of each object that is there, by plural and name.
@@ -142,14 +178,21 @@ impl World {
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
         let begun = beginning(seed, options);
-        Self::by(Arc::new(begun.0.clone()), begun, None, seed, options)
+        Self::by(Arc::new(begun.0.clone()), begun, Place::Memory, seed, options)
+    }
+
+    /// The same, in which the store is in an etcd that a second server shares: the user's. It fails that of the parts now and then.
+    #[must_use]
+    pub fn in_etcd(seed: u64, options: Options) -> Self {
+        let begun = beginning(seed, options);
+        Self::by(Arc::new(begun.0.clone()), begun, Place::Etcd, seed, options)
     }
 
     /// The same, in which the store is durable and [power can be lost](Self::lose_power).
     #[must_use]
     pub fn on_disk(seed: u64, options: Options) -> Self {
         let begun = beginning(seed, options);
-        Self::by(Arc::new(begun.0.clone()), begun, Some(Disk::default()), seed, options)
+        Self::by(Arc::new(begun.0.clone()), begun, Place::Disk(Disk::default()), seed, options)
     }
 
     /// The same, whose parts have the time of a machine, as in production: its [clock can be set](Self::set_clock).
@@ -157,34 +200,39 @@ impl World {
     pub fn on_a_machine(seed: u64, options: Options) -> Self {
         let (time, machine) = beginning(seed, options);
         let clock = SteadyTime::new(machine.clone());
-        let world = Self::by(Arc::new(clock.clone()), (time, machine), None, seed, options);
+        let world = Self::by(Arc::new(clock.clone()), (time, machine), Place::Memory, seed, options);
         world.user.spawn("clock", clock.follow(|_| ()).boxed());
         world
     }
 
-    fn by(clock: Arc<dyn Clock>, (time, machine): (VirtualTime, SimMachine), disk: Option<Disk>, seed: u64, options: Options) -> Self {
+    fn by(clock: Arc<dyn Clock>, (time, machine): (VirtualTime, SimMachine), place: Place, seed: u64, options: Options) -> Self {
         let names = Arc::new(SeededRng::new(seed, Purpose::Names));
         let table = Arc::new(ResourceTable::default());
-        let store = store_on(disk.as_ref(), &table);
-        let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let gates = Gates::default();
         let rng: Arc<dyn Rng> = Arc::<SeededRng>::clone(&names);
-        let registry = Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
         let user = time.process();
         let env = Env { clock: Arc::clone(&clock), rng, spawner: Arc::new(user.clone()) };
+        let (kept, changes, disk) = match place {
+            Place::Memory => here(None, &table),
+            Place::Disk(disk) => here(Some(disk), &table),
+            Place::Etcd => in_etcd(seed, &time, &table, &env),
+        };
+        let (registry, api) = server(kept.of_user(), &table, &env, &gates);
+        let (_, api_of_parts) = server(kept.of_parts(), &table, &env, &gates);
         let mut world = Self {
             seed,
             options,
             network: Network::new(seed, Arc::new(time.clone()), Arc::new(user.clone()), options.faults),
             clock,
             machine,
-            api: Arc::new(LocalCluster::new(registry.clone(), env)),
+            api,
+            api_of_parts,
             writes: Writes::default(),
             let_go: Removed::default(),
             time,
             names,
             gates,
-            store,
+            kept,
             disk,
             steps_at_once: 0,
             tell_progress_at: None,
@@ -215,7 +263,7 @@ impl World {
         let env = Env { clock: Arc::clone(&self.clock), rng, spawner: Arc::new(process) };
         let writes = if part == Part::Controllers { self.writes.clone() } else { Writes::default() };
         let removed = if part == Part::Nodes { Arc::clone(&self.let_go) } else { Removed::default() };
-        let cluster = SimCluster::new(Arc::clone(&self.api), self.network.clone(), writes).noting(removed);
+        let cluster = SimCluster::new(Arc::clone(&self.api_of_parts), self.network.clone(), writes).noting(removed);
         let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
         self.check_panics();
@@ -267,13 +315,13 @@ impl World {
             let entries = range.entries.iter().map(|entry| (entry.key.to_string(), entry.mod_revision, entry.value.clone()));
             (range.revision, entries.collect::<Vec<_>>())
         };
-        let before = contents(&self.store);
-        self.disk = self.disk.as_ref().map(|disk| disk.after_power_loss(seed));
-        assert!(self.disk.is_some(), "what is in memory only is lost");
-        self.store = store_on(self.disk.as_ref(), self.registry.table());
+        let (Kept::Here(store), Some(disk)) = (&self.kept, &self.disk) else { panic!("what is in memory only is lost") };
+        let (before, disk) = (contents(store), disk.after_power_loss(seed));
+        let store = store_on(Some(&disk), self.registry.table());
         self.note("the power was lost");
-        assert!(contents(&self.store) == before, "seed {seed}: the disk has not kept what was visible");
-        self.changes = self.store.watch("/registry/", before.0).expect("nothing is compacted yet");
+        assert!(contents(&store) == before, "seed {seed}: the disk has not kept what was visible");
+        self.changes = Changes::Of(store.watch("/registry/", before.0).expect("nothing is compacted yet"));
+        (self.kept, self.disk) = (Kept::Here(store), Some(disk));
         self.restart_with(self.gates.clone());
     }
 
@@ -282,9 +330,9 @@ impl World {
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
         let (clock, rng): (_, Arc<dyn Rng>) = (Arc::clone(&self.clock), Arc::<SeededRng>::clone(&self.names) as _);
         let table = Arc::clone(self.registry.table());
-        self.registry =
-            Registry::new(Arc::<SimStore>::clone(&self.store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::clone(&gates.api));
-        self.api = Arc::new(LocalCluster::new(self.registry.clone(), Env { clock, rng, spawner: Arc::new(self.user.clone()) }));
+        let env = Env { clock, rng, spawner: Arc::new(self.user.clone()) };
+        (self.registry, self.api) = server(self.kept.of_user(), &table, &env, &gates);
+        (_, self.api_of_parts) = server(self.kept.of_parts(), &table, &env, &gates);
         self.checker.set_gates(Arc::clone(&gates.controllers));
         self.gates = gates;
         [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.start(part));
@@ -304,6 +352,13 @@ impl World {
     /// From now on, `faults` go wrong.
     pub fn set_faults(&mut self, faults: Faults) {
         self.network.set_faults(faults);
+    }
+
+    /// From now on the etcd fails nobody, where there is one.
+    pub fn calm_etcd(&mut self) {
+        if let Kept::Etcd { failing, .. } = &self.kept {
+            failing.calm();
+        }
     }
 
     /// Sets the machine's clock forward, or back. Only a world that is [`World::on_a_machine`] has one.
@@ -458,7 +513,9 @@ impl World {
         let mut step = self.time.step(first);
         if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
             self.tell_progress_at = None;
-            self.store.0.tell_progress();
+            if let Kept::Here(store) = &self.kept {
+                store.0.tell_progress();
+            }
             step = Step::Ran;
         }
         self.steps_at_once = if step == Step::Ran { self.steps_at_once + 1 } else { 0 };
@@ -477,13 +534,25 @@ impl World {
     fn observe(&mut self) {
         let let_go = std::mem::take(&mut *lock(&self.let_go));
         let_go.into_iter().for_each(|pod| self.checker.let_go(pod));
-        while let Some(Some(item)) = self.changes.next().now_or_never() {
+        for event in self.news() {
+            self.take_in(&event);
+        }
+    }
+
+    fn news(&mut self) -> Vec<Arc<Event>> {
+        let changes = match &mut self.changes {
+            Changes::Of(changes) => changes,
+            Changes::InEtcd(followed) => return followed.next().into_iter().map(Arc::new).collect(),
+        };
+        let mut news = Vec::new();
+        while let Some(Some(item)) = changes.next().now_or_never() {
             match item {
-                Ok(WatchItem::Events(events)) => events.iter().for_each(|event| self.take_in(event)),
+                Ok(WatchItem::Events(events)) => news.extend(events),
                 Ok(WatchItem::Progress(_)) => (),
                 Err(error) => self.fail(&format!("the store's changes cannot be followed: {error}")),
             }
         }
+        news
     }
 
     fn take_in(&mut self, event: &Event) {
@@ -533,6 +602,39 @@ impl World {
         let shown = trace[trace.len().saturating_sub(shown_lines())..].join("\n");
         panic!("{shown}\n\nseed {seed}{crash}, after {elapsed:?}: {what}\nreplay: {SEED_VARIABLE}={seed} cargo test -p berth-sim\n");
     }
+}
+
+/// Where a world's objects are.
+enum Place {
+    Memory,
+    Disk(Disk),
+    Etcd,
+}
+
+fn here(disk: Option<Disk>, table: &Arc<ResourceTable>) -> (Kept, Changes, Option<Disk>) {
+    let store = store_on(disk.as_ref(), table);
+    let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
+    (Kept::Here(store), Changes::Of(changes), disk)
+}
+
+fn in_etcd(seed: u64, time: &VirtualTime, table: &Arc<ResourceTable>, env: &Env) -> (Kept, Changes, Option<Disk>) {
+    let model = Arc::new(Model::new(time, &time.process()));
+    let failing = FailingEtcd::new(seed, &model, time);
+    let changes = Changes::InEtcd(Followed::new(&model));
+    let store = |etcd: Arc<dyn Etcd>| {
+        let store = Arc::new(EtcdStore::new(etcd, Arc::clone(table), HISTORY_BYTES, env));
+        store.keep_compacting(COMPACTED_EVERY);
+        store
+    };
+    let (user, parts) = (store(model), store(Arc::new(failing.clone())));
+    (Kept::Etcd { user, parts, failing }, changes, None)
+}
+
+/// A server over a store.
+fn server(store: Arc<dyn Store>, table: &Arc<ResourceTable>, env: &Env, gates: &Gates) -> (Registry, Arc<dyn Cluster>) {
+    let (clock, rng) = (Arc::clone(&env.clock), Arc::clone(&env.rng));
+    let registry = Registry::new(store, Arc::clone(table), clock, rng, Arc::clone(&gates.api));
+    (registry.clone(), Arc::new(LocalCluster::new(registry, env.clone())))
 }
 
 /// The store: in memory, or what is on a disk.

@@ -13,6 +13,13 @@ fn order_and_revisions_hold_in_every_storm_and_all_is_well_after_it() {
     seeds::run(0..60, |seed| drop(storm::stateful_set(seed)));
 }
 
+/// Two servers share an etcd that fails one of them.
+#[test]
+fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {
+    seeds::run(0..5, |seed| drop(storm::deployment_in_etcd(seed)));
+    seeds::run(0..5, |seed| drop(storm::stateful_set_in_etcd(seed)));
+}
+
 /// What each of them showed is told in docs/simulation.md.
 #[test]
 fn storms_that_failed_once_do_so_no_more() {

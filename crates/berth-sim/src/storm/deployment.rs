@@ -13,7 +13,19 @@ const DELETED: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
 /// If a limit is passed, or the Deployment does not become what it says.
 #[must_use]
 pub fn deployment(seed: u64) -> Ended {
-    let mut storm = Storm::new(seed);
+    deployment_through(Storm::new(seed))
+}
+
+/// The same in an etcd that fails.
+///
+/// # Panics
+/// As [`deployment`].
+#[must_use]
+pub fn deployment_in_etcd(seed: u64) -> Ended {
+    deployment_through(Storm::in_etcd(seed))
+}
+
+fn deployment_through(mut storm: Storm) -> Ended {
     storm.create_deployment();
     storm.wait();
     for _ in 0..CHANGES {

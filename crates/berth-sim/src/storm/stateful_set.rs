@@ -26,7 +26,19 @@ enum Ending {
 /// If a limit is passed, or the set does not become what it says.
 #[must_use]
 pub fn stateful_set(seed: u64) -> Ended {
-    let mut storm = Storm::new(seed);
+    stateful_set_through(Storm::new(seed))
+}
+
+/// The same in an etcd that fails.
+///
+/// # Panics
+/// As [`stateful_set`].
+#[must_use]
+pub fn stateful_set_in_etcd(seed: u64) -> Ended {
+    stateful_set_through(Storm::in_etcd(seed))
+}
+
+fn stateful_set_through(mut storm: Storm) -> Ended {
     storm.set_gates();
     storm.create_stateful_set();
     storm.wait();
