@@ -5,10 +5,11 @@ mod common;
 use berth_apiserver::Config;
 use common::{Answer, Client, TestServer, next_line};
 use hyper::Method;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::{
     sync::{Arc, Mutex, mpsc},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::{
     runtime::{Builder, Runtime},
@@ -165,21 +166,27 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-async fn fastest(server: &TestServer, case: &Case, length: usize) -> Duration {
+/// What the processor has spent on this thread, which is all that a test and its server have: others that run meanwhile do not count.
+fn spent() -> Duration {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(spent).expect("a thread's time only grows")
+}
+
+async fn cheapest(server: &TestServer, case: &Case, length: usize) -> Duration {
     let mut admin = server.admin().await;
     let body = (case.body)(length).to_string();
     if case.made_before {
         let made = send(&mut admin, (case.method.clone(), case.path, case.content_type, &body)).await;
         assert!(made.code.is_success(), "{}: {}", case.name, made.text());
     }
-    let mut fastest = Duration::MAX;
+    let mut cheapest = Duration::MAX;
     for _ in 0..2 {
-        let began = Instant::now();
+        let before = spent();
         let answer = send(&mut admin, (case.method.clone(), case.path, case.content_type, &body)).await;
-        fastest = fastest.min(began.elapsed());
+        cheapest = cheapest.min(spent() - before);
         assert!(case.codes.contains(&answer.code.as_u16()), "{}: {}", case.name, answer.text());
     }
-    fastest
+    cheapest
 }
 
 /// How much shorter the other request is.
@@ -195,7 +202,7 @@ async fn what_is_longer_costs_as_much_more_and_no_more() {
             let made = server.admin().await.post("/apis/apps/v1/namespaces/default/deployments", &deployment(case.length)).await;
             assert_eq!(made.code, 201, "{}", made.text());
         }
-        let (short, long) = (fastest(&server, &case, case.length / TIMES).await, fastest(&server, &case, case.length).await);
+        let (short, long) = (cheapest(&server, &case, case.length / TIMES).await, cheapest(&server, &case, case.length).await);
         let times = long.as_secs_f64() / short.as_secs_f64();
         if 3.0 * TIMES as f64 <= times {
             dear.push(format!("{}: {times:.0} times the time, {short:?} and {long:?}", case.name));
