@@ -57,7 +57,10 @@ fn is_at_rest(world: &World, replicas: usize) -> bool {
     let status = |count: &str| set["status"][count].as_u64().unwrap_or(0) == replicas as u64;
     let is_observed = set["status"]["observedGeneration"] == set["metadata"]["generation"];
     let counts = ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|plural| world.objects(plural).len());
-    is_observed && status("replicas") && status("updatedReplicas") && status("availableReplicas") && counts == [replicas; 3]
+    // A volume may tell later than its pod runs that it is bound.
+    let are_bound = |plural: &str| world.objects(plural).values().all(|object| object["status"]["phase"] == "Bound");
+    let is_told = ["persistentvolumeclaims", "persistentvolumes"].into_iter().all(are_bound);
+    is_observed && status("replicas") && status("updatedReplicas") && status("availableReplicas") && counts == [replicas; 3] && is_told
 }
 
 /// What each claim's volume holds, as its pod found it.
