@@ -92,7 +92,7 @@ fn snapshot(world: &World) -> Snapshot {
 }
 
 /// Of what a forecast says: the same as a world's log says.
-fn foretold(forecast: &Forecast, before: &BTreeMap<String, Value>, sizes_before: &BTreeMap<String, i64>) -> Happened {
+fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happened {
     let workload = &forecast.workloads[0];
     let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
     let mut victims = Vec::new();
@@ -101,8 +101,7 @@ fn foretold(forecast: &Forecast, before: &BTreeMap<String, Value>, sizes_before:
             StepKind::CreateSet { set, replicas } => sizes.entry(set.clone()).or_default().push((step.at, *replicas)),
             StepKind::Resize { set, to, .. } => sizes.entry(set.clone()).or_default().push((step.at, *to)),
             StepKind::DeletePods { pods, .. } => {
-                let known = pods.iter().filter(|victim| before.contains_key(&victim.pod));
-                victims.extend(known.map(|victim| (step.at, victim.pod.clone())));
+                victims.extend(pods.iter().map(|victim| (step.at, victim.pod.clone())));
             }
             StepKind::DeleteSet { .. } | StepKind::CreatePods { .. } => (),
         }
@@ -185,7 +184,7 @@ fn check(seed: u64) {
             assert!(!is_complete(&world), "complete, although {why:?}\n{context}");
         }
     }
-    let (truth, said) = (happened(&world, from, &before), foretold(&forecast, &before, &sizes_before));
+    let (truth, said) = (happened(&world, from, &before), foretold(&forecast, &sizes_before));
     for (name, sizes) in &said.sizes {
         let actual = truth.sizes.get(name).cloned().unwrap_or_default();
         let mut actual = [sizes_before.get(name).copied().into_iter().collect::<Vec<_>>(), actual].concat();
@@ -199,7 +198,7 @@ fn check(seed: u64) {
 
 #[test]
 fn what_is_foretold_is_what_happens() {
-    seeds::run(0..40, check);
+    seeds::run(0..15, check);
 }
 
 /// What happened: from a world's log, line by line.
@@ -207,7 +206,7 @@ fn what_is_foretold_is_what_happens() {
 struct Happened {
     /// By ReplicaSet: the sizes that it was wanted to have at the end of each burst of changes.
     sizes: BTreeMap<String, Vec<i64>>,
-    /// Which of the pods that were there before went, burst by burst, sorted.
+    /// Which pods went, burst by burst, sorted. Where the rule is a lot, others may go, also new ones.
     victims: Vec<Vec<String>>,
     most_pods: usize,
     fewest_available: usize,
@@ -272,7 +271,7 @@ fn happened(world: &World, from: usize, before: &BTreeMap<String, Value>) -> Hap
             ["pods", name, state @ ..] => {
                 let going = state.contains(&"terminating");
                 let known = pods.insert((*name).to_owned(), (going, state.contains(&"ready")));
-                if going && before.contains_key(*name) && known.is_some_and(|(was_going, _)| !was_going) {
+                if going && known.is_some_and(|(was_going, _)| !was_going) {
                     victims.push((at, (*name).to_owned()));
                 }
             }
