@@ -24,6 +24,9 @@ use std::{
 pub const LAG_MAX: Duration = Duration::from_secs(1);
 /// How long before the store is asked whether there is more: half of it, so that the answer has time to come.
 const ASK_AFTER: Duration = Duration::from_millis(500);
+/// How long the watches may take to show what the store has. Behind that all is read anew: an old etcd tells nobody how far a watch is of which nothing
+/// changes.
+const SHOWN_WITHIN: Duration = Duration::from_millis(100);
 
 /// How many resources a policy is made of.
 pub(super) const RESOURCES: usize = 4;
@@ -131,7 +134,9 @@ impl Registry {
         let asked_at = self.clock.now();
         if let Some(kept) = kept {
             let newest = try_join_all(kept.followed.iter().map(|followed| self.store.revision(followed.resource.prefix()))).await?;
-            if kept.take_in_up_to(&newest).await.is_ok() {
+            let too_late = self.clock.sleep_until(later(self.clock.now(), SHOWN_WITHIN));
+            let is_shown = matches!(select(pin!(kept.take_in_up_to(&newest)), too_late).await, Either::Left((Ok(()), _)));
+            if is_shown {
                 kept.fresh_at = asked_at;
                 return Ok(());
             }

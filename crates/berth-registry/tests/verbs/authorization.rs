@@ -4,7 +4,11 @@ use crate::world::{World, now, pod, target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
 use berth_registry::{ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
+use futures::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, pending},
+    stream,
+};
 use serde_json::{Value, json};
 use std::{
     pin::pin,
@@ -88,8 +92,18 @@ fn a_policy_that_lost_the_changes_is_read_anew() {
 /// A store whose changes reach this server late: not before the test says so.
 struct Late {
     inner: Arc<MemoryStore>,
-    is_late: Arc<AtomicBool>,
-    lists: Arc<AtomicUsize>,
+    way: Arc<Way>,
+}
+
+/// What comes from the store, as the test says.
+#[derive(Default)]
+struct Way {
+    /// Watches show nothing.
+    is_late: AtomicBool,
+    /// Lists are not answered either.
+    is_silent: AtomicBool,
+    /// How many were asked for.
+    lists: AtomicUsize,
 }
 
 impl Store for Late {
@@ -102,8 +116,8 @@ impl Store for Late {
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<Range, ReadError>> {
-        self.lists.fetch_add(1, Ordering::SeqCst);
-        self.inner.range(request)
+        self.way.lists.fetch_add(1, Ordering::SeqCst);
+        if self.way.is_silent.load(Ordering::SeqCst) { pending().boxed() } else { self.inner.range(request) }
     }
 
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
@@ -111,10 +125,10 @@ impl Store for Late {
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
-        let is_late = Arc::clone(&self.is_late);
+        let way = Arc::clone(&self.way);
         let mut changes = self.inner.watch(prefix, after)?;
         let next = move |context: &mut Context<'_>| {
-            if is_late.load(Ordering::SeqCst) { Poll::Pending } else { changes.poll_next_unpin(context) }
+            if way.is_late.load(Ordering::SeqCst) { Poll::Pending } else { changes.poll_next_unpin(context) }
         };
         Ok(stream::poll_fn(next).boxed())
     }
@@ -124,37 +138,38 @@ impl Store for Late {
     }
 }
 
-/// A world that has decided once, what makes its store late, and how many lists that was asked for.
-fn late_world() -> (World, Arc<AtomicBool>, Arc<AtomicUsize>) {
-    let (is_late, lists) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+/// A world that has decided once, and the way to its store.
+fn late_world() -> (World, Arc<Way>) {
+    let way = Arc::<Way>::default();
     let world = World::over(|| {
         let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
-        (Arc::clone(&inner), Arc::new(Late { inner, is_late: Arc::clone(&is_late), lists: Arc::clone(&lists) }))
+        (Arc::clone(&inner), Arc::new(Late { inner, way: Arc::clone(&way) }))
     });
     world.made(ROLES, role("r", "", &["pods"], &["get"]));
     assert!(!may(&world.registry, &alice(), "get", "pods"));
-    (world, is_late, lists)
+    (world, way)
 }
 
 #[test]
 fn a_decision_waits_for_what_this_server_has_written() {
-    let (world, is_late, _) = late_world();
-    is_late.store(true, Ordering::SeqCst);
+    let (world, way) = late_world();
+    way.is_late.store(true, Ordering::SeqCst);
     world.made(BINDINGS, binding("b", "Role", "r", "alice"));
     let user = alice();
     let attributes = ResourceAttributes { verb: "get", resource: "pods", namespace: "default", ..ResourceAttributes::default() };
     let attributes = Attributes::from(attributes);
     let mut decision = pin!(world.registry.decide(&user, &attributes));
     assert!(decision.as_mut().now_or_never().is_none(), "what was answered must count");
-    is_late.store(false, Ordering::SeqCst);
+    way.is_late.store(false, Ordering::SeqCst);
     assert!(now(decision).expect("the store answers").is_some());
 }
 
 #[test]
 fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
-    let (world, is_late, _) = late_world();
+    let (world, way) = late_world();
     let other = World::beside(&world);
-    is_late.store(true, Ordering::SeqCst);
+    way.is_late.store(true, Ordering::SeqCst);
+    way.is_silent.store(true, Ordering::SeqCst);
     other.made(BINDINGS, binding("b", "Role", "r", "alice"));
     assert!(!may(&world.registry, &alice(), "get", "pods"), "not known here, and not a second ago");
     world.clock.advance(1);
@@ -165,39 +180,59 @@ fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
         let refused = now(policy).expect_err("it does not come");
         assert!(matches!(&refused, ApiError::Unavailable { message } if message.contains("more than 1 s old")), "{refused}");
     }
-    is_late.store(false, Ordering::SeqCst);
+    way.is_late.store(false, Ordering::SeqCst);
+    way.is_silent.store(false, Ordering::SeqCst);
     assert!(may(&world.registry, &alice(), "get", "pods"), "it has come");
 }
 
 #[test]
-fn a_machine_that_stood_still_while_the_store_was_asked_decides_all_the_same() {
-    let (world, is_late, _) = late_world();
+fn where_watches_do_not_tell_how_far_they_are_roles_and_bindings_are_read_anew() {
+    let (world, way) = late_world();
     let other = World::beside(&world);
-    is_late.store(true, Ordering::SeqCst);
+    way.is_late.store(true, Ordering::SeqCst);
+    for (name, is_allowed) in [("other", false), ("r", true)] {
+        other.made(BINDINGS, binding(name, "Role", name, "alice"));
+        world.clock.advance(1);
+        let before = way.lists.load(Ordering::SeqCst);
+        let mut policy = pin!(world.registry.policy());
+        assert!(policy.as_mut().now_or_never().is_none(), "it is waited for");
+        assert_eq!(way.lists.load(Ordering::SeqCst), before, "a watch that is only late shows it soon");
+        world.clock.advance(1);
+        now(policy).expect("lists are answered");
+        assert_eq!(way.lists.load(Ordering::SeqCst), before + 4);
+        assert_eq!(may(&world.registry, &alice(), "get", "pods"), is_allowed, "{name}");
+    }
+}
+
+#[test]
+fn a_machine_that_stood_still_while_the_store_was_asked_decides_all_the_same() {
+    let (world, way) = late_world();
+    let other = World::beside(&world);
+    way.is_late.store(true, Ordering::SeqCst);
     other.made(BINDINGS, binding("b", "Role", "r", "alice"));
     world.clock.advance(1);
     let mut policy = pin!(world.registry.policy());
     assert!(policy.as_mut().now_or_never().is_none(), "a second is over: it is waited for");
     world.clock.advance(60);
-    is_late.store(false, Ordering::SeqCst);
+    way.is_late.store(false, Ordering::SeqCst);
     now(policy).expect("what was asked for after the call came is not too old for it");
     assert!(may(&world.registry, &alice(), "get", "pods"));
 }
 
 #[test]
 fn who_gives_up_waiting_for_the_policy_leaves_what_was_known_to_others() {
-    let (world, is_late, lists) = late_world();
+    let (world, way) = late_world();
     let other = World::beside(&world);
-    is_late.store(true, Ordering::SeqCst);
+    way.is_late.store(true, Ordering::SeqCst);
     other.made(BINDINGS, binding("b", "Role", "r", "alice"));
     world.clock.advance(1);
-    let before = lists.load(Ordering::SeqCst);
+    let before = way.lists.load(Ordering::SeqCst);
     for _ in 0..3 {
         assert!(world.registry.policy().now_or_never().is_none(), "it is waited for");
     }
-    is_late.store(false, Ordering::SeqCst);
+    way.is_late.store(false, Ordering::SeqCst);
     assert!(may(&world.registry, &alice(), "get", "pods"));
-    assert_eq!(lists.load(Ordering::SeqCst), before, "roles and bindings are not read anew");
+    assert_eq!(way.lists.load(Ordering::SeqCst), before, "roles and bindings are not read anew");
 }
 
 #[test]

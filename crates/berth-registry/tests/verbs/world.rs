@@ -47,7 +47,7 @@ impl Clock for Shown {
 
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
         let clock = Arc::clone(&self.0);
-        poll_fn(move |_| if at.as_second() <= clock.0.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }).boxed()
+        poll_fn(move |_| if at <= clock.time() { Poll::Ready(()) } else { Poll::Pending }).boxed()
     }
 }
 
