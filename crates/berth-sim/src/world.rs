@@ -1,10 +1,10 @@
 //! The control plane, wired as `berth up` wires it.
 
+mod kept;
 mod user;
 
 use crate::{
     check::{Changed, Checker, Presence, Violation},
-    etcd::{FailingEtcd, Followed},
     lock,
     machine::SimMachine,
     network::{Crash, Faults, Network, Removed, SimCluster, Writes},
@@ -23,9 +23,8 @@ use berth_controllers::{
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
-    Event, EventKind, Limits, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
+    Event, EventKind, RangeRequest, Store, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
-    etcd::{Etcd, EtcdStore, Model},
     files::disk::Disk,
     steady_time::SteadyTime,
     virtual_time::{Order, Process, Step, VirtualTime},
@@ -33,6 +32,7 @@ use berth_store::{
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use jiff::SignedDuration;
+use kept::{Changes, Kept, Place, here, in_etcd, store_on};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -42,12 +42,8 @@ use std::{
 
 /// Where time begins: 2026-01-01 00:00 UTC.
 const BEGINNING_SECONDS: i64 = 1_767_225_600;
-/// How much history the store keeps: more than a scenario writes.
-const HISTORY_BYTES: usize = 1 << 30;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store, not each time.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
-/// How often an etcd forgets: often enough that whoever has lost its place for long finds it gone.
-const COMPACTED_EVERY: SignedDuration = SignedDuration::from_secs(20);
 /// For what is told later than it is, such as conditions.
 const SETTLING: Duration = Duration::from_secs(20);
 /// How long nothing may change where nothing is left to do.
@@ -104,36 +100,6 @@ pub struct Gates {
     pub api: Arc<FeatureGates>,
     /// The controllers'.
     pub controllers: Arc<FeatureGates>,
-}
-
-/// What keeps the objects.
-enum Kept {
-    /// One store, in memory or on a disk.
-    Here(Arc<SimStore>),
-    /// An etcd, with a server for the user and one for the parts, which the etcd fails.
-    Etcd { user: Arc<EtcdStore>, parts: Arc<EtcdStore>, failing: FailingEtcd },
-}
-
-impl Kept {
-    fn of_user(&self) -> Arc<dyn Store> {
-        match self {
-            Self::Here(store) => Arc::<SimStore>::clone(store),
-            Self::Etcd { user, .. } => Arc::<EtcdStore>::clone(user),
-        }
-    }
-
-    fn of_parts(&self) -> Arc<dyn Store> {
-        match self {
-            Self::Here(store) => Arc::<SimStore>::clone(store),
-            Self::Etcd { parts, .. } => Arc::<EtcdStore>::clone(parts),
-        }
-    }
-}
-
-/// How the world learns what changes.
-enum Changes {
-    Of(Watch),
-    InEtcd(Followed),
 }
 
 /// A control plane in a virtual world.
@@ -604,50 +570,11 @@ impl World {
     }
 }
 
-/// Where a world's objects are.
-enum Place {
-    Memory,
-    Disk(Disk),
-    Etcd,
-}
-
-fn here(disk: Option<Disk>, table: &Arc<ResourceTable>) -> (Kept, Changes, Option<Disk>) {
-    let store = store_on(disk.as_ref(), table);
-    let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
-    (Kept::Here(store), Changes::Of(changes), disk)
-}
-
-fn in_etcd(seed: u64, time: &VirtualTime, table: &Arc<ResourceTable>, env: &Env) -> (Kept, Changes, Option<Disk>) {
-    let model = Arc::new(Model::new(time, &time.process()));
-    let failing = FailingEtcd::new(seed, &model, time);
-    let changes = Changes::InEtcd(Followed::new(&model));
-    let store = |etcd: Arc<dyn Etcd>| {
-        let store = Arc::new(EtcdStore::new(etcd, Arc::clone(table), HISTORY_BYTES, env));
-        store.keep_compacting(COMPACTED_EVERY);
-        store
-    };
-    let (user, parts) = (store(model), store(Arc::new(failing.clone())));
-    (Kept::Etcd { user, parts, failing }, changes, None)
-}
-
 /// A server over a store.
 fn server(store: Arc<dyn Store>, table: &Arc<ResourceTable>, env: &Env, gates: &Gates) -> (Registry, Arc<dyn Cluster>) {
     let (clock, rng) = (Arc::clone(&env.clock), Arc::clone(&env.rng));
     let registry = Registry::new(store, Arc::clone(table), clock, rng, Arc::clone(&gates.api));
     (registry.clone(), Arc::new(LocalCluster::new(registry, env.clone())))
-}
-
-/// The store: in memory, or what is on a disk.
-fn store_on(disk: Option<&Disk>, table: &Arc<ResourceTable>) -> Arc<SimStore> {
-    let table = Arc::clone(table);
-    Arc::new(SimStore(match disk {
-        None => MemoryStore::new_quiet(table, HISTORY_BYTES),
-        Some(disk) => {
-            // Small, so that checkpoints are made while little happens.
-            let limits = Limits { checkpoint_bytes_min: 16 << 10, ..Limits::default() };
-            MemoryStore::open(Arc::new(disk.clone()), limits, table, HISTORY_BYTES).expect("a disk keeps what was synced").quiet()
-        }
-    }))
 }
 
 impl Drop for World {

@@ -1,0 +1,92 @@
+//! Where a world's objects are, and how it learns what changes.
+
+use crate::{
+    etcd::{FailingEtcd, Followed},
+    store::SimStore,
+};
+use berth_registry::ResourceTable;
+use berth_store::{
+    Limits, MemoryStore, Revision, Store, Watch,
+    env::Env,
+    etcd::{Etcd, EtcdStore, Model},
+    files::disk::Disk,
+    virtual_time::VirtualTime,
+};
+use jiff::SignedDuration;
+use std::sync::Arc;
+
+/// How much history the store keeps: more than a scenario writes.
+const HISTORY_BYTES: usize = 1 << 30;
+/// How often an etcd forgets: often enough that whoever has lost its place for long finds it gone.
+const COMPACTED_EVERY: SignedDuration = SignedDuration::from_secs(20);
+
+/// What keeps the objects.
+pub(super) enum Kept {
+    /// One store, in memory or on a disk.
+    Here(Arc<SimStore>),
+    /// An etcd, with a server for the user and one for the parts, which the etcd fails.
+    Etcd { user: Arc<EtcdStore>, parts: Arc<EtcdStore>, failing: FailingEtcd },
+}
+
+impl Kept {
+    pub(super) fn of_user(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Here(store) => Arc::<SimStore>::clone(store),
+            Self::Etcd { user, .. } => Arc::<EtcdStore>::clone(user),
+        }
+    }
+
+    pub(super) fn of_parts(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Here(store) => Arc::<SimStore>::clone(store),
+            Self::Etcd { parts, .. } => Arc::<EtcdStore>::clone(parts),
+        }
+    }
+}
+
+/// How the world learns what changes.
+pub(super) enum Changes {
+    Of(Watch),
+    InEtcd(Followed),
+}
+
+/// Where a world's objects are.
+pub(super) enum Place {
+    Memory,
+    Disk(Disk),
+    Etcd,
+}
+
+/// In memory, or on a disk.
+pub(super) fn here(disk: Option<Disk>, table: &Arc<ResourceTable>) -> (Kept, Changes, Option<Disk>) {
+    let store = store_on(disk.as_ref(), table);
+    let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
+    (Kept::Here(store), Changes::Of(changes), disk)
+}
+
+/// In an etcd, of which the parts are shown the one that fails.
+pub(super) fn in_etcd(seed: u64, time: &VirtualTime, table: &Arc<ResourceTable>, env: &Env) -> (Kept, Changes, Option<Disk>) {
+    let model = Arc::new(Model::new(time, &time.process()));
+    let failing = FailingEtcd::new(seed, &model, time);
+    let changes = Changes::InEtcd(Followed::new(&model));
+    let store = |etcd: Arc<dyn Etcd>| {
+        let store = Arc::new(EtcdStore::new(etcd, Arc::clone(table), HISTORY_BYTES, env));
+        store.keep_compacting(COMPACTED_EVERY);
+        store
+    };
+    let (user, parts) = (store(model), store(Arc::new(failing.clone())));
+    (Kept::Etcd { user, parts, failing }, changes, None)
+}
+
+/// The store: in memory, or what is on a disk.
+pub(super) fn store_on(disk: Option<&Disk>, table: &Arc<ResourceTable>) -> Arc<SimStore> {
+    let table = Arc::clone(table);
+    Arc::new(SimStore(match disk {
+        None => MemoryStore::new_quiet(table, HISTORY_BYTES),
+        Some(disk) => {
+            // Small, so that checkpoints are made while little happens.
+            let limits = Limits { checkpoint_bytes_min: 16 << 10, ..Limits::default() };
+            MemoryStore::open(Arc::new(disk.clone()), limits, table, HISTORY_BYTES).expect("a disk keeps what was synced").quiet()
+        }
+    }))
+}
