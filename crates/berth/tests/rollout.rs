@@ -237,6 +237,8 @@ async fn undo_takes_template_and_annotations_back_but_not_what_scaling_noted() {
     let annotations = cluster.annotations().await;
     assert_eq!(annotations["kubernetes.io/change-cause"], "first");
     assert!(!annotations.contains_key(BEFORE_SCALE) && !annotations.contains_key("since"), "{annotations:?}");
+    // Which revision runs is told when the controller has seen it, and not waited for, as kubectl does not.
+    cluster.rollout(&["status", "deployment/web"]);
     cluster.rollout(&["status", "deployment/web", "--revision", "3"]);
 
     let same = cluster.rollout(&["undo", "deployment/web", "--to-revision=3"]);
