@@ -242,7 +242,7 @@ impl Upstream {
         let named = std::env::var_os("BERTH_UPSTREAM").map(PathBuf::from);
         let scripts = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/upstream"));
         if !scripts.join("start").exists() {
-            common::skip("Kubernetes 1.36.2", "BERTH_UPSTREAM names no folder with one, and ../shared/upstream is none");
+            common::skip("upstream", "BERTH_UPSTREAM names no folder with one, and ../shared/upstream is none");
             return None;
         }
         let upstream = Self { scripts, folder: tempfile::tempdir().unwrap() };

@@ -92,9 +92,9 @@ impl Drop for Upstream {
 
 /// Says that the running test cannot run; `cargo xtask test` tells at its end which did not.
 fn skip(reason: &str) {
-    println!("skipped: kube-apiserver: {reason}");
+    println!("skipped: upstream: {reason}");
     let Some(file) = env::var_os("BERTH_SKIPPED") else { return };
-    let line = format!("kube-apiserver\t{}\t{reason}\n", thread::current().name().unwrap_or_default());
+    let line = format!("upstream\t{}\t{reason}\n", thread::current().name().unwrap_or_default());
     // In one write: other tests append too.
     fs::OpenOptions::new().append(true).create(true).open(file).expect("a file").write_all(line.as_bytes()).expect("it can be written");
 }
