@@ -91,7 +91,7 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
 
 fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
     let WorkloadForecast { kind, namespace, name, replicas, .. } = workload;
-    writeln!(out, "{kind} {namespace}/{name}, {replicas} pods: {}", End(&workload.outcome))?;
+    writeln!(out, "{kind} {namespace}/{name}, {}: {}", pods(*replicas), End(&workload.outcome))?;
     writeln!(out, "  pods start in {}, stop in {}", Took(&workload.start), Took(&workload.stop))?;
     write_steps(out, workload)?;
     let bound = workload.most.map(|most| format!(" (the strategy allows {most}, which count terminating ones only as the policy says)"));
