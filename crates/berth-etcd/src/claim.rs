@@ -40,6 +40,14 @@ pub enum ClaimError {
         /// The key that says whose it is, as etcd has it.
         owner: String,
     },
+    /// A kube-apiserver runs over it.
+    #[error("a kube-apiserver runs over what etcd has below {prefix}: {lease} there says so")]
+    Rival {
+        /// Below which.
+        prefix: String,
+        /// The key that it renews, as etcd has it.
+        lease: String,
+    },
     /// What says whose it is cannot be understood.
     #[error("what etcd has below {prefix} was made by a berth that lays it out otherwise (layout {layout}; this one knows {LAYOUT})")]
     Layout {
@@ -53,71 +61,118 @@ pub enum ClaimError {
     Etcd(#[from] EtcdError),
 }
 
+/// Who claims a place in an etcd, and what for.
+pub struct Claim<'c> {
+    /// The certificate of the control plane's authority, PEM.
+    pub authority: &'c str,
+    /// Where keys stand, and where earlier builds had them.
+    pub layout: &'c dyn Layout,
+    /// Whether it takes over what a kube-apiserver has stored there.
+    pub take_over: bool,
+}
+
+/// What a place was before it was claimed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Empty.
+    Own,
+    /// A kube-apiserver's.
+    TakenOver,
+}
+
+/// What is written there.
+struct Mark<'m> {
+    layout: Value,
+    authority: &'m str,
+    origin: Origin,
+}
+
 impl Client {
-    /// Makes the place that of the control plane with this authority (its certificate, PEM), for good, if it is empty; else looks whether it is. What
-    /// an earlier build keeps there is then moved to where `layout` has it, which takes a while; broken off, it goes on with the next claim.
+    /// Makes the place that of the control plane with this authority, for good, if it is empty or taken over; else looks whether
+    /// it is. What an earlier build keeps there is then moved to where the layout has it, which takes a while; broken off, it goes on with the next claim.
     ///
-    /// It says who may use it, not who does: the control plane itself is to see to it that it runs once.
+    /// It says who may use it, not who does: the control plane itself is to see to it that it runs once. No kube-apiserver may run over it.
     ///
     /// # Errors
     /// [`ClaimError`]. Unless it is etcd that fails, nothing is written then.
-    pub async fn claim(&self, authority: &str, layout: &dyn Layout) -> Result<(), ClaimError> {
+    pub async fn claim(&self, claim: &Claim<'_>) -> Result<Origin, ClaimError> {
         let mut tries = 1..TRIES;
         loop {
-            match self.claim_once(authority, layout).await {
+            match self.claim_once(claim).await {
                 Err(ClaimError::Etcd(EtcdError::Unknown(_))) if tries.next().is_some() => (),
                 claimed => return claimed,
             }
         }
     }
 
-    async fn claim_once(&self, authority: &str, layout: &dyn Layout) -> Result<(), ClaimError> {
+    async fn claim_once(&self, claim: &Claim<'_>) -> Result<Origin, ClaimError> {
+        let prefix = self.as_in_etcd("/registry");
+        if let Some(lease) = self.rival().await? {
+            return Err(ClaimError::Rival { prefix, lease });
+        }
+        let authority = claim.authority;
         let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
             let keys = self.first_keys("/registry/", NAMED_MAX).await?;
-            if !keys.is_empty() && !keys.iter().any(|found| found.key.as_str() == OWNER) {
-                let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
-                return Err(ClaimError::Foreign { prefix: self.as_in_etcd("/registry"), keys });
-            }
-            self.mark(&LAYOUT.into(), authority, Expected::Absent).await?;
-            return Ok(());
+            let origin = match &keys[..] {
+                [] => Origin::Own,
+                [..] if claim.take_over => Origin::TakenOver,
+                // Somebody was quicker: the next look sees whose it is.
+                [..] if keys.iter().any(|found| found.key.as_str() == OWNER) => Origin::Own,
+                [..] => {
+                    let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
+                    return Err(ClaimError::Foreign { prefix, keys });
+                }
+            };
+            self.mark(&Mark { layout: LAYOUT.into(), authority, origin }, Expected::Absent).await?;
+            return Ok(origin);
         };
+        let mark = self.read_mark(&found, authority)?;
+        if mark.layout == LAYOUT {
+            return Ok(mark.origin);
+        }
+        let mut marked = found.mod_revision;
+        if mark.layout == EARLIER {
+            // From here on no earlier build starts there: half of the objects would be missing, and its controllers would make them anew.
+            marked = self.mark(&Mark { layout: MOVING.into(), ..mark }, Expected::At(marked)).await?;
+        }
+        move_keys(self, claim.layout, "/registry/").await?;
+        self.mark(&Mark { layout: LAYOUT.into(), ..mark }, Expected::At(marked)).await?;
+        Ok(mark.origin)
+    }
+
+    /// What stands there, if it is of this control plane and this build can read it.
+    fn read_mark<'m>(&self, found: &KeyValue, authority: &'m str) -> Result<Mark<'m>, ClaimError> {
         let prefix = self.as_in_etcd("/registry");
         let said: Value = serde_json::from_slice(&found.value).unwrap_or_default();
-        let of = said["layout"].clone();
-        if ![LAYOUT.into(), EARLIER.into(), Value::from(MOVING)].contains(&of) {
-            return Err(ClaimError::Layout { prefix, layout: of.to_string() });
+        let layout = said["layout"].clone();
+        if ![LAYOUT.into(), EARLIER.into(), Value::from(MOVING)].contains(&layout) {
+            return Err(ClaimError::Layout { prefix, layout: layout.to_string() });
         }
         if said["certificateAuthority"] != authority {
             return Err(ClaimError::Others { prefix, owner: self.as_in_etcd(OWNER) });
         }
-        if of == LAYOUT {
-            return Ok(());
-        }
-        let mut marked = found.mod_revision;
-        if of == EARLIER {
-            // From here on no earlier build starts there: half of the objects would be missing, and its controllers would make them anew.
-            marked = self.mark(&MOVING.into(), authority, Expected::At(marked)).await?;
-        }
-        move_keys(self, layout, "/registry/").await?;
-        self.mark(&LAYOUT.into(), authority, Expected::At(marked)).await?;
-        Ok(())
+        let origin = if said["takenOver"] == true { Origin::TakenOver } else { Origin::Own };
+        Ok(Mark { layout, authority, origin })
     }
 
     /// Writes whose it is, and its layout.
-    async fn mark(&self, layout: &Value, authority: &str, expected: Expected) -> Result<Revision, EtcdError> {
-        let value = json!({"layout": layout, "certificateAuthority": authority}).to_string();
-        match self.txn(Arc::new([Put { key: Key::new(OWNER), expected, value: Some(value.into()), lease: None }])).await? {
+    async fn mark(&self, mark: &Mark<'_>, expected: Expected) -> Result<Revision, EtcdError> {
+        let mut value = json!({"layout": mark.layout, "certificateAuthority": mark.authority});
+        if mark.origin == Origin::TakenOver {
+            value["takenOver"] = true.into();
+        }
+        match self.txn(Arc::new([Put { key: Key::new(OWNER), expected, value: Some(value.to_string().into()), lease: None }])).await? {
             Outcome::Done(revision) => Ok(revision),
             Outcome::Refused { .. } => Err(EtcdError::Unknown("others write there at the same moment".into())),
         }
     }
 
     /// The first keys that begin so.
-    async fn first_keys(&self, prefix: &str, limit: usize) -> Result<Vec<KeyValue>, EtcdError> {
+    pub(crate) async fn first_keys(&self, prefix: &str, limit: usize) -> Result<Vec<KeyValue>, EtcdError> {
         Ok(self.range(Query { prefix: prefix.into(), start_after: None, at: None, limit: Some(limit) }).await?.keys)
     }
 
-    fn as_in_etcd(&self, text: &str) -> String {
+    pub(crate) fn as_in_etcd(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.members.place.there(text)).into_owned()
     }
 }

@@ -13,11 +13,12 @@ mod members;
 mod messages;
 mod open;
 mod options;
+mod rival;
 mod version;
 mod watch;
 mod wire;
 
-pub use claim::ClaimError;
+pub use claim::{Claim, ClaimError, Origin};
 pub use open::OpenError;
 pub use options::{Fault, Options, Tls, User};
 pub use version::Version;
@@ -159,6 +160,10 @@ impl Etcd for Client {
 
     fn tells_progress(&self) -> bool {
         self.members.tell_progress()
+    }
+
+    fn barred(&self) -> Option<String> {
+        self.members.rivals.get()?.cause()
     }
 
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {

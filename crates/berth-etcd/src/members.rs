@@ -3,13 +3,14 @@
 use crate::{
     failure::causes,
     options::{Fault, Options, User},
+    rival::Rivals,
     version::Version,
     wire::Place,
 };
 use http::Uri;
 use std::{
     error::Error,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
     time::Duration,
 };
 use tokio::{runtime::Handle, sync::watch};
@@ -36,6 +37,8 @@ pub(crate) struct Members {
     pub(crate) place: Place,
     /// The user's, from whichever member.
     pub(crate) token: tokio::sync::Mutex<Option<Token>>,
+    /// Who writes there too, from when that is looked for.
+    pub(crate) rivals: OnceLock<Arc<Rivals>>,
     members: Vec<Member>,
     /// The one that is spoken to.
     current: watch::Sender<usize>,
@@ -61,6 +64,7 @@ impl Members {
             user: options.user.clone(),
             place: Place::new(&options.prefix),
             token: tokio::sync::Mutex::default(),
+            rivals: OnceLock::new(),
             current: watch::Sender::new(0),
             versions: Mutex::new(vec![None; members.len()]),
             members,

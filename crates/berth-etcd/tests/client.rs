@@ -7,7 +7,7 @@ mod gateway;
 #[path = "common/tls.rs"]
 mod tls;
 
-use berth_etcd::{OpenError, Options, Tls, User};
+use berth_etcd::{Claim, ClaimError, Client, OpenError, Options, Origin, Tls, User};
 use berth_store::{
     Bound, Expected, Header, Health, Key, Lack, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
     env::Timestamp,
@@ -267,11 +267,11 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
     let (plain, ours) = (etcd.client(), below("/ours"));
     let claim = |client: &common::TestClient, authority: &str| {
-        client.wait(client.client.claim(authority, &Pods)).map_err(|error| error.to_string())
+        client.wait(client.client.claim(&Claim { authority, layout: &Pods, take_over: false })).map_err(|error| error.to_string())
     };
-    assert_eq!(claim(&plain, "one"), Ok(()));
+    assert_eq!(claim(&plain, "one"), Ok(Origin::Own));
     create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
-    assert_eq!(claim(&plain, "one"), Ok(()), "it is still the same");
+    assert_eq!(claim(&plain, "one"), Ok(Origin::Own), "it is still the same");
     let others =
         "what etcd has below /registry is of a control plane with other certificates; /registry/berth.dev/control-plane there says so";
     assert_eq!(claim(&plain, "other"), Err(others.into()));
@@ -308,20 +308,65 @@ fn what_an_earlier_build_kept_is_moved_when_its_control_plane_starts() {
     put("/registry/berth.dev/control-plane", r#"{"layout": 1, "certificateAuthority": "one"}"#, None);
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     (0..150).for_each(|number| put(&format!("/registry/core/pods/default/{number:03}"), "x", (number == 7).then_some(lease)));
-    let claim = |authority: &str| client.wait(client.client.claim(authority, &Pods)).map_err(|error| error.to_string());
+    let claim = |authority: &str| {
+        client.wait(client.client.claim(&Claim { authority, layout: &Pods, take_over: false })).map_err(|error| error.to_string())
+    };
     assert!(claim("other").is_err_and(|error| error.contains("a control plane with other certificates")));
     let all = |prefix: &str| {
         let query = Query { prefix: prefix.into(), start_after: None, at: None, limit: None };
         client.wait(client.client.range(query)).expect("it answers").keys
     };
     assert_eq!((all("/registry/core/").len(), all(PODS).len()), (150, 0), "nothing is moved for another");
-    assert_eq!(claim("one"), Ok(()));
+    assert_eq!(claim("one"), Ok(Origin::Own));
     assert_eq!((all("/registry/core/").len(), all(PODS).len()), (0, 150));
     let kept: Vec<_> = all(PODS).into_iter().filter_map(|found| Some((found.key, found.lease?))).collect();
     assert_eq!(kept, [(pod("007"), lease)]);
     let said = all("/registry/berth.dev/");
     assert_eq!(said[0].value, r#"{"certificateAuthority":"one","layout":2}"#);
-    assert_eq!(claim("one"), Ok(()));
+    assert_eq!(claim("one"), Ok(Origin::Own));
+}
+
+#[test]
+fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does() {
+    let etcd = etcd!("");
+    let client = etcd.client();
+    let put = |key: &str, lease| {
+        let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some("x".into()), lease };
+        client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
+    };
+    let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", layout: &Pods, take_over }));
+    put("/registry/pods/default/theirs", None);
+    let lease = client.wait(client.client.grant(3600)).expect("it answers");
+    put("/registry/masterleases/10.0.0.1", Some(lease));
+    for take_over in [false, true] {
+        let told = claim(take_over).expect_err("it runs").to_string();
+        assert_eq!(told, "a kube-apiserver runs over what etcd has below /registry: /registry/masterleases/10.0.0.1 there says so");
+    }
+    client.wait(client.client.revoke(lease)).expect("it answers");
+    assert!(matches!(claim(false), Err(ClaimError::Foreign { .. })));
+    assert_eq!(claim(true).expect("it is free"), Origin::TakenOver);
+    assert_eq!(claim(false).expect("it is ours"), Origin::TakenOver, "also the next time");
+
+    let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
+    create(&store, "ours", "1").expect("nobody else is there");
+    let other = etcd.open(&Options { prefix: "/events".into(), ..etcd.options() }).expect("it answers");
+    Client::stand_back_from_rivals(&[client.client.clone(), other.client.clone()]);
+    let lease = client.wait(client.client.grant(3600)).expect("it answers");
+    put("/registry/masterleases/10.0.0.2", Some(lease));
+    eventually(
+        "it stands back",
+        || matches!(store.health(), Health::Refusing { cause } if cause.contains("/registry/masterleases/10.0.0.2")),
+    );
+    let refused = create(&store, "more", "1").expect_err("both at once are not to be");
+    assert!(
+        matches!(&refused, WriteError::Unavailable { cause } if cause.contains("a kube-apiserver runs over the same keys")),
+        "{refused:?}"
+    );
+    assert!(other.client.barred().is_some_and(|cause| cause.contains("/registry/masterleases/10.0.0.2")), "they are one store");
+    assert_eq!(names(&store), ["ours", "theirs"], "reads go on");
+    client.wait(client.client.revoke(lease)).expect("it answers");
+    eventually("it goes on", || block_on(store.revision(PODS)).is_ok() && store.health() == Health::Ready);
+    create(&store, "more", "1").expect("it is alone again");
 }
 
 #[test]

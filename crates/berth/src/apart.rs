@@ -42,7 +42,7 @@ struct Site {
 
 /// Runs the controllers.
 pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCode> {
-    let enabled = Enabled::parse(&options.control.controllers)?;
+    let enabled = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
     let gates = Arc::new(FeatureGates::parse(&options.feature_gates)?);
     let begin = |Site { cluster, env, metrics }| {
         gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));

@@ -8,9 +8,10 @@ use std::time::Duration;
 /// Which controllers run, and what those need to know that stand for something outside.
 #[derive(Args, Debug)]
 pub(crate) struct ControllerOptions {
-    /// Which controllers run: * for all, NAME for one, -NAME for all but one, -* for none. Scheduler and simulated nodes are `scheduler` and `node`.
-    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
-    pub(crate) controllers: String,
+    /// Which controllers run: * for all, NAME for one, -NAME for all but one, -* for none. Scheduler and simulated nodes are `scheduler` and `node`
+    /// [default: *; none over what was taken over with --take-over].
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub(crate) controllers: Option<String>,
 
     /// How long it takes to make a persistent volume for a claim.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]

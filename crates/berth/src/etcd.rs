@@ -1,8 +1,12 @@
 //! `berth up --store etcd`: its options, and how the store is opened.
 
-use crate::{duration::duration, foreign::Foreign, progress::chain};
+use crate::{
+    duration::duration,
+    foreign::{Foreign, Untouched},
+    progress::chain,
+};
 use berth_apiserver::{Failure, Storage};
-use berth_etcd::{ClaimError, Client, Fault, Options, Tls, User};
+use berth_etcd::{Claim, ClaimError, Client, Fault, Options, Origin, Tls, User};
 use berth_registry::ResourceTable;
 use berth_store::{
     SplitStore, Store,
@@ -69,6 +73,11 @@ pub(crate) struct EtcdOptions {
     /// Lets plain http leave this machine: whoever is on the way can read and change all that is stored, every Secret too.
     #[arg(long)]
     pub(crate) insecure_etcd: bool,
+
+    /// Takes over what a kube-apiserver, which is stopped, has stored there: nothing is made at the start, and no controllers run but those that
+    /// --controllers names. Needed once.
+    #[arg(long)]
+    pub(crate) take_over: bool,
 }
 
 /// Where the objects of one resource are.
@@ -122,7 +131,8 @@ impl EtcdOptions {
             || self.etcd_cafile.is_some()
             || self.etcd_certfile.is_some()
             || self.etcd_user.is_some()
-            || self.insecure_etcd;
+            || self.insecure_etcd
+            || self.take_over;
         if is_said { Err("options of etcd are for --store etcd".into()) } else { Ok(()) }
     }
 
@@ -208,41 +218,70 @@ fn with_option(fault: &Fault, servers: &str) -> String {
 pub(crate) struct Opening<'a> {
     /// Of the control plane that it belongs to: the certificate, as PEM.
     pub(crate) authority: &'a str,
+    /// Whether it goes on with what others have stored.
+    pub(crate) take_over: bool,
     pub(crate) table: &'a Arc<ResourceTable>,
     pub(crate) history_bytes: usize,
     pub(crate) compaction_interval: Duration,
     pub(crate) env: &'a Env,
 }
 
+/// A store in one or several etcds.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// What stays as it is of what was taken over in any of them; `None`: berth began in all.
+    pub(crate) untouched: Option<Arc<Untouched>>,
+}
+
 impl Opening<'_> {
     /// Opens all that it is kept in.
-    pub(crate) async fn open(&self, places: &Places) -> Outcome<Arc<dyn Store>> {
-        let rest: Arc<dyn Store> = self.open_one(&places.rest, "--etcd-servers").await?;
-        let mut parts: Vec<(String, Arc<dyn Store>)> = Vec::with_capacity(places.parts.len());
-        for (prefix, options) in &places.parts {
-            parts.push((prefix.clone(), self.open_one(options, OVERRIDES).await?));
+    pub(crate) async fn open(&self, places: &Places) -> Outcome<Opened> {
+        let layout = Arc::new(Foreign(Arc::clone(self.table)));
+        let rest = self.claim(&places.rest, &layout, "--etcd-servers").await?;
+        let mut parts = Vec::with_capacity(places.parts.len());
+        for (_, options) in &places.parts {
+            parts.push(self.claim(options, &layout, OVERRIDES).await?);
         }
-        Ok(if parts.is_empty() { rest } else { Arc::new(SplitStore::new(rest, parts)) })
+        let (clients, origins): (Vec<_>, Vec<_>) = [rest].into_iter().chain(parts).unzip();
+        Client::stand_back_from_rivals(&clients);
+        let taken_over = clients.iter().zip(origins).filter(|(_, origin)| *origin == Origin::TakenOver);
+        let taken_over: Vec<Client> = taken_over.map(|(client, _)| client.clone()).collect();
+        let untouched =
+            if taken_over.is_empty() { None } else { Some(Arc::new(Untouched::survey(taken_over, Arc::clone(&layout)).await?)) };
+        let mut stores = clients.into_iter().map(|client| self.store(client, &layout));
+        let rest = stores.next().expect("the first is that of the rest");
+        let parts: Vec<_> = places.parts.iter().map(|(prefix, _)| prefix.clone()).zip(stores).collect();
+        let store = if parts.is_empty() { rest } else { Arc::new(SplitStore::new(rest, parts)) };
+        Ok(Opened { store, untouched })
     }
 
-    async fn open_one(&self, options: &Options, servers: &str) -> Outcome<Arc<EtcdStore>> {
+    /// One etcd, which is this control plane's from then on, and what it was before.
+    async fn claim(&self, options: &Options, layout: &Foreign, servers: &str) -> Outcome<(Client, Origin)> {
         let client = Client::open(options).await.map_err(|error| format!("{} ({servers})", chain(&error)))?;
-        let layout = Arc::new(Foreign(Arc::clone(self.table)));
-        client.claim(self.authority, &*layout).await.map_err(with_advice)?;
+        let claim = Claim { authority: self.authority, layout, take_over: self.take_over };
+        let origin = client.claim(&claim).await.map_err(with_advice)?;
+        Ok((client, origin))
+    }
+
+    fn store(&self, client: Client, layout: &Arc<Foreign>) -> Arc<dyn Store> {
         let etcd: Arc<dyn Etcd> = Arc::new(client);
-        let store = Arc::new(EtcdStore::new(etcd, layout, self.history_bytes, self.env));
+        let store = Arc::new(EtcdStore::new(etcd, Arc::clone(layout), self.history_bytes, self.env));
         match SignedDuration::try_from(self.compaction_interval) {
             Ok(every) if !every.is_zero() => store.keep_compacting(every),
             _ => (),
         }
-        Ok(store)
+        store
     }
 }
 
 fn with_advice(error: ClaimError) -> String {
     let advice = match &error {
         ClaimError::Etcd(_) => return error.to_string(),
-        ClaimError::Foreign { .. } | ClaimError::Layout { .. } => "take another place with --etcd-prefix".to_owned(),
+        ClaimError::Foreign { .. } => {
+            "take it over with --take-over if it is a kube-apiserver's, or take another place with --etcd-prefix".to_owned()
+        }
+        ClaimError::Rival { .. } => "stop it first; what one that was killed has left goes by itself within 15 s".to_owned(),
+        ClaimError::Layout { .. } => "take another place with --etcd-prefix".to_owned(),
         ClaimError::Others { owner, .. } => {
             format!(
                 "start it with its own --data-dir, or take another place with --etcd-prefix. If that folder is lost: etcdctl del {owner}"

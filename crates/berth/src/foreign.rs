@@ -1,10 +1,16 @@
-//! What others have stored in an etcd: the protobuf of a kube-apiserver, and its JSON.
+//! What others have stored in an etcd: the protobuf of a kube-apiserver, and its JSON; and what stays as it is of it.
 
+use berth_api::{Object, k8s_openapi::api::core::v1::Namespace};
+use berth_etcd::Client;
 use berth_protobuf::to_json;
-use berth_registry::{Resource, ResourceTable};
-use berth_store::{Entry, Header, Key, Layout, Understood};
+use berth_registry::{AdmissionRequest, ApiError, Remarks, Resource, ResourceTable, Reviewer, Subresource};
+use berth_store::{
+    Entry, Header, Key, Layout, Understood,
+    etcd::{Etcd, EtcdError, Query},
+};
+use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// How each value begins that berth stores.
 const OWN: &[u8] = b"{\"apiVersion\":\"";
@@ -60,6 +66,136 @@ fn types_first(value: &[u8]) -> Option<Vec<u8>> {
         format!("{{\"apiVersion\":{api_version},\"kind\":{kind}{}{}", if more.is_some() { "," } else { "" }, more.unwrap_or("}"))
             .into_bytes(),
     )
+}
+
+/// What a server keeps for itself, and nobody reads as an object.
+const INTERNAL: [&str; 4] = ["/registry/berth.dev/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/ranges/"];
+/// How all keys begin.
+const ALL: &str = "/registry/";
+/// How many keys are read at a time.
+const PAGE_KEYS: usize = 500;
+
+/// What berth does not serve or cannot read of what it has taken over. Keeps namespaces in which there is any of it.
+pub(crate) struct Untouched {
+    /// The etcds that were taken over.
+    clients: Vec<Client>,
+    layout: Arc<Foreign>,
+    found: Found,
+}
+
+/// How many there are, by what their keys begin with.
+type Found = BTreeMap<String, usize>;
+
+impl Untouched {
+    /// Looks at every key.
+    pub(crate) async fn survey(clients: Vec<Client>, layout: Arc<Foreign>) -> Result<Self, EtcdError> {
+        let mut untouched = Self { clients, layout, found: Found::new() };
+        let mut found = Found::new();
+        for client in &untouched.clients {
+            untouched.count(client, ALL.to_owned(), &mut found).await?;
+        }
+        untouched.found = found;
+        Ok(untouched)
+    }
+
+    /// Says what it is, once.
+    pub(crate) fn tell(&self) {
+        if !self.found.is_empty() {
+            tracing::warn!("not served here or not readable, and left as it is: {}", words(&self.found));
+        }
+    }
+
+    /// What of it is in a namespace. Others may have been there since the survey.
+    async fn within(&self, namespace: &str) -> Result<Found, EtcdError> {
+        let mut within = Found::new();
+        for client in &self.clients {
+            let mut query = Query { prefix: ALL.into(), start_after: None, at: None, limit: Some(1) };
+            while let Some(first) = client.range(query.clone()).await?.keys.pop() {
+                query.start_after = Some(first.key.clone());
+                if let Some(prefix) = self.layout.begins(first.key.as_str()) {
+                    self.count(client, format!("{prefix}{namespace}/"), &mut within).await?;
+                    query.start_after = Some(Key::new(&format!("{prefix}{}", char::MAX)));
+                }
+            }
+        }
+        Ok(within)
+    }
+
+    /// Counts what is left alone among the keys that begin so.
+    async fn count(&self, client: &Client, prefix: String, found: &mut Found) -> Result<(), EtcdError> {
+        let mut query = Query { prefix, start_after: None, at: None, limit: Some(PAGE_KEYS) };
+        loop {
+            let page = client.range(query.clone()).await?;
+            let Some(last) = page.keys.last() else { return Ok(()) };
+            query.start_after = Some(last.key.clone());
+            for prefix in page.keys.iter().filter_map(|found| self.layout.left_alone(&found.key, &found.value)) {
+                *found.entry(prefix.to_owned()).or_default() += 1;
+            }
+        }
+    }
+}
+
+fn words(found: &Found) -> String {
+    found.iter().map(|(prefix, count)| format!("{count} below {prefix}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Foreign {
+    /// What the keys of such objects begin with, if this is one that stays as it is.
+    fn left_alone<'k>(&self, key: &'k Key, value: &[u8]) -> Option<&'k str> {
+        let is_readable = || self.understand(key, value) != Understood::Nothing;
+        if self.resource_prefix(key.as_str()).is_some() && is_readable() { None } else { self.begins(key.as_str()) }
+    }
+
+    /// What the keys of all objects of the same resource begin with, whether it is served or not.
+    fn begins<'k>(&self, text: &'k str) -> Option<&'k str> {
+        if let Some(prefix) = self.resource_prefix(text) {
+            return Some(prefix);
+        }
+        if INTERNAL.iter().any(|internal| text.starts_with(internal)) {
+            return None;
+        }
+        // `/registry/PLURAL/`, or with the group before it: those have a point in their names.
+        let (first, rest) = text.strip_prefix(ALL)?.split_once('/')?;
+        let length = if first.contains('.') { first.len() + 1 + rest.split_once('/')?.0.len() } else { first.len() };
+        text.get(..=ALL.len() + length)
+    }
+}
+
+impl Reviewer for Untouched {
+    fn mutate<'a>(
+        &'a self,
+        _request: &'a AdmissionRequest<'_>,
+        _object: Option<&'a mut dyn Object>,
+    ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+        async { Ok(Remarks::default()) }.boxed()
+    }
+
+    /// A namespace is not let go while it holds any of it.
+    fn validate<'a>(
+        &'a self,
+        request: &'a AdmissionRequest<'_>,
+        object: Option<&'a dyn Object>,
+    ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+        async move {
+            let namespace = object.and_then(|object| object.downcast_ref::<Namespace>());
+            let is_let_go = namespace
+                .is_some_and(|namespace| namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_ref()).is_none_or(Vec::is_empty));
+            if request.subresource != Some(Subresource::Finalize) || !is_let_go {
+                return Ok(Remarks::default());
+            }
+            let within = self.within(request.name).await.map_err(|error| ApiError::Unavailable { message: error.to_string() })?;
+            if within.is_empty() {
+                return Ok(Remarks::default());
+            }
+            Err(ApiError::Conflict {
+                group: String::new(),
+                kind: "namespaces".to_owned(),
+                name: request.name.to_owned(),
+                message: format!("namespace {:?} holds what berth does not serve or cannot read: {}", request.name, words(&within)),
+            })
+        }
+        .boxed()
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +263,18 @@ mod tests {
         }
         assert_eq!(understood("/registry/daemonsets/a/b", encrypted), Understood::AsItIs);
         assert_eq!(understood("/registry/secrets/a/b", br#"{"apiVersion":"v1","kind":"Secret"}"#), Understood::AsItIs);
+    }
+
+    #[test]
+    fn what_is_neither_served_nor_readable_is_left_alone() {
+        let left = |key: &str, value: &str| layout().left_alone(&Key::new(key), value.as_bytes()).map(str::to_owned);
+        assert_eq!(left("/registry/daemonsets/a/b", "k8s\0").as_deref(), Some("/registry/daemonsets/"));
+        assert_eq!(left("/registry/flowschemas/a", "k8s\0").as_deref(), Some("/registry/flowschemas/"));
+        assert_eq!(left("/registry/example.com/widgets/a/b", "{}").as_deref(), Some("/registry/example.com/widgets/"));
+        assert_eq!(left("/registry/secrets/a/b", "k8s:enc:x").as_deref(), Some("/registry/secrets/"));
+        assert_eq!(left("/registry/secrets/a/b", r#"{"apiVersion":"v1","kind":"Secret"}"#), None);
+        for internal in ["/registry/masterleases/10.0.0.1", "/registry/ranges/servicenodeports", "/registry/berth.dev/control-plane"] {
+            assert_eq!(left(internal, "k8s\0"), None);
+        }
     }
 }

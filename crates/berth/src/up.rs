@@ -5,6 +5,7 @@ use crate::{
     data_dir::DataDir,
     env::{self, Faults},
     etcd,
+    foreign::Untouched,
     kubeconfig_file::{self, KubeconfigFile},
     logging,
     manifests::{self, Depth, Document},
@@ -131,7 +132,7 @@ impl Settings {
         let (api_gates, controller_gates) = (gates(&options.apiserver_feature_gates)?, gates(&options.controller_feature_gates)?);
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
-        let controllers = Enabled::parse(&options.control.controllers)?;
+        let controllers = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
         let etcd = match options.store {
             StoreKind::Etcd => Some(options.etcd.read()?),
             StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
@@ -232,7 +233,10 @@ impl Plane {
             env.rng.as_ref(),
         )?;
         // Behind the keys: opening it begins a new log, and a start that a damaged key ends shall have changed nothing.
-        let Opened { store, close } = open_store(options, &settings, data_dir, &pki, &table, &env).await?;
+        let Opened { store, untouched, close } = open_store(options, &settings, data_dir, &pki, &table, &env).await?;
+        if untouched.is_some() && options.control.controllers.is_none() {
+            settings.controllers = Enabled::parse("-*")?;
+        }
         let mut registry =
             Registry::new(Arc::clone(&store), table, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
                 .with_service_ranges(ranges);
@@ -245,8 +249,16 @@ impl Plane {
         if settings.controllers.contains("root-ca-cert-publisher") {
             registry = registry.with_root_ca(&pki.ca_certificate);
         }
-        registry.bootstrap().await?;
-        registry.bootstrap_policy().await?;
+        match untouched {
+            Some(untouched) => {
+                untouched.tell();
+                registry = registry.with_reviewers(vec![untouched]);
+            }
+            None => {
+                registry.bootstrap().await?;
+                registry.bootstrap_policy().await?;
+            }
+        }
         registry.repair_allocations().await?;
 
         let metrics = prometheus::Registry::new();
@@ -349,6 +361,8 @@ impl Plane {
 /// A store, and how to finish what it has begun.
 struct Opened {
     store: Arc<dyn Store>,
+    /// Of what was taken over.
+    untouched: Option<Arc<Untouched>>,
     close: Box<dyn FnOnce()>,
 }
 
@@ -365,18 +379,19 @@ async fn open_store(
         StoreKind::Memory => {
             let store = Arc::new(MemoryStore::new(Arc::clone(table), options.history_bytes).with_quota(quota));
             expiry::start(Arc::<MemoryStore>::clone(&store), env);
-            Ok(Opened { store, close: Box::new(|| ()) })
+            Ok(Opened { store, untouched: None, close: Box::new(|| ()) })
         }
         StoreKind::Etcd => {
             let opening = etcd::Opening {
                 authority: &pki.ca_certificate,
+                take_over: options.etcd.take_over,
                 table,
                 history_bytes: options.history_bytes,
                 compaction_interval: options.etcd.etcd_compaction_interval,
                 env,
             };
-            let store = opening.open(settings.etcd.as_ref().expect("the settings say where it is")).await?;
-            Ok(Opened { store, close: Box::new(|| ()) })
+            let etcd::Opened { store, untouched } = opening.open(settings.etcd.as_ref().expect("the settings say where it is")).await?;
+            Ok(Opened { store, untouched, close: Box::new(|| ()) })
         }
         StoreKind::Embedded => {
             let on_damage = if options.accept_loss { OnDamage::AcceptLoss } else { OnDamage::Refuse };
@@ -385,7 +400,7 @@ async fn open_store(
             store.faults().iter().for_each(|fault| tracing::warn!(%fault, "lost, as --accept-loss accepts"));
             let store = Arc::new(store.with_quota(quota));
             expiry::start(Arc::<EmbeddedStore>::clone(&store), env);
-            Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), close: Box::new(move || store.close()) })
+            Ok(Opened { store: Arc::<EmbeddedStore>::clone(&store), untouched: None, close: Box::new(move || store.close()) })
         }
     }
 }

@@ -132,12 +132,10 @@ fn an_etcd_of_others_is_refused() {
         return;
     }
     let (etcd, folder, another) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap(), TempDir::new().unwrap());
-    let client = etcd.client();
-    let foreign = Put { key: Key::new("/registry/minions/a"), expected: Expected::Absent, value: Some("1".into()), lease: None };
-    client.wait(client.client.txn(Arc::new([foreign]))).unwrap();
+    put(&etcd, "/registry/minions/a", "1");
     let over = ["--nodes", "0", "--store", "etcd", "--etcd-servers", &etcd.endpoint];
     let told = refused(folder.path(), &over);
-    let says = "etcd has keys below /registry that berth did not make: /registry/minions/a: take another place with --etcd-prefix";
+    let says = "etcd has keys below /registry that berth did not make: /registry/minions/a: take it over with --take-over";
     assert!(told.contains(says), "{told}");
 
     let over = [&over[..], &["--etcd-prefix", "/berth/"]].concat();
@@ -150,6 +148,45 @@ fn an_etcd_of_others_is_refused() {
     );
     berth.kill();
     up_in(folder.path(), &over).kubectl(&["get", "configmap", "a"]);
+}
+
+/// Stores what a kube-apiserver might have.
+fn put(etcd: &Etcd, key: &str, value: &'static str) {
+    let client = etcd.client();
+    let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some(value.into()), lease: None };
+    client.wait(client.client.txn(Arc::new([put]))).unwrap();
+}
+
+#[test]
+fn what_others_have_stored_is_taken_over_and_nothing_is_added() {
+    if !are_here() {
+        return;
+    }
+    let (etcd, of_events, folder) = (Etcd::start(etcd::PATIENT), Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
+    put(&etcd, "/registry/minions/a", r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}"#);
+    let namespace = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"gone","uid":"v"},"spec":{"finalizers":["kubernetes"]}}"#;
+    put(&etcd, "/registry/namespaces/gone", namespace);
+    put(&of_events, "/registry/events/gone/e", "k8s:enc:nobody can read it");
+    let overrides = format!("/events#{}", of_events.endpoint);
+    let over = ["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--etcd-servers-overrides", &overrides];
+    assert!(refused(folder.path(), &over).contains("/registry/minions/a, /registry/namespaces/gone: take it over with --take-over"));
+    let berth = up_in(folder.path(), &[&over[..], &["--take-over"]].concat());
+    assert_eq!(berth.kubectl(&["get", "nodes,namespaces,storageclasses,clusterroles", "-o", "name"]), "node/a\nnamespace/gone\n");
+    // As if a kube-apiserver had been here meanwhile.
+    put(&etcd, "/registry/daemonsets/gone/d", "not of this server");
+    berth.kill();
+    // It is known from then on, and controllers are named: all of them.
+    let berth = up_in(folder.path(), &[FAST, &over, &["--controllers", "*"]].concat());
+    berth.kubectl_until(&["get", "nodes", "-o", "name"], |nodes| nodes.lines().count() == 3);
+    put(&etcd, "/registry/example.com/widgets/gone/w", "nor this");
+    berth.kubectl(&["delete", "namespace", "gone", "--wait=false"]);
+    let let_go = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"gone"},"spec":{"finalizers":[]}}"#;
+    let output = berth.kubectl_with(let_go, &["replace", "--raw", "/api/v1/namespaces/gone/finalize", "-f", "-"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    let holds = "holds what berth does not serve or cannot read: 1 below /registry/daemonsets/, 1 below /registry/events/, \
+        1 below /registry/example.com/widgets/";
+    assert!(told.contains(holds), "{told}");
+    assert_eq!(berth.kubectl(&["get", "namespace", "gone", "-o", "jsonpath={.status.phase}"]), "Terminating");
 }
 
 #[test]

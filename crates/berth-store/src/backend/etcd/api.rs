@@ -185,6 +185,11 @@ pub trait Etcd: Send + Sync + 'static {
     /// Whether answers to [`Watching::ask_progress`] can be relied on.
     fn tells_progress(&self) -> bool;
 
+    /// Why nothing is to be written now; `None`: nothing stands in the way.
+    fn barred(&self) -> Option<String> {
+        None
+    }
+
     /// A lease that ends so many seconds later.
     ///
     /// # Errors

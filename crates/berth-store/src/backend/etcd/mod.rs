@@ -203,7 +203,7 @@ impl Store for EtcdStore {
     }
 
     fn health(&self) -> Health {
-        let trouble = self.copies.all().iter().find_map(|copy| copy.trouble());
+        let trouble = self.etcd.barred().or_else(|| self.copies.all().iter().find_map(|copy| copy.trouble()));
         trouble.map_or_else(|| self.condition.health(), |cause| Health::Refusing { cause })
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Kept {
     pub(super) is_cut: bool,
     /// It tells of progress before it has sent what was before, as old releases do.
     pub(super) overtakes: bool,
+    /// Another program writes there.
+    pub(super) is_shared: bool,
     pub(super) alarms: Vec<Alarm>,
     /// Those that have not ended, with their keys.
     leases: BTreeMap<i64, BTreeSet<Key>>,
@@ -350,6 +352,10 @@ impl Etcd for Model {
 
     fn tells_progress(&self) -> bool {
         !self.kept().overtakes
+    }
+
+    fn barred(&self) -> Option<String> {
+        self.kept().is_shared.then(|| "another program writes there".into())
     }
 
     fn grant(&self, seconds: i64) -> BoxFuture<'_, Result<Lease, EtcdError>> {

@@ -333,6 +333,19 @@ fn without_space_only_deletions_are_written_until_somebody_disarms_the_alarm() {
 }
 
 #[test]
+fn nothing_is_written_while_another_program_writes_there() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    world.model.kept().is_shared = true;
+    let health = Health::Refusing { cause: "another program writes there".into() };
+    assert_eq!(world.store.health(), health);
+    assert_eq!(world.put("2", Expected::At(Revision(2))), Err("the store takes no writes: another program writes there".into()));
+    assert_eq!((world.get("a").as_str(), world.store.health()), ("1@2", health), "reads go on");
+    world.model.kept().is_shared = false;
+    assert_eq!((world.store.health(), world.put("2", Expected::At(Revision(2)))), (Health::Ready, Ok(3)));
+}
+
+#[test]
 fn an_etcd_that_was_not_there_and_is_again_is_known_to_be_though_nobody_asks() {
     let world = World::new(0);
     world.model.cut(true);

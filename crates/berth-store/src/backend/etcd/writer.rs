@@ -96,6 +96,9 @@ impl Writer {
     }
 
     async fn attempt(&self, parts: &[Part]) -> Result<Outcome, EtcdError> {
+        if let Some(cause) = self.copies.etcd.barred() {
+            return Err(EtcdError::Refused(cause));
+        }
         let mut puts = Vec::with_capacity(parts.len());
         for Part { write, .. } in parts {
             let lease = self.lease(write).await?;

@@ -1,0 +1,79 @@
+//! A kube-apiserver over the same keys: both at once would each undo what the other does.
+
+use crate::Client;
+use berth_store::{
+    Revision,
+    etcd::{Etcd, EtcdError, Query, Watched, Watching},
+};
+use futures::StreamExt;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::sleep;
+
+/// Where each kube-apiserver that runs renews a key, which a lease ends some seconds after it has stopped.
+const LEASES: &str = "/registry/masterleases/";
+/// How long after a failure it is looked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The key of a kube-apiserver that runs, for each etcd of one store.
+pub(crate) struct Rivals(Mutex<Vec<Option<String>>>);
+
+impl Rivals {
+    /// Why nothing is to be written to any of them.
+    pub(crate) fn cause(&self) -> Option<String> {
+        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().next().cloned()?;
+        Some(format!("a kube-apiserver runs over the same keys: {lease} says so; both at once would undo each other's work"))
+    }
+
+    fn set(&self, index: usize, lease: Option<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[index] = lease;
+    }
+}
+
+impl Client {
+    /// The key of a kube-apiserver that runs over the same keys, as etcd has it.
+    ///
+    /// # Errors
+    /// [`EtcdError`].
+    pub async fn rival(&self) -> Result<Option<String>, EtcdError> {
+        Ok(self.look().await?.0)
+    }
+
+    async fn look(&self) -> Result<(Option<String>, Revision), EtcdError> {
+        let page = self.range(Query { prefix: LEASES.into(), start_after: None, at: None, limit: Some(1) }).await?;
+        let lease = page.keys.first().map(|found| self.as_in_etcd(found.key.as_str()));
+        Ok((lease, page.revision))
+    }
+
+    /// None of these, which are one store, is written from now on while a kube-apiserver runs over the keys of any of them
+    /// ([`Etcd::barred`]). For as long as the runtime lives. Once for each client.
+    pub fn stand_back_from_rivals(clients: &[Self]) {
+        let rivals = Arc::new(Rivals(Mutex::new(vec![None; clients.len()])));
+        for (index, client) in clients.iter().cloned().enumerate() {
+            let rivals = Arc::clone(client.members.rivals.get_or_init(|| Arc::clone(&rivals)));
+            client.members.runtime.clone().spawn(async move {
+                loop {
+                    if client.follow_rivals(|lease| rivals.set(index, lease)).await.is_err() {
+                        sleep(PAUSE).await;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Until something changes there, or etcd fails.
+    async fn follow_rivals(&self, tell: impl FnOnce(Option<String>)) -> Result<(), EtcdError> {
+        let (lease, revision) = self.look().await?;
+        tell(lease);
+        // As long as questions may come, etcd does not take their end for that of the watch.
+        let Watching { mut items, ask_progress: _asking } = self.watch(LEASES, revision.later(1));
+        while let Some(item) = items.next().await {
+            if let Watched::Changes(_) = item? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
