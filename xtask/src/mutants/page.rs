@@ -193,7 +193,7 @@ mod tests {
         let files = json!({"c/src/x.rs": {"source": "s", "outcomes": "cmmtu..", "missed": missed}});
         let results = json!({"tool": "t", "date": "2026-01-02", "commit": "0123456789abcdef", "tree": "t", "files": files});
         let results: Results = serde_json::from_value(results).expect("results");
-        let part = Part { package: "c", folder: "c/src", features: &[], panics: false };
+        let part = Part { package: "c", folder: "c/src", without: &[], features: &[] };
         let page = page_of(&[(&part, results)], &explanations);
         assert!(page.contains("\n| `c` | 7 | 5 | 1 | 1 | 2 | 1 | 1 | 50.0 % | 75.0 % |\n"), "{page}");
         assert!(page.contains("Newest outcome: 2026-01-02, commit 0123456789ab."), "{page}");

@@ -7,7 +7,8 @@
 use proc_macro2::{LineColumn, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{
-    BinOp, Block, Expr, ExprBinary, ExprMatch, ExprStruct, ExprUnary, ImplItemFn, ItemFn, Member, Pat, Signature, TraitItemFn,
+    BinOp, Block, Expr, ExprBinary, ExprMatch, ExprStruct, ExprUnary, ImplItemFn, ItemFn, Member, Pat, ReturnType, Signature, TraitItemFn,
+    Type, TypeParamBound,
     spanned::Spanned,
     visit::{self, Visit},
 };
@@ -26,10 +27,12 @@ pub(super) struct Change<'a> {
 }
 
 /// A text with those mutants that could be woven in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Woven {
     pub(super) text: String,
     pub(super) ids: BTreeSet<usize>,
+    /// Those that are no Rust: `||` beside `let`.
+    pub(super) refused: BTreeSet<usize>,
 }
 
 /// Weaves in what can be.
@@ -42,7 +45,7 @@ pub(super) fn weave(text: &str, changes: &[Change<'_>]) -> Result<Woven, String>
     for change in changes {
         places.entry(change.place).or_default().push(*change);
     }
-    let mut weaver = Weaver { text, places, insertions: Vec::new(), ids: BTreeSet::new() };
+    let mut weaver = Weaver { text, places, insertions: Vec::new(), ids: BTreeSet::new(), refused: BTreeSet::new() };
     weaver.visit_file(&file);
     // What begins at one place was noted from the outermost in, what ends there from the innermost out.
     weaver.insertions.sort_by_key(|(at, _)| *at);
@@ -53,7 +56,7 @@ pub(super) fn weave(text: &str, changes: &[Change<'_>]) -> Result<Woven, String>
         done = *at;
     }
     woven += &text[done..];
-    Ok(Woven { text: woven, ids: weaver.ids })
+    Ok(Woven { text: woven, ids: weaver.ids, refused: weaver.refused })
 }
 
 struct Weaver<'a> {
@@ -61,6 +64,7 @@ struct Weaver<'a> {
     places: BTreeMap<(usize, usize), Vec<Change<'a>>>,
     insertions: Vec<(usize, String)>,
     ids: BTreeSet<usize>,
+    refused: BTreeSet<usize>,
 }
 
 /// A mutant, and the text that stands there instead if it is on.
@@ -130,19 +134,48 @@ impl<'a> Weaver<'a> {
             return;
         }
         let returns = self.source(signature.output.span());
-        if let Some(first) = block.stmts.first().filter(|_| !returns.contains("impl ")) {
-            let name = signature.ident.to_string();
-            for Change { id, what, .. } in self.at(first.span()) {
-                let function = what.strip_prefix("replace ").and_then(|rest| rest.split_once(" with "));
-                let value = function.filter(|(function, _)| function.split(" -> ").next().is_some_and(|path| path.ends_with(&name)));
-                let Some((_, value)) = value else { continue };
-                let open = block.brace_token.span.open().byte_range().end;
-                self.insert(open, format!(" if {} {{ return {value}; }}", is_on(id)));
+        let is_hidden = returns.contains("impl ");
+        let instead = block.stmts.first().map_or(Vec::new(), |first| self.values(signature, first.span()));
+        let inside = block.brace_token.span.open().byte_range().end..block.brace_token.span.close().byte_range().start;
+        if !is_hidden {
+            for (id, value) in instead {
+                self.insert(inside.start, format!(" if {} {{ return {value}; }}", is_on(id)));
                 self.ids.insert(id);
             }
+        } else if let Some(iterator) = iterator(&signature.output).filter(|_| !instead.is_empty())
+            && !self.text[inside.clone()].contains("return")
+        {
+            // What is hidden is one type, whichever is on.
+            let boxed = |value: &str| format!("{{ ::std::boxed::Box::new({value}) }} else ");
+            let choices: String = instead.iter().map(|(id, value)| format!("if {} {}", is_on(*id), boxed(value))).collect();
+            self.ids.extend(instead.iter().map(|(id, _)| *id));
+            let dynamic = format!("::std::boxed::Box<dyn {} + '_>", self.source(iterator));
+            self.insert(inside.start, format!(" let iterator: {dynamic} = {choices}{{ ::std::boxed::Box::new({{"));
+            self.visit_block(block);
+            return self.insert(inside.end, "}) }; iterator ");
         }
         self.visit_block(block);
     }
+
+    /// The values that a function may answer at once: those of the mutants whose place is its first statement.
+    fn values(&self, signature: &Signature, first: Span) -> Vec<Instead> {
+        let name = signature.ident.to_string();
+        let value = |Change { id, what, .. }: Change<'_>| {
+            let (function, value) = what.strip_prefix("replace ")?.split_once(" with ")?;
+            function.split(" -> ").next()?.ends_with(&name).then(|| (id, value.to_owned()))
+        };
+        self.at(first).into_iter().filter_map(value).collect()
+    }
+}
+
+/// `Iterator<Item = T>` of a function that gives `impl Iterator<Item = T>` and no other trait.
+fn iterator(returns: &ReturnType) -> Option<Span> {
+    let ReturnType::Type(_, hidden) = returns else { return None };
+    let Type::ImplTrait(hidden) = &**hidden else { return None };
+    let mut traits = hidden.bounds.iter().filter_map(|bound| if let TypeParamBound::Trait(of) = bound { Some(of) } else { None });
+    let (first, second) = (traits.next()?, traits.next());
+    let is_iterator = first.path.segments.last().is_some_and(|last| last.ident == "Iterator");
+    (is_iterator && second.is_none()).then(|| first.span())
 }
 
 fn has_let(expression: &Expr) -> bool {
@@ -181,6 +214,8 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
     fn visit_expr_binary(&mut self, binary: &'ast ExprBinary) {
         // `let` cannot stand in parentheses, nor can a chain with it be anything but `&&`.
         if has_let(&binary.left) || has_let(&binary.right) {
+            let or = self.at(binary.op.span()).into_iter().filter(|change| change.what.starts_with("replace && with ||"));
+            self.refused.extend(or.map(|change| change.id));
             return visit::visit_expr_binary(self, binary);
         }
         let mut instead = Vec::new();
@@ -222,14 +257,15 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
 
     fn visit_expr_struct(&mut self, expression: &'ast ExprStruct) {
         let Some(rest) = &expression.rest else { return visit::visit_expr_struct(self, expression) };
-        // What is not made anew each time would be moved.
+        // What is made has its type from here; of what is there already only the field may be moved.
         let is_made = matches!(**rest, Expr::Call(_));
         let (path, rest_text) = (self.source(expression.path.span()), self.source(rest.span()));
+        let whole = if is_made { format!("{path} {{ ..{rest_text} }}") } else { rest_text.to_owned() };
         for field in &expression.fields {
             let Member::Named(name) = &field.member else { continue };
             let deleted = format!("delete field {name} from struct ");
-            let changes = self.at(field.span()).into_iter().filter(|change| is_made && change.what.starts_with(&deleted));
-            let instead: Vec<_> = changes.map(|change| (change.id, format!("({path} {{ ..{rest_text} }}).{name}"))).collect();
+            let changes = self.at(field.span()).into_iter().filter(|change| change.what.starts_with(&deleted));
+            let instead: Vec<_> = changes.map(|change| (change.id, format!("({whole}).{name}"))).collect();
             if field.colon_token.is_none() && !instead.is_empty() {
                 self.insert(field.span().byte_range().start, format!("{name}: "));
             }
@@ -279,6 +315,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_rust_beside_let_is_told() {
+        let text = "fn f() { if a && let Some(b) = c && d && e {} }";
+        let change = |id, column| Change { id, place: (1, column), what: "replace && with || in f" };
+        let woven = weave(text, &[change(0, 15), change(1, 34), change(2, 39)]).expect("Rust");
+        assert_eq!((woven.text.as_str(), woven.ids, woven.refused), (text, [].into(), [0, 1, 2].into()));
+    }
+
+    #[test]
+    fn hidden_iterators_are_boxed() {
+        let text = "fn f(&self) -> impl Iterator<Item = &T> + use<'_> { self.a.iter() }";
+        let change = Change { id: 0, place: (1, 53), what: "replace f -> impl Iterator<Item =&T>+use<'_> with ::std::iter::empty()" };
+        let woven = weave(text, &[change]).expect("Rust").text.replace(QUESTION, "on").replace("::std::boxed::", "");
+        let body = "let iterator: Box<dyn Iterator<Item = &T> + '_> = if on(0) { Box::new(::std::iter::empty()) } else { Box::new({ self.a.iter() }) }; iterator";
+        assert_eq!(woven, format!("fn f(&self) -> impl Iterator<Item = &T> + use<'_> {{ {body} }}"));
+        for other in ["impl Iterator<Item = &T> + Clone", "impl Stream<Item = &T>", "Option<impl Iterator<Item = &T>>"] {
+            let text = text.replace("impl Iterator<Item = &T> + use<'_>", other);
+            let column = text.find("self.a").expect("it is there") + 1;
+            let woven = weave(&text, &[Change { place: (1, column), ..change }]).expect("Rust");
+            assert_eq!((woven.text, woven.ids), (text, [].into()));
+        }
+    }
+
+    #[test]
     fn functions_return_at_once() {
         let text = "impl A { fn f(&self) -> bool { self.a } const fn g() -> u32 { 1 } }";
         let change = |id, column, what| Change { id, place: (1, column), what };
@@ -300,6 +359,11 @@ mod tests {
             "S { a: b, c, ..S::default() }",
             &[(5, "delete field a from struct S expression in f"), (11, "delete field c from struct S expression in f")],
             "S { a: (if on(0) { (S { ..S::default() }).a } else { b }), c: (if on(1) { (S { ..S::default() }).c } else { c }), ..S::default() }",
+        );
+        check(
+            "S { a: b, ..*c }",
+            &[(5, "delete field a from struct S expression in f")],
+            "S { a: (if on(0) { (*c).a } else { b }), ..*c }",
         );
     }
 }

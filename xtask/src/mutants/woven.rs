@@ -3,7 +3,7 @@
 use super::{
     Bench, Outcome, Part,
     results::{CAUGHT, MISSED, Mutant, TIMEOUT, UNVIABLE},
-    weave::{Change, QUESTION, weave},
+    weave::{Change, QUESTION, Woven, weave},
 };
 use crate::run::say;
 use cargo_metadata::{Message, diagnostic::DiagnosticLevel};
@@ -26,30 +26,48 @@ const REACHED: &str = "BERTH_MUTANTS_REACHED";
 const TIMES_MAX: u32 = 5;
 /// And at least this long.
 const TIME_MIN: Duration = Duration::from_secs(20);
+/// A test by itself, without a mutant, may take this long.
+const TEST_TIME_MAX: Duration = Duration::from_secs(600);
+/// Where the machine is busy, time is given this many times, twice as much each time.
+const TRIES: u32 = 5;
+/// The tests that are tried first take so long together: most mutants end with them.
+const QUICK: Duration = Duration::from_millis(500);
 /// A mutant may not take the machine with it.
 const MEMORY_KIB_MAX: u64 = 6 << 20;
 
-/// What answers the question: added to the crate's root. With `REACHED`, it notes for each test which mutants it asks about.
+/// What answers the question: added to the crate's root. With `REACHED`, it notes which mutants are asked about; with `ENDS`, the process ends with the
+/// first test that panics.
 const ANSWER: &str = r#"
 #[doc(hidden)]
 #[allow(missing_docs, clippy::all, clippy::disallowed_methods, clippy::disallowed_types)]
 pub fn mutant(id: usize) -> bool {
-    use std::{collections::BTreeSet, io::Write, sync::OnceLock};
+    use std::{io::Write, sync::OnceLock};
     static ON: OnceLock<Option<usize>> = OnceLock::new();
     static REACHED: OnceLock<Option<String>> = OnceLock::new();
     thread_local! {
-        static NOTED: std::cell::RefCell<BTreeSet<usize>> = const { std::cell::RefCell::new(BTreeSet::new()) };
+        static NOTED: std::cell::RefCell<Vec<bool>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    fn is_new(noted: &std::cell::RefCell<Vec<bool>>, id: usize) -> bool {
+        let mut noted = noted.borrow_mut();
+        if noted.len() <= id {
+            noted.resize(id + 1, false);
+        }
+        !std::mem::replace(&mut noted[id], true)
     }
     if let Some(file) = REACHED.get_or_init(|| std::env::var("BERTH_MUTANTS_REACHED").ok())
-        && NOTED.try_with(|noted| noted.borrow_mut().insert(id)).unwrap_or(false)
+        && NOTED.try_with(|noted| is_new(noted, id)).unwrap_or(true)
     {
-        let line = format!("{id} {}\n", std::thread::current().name().unwrap_or_default());
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).expect("the file of notes");
-        file.write_all(line.as_bytes()).expect("a note");
+        file.write_all(format!("{id}\n").as_bytes()).expect("a note");
     }
     let on = ON.get_or_init(|| {
         if std::env::var_os("BERTH_MUTANT_ENDS").is_some() {
-            std::panic::set_hook(Box::new(|_| std::process::exit(101)));
+            std::panic::set_hook(Box::new(|_| {
+                // A thread of another name is none of a test: whether a test minds its panic is for the test to say.
+                if std::env::args().any(|test| std::thread::current().name() == Some(test.as_str())) {
+                    std::process::exit(101);
+                }
+            }));
         }
         std::env::var("BERTH_MUTANT").ok()?.parse().ok()
     });
@@ -57,13 +75,42 @@ pub fn mutant(id: usize) -> bool {
 }
 "#;
 
-/// A program of tests, and what is known of it.
+/// A program of tests.
 struct Program {
     executable: PathBuf,
-    /// As long as its tests take without a mutant.
+    /// The quickest first.
+    tests: Vec<Test>,
+}
+
+/// What is known of a test.
+struct Test {
+    name: String,
+    /// As long as it takes without a mutant.
     takes: Duration,
-    /// Names of the tests that reach a mutant.
-    reached: BTreeMap<usize, BTreeSet<String>>,
+    /// It provokes panics, and passes; with any other the first panic is the end.
+    panics: bool,
+    /// The mutants that it reaches, on whatever thread.
+    reaches: BTreeSet<usize>,
+}
+
+impl Program {
+    /// The tests that reach a mutant, in the order in which they are run: quick ones, the others, those that provoke panics.
+    fn batches(&self, id: usize) -> [Vec<&Test>; 3] {
+        let (mut quick, mut slow, mut panicking) = (Vec::new(), Vec::new(), Vec::new());
+        let mut takes = Duration::ZERO;
+        for test in self.tests.iter().filter(|test| test.reaches.contains(&id)) {
+            takes += test.takes;
+            let batch = if test.panics {
+                &mut panicking
+            } else if takes < QUICK {
+                &mut quick
+            } else {
+                &mut slow
+            };
+            batch.push(test);
+        }
+        [quick, slow, panicking]
+    }
 }
 
 /// Errors of what stands instead, whatever is around it: no such trait, type, operator or method.
@@ -127,7 +174,8 @@ pub(super) fn try_mutants<'a>(
 fn build(bench: &Bench, part: &Part, wanted: &[&Mutant]) -> Result<Build, String> {
     let (mut without, mut unviable) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        let ids = write(bench, part, wanted, &without)?;
+        let Woven { ids, refused, .. } = write(bench, part, wanted, &without)?;
+        unviable.extend(&refused);
         let faults = faults(bench, part)?;
         if faults.is_empty() {
             return Ok(Build { ids, unviable, programs: programs(bench, part)? });
@@ -171,25 +219,26 @@ fn is_instead(text: &str) -> bool {
 }
 
 /// Writes the woven files; gives which mutants are in them.
-fn write(bench: &Bench, part: &Part, wanted: &[&Mutant], without: &BTreeSet<usize>) -> Result<BTreeSet<usize>, String> {
+fn write(bench: &Bench, part: &Part, wanted: &[&Mutant], without: &BTreeSet<usize>) -> Result<Woven, String> {
     bench.restore()?;
     let mut by_path: BTreeMap<&str, Vec<Change<'_>>> = BTreeMap::new();
     for (id, mutant) in wanted.iter().enumerate().filter(|(id, _)| !without.contains(id)) {
         let change = mutant.change().ok_or_else(|| format!("no place: {}", mutant.name))?;
         by_path.entry(mutant.path()).or_default().push(Change { id, ..change });
     }
-    let mut ids = BTreeSet::new();
+    let mut all = Woven::default();
     for (path, changes) in by_path {
         let file = bench.tree.join(path);
         let text = fs::read_to_string(&file).map_err(|error| format!("{path}: {error}"))?;
         let woven = weave(&text, &changes).map_err(|error| format!("{path}: {error}"))?;
         fs::write(&file, woven.text).map_err(|error| format!("{path}: {error}"))?;
-        ids.extend(woven.ids);
+        all.ids.extend(woven.ids);
+        all.refused.extend(woven.refused);
     }
     let root = bench.tree.join(format!("crates/{}/src/lib.rs", part.package));
     let add = || fs::write(&root, fs::read_to_string(&root)? + ANSWER);
     add().map_err(|error| format!("{}: {error}", root.display()))?;
-    Ok(ids)
+    Ok(all)
 }
 
 /// Each fault that the compiler finds.
@@ -219,14 +268,13 @@ fn messages(cargo: &mut Command, part: &Part) -> Result<Vec<Message>, String> {
     Message::parse_stream(&*output.stdout).collect::<Result<_, _>>().map_err(|error| format!("cargo's messages: {error}"))
 }
 
-/// Builds and runs the tests without a mutant: which take how long, and which reach what.
+/// Builds the tests, and runs each by itself without a mutant: how long it takes, and which it reaches.
 fn programs(bench: &Bench, part: &Part) -> Result<Vec<Program>, String> {
     let (mut executables, mut why) = (Vec::new(), String::new());
     for message in messages(bench.cargo(part).args(["test", "--no-run", "--tests"]), part)? {
         match message {
             Message::CompilerArtifact(artifact) => {
-                let executable = artifact.executable.filter(|_| artifact.profile.test);
-                executables.extend(executable.map(|executable| (!artifact.target.is_lib(), PathBuf::from(executable))));
+                executables.extend(artifact.executable.filter(|_| artifact.profile.test).map(PathBuf::from));
             }
             Message::CompilerMessage(fault) if fault.message.level == DiagnosticLevel::Error => why = fault.message.message,
             // What the tests of a program that is not there would notice would count as missed.
@@ -236,63 +284,82 @@ fn programs(bench: &Bench, part: &Part) -> Result<Vec<Program>, String> {
             _ => (),
         }
     }
-    // Those beside the code are the quickest, and most mutants end with them.
-    executables.sort();
     if executables.is_empty() {
         return Err(format!("the tests of {} are not built", part.package));
     }
-    let notes = bench.build.with_file_name("reached");
-    let mut programs = Vec::new();
-    for (_, executable) in executables {
+    executables.into_iter().map(|executable| program(bench, part, executable)).collect()
+}
+
+fn program(bench: &Bench, part: &Part, executable: PathBuf) -> Result<Program, String> {
+    let listed = Command::new(&executable).args(["--list", "--format", "terse"]).output();
+    let listed = listed.map_err(|error| format!("{}: {error}", executable.display()))?;
+    let mut program = Program { executable, tests: Vec::new() };
+    for name in String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.strip_suffix(": test")) {
+        let notes = bench.build.with_file_name("reached");
         let _ = fs::remove_file(&notes);
-        let mut program = Program { executable, takes: TIME_MIN * 60, reached: BTreeMap::new() };
+        let noting = (REACHED, notes.display().to_string());
         let started = Instant::now();
-        if run(bench, part, &program, &[], |command| command.env(REACHED, &notes))? != MISSED {
-            return Err(format!("{} fails without a mutant", program.executable.display()));
+        let run = |variables: &[Variable]| run(bench, part, &program, &[name], TEST_TIME_MAX, variables);
+        let panics = run(&[noting.clone(), (ENDS, "1".to_owned())])? != MISSED;
+        if panics && run(&[noting])? != MISSED {
+            return Err(format!("{} fails without a mutant: {name}", program.executable.display()));
         }
-        program.takes = started.elapsed();
-        for line in fs::read_to_string(&notes).unwrap_or_default().lines() {
-            let Some((id, test)) = line.split_once(' ').and_then(|(id, test)| Some((id.parse().ok()?, test))) else { continue };
-            program.reached.entry(id).or_default().insert(test.to_owned());
-        }
-        say(&format!("{}: {:.1} s", program.executable.display(), program.takes.as_secs_f64()));
-        programs.push(program);
+        let noted = fs::read_to_string(&notes).unwrap_or_default();
+        let reaches = noted.lines().filter_map(|id| id.parse().ok()).collect();
+        program.tests.push(Test { name: name.to_owned(), takes: started.elapsed(), panics, reaches });
     }
-    Ok(programs)
+    program.tests.sort_by_key(|test| test.takes);
+    let takes: Duration = program.tests.iter().map(|test| test.takes).sum();
+    say(&format!("{}: {} tests, {:.1} s", program.executable.display(), program.tests.len(), takes.as_secs_f64()));
+    Ok(program)
 }
 
 /// What becomes of one mutant: the tests that reach it decide.
 fn outcome(bench: &Bench, part: &Part, programs: &[Program], id: usize) -> Result<char, String> {
-    for program in programs {
-        let Some(tests) = program.reached.get(&id) else { continue };
-        // What a thread without a test's name reaches may be any test's.
-        let is_named = tests.iter().all(|test| !test.is_empty() && test != "main");
-        let only: Vec<&str> = if is_named { ["--exact"].into_iter().chain(tests.iter().map(String::as_str)).collect() } else { Vec::new() };
-        let outcome =
-            run(bench, part, program, &only, |command| if part.panics { command } else { command.env(ENDS, "1") }.env(ON, id.to_string()))?;
-        if outcome != MISSED {
-            return Ok(outcome);
+    let batches: Vec<_> = programs.iter().map(|program| program.batches(id)).collect();
+    for step in 0..3 {
+        for (program, batches) in programs.iter().zip(&batches).filter(|(_, batches)| !batches[step].is_empty()) {
+            let outcome = outcome_of(bench, part, program, &batches[step], id)?;
+            if outcome != MISSED {
+                return Ok(outcome);
+            }
         }
     }
     Ok(MISSED)
 }
 
-/// Runs a program of tests until it ends, or for too long.
-fn run(
-    bench: &Bench,
-    part: &Part,
-    program: &Program,
-    tests: &[&str],
-    set: impl FnOnce(&mut Command) -> &mut Command,
-) -> Result<char, String> {
+/// Whether these tests notice. What takes too long counts only where the same without the mutant does not: the machine may be busy.
+fn outcome_of(bench: &Bench, part: &Part, program: &Program, tests: &[&Test], id: usize) -> Result<char, String> {
+    let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+    let takes: Duration = tests.iter().map(|test| test.takes).sum();
+    let mut variables = vec![(ON, id.to_string())];
+    if !tests.iter().any(|test| test.panics) {
+        variables.push((ENDS, "1".to_owned()));
+    }
+    let mut time = TIME_MIN.max(takes * TIMES_MAX);
+    for _ in 0..TRIES {
+        let outcome = run(bench, part, program, &names, time, &variables)?;
+        if outcome != TIMEOUT || run(bench, part, program, &names, time / 2, &[])? == MISSED {
+            return Ok(outcome);
+        }
+        time *= 2;
+    }
+    Err(format!("{} does not end in time without a mutant either: {}", program.executable.display(), names.join(" ")))
+}
+
+/// Of the environment of a run.
+type Variable = (&'static str, String);
+
+/// Runs tests of a program until they end, or for so long.
+fn run(bench: &Bench, part: &Part, program: &Program, tests: &[&str], time: Duration, variables: &[Variable]) -> Result<char, String> {
     let shown = || program.executable.display().to_string();
     let folder = bench.tree.join("crates").join(part.package);
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {MEMORY_KIB_MAX}; exec \"$0\" \"$@\"")]).arg(&program.executable).args(tests);
+    command.args(["-c", &format!("ulimit -v {MEMORY_KIB_MAX}; exec \"$0\" \"$@\"")]).arg(&program.executable).arg("--exact").args(tests);
     bench.settings(&mut command).current_dir(&folder).env("CARGO_MANIFEST_DIR", &folder);
-    set(&mut command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.envs(variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", shown()))?;
-    let end = Instant::now() + TIME_MIN.max(program.takes * TIMES_MAX);
+    let end = Instant::now() + time;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| format!("{}: {error}", shown()))? {
             return Ok(if status.success() { MISSED } else { CAUGHT });
