@@ -316,8 +316,13 @@ fn with_repair(spec: &Value) -> World {
 
 #[test]
 fn without_a_block_a_lost_pod_comes_back_as_it_was_but_with_repair_as_it_is_to_be() {
-    let spec = json!({"replicas": 3, "updateStrategy": {"rollingUpdate": null}});
-    for (mut world, wanted) in [(World::new(&spec), "web-0=1 web-1=1"), (with_repair(&spec), "web-0=2 web-1=1")] {
+    let spec = |policy: &str| json!({"replicas": 3, "podManagementPolicy": policy, "updateStrategy": {"rollingUpdate": null}});
+    for (mut world, wanted) in [
+        (World::new(&spec("OrderedReady")), "web-0=1 web-1=1"),
+        (World::new(&spec("OrderedReady")).with_gates(BUDGET), "web-0=1 web-1=1"),
+        (World::new(&spec("Parallel")), "web-0=1 web-1=1 web-2=2"),
+        (with_repair(&spec("OrderedReady")), "web-0=2 web-1=1"),
+    ] {
         world.settle();
         world.edit(&json!({"spec": {"template": template(2)}}));
         world.look(usize::MAX);
