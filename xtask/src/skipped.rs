@@ -1,18 +1,15 @@
 //! Tests that could not run for want of a tool: a test that is passed over in silence is one that nobody misses when it breaks.
 //!
-//! A test notes itself in the file that [`VARIABLE`] names: a line of the tool, the test and the reason, with tabs between them.
+//! A test notes itself as `berth_testing::skip` does.
 
 use crate::run::{Outcome, is_ci, root, say};
+use berth_testing::Tool;
 use std::{collections::BTreeMap, env::consts::ARCH, fs, path::PathBuf};
 
-/// Where tests note that they were skipped.
-pub(crate) const VARIABLE: &str = "BERTH_SKIPPED";
-
-/// What CI may lack too: the real Kubernetes, a browser, networks of its own and a newer etcd than Debian's want more of a machine than tests may
-/// ask for.
-const NOT_IN_CI: &[&str] = &["upstream", "browser", "network namespaces", "etcd 3.6"];
+/// What CI may lack too: they want more of a machine than tests may ask for.
+const NOT_IN_CI: &[Tool] = &[Tool::Upstream, Tool::Etcd36];
 /// What is published for these machines only.
-const BUILT_FOR: &[(&str, &str)] = &[("helm 3", "x86_64"), ("helm 4", "x86_64")];
+const BUILT_FOR: &[(Tool, &str)] = &[(Tool::Helm3, "x86_64"), (Tool::Helm4, "x86_64")];
 
 /// The file, empty.
 pub(crate) fn begin() -> Result<PathBuf, String> {
@@ -50,8 +47,8 @@ fn summary(noted: &str) -> Vec<String> {
 /// The tools that CI should have had.
 fn lacking<'n>(noted: &'n str, architecture: &str) -> Vec<&'n str> {
     let is_excused = |tool: &str| {
-        let elsewhere = BUILT_FOR.iter().any(|(name, built_for)| *name == tool && *built_for != architecture);
-        NOT_IN_CI.contains(&tool) || elsewhere
+        let is = |named: &Tool| named.to_string() == tool;
+        NOT_IN_CI.iter().any(is) || BUILT_FOR.iter().any(|(named, built_for)| is(named) && *built_for != architecture)
     };
     let mut tools: Vec<&str> = notes(noted).map(|[tool, ..]| tool).filter(|tool| !is_excused(tool)).collect();
     tools.sort_unstable();
@@ -84,6 +81,6 @@ mod tests {
     fn ci_lacks_only_what_it_may_lack_or_what_is_not_built_for_it() {
         assert_eq!(lacking(NOTED, "x86_64"), ["helm 3", "kubectl"]);
         assert_eq!(lacking(NOTED, "aarch64"), ["kubectl"]);
-        assert!(lacking("browser\ta\tnone\nupstream\tb\tnone\n", "x86_64").is_empty());
+        assert!(lacking("etcd 3.6\ta\tnone\nupstream\tb\tnone\n", "x86_64").is_empty());
     }
 }

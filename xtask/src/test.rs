@@ -19,7 +19,7 @@ pub(crate) fn run() -> Outcome {
     // Tests wait for time to pass more than for a processor: the fuzz targets are built meanwhile.
     let (tests, targets) = thread::scope(|scope| {
         let targets = scope.spawn(|| fuzz::build(fuzz::Build::Quick));
-        let tests = command(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(skipped::VARIABLE, skipped));
+        let tests = command(Command::new("cargo").args(["test", "--workspace", "--no-fail-fast"]).env(berth_testing::SKIPPED, skipped));
         (tests, targets.join().expect("a build does not panic"))
     });
     let outcome = tests.and_then(|()| fuzz::short_with(&targets?));

@@ -33,6 +33,7 @@ const LAYERS: &[&str] = &[
     "berth-api",
     "berth-identity",
     "berth-linear",
+    "berth-testing",
 ];
 
 /// Arrows that point down and are wrong all the same, with the reason.
@@ -52,6 +53,9 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("berth-protobuf", "berth-registry", "protobuf becomes JSON, which has rules elsewhere"),
     ("berth-protobuf", "berth-api", "protobuf becomes JSON, whose types are elsewhere"),
 ];
+
+/// What only tests may depend on.
+const FOR_TESTS: &[&str] = &["berth-linear", "berth-testing"];
 
 /// What no crate that the simulation links may depend on, however far away: runtimes, sockets, files, randomness.
 const REAL: &[&str] = &["fjall", "getrandom", "hyper", "kube", "kube-client", "mio", "redb", "rustls", "tokio"];
@@ -180,6 +184,9 @@ fn layers(tree: &Tree) -> Vec<String> {
         };
         let own_crates = |to: &&Dependency| to.kind == DependencyKind::Normal && to.name.starts_with("berth");
         for Dependency { name: to, .. } in package.dependencies.iter().filter(own_crates) {
+            if FOR_TESTS.contains(&to.as_str()) {
+                faults.push(format!("{from} depends on {to}, which is for tests only"));
+            }
             if rank(to).is_none_or(|below| below <= own) {
                 faults.push(format!("{from} depends on {to}, which is not below it"));
             }
@@ -399,6 +406,7 @@ mod tests {
         let mut store = tree(&[], &[("berth-api", NORMAL)]);
         store.packages[0].name = "berth-store".to_owned();
         assert_eq!(layers(&store), ["berth-store depends on berth-api: the store knows bytes, no kinds"]);
+        assert_eq!(layers(&tree(&[], &[("berth-testing", NORMAL)])), ["berth-api depends on berth-testing, which is for tests only"]);
         store.packages[0].name = "berth-new".to_owned();
         assert_eq!(layers(&store), ["berth-new is not in the list of layers"]);
     }

@@ -304,9 +304,9 @@ fn retention(seen: &Seen) -> Labelled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_testing::{Tool, skip};
     use serde_json::{Value, json};
     use std::{
-        fs::OpenOptions,
         io::Write as _,
         process::{Command, Stdio},
     };
@@ -393,12 +393,7 @@ mod tests {
         let started =
             Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let Ok(mut promtool) = started else {
-            // As every test of `berth` does that lacks a tool (crates/berth/tests/common).
-            if let Some(file) = std::env::var_os("BERTH_SKIPPED") {
-                let line = b"promtool\tpromtool_finds_no_fault\tit is not on this machine (Debian package prometheus)\n";
-                OpenOptions::new().append(true).create(true).open(file).and_then(|mut file| file.write_all(line)).expect("writable");
-            }
-            return;
+            return skip(Tool::Promtool, "it is not on this machine (Debian package prometheus)");
         };
         promtool.stdin.take().expect("piped").write_all(shown().as_bytes()).expect("promtool reads");
         let output = promtool.wait_with_output().expect("promtool ends");

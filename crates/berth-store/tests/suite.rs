@@ -10,6 +10,7 @@ mod util;
 
 // The etcds beside the suite use them.
 use berth_etcd as _;
+use berth_testing as _;
 use tokio as _;
 
 use berth_store::{

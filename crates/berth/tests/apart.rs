@@ -3,6 +3,7 @@
 
 mod common;
 
+use berth_testing::Upstream;
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -22,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -231,42 +232,12 @@ async fn lease(kubeconfig: &Path) -> LeaseSpec {
     leases.get("berth-controller-manager").await.unwrap().spec.unwrap()
 }
 
-/// A real Kubernetes whose own controllers of Deployments, ReplicaSets and StatefulSets are off.
-struct Upstream {
-    scripts: PathBuf,
-    folder: tempfile::TempDir,
-}
-
-impl Upstream {
-    fn start() -> Option<Self> {
-        let named = std::env::var_os("BERTH_UPSTREAM").map(PathBuf::from);
-        let scripts = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/upstream"));
-        if !scripts.join("start").exists() {
-            common::skip("upstream", "BERTH_UPSTREAM names no folder with one, and ../shared/upstream is none");
-            return None;
-        }
-        let upstream = Self { scripts, folder: tempfile::tempdir().unwrap() };
-        upstream.run("start", &["--controllers", "*,-deployment,-replicaset,-statefulset"]);
-        Some(upstream)
-    }
-
-    fn run(&self, script: &str, options: &[&str]) {
-        let status = Command::new(self.scripts.join(script)).arg(self.folder.path()).args(options).stdout(Stdio::null()).status();
-        assert!(status.unwrap().success(), "{script}");
-    }
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.run("stop", &[]);
-    }
-}
-
 /// Where the server does not know the field, an annotation says the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn controllers_work_on_another_kubernetes() {
-    let Some(upstream) = Upstream::start() else { return };
-    let kubeconfig = upstream.folder.path().join("admin.kubeconfig");
+    // Its own controllers of the same are off.
+    let Some(upstream) = Upstream::start(&["--controllers", "*,-deployment,-replicaset,-statefulset"]) else { return };
+    let kubeconfig = upstream.kubeconfig();
     let _parts = [
         Part::start(&["controller-manager", "--controllers=deployment,replicaset,statefulset"], Some(&kubeconfig)),
         Part::start(&["scheduler"], Some(&kubeconfig)),

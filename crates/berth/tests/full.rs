@@ -3,6 +3,7 @@
 
 mod common;
 
+use berth_testing::{Tool, skip};
 use common::{Berth, PATIENCE};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::{
@@ -186,7 +187,7 @@ async fn what_is_stored_ends_below_the_watermark_of_memory_and_deletions_go_on()
         client_of(&berth).await.apiserver_version().await.unwrap();
         resident(&berth)
     };
-    let Some(idle) = idle else { return common::skip("procfs", "the machine does not say how much memory a process has") };
+    let Some(idle) = idle else { return skip(Tool::Procfs, "the machine does not say how much memory a process has") };
     let watermark = idle / 3 * 4;
     let berth = common::up_in(folder.path(), &[&quiet[..], &["--memory-bytes", &watermark.to_string()]].concat());
     let client = client_of(&berth).await;

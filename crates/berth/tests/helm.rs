@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Berth, kubectl_is_here, skip, tool, up};
+use berth_testing::{Tool, skip};
+use common::{Berth, kubectl_is_here, tool, up};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -138,9 +139,9 @@ fn a_failed_atomic_upgrade_is_rolled_back() {
 
 #[test]
 fn helm_4_goes_its_journey() {
-    let Some(python) = tool("the Python client", "python/bin/python") else { return };
+    let Some(python) = tool(Tool::PythonClient, "python/bin/python") else { return };
     if !Command::new(&python).args(["-c", "import helm_python"]).output().unwrap().status.success() {
-        skip("helm 4", "PyPI has none for this machine");
+        skip(Tool::Helm4, "PyPI has none for this machine");
         return;
     }
     let berth = up(FAST);

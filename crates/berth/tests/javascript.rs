@@ -3,11 +3,12 @@
 
 mod common;
 
+use berth_testing::Tool;
 use std::{path::Path, process::Command};
 
 #[test]
 fn the_javascript_client_goes_its_journey() {
-    let Some(node) = common::tool("the JavaScript client", "javascript/node_modules/.bin/node") else { return };
+    let Some(node) = common::tool(Tool::JavaScriptClient, "javascript/node_modules/.bin/node") else { return };
     let berth = common::up(&["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
     // Node looks for packages where the script lies.
     let journey = node.ancestors().nth(3).unwrap().join("journey.mjs");

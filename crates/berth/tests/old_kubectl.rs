@@ -2,6 +2,7 @@
 
 mod common;
 
+use berth_testing::Tool;
 use common::{Berth, deployment, tool, up};
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ struct Old {
 
 impl Old {
     fn start() -> Option<Self> {
-        Some(Self { kubectl: tool("kubectl 1.20", "old-kubectl/usr/bin/kubectl")?, berth: up(FAST) })
+        Some(Self { kubectl: tool(Tool::Kubectl120, "old-kubectl/usr/bin/kubectl")?, berth: up(FAST) })
     }
 
     /// Runs it; gives whether it succeeded, and all that it printed.

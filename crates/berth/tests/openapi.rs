@@ -4,6 +4,7 @@
 
 mod common;
 
+use berth_testing::Tool;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -57,7 +58,7 @@ impl Server {
 
 #[test]
 fn answers_are_what_the_documents_promise() {
-    let Some(program) = common::tool("schemathesis", "schemathesis/bin/schemathesis") else { return };
+    let Some(program) = common::tool(Tool::Schemathesis, "schemathesis/bin/schemathesis") else { return };
     let berth = common::up(&["--store", "memory", "--nodes", "1", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
     let server = Server::of(&berth);
     let waiting = Mutex::new(berth_registry::resource::built_in().openapi().paths());

@@ -3,11 +3,12 @@
 
 mod common;
 
+use berth_testing::Tool;
 use std::{path::Path, process::Command};
 
 #[test]
 fn the_python_client_goes_its_journey() {
-    let Some(python) = common::tool("the Python client", "python/bin/python") else { return };
+    let Some(python) = common::tool(Tool::PythonClient, "python/bin/python") else { return };
     let berth = common::up(&["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"]);
     let output = Command::new(python)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/journey.py"))

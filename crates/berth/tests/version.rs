@@ -6,6 +6,7 @@ mod common;
 #[path = "../build/stamp.rs"]
 mod stamp;
 
+use berth_testing::{Tool, skip};
 use serde_json::Value;
 use std::{
     path::Path,
@@ -55,7 +56,7 @@ fn the_commit_is_that_of_the_sources_own_repository() {
     let folder = TempDir::new().unwrap();
     assert_eq!(stamp::commit(folder.path()), None, "no repository");
     if git(folder.path(), &["init", "--quiet"]).is_none() {
-        return common::skip("git", "it is not on this machine");
+        return skip(Tool::Git, "it is not on this machine");
     }
     assert_eq!(stamp::commit(folder.path()), None, "no commit yet");
     git(folder.path(), &["commit", "--quiet", "--allow-empty", "--message", "First"]);

@@ -1,11 +1,6 @@
 //! Real etcds for tests, and the tasks of what is tested.
 #![allow(dead_code, reason = "each test uses a part")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    clippy::print_stdout,
-    reason = "tests have other programs, files and the real time"
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have other programs, files and the real time")]
 
 use berth_etcd::{Client, OpenError, Options};
 use berth_store::{
@@ -13,12 +8,11 @@ use berth_store::{
     env::{Clock, Env, Rng, Spawner, Timestamp},
     etcd::{Etcd as _, EtcdStore},
 };
+use berth_testing::{Tool, skip, upstream_folder};
 use futures::{FutureExt, future::BoxFuture};
 use jiff::SignedDuration;
 use std::{
     fs,
-    fs::OpenOptions,
-    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, OnceLock},
@@ -174,7 +168,7 @@ fn run(program: &Path, folder: &TempDir, settings: &str, address: &str) -> (Chil
 
 /// Whether there is an etcd to be had; says so if not.
 pub(crate) fn is_here() -> bool {
-    program().as_ref().map_err(|reason| skip("etcd", reason)).is_ok()
+    program().as_ref().map_err(|reason| skip(Tool::Etcd, reason)).is_ok()
 }
 
 /// Whether it tells how far it is; says so if not.
@@ -182,7 +176,7 @@ pub(crate) fn tells_progress() -> bool {
     static TELLS: OnceLock<bool> = OnceLock::new();
     let tells = *TELLS.get_or_init(|| Etcd::start("").client().client.tells_progress());
     if !tells {
-        skip("etcd 3.6", "this one is older than 3.4.31 or 3.5.13, and what it tells of progress is not to be relied on");
+        skip(Tool::Etcd36, "this one is older than 3.4.31 or 3.5.13, and what it tells of progress is not to be relied on");
     }
     tells
 }
@@ -211,13 +205,11 @@ fn program() -> &'static Result<PathBuf, String> {
 pub(crate) fn upstream() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let folder = std::env::var_os("BERTH_UPSTREAM").map_or_else(|| root.join("../shared/upstream"), PathBuf::from);
-        let archive = folder.join("bin.tar.xz");
+        let archive = upstream_folder().join("bin.tar.xz");
         if !archive.exists() {
             return Err(format!("no {}: BERTH_UPSTREAM names the folder that has one", archive.display()));
         }
-        unpacked(&archive, &root.join("target/tools"))
+        unpacked(&archive, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools"))
     })
 }
 
@@ -238,16 +230,7 @@ fn unpacked(archive: &Path, tools: &Path) -> Result<PathBuf, String> {
 
 /// Whether 3.6 is to be had; says so if not.
 pub(crate) fn upstream_is_here() -> bool {
-    upstream().as_ref().map_err(|reason| skip("etcd 3.6", reason)).is_ok()
-}
-
-/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
-fn skip(tool: &str, reason: &str) {
-    println!("skipped: {tool}: {reason}");
-    let Some(file) = std::env::var_os("BERTH_SKIPPED") else { return };
-    let line = format!("{tool}\t{}\t{reason}\n", thread::current().name().unwrap_or_default());
-    // In one write: other tests append too.
-    OpenOptions::new().append(true).create(true).open(file).expect("a file").write_all(line.as_bytes()).expect("it can be written");
+    upstream().as_ref().map_err(|reason| skip(Tool::Etcd36, reason)).is_ok()
 }
 
 /// The machine's time, and tasks on a runtime.

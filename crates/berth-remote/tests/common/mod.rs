@@ -1,11 +1,6 @@
 //! The clusters that the suite runs on: the registry in the test's process, berth's API server over HTTPS, and a real Kubernetes where one is at hand.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    clippy::print_stdout,
-    reason = "tests meet the machine; one that is skipped prints why"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests meet the machine")]
 
 use berth_api::FeatureGates;
 use berth_apiserver::{Access, Config, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server, Storage};
@@ -16,18 +11,13 @@ use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
     env::{Clock, Env, Rng, Spawner, Timestamp},
 };
+use berth_testing::Upstream;
 use futures::{
     StreamExt,
     future::{BoxFuture, pending},
     stream::BoxStream,
 };
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{
     io::copy_bidirectional,
@@ -150,53 +140,10 @@ pub(crate) async fn remote() -> Option<Subject> {
 
 /// A real Kubernetes, without controllers.
 pub(crate) async fn upstream() -> Option<Subject> {
-    let upstream = Upstream::start()?;
-    let options = Options { kubeconfigs: vec![upstream.folder.path().join("admin.kubeconfig")], ..Options::default() };
+    let upstream = Upstream::start(&["--no-controllers"])?;
+    let options = Options { kubeconfigs: vec![upstream.kubeconfig()], ..Options::default() };
     let cluster = Arc::new(RemoteCluster::connect(&options, env()).await.expect("it runs"));
     Some(Subject { cluster, _holds: Box::new(upstream) })
-}
-
-/// A Kubernetes in processes of its own.
-struct Upstream {
-    scripts: PathBuf,
-    folder: TempDir,
-}
-
-impl Upstream {
-    fn start() -> Option<Self> {
-        let named = std::env::var_os("BERTH_UPSTREAM").map(PathBuf::from);
-        let scripts = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/upstream"));
-        if !scripts.join("start").exists() {
-            skip("upstream", "BERTH_UPSTREAM names no folder with one, and ../shared/upstream is none");
-            return None;
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        let upstream = Self { scripts, folder };
-        upstream.run("start", &["--no-controllers"]);
-        Some(upstream)
-    }
-
-    fn run(&self, script: &str, options: &[&str]) {
-        let output = Command::new(self.scripts.join(script)).arg(self.folder.path()).args(options).stdout(Stdio::null()).status();
-        assert!(output.is_ok_and(|status| status.success()), "{script}");
-    }
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.run("stop", &[]);
-    }
-}
-
-/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
-fn skip(tool: &str, reason: &str) {
-    use std::io::Write;
-    println!("skipped: {tool}: {reason}");
-    let Some(file) = std::env::var_os("BERTH_SKIPPED") else { return };
-    let line = format!("{tool}\t{}\t{reason}\n", std::thread::current().name().unwrap_or_default());
-    // In one write: other tests append too.
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
-    file.expect("a file").write_all(line.as_bytes()).expect("it can be written");
 }
 
 /// A server that is reached through a line which can be cut.

@@ -1,9 +1,9 @@
 //! A real `berth up` for one test: its own folder, its own port, stopped when dropped.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use berth_testing::{Tool, skip};
 use std::{
-    fs::OpenOptions,
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
@@ -218,40 +218,31 @@ impl Iterator for Lines {
 /// Whether the machine has a kubectl that speaks to servers of today (1.28 or later); prints why not.
 pub(crate) fn kubectl_is_here() -> bool {
     let Ok(output) = Command::new("kubectl").args(["version", "--client", "--output", "json"]).output() else {
-        skip("kubectl", "it is not on this machine");
+        skip(Tool::Kubectl, "it is not on this machine");
         return false;
     };
     let version: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let minor = version["clientVersion"]["minor"].as_str().map(|text| text.trim_end_matches('+').parse::<u32>().unwrap_or(0));
     if minor.is_none_or(|minor| minor < 28) {
-        skip("kubectl", &format!("it is older than 1.28: {version}"));
+        skip(Tool::Kubectl, &format!("it is older than 1.28: {version}"));
         return false;
     }
     true
 }
 
 /// What `cargo xtask test` installed at this path below `target/tools`; says that it is not there.
-pub(crate) fn tool(name: &str, path: &str) -> Option<PathBuf> {
+pub(crate) fn tool(tool: Tool, path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(path);
     if found.exists() {
         return Some(found);
     }
-    skip(name, &format!("no target/tools/{path}: `cargo xtask test` installs it where it can be had"));
+    skip(tool, &format!("no target/tools/{path}: `cargo xtask test` installs it where it can be had"));
     None
 }
 
 /// Helm 3, which npm has for some machines.
 pub(crate) fn helm() -> Option<PathBuf> {
-    tool("helm 3", "javascript/node_modules/.bin/helm")
-}
-
-/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
-pub(crate) fn skip(tool: &str, reason: &str) {
-    println!("skipped: {tool}: {reason}");
-    let Some(file) = std::env::var_os("BERTH_SKIPPED") else { return };
-    let line = format!("{tool}\t{}\t{reason}\n", thread::current().name().unwrap_or_default());
-    // In one write: other tests append too.
-    OpenOptions::new().append(true).create(true).open(file).unwrap().write_all(line.as_bytes()).unwrap();
+    tool(Tool::Helm3, "javascript/node_modules/.bin/helm")
 }
 
 /// Kills a server in the middle of a rollout, and looks at what the next one makes of it; gives that one.

@@ -1,0 +1,16 @@
+//! What tests of several crates share about the machine that they run on: the tools that they want ([`Tool`]), how one says that it cannot run without
+//! ([`skip`]), and a real Kubernetes where one is at hand ([`Upstream`]).
+//!
+//! For tests and `xtask` only, which tells after a run what was skipped; nothing of the product depends on it.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    reason = "tests meet the machine; one that is skipped prints why"
+)]
+
+mod skipped;
+mod upstream;
+
+pub use skipped::{SKIPPED, Tool, skip};
+pub use upstream::{Upstream, upstream_folder};

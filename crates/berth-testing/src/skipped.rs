@@ -1,0 +1,70 @@
+//! Tests that cannot run here.
+
+use std::{env, fmt, fs::OpenOptions, io::Write, thread};
+
+/// The variable that names the file in which tests note that they were skipped: a line of the tool, the test and the reason, with tabs between them.
+pub const SKIPPED: &str = "BERTH_SKIPPED";
+
+/// What a test may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// Any etcd that the store takes.
+    Etcd,
+    /// One of today: it tells how far it is, and members of it can be replaced.
+    Etcd36,
+    /// The program, with which a build finds its commit.
+    Git,
+    /// Of npm.
+    Helm3,
+    /// Of `PyPI`.
+    Helm4,
+    /// The official client, and a Node to run it.
+    JavaScriptClient,
+    /// Of 1.28 or later.
+    Kubectl,
+    /// Debian's, from before `OpenAPI` v3 and protobuf bodies.
+    Kubectl120,
+    /// Where the system tells how much memory a process has.
+    Procfs,
+    /// Prometheus' own check of metrics.
+    Promtool,
+    /// The official client, and a Python to run it.
+    PythonClient,
+    /// Requests made of an `OpenAPI` document.
+    Schemathesis,
+    /// A real Kubernetes: [`crate::Upstream`].
+    Upstream,
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Etcd => "etcd",
+            Self::Etcd36 => "etcd 3.6",
+            Self::Git => "git",
+            Self::Helm3 => "helm 3",
+            Self::Helm4 => "helm 4",
+            Self::JavaScriptClient => "the JavaScript client",
+            Self::Kubectl => "kubectl",
+            Self::Kubectl120 => "kubectl 1.20",
+            Self::Procfs => "procfs",
+            Self::Promtool => "promtool",
+            Self::PythonClient => "the Python client",
+            Self::Schemathesis => "schemathesis",
+            Self::Upstream => "upstream",
+        })
+    }
+}
+
+/// Says that the running test cannot run for want of a tool; `cargo xtask test` tells at its end which did not.
+///
+/// # Panics
+/// The note cannot be written.
+pub fn skip(tool: Tool, reason: &str) {
+    println!("skipped: {tool}: {reason}");
+    let Some(file) = env::var_os(SKIPPED) else { return };
+    let line = format!("{tool}\t{}\t{reason}\n", thread::current().name().unwrap_or_default());
+    // In one write: other tests append too.
+    let file = OpenOptions::new().append(true).create(true).open(file);
+    file.expect("the file of notes").write_all(line.as_bytes()).expect("the file of notes");
+}
