@@ -12,6 +12,7 @@ use berth_store::{
 };
 use futures::{StreamExt, stream};
 use std::{
+    collections::BTreeMap,
     fs,
     io::{Read, Write},
     net::TcpStream,
@@ -61,12 +62,29 @@ impl Drop for Etcd {
     }
 }
 
-/// Guarded puts into an etcd without anything between, then berth over another one.
+/// How many creates are a run.
+const CREATES: usize = 10_000;
+/// How many runs of creates there are.
+const RUNS: usize = 5;
+
+/// Guarded puts into an etcd without anything between, then an API server over another one, then three of berth's.
 pub(crate) async fn etcd(target: &Target) -> Vec<Figure> {
-    let Target::BerthOnEtcd { programs, .. } = target else { panic!("an etcd is measured with berth over it") };
-    let mut figures = alone(programs).await;
-    figures.extend(objects(target).await);
-    figures.extend(scenarios::rollout(target, 1000, 5, Place::Detail).await);
+    let mut figures = Vec::new();
+    if let Target::BerthOnEtcd { programs, .. } = target {
+        figures.extend(alone(programs).await);
+    }
+    let mut server = Server::start(target, Parts::StoreOnly).await;
+    // The first ones warm up, and are what the gets read.
+    scenarios::load(&server, 0..scenarios::LISTED, scenarios::create).await;
+    figures.extend(objects(&server, "over etcd", scenarios::LISTED, Place::Readme).await);
+    if let Target::BerthOnEtcd { .. } = target {
+        server.add_one().await;
+        server.add_one().await;
+        let first = scenarios::LISTED + RUNS * CREATES;
+        figures.extend(objects(&server, "over etcd, three servers", first, Place::Detail).await);
+    }
+    drop(server);
+    figures.extend(scenarios::rollout(target, 1000, 5, Place::Readme).await);
     figures
 }
 
@@ -99,28 +117,31 @@ async fn alone(programs: &Path) -> Vec<Figure> {
     runs.figures()
 }
 
-/// Creates and gets as of the embedded store, and how many of etcd's reads the gets took.
-async fn objects(target: &Target) -> Vec<Figure> {
-    const CREATES: usize = 10_000;
+/// Creates and gets as of the embedded store, and how many of etcd's reads the gets of berth took. `first` is the number of the first that is
+/// not there yet.
+async fn objects(server: &Server, what: &str, first: usize, place: Place) -> Vec<Figure> {
     const GETS: usize = 50_000;
-    let server = Server::start(target, Parts::StoreOnly).await;
-    let etcd = server.etcd().unwrap();
-    scenarios::load(&server, 0..scenarios::LISTED, scenarios::create).await;
     let mut runs = Runs::default();
-    for run in 0..5 {
-        let from = scenarios::LISTED + run * CREATES;
+    for run in 0..RUNS {
+        let from = first + run * CREATES;
         let before = server.cpu_seconds_of_each();
-        let rate = scenarios::load(&server, from..from + CREATES, scenarios::create).await;
-        runs.add("berth over etcd: creates of 1 KiB config maps over HTTPS, 64 connections", "1/s", Place::Detail, rate);
+        let rate = scenarios::load(server, from..from + CREATES, scenarios::create).await;
+        runs.add(&format!("creates of 1 KiB config maps {what}, HTTPS, 64 connections"), "1/s", place, rate);
+        let mut spent = BTreeMap::<String, f64>::new();
         for ((name, before), (_, after)) in before.into_iter().zip(server.cpu_seconds_of_each()) {
-            runs.add(&format!("  processor time a create, {name}"), "ms", Place::Detail, (after - before) * 1000.0 / CREATES as f64);
+            *spent.entry(name).or_default() += after - before;
+        }
+        for (name, seconds) in spent {
+            runs.add(&format!("  {what}: processor time a create, {name}"), "ms", Place::Detail, seconds * 1000.0 / CREATES as f64);
         }
     }
     for _ in 0..5 {
-        let before = etcd.ranges();
-        let rate = scenarios::load(&server, 0..GETS, scenarios::get).await;
-        runs.add("berth over etcd: gets, likewise", "1/s", Place::Detail, rate);
-        runs.add("  reads of etcd a get", "", Place::Detail, (etcd.ranges() - before) / GETS as f64);
+        let before = server.etcd().map(Etcd::ranges);
+        let rate = scenarios::load(server, 0..GETS, scenarios::get).await;
+        runs.add(&format!("gets {what}, likewise"), "1/s", place, rate);
+        if let (Some(etcd), Some(before)) = (server.etcd(), before) {
+            runs.add(&format!("  {what}: reads of etcd a get"), "", Place::Detail, (etcd.ranges() - before) / GETS as f64);
+        }
     }
     runs.figures()
 }

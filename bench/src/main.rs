@@ -28,7 +28,7 @@ struct Arguments {
     /// Only these scenarios.
     #[arg(value_parser = scenarios::parse)]
     only: Vec<&'static Scenario>,
-    /// A folder whose programs `start FOLDER` and `stop FOLDER` run a Kubernetes; `start` leaves `FOLDER/env`, which sets KUBECONFIG and PIDS.
+    /// A folder whose programs `start FOLDER` and `stop FOLDER` run a Kubernetes; `start` leaves `FOLDER/env`, which sets KUBECONFIG, PIDS and UPSTREAM_BIN.
     #[arg(long, value_name = "DIR")]
     upstream: Option<PathBuf>,
     /// Kills servers instead, takes their power away, damages their folders and so on, for so long.
@@ -76,9 +76,12 @@ fn main() -> ExitCode {
         let upstream = arguments.upstream.clone();
         let targets = match (scenario.systems, upstream) {
             (Systems::Berth, _) | (Systems::Both, None) => vec![Target::Berth { binary }],
-            (Systems::Both, Some(folder)) => vec![Target::Berth { binary }, Target::Upstream { folder }],
-            (Systems::BerthOnEtcd, Some(programs)) => vec![Target::BerthOnEtcd { binary, programs }],
-            (Systems::BerthOnEtcd, None) => {
+            (Systems::Both, Some(folder)) => vec![Target::Berth { binary: binary.clone() }, Target::Upstream { folder, binary }],
+            (Systems::BothOnEtcd, Some(programs)) => {
+                let folder = programs.clone();
+                vec![Target::BerthOnEtcd { binary: binary.clone(), programs }, Target::Upstream { folder, binary }]
+            }
+            (Systems::BothOnEtcd, None) => {
                 eprint(&format!("{}: not measured, --upstream DIR names no etcd", scenario.name));
                 continue;
             }

@@ -30,8 +30,8 @@ pub(crate) enum Systems {
     /// Only berth: a Kubernetes has no nodes here that would run pods, and its start includes a script's.
     Berth,
     Both,
-    /// Berth over an etcd, which comes with a Kubernetes.
-    BerthOnEtcd,
+    /// Both, each over an etcd, which comes with a Kubernetes.
+    BothOnEtcd,
 }
 
 pub(crate) const CONNECTIONS: usize = 64;
@@ -58,7 +58,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario { name: "sets-parallel", systems: Systems::Berth, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
     Scenario { name: "sets-quarters", systems: Systems::Berth, run: |target| stateful_sets::by_quarters(target, 500, 5).boxed_local() },
-    Scenario { name: "etcd", systems: Systems::BerthOnEtcd, run: |target| etcd::etcd(target).boxed_local() },
+    Scenario { name: "etcd", systems: Systems::BothOnEtcd, run: |target| etcd::etcd(target).boxed_local() },
     Scenario { name: "sets-many", systems: Systems::Berth, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
 ];
 

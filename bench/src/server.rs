@@ -8,6 +8,7 @@ use crate::{
 };
 use serde_json::json;
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
@@ -31,10 +32,12 @@ pub(crate) enum Target {
         /// Holds the programs `start` and `stop`, which run an etcd.
         programs: PathBuf,
     },
-    /// A Kubernetes: API server, etcd, controller manager.
+    /// A Kubernetes: API server, etcd, controller manager; with nodes also its scheduler, the nodes being berth's simulated ones.
     Upstream {
         /// Holds the programs `start` and `stop`.
         folder: PathBuf,
+        /// The `berth` that simulates nodes.
+        binary: PathBuf,
     },
 }
 
@@ -50,21 +53,39 @@ impl Target {
 pub(crate) enum Parts<'a> {
     /// Neither controllers nor nodes.
     StoreOnly,
-    /// The controllers, and for berth what these arguments say.
+    /// The controllers, and for berth what these arguments say. A Kubernetes gets its scheduler, and nodes as they say, if there are any.
     Controllers(&'a [&'a str]),
 }
+
+/// How fast a Kubernetes' controllers and scheduler may ask: as much as they can. Their own limits would be what is measured.
+const UNLIMITED: &str = "--kube-api-qps=5000 --kube-api-burst=10000";
+/// Syncs at once, where 5 are the default.
+const SYNCS: &str = "--concurrent-deployment-syncs=50 --concurrent-replicaset-syncs=50";
 
 pub(crate) struct Server {
     running: Running,
     folder: TempDir,
     user: Endpoint,
+    /// Others on the same etcd.
+    beside: Vec<Self>,
+    /// Which of them the next connection goes to.
+    next: Cell<usize>,
     /// From the start of the process to `/readyz` ok; of berth alone, as a Kubernetes' script makes its certificates meanwhile.
     pub(crate) ready_after: Duration,
 }
 
 enum Running {
-    Berth { child: Child, binary: PathBuf, etcd: Option<Etcd> },
-    Upstream { stop: PathBuf, processes: Vec<u32> },
+    Berth {
+        child: Child,
+        binary: PathBuf,
+        etcd: Option<Etcd>,
+    },
+    /// `more` are those that its script does not start.
+    Upstream {
+        stop: PathBuf,
+        processes: Vec<u32>,
+        more: Vec<Child>,
+    },
 }
 
 /// Costs that another program on the machine changes little or not at all.
@@ -95,17 +116,32 @@ impl Server {
         match target {
             Target::Berth { binary } => Self::start_berth(binary, None, parts).await,
             Target::BerthOnEtcd { binary, programs } => Self::start_berth(binary, Some(Etcd::start(programs)), parts).await,
-            Target::Upstream { folder } => Self::start_upstream(folder, parts).await,
+            Target::Upstream { folder, binary } => Self::start_upstream(folder, binary, parts).await,
         }
     }
 
     async fn start_berth(binary: &Path, etcd: Option<Etcd>, parts: Parts<'_>) -> Self {
+        let mut server = Self::launch(binary, etcd.as_ref(), parts).await;
+        let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": access::NAME});
+        access::grant(&server.administrator(), group).await;
+        let Running::Berth { etcd: kept, .. } = &mut server.running else { unreachable!("it was launched as one of berth's") };
+        *kept = etcd;
+        server
+    }
+
+    /// Starts another API server on the same etcd. From now on every connection goes to another one than the last.
+    pub(crate) async fn add_one(&mut self) {
+        let Running::Berth { binary, etcd, .. } = &self.running else { panic!("only berth's servers are multiplied") };
+        self.beside.push(Self::launch(binary, etcd.as_ref(), Parts::StoreOnly).await);
+    }
+
+    async fn launch(binary: &Path, etcd: Option<&Etcd>, parts: Parts<'_>) -> Self {
         let folder = TempDir::new().unwrap();
         let arguments = match parts {
             Parts::StoreOnly => &["--controllers=-*", "--nodes", "0"],
             Parts::Controllers(arguments) => arguments,
         };
-        let store = etcd.as_ref().map(|etcd| ["--store", "etcd", "--etcd-servers", &etcd.endpoint]);
+        let store = etcd.map(|etcd| ["--store", "etcd", "--etcd-servers", &etcd.endpoint]);
         let started = Instant::now();
         let mut child = Command::new(binary)
             .args(["up", "--secure-port", "0", "--data-dir"])
@@ -123,28 +159,45 @@ impl Server {
         let administrator = access::endpoint(&fs::read_to_string(folder.path().join("kubeconfig")).unwrap());
         assert_eq!(Connection::open(&administrator).await.request("GET", "/readyz", "").await, 200);
         let ready_after = started.elapsed();
-
-        let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": access::NAME});
-        access::grant(&administrator, group).await;
         let user = access::endpoint(&issue(binary, folder.path(), access::NAME, access::NAME));
-        Self { running: Running::Berth { child, binary: binary.to_owned(), etcd }, folder, user, ready_after }
+        let running = Running::Berth { child, binary: binary.to_owned(), etcd: None };
+        Self { running, folder, user, beside: Vec::new(), next: Cell::new(0), ready_after }
     }
 
-    async fn start_upstream(programs: &Path, parts: Parts<'_>) -> Self {
+    async fn start_upstream(programs: &Path, binary: &Path, parts: Parts<'_>) -> Self {
         let folder = TempDir::new().unwrap();
         let started = Instant::now();
         let mut start = Command::new(programs.join("start"));
         start.arg(folder.path()).args(matches!(parts, Parts::StoreOnly).then_some("--no-controllers")).stdout(Stdio::null());
+        start.env("KCM_EXTRA", format!("{UNLIMITED} {SYNCS}"));
         assert!(start.status().unwrap().success(), "{start:?}");
         let ready_after = started.elapsed();
-        let asked =
-            Command::new("sh").args(["-c", ". \"$0\"/env && echo \"$KUBECONFIG\" && echo $PIDS"]).arg(folder.path()).output().unwrap();
+        let asked = Command::new("sh")
+            .args(["-c", ". \"$0\"/env && echo \"$KUBECONFIG\" && echo \"$UPSTREAM_BIN\" && echo $PIDS"])
+            .arg(folder.path())
+            .output()
+            .unwrap();
         let asked = String::from_utf8(asked.stdout).unwrap();
-        let (kubeconfig, processes) = asked.trim_end().split_once('\n').unwrap();
+        let [kubeconfig, programs_of, processes] = asked.trim_end().splitn(3, '\n').collect::<Vec<_>>().try_into().unwrap();
         let processes = processes.split(' ').map(|process| process.parse().unwrap()).collect();
-        let running = Running::Upstream { stop: programs.join("stop"), processes };
         let user = access::service_account(Path::new(kubeconfig)).await;
-        Self { running, folder, user, ready_after }
+        let more = match parts {
+            Parts::Controllers(nodes) if !nodes.is_empty() => {
+                let scheduler = folder.path().join("scheduler.kubeconfig");
+                let mut schedules = Command::new(Path::new(programs_of).join("kube-scheduler"));
+                for flag in ["--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig"] {
+                    schedules.arg(flag).arg(&scheduler);
+                }
+                schedules.args(["--leader-elect=false", "--secure-port=0"]).args(UNLIMITED.split(' '));
+                let mut simulates = Command::new(binary);
+                simulates.args(["node", "--leader-elect=false", "--kubeconfig", kubeconfig]).args(nodes);
+                let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                vec![quiet(&mut schedules), quiet(&mut simulates)]
+            }
+            _ => Vec::new(),
+        };
+        let running = Running::Upstream { stop: programs.join("stop"), processes, more };
+        Self { running, folder, user, beside: Vec::new(), next: Cell::new(0), ready_after }
     }
 
     /// Where its files are.
@@ -165,7 +218,9 @@ impl Server {
 
     /// A connection of the user who measures.
     pub(crate) async fn connect(&self) -> Connection {
-        Connection::open(&self.user).await
+        let turn = self.next.replace(self.next.get() + 1) % (1 + self.beside.len());
+        let server = turn.checked_sub(1).map_or(self, |beside| &self.beside[beside]);
+        Connection::open(&server.user).await
     }
 
     /// What the server has done so far.
@@ -213,10 +268,12 @@ impl Server {
     }
 
     fn processes(&self) -> Vec<u32> {
-        match &self.running {
+        let mut own: Vec<u32> = match &self.running {
             Running::Berth { child, etcd, .. } => [child.id()].into_iter().chain(etcd.as_ref().map(|etcd| etcd.process)).collect(),
-            Running::Upstream { processes, .. } => processes.clone(),
-        }
+            Running::Upstream { processes, more, .. } => processes.iter().copied().chain(more.iter().map(Child::id)).collect(),
+        };
+        own.extend(self.beside.iter().flat_map(Self::processes));
+        own
     }
 }
 
@@ -234,7 +291,11 @@ impl Drop for Server {
                 let _ = child.kill();
                 let _ = child.wait();
             }
-            Running::Upstream { stop, .. } => {
+            Running::Upstream { stop, more, .. } => {
+                for child in more {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                }
                 let _ = Command::new(stop).arg(self.folder.path()).stdout(Stdio::null()).status();
             }
         }

@@ -11,8 +11,9 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists), and berth over its etcd (etcd): a folder whose programs `start FOLDER` and
-    /// `stop FOLDER` run one; `start` leaves FOLDER/env, which sets KUBECONFIG and PIDS.
+    /// Also measures a Kubernetes in the scenarios that need no nodes (memory, objects, lists), and both over its etcd (etcd, there with simulated
+    /// nodes): a folder whose programs `start FOLDER` and `stop FOLDER` run one; `start` leaves FOLDER/env, which sets KUBECONFIG, PIDS and
+    /// UPSTREAM_BIN.
     #[arg(long, value_name = "DIR")]
     upstream: Option<PathBuf>,
 }

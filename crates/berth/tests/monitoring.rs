@@ -3,6 +3,7 @@
 
 mod common;
 
+use berth_testing::{Tool, skip};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, api::GetParams, core::Request, runtime::wait::await_condition};
 use regex::Regex;
@@ -182,7 +183,7 @@ async fn what_the_board_and_the_alerts_ask_for_is_exposed() {
 /// Runs promtool on a file of this folder; nothing where there is none.
 fn promtool(arguments: &[&str], file: &Path) {
     let run = Command::new("promtool").args(arguments).arg(file).current_dir(file.parent().unwrap()).output();
-    let Ok(output) = run else { return common::skip("promtool", "it is not on this machine (Debian package prometheus)") };
+    let Ok(output) = run else { return skip(Tool::Promtool, "it is not on this machine (Debian package prometheus)") };
     assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
 }
 
