@@ -8,7 +8,7 @@ use crate::{
     logging::LogFormat,
     nodes::NodeOptions,
     progress::warn,
-    rollout::options::{PlanOptions, Rollout},
+    rollout::options::{ExplainOptions, PlanOptions, Rollout},
     services::ServiceOptions,
     variables,
 };
@@ -34,6 +34,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml           a control plane, with a shop in it
   berth rollout status deployment/web      how a rollout stands in any cluster, and what it waits for
+  berth explain deployment/web             what stands in its way, and what to do
   berth plan -f web.yaml                   what a change will do, before it is made
 
 Every option has an environment variable, which its help names; what stands on the command line counts more.";
@@ -108,6 +109,11 @@ pub(crate) enum Command {
     /// 3 if something happens that --fail-on names.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanOptions>),
+    /// Says why a workload or a pod is not as it is wanted: one cause first, what shows it, what happens next, and what to do.
+    ///
+    /// Looks once, at any cluster, and changes nothing. What may not be read is named. The exit code is 0 whatever is found.
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(Box<ExplainOptions>),
     /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
@@ -234,6 +240,11 @@ const PLAN_EXAMPLES: &str = "Examples:
   berth plan deployment/web --image web=web:3 --compare         under which policy?
   berth plan -f new.yaml --from old.yaml --stop 30s             from files, without a cluster
   berth plan -f web.yaml --fail-on quota,deadline -o json       in CI";
+
+const EXPLAIN_EXAMPLES: &str = "Examples:
+  berth explain deployment/web
+  berth explain statefulset/db pod/db-1 -n shop
+  berth explain deployment/web -o json | jq .cause.reason";
 
 const ROLLOUT_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web          wait until it is complete; say what it waits for

@@ -62,6 +62,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Node(options) => return apart::node(&options),
         Command::Check(options) => return check::run(&options),
         Command::Plan(options) => return rollout::plan::run(&options),
+        Command::Explain(options) => rollout::explain::run(&options)?,
         Command::Rollout(options) => rollout::run(&options)?,
         Command::Kubeconfig(options) => issue::run(&options)?,
         Command::Version(options) => version::run(&options),

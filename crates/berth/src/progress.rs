@@ -73,11 +73,11 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// The text as a terminal may get it: what came from objects must not move the cursor, change colours or hide what stands beside it.
 ///
-/// Line ends and tabs stay. Other control characters, and those that turn the direction of writing, are shown by their code.
+/// Line ends and tabs stay. Other control characters, other ends of lines, and those that turn the direction of writing, are shown by their code.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_harmful = |char: char| {
         (char.is_control() && !matches!(char, '\n' | '\t'))
-            || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
@@ -87,6 +87,12 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         if is_harmful(char) { shown.extend(char.escape_unicode()) } else { shown.push(char) }
     }
     Cow::Owned(shown)
+}
+
+/// The text as one line, whatever ends of lines it holds: what came from objects must not look like a line of berth's own.
+pub(crate) fn one_line(text: &str) -> String {
+    let lines = text.split(['\n', '\r', '\t']).map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 /// A workload that is rolled out: `deployment.apps`, its namespace, its name.
@@ -220,7 +226,8 @@ mod tests {
             ("\u{1b}[2J\u{1b}]0;title\u{7}", "\\u{1b}[2J\\u{1b}]0;title\\u{7}"),
             ("failed\rrolled out", "failed\\u{d}rolled out"),
             ("\u{9b}31m", "\\u{9b}31m"),
-            ("a\u{202e}b", "a\\u{202e}b"),
+            ("a\u{202e}b\u{61c}", "a\\u{202e}b\\u{61c}"),
+            ("a\u{2028}b", "a\\u{2028}b"),
         ] {
             assert_eq!(printable(text), shown);
         }

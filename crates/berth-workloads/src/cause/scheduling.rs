@@ -28,20 +28,31 @@ const TEXTS: [(&str, Kind); 17] = [
 /// The text is `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …`; claims come before any
 /// node is looked at: `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
 pub(super) fn kind(message: &str) -> Kind {
-    let message = message.split(" preemption:").next().unwrap_or_default();
+    let message = without_preemption(message);
     if message.to_ascii_lowercase().contains("persistentvolumeclaim") {
         return Kind::UnschedulableVolume;
     }
-    let Some((_, misfits)) = message.split_once("nodes are available: ") else { return Kind::Unschedulable };
     let mut counts = std::collections::BTreeMap::<Kind, u64>::new();
-    for misfit in misfits.split(", ") {
-        let Some((nodes, text)) = misfit.split_once(' ') else { continue };
-        let (Ok(nodes), Some((_, kind))) = (nodes.parse::<u64>(), TEXTS.iter().find(|(part, _)| text.contains(part))) else { continue };
+    for (nodes, text) in misfits(message) {
+        let Some((_, kind)) = TEXTS.iter().find(|(part, _)| text.contains(part)) else { continue };
         let count = counts.entry(*kind).or_default();
         *count = count.saturating_add(nodes);
     }
     let most = counts.values().copied().max();
     counts.into_iter().find(|(_, count)| Some(*count) == most).map_or(Kind::Unschedulable, |(kind, _)| kind)
+}
+
+/// What a scheduler says of nodes, each reason with how many nodes have it: `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}`.
+pub fn misfits(message: &str) -> impl Iterator<Item = (u64, &str)> {
+    let (_, misfits) = without_preemption(message).split_once("nodes are available: ").unwrap_or_default();
+    misfits.trim_end_matches('.').split(", ").filter_map(|misfit| {
+        let (nodes, text) = misfit.split_once(' ')?;
+        Some((nodes.parse().ok()?, text))
+    })
+}
+
+fn without_preemption(message: &str) -> &str {
+    message.split(" preemption:").next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -75,5 +86,14 @@ mod tests {
         ] {
             assert_eq!(kind(message), wanted, "{message}");
         }
+    }
+
+    #[test]
+    fn nodes_are_counted_by_what_they_lack() {
+        let of = |message| misfits(message).collect::<Vec<_>>();
+        let message = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are available: 3 No victims.";
+        assert_eq!(of(message), [(1, "Insufficient cpu"), (2, "node(s) had untolerated taint {a: b}")]);
+        assert_eq!(of("no nodes available to schedule pods"), []);
+        assert_eq!(of("0/3 nodes are available: persistentvolumeclaim \"data\" not found."), []);
     }
 }

@@ -52,6 +52,30 @@ pub struct StatefulSetFacts<'a> {
     pub now: Timestamp,
 }
 
+/// What is known of a ReplicaSet that is looked at by itself. Where something cannot be read, its list is empty: less is found then.
+pub struct ReplicaSetFacts<'a> {
+    /// The set.
+    pub set: &'a ReplicaSetView,
+    /// Pods of its namespace; those of others are passed over.
+    pub pods: &'a [Arc<PodView>],
+    /// Warnings of its namespace; those about others are passed over.
+    pub events: &'a [Arc<EventView>],
+    /// Since when it is known that its controller has not seen its newest spec; `None` if it has, or if that is not known.
+    pub unobserved_since: Option<Timestamp>,
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// What is known of a pod that is looked at by itself.
+pub struct PodFacts<'a> {
+    /// The pod.
+    pub pod: &'a PodView,
+    /// Warnings of its namespace; those about others are passed over.
+    pub events: &'a [Arc<EventView>],
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
 /// Pods that were not made.
 struct Refusal<'a> {
     about: About,
@@ -109,6 +133,28 @@ pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
         found.take_refusal(&Refusal { about: about("StatefulSet", &set.meta.name), missing: wanted.replicas - there, message });
     }
     found.take_unobserved("StatefulSet", &set.meta.name, facts.unobserved_since);
+    found.into_causes()
+}
+
+/// Why a ReplicaSet does not have the pods that it wants, ready; or still has some that it does not.
+#[must_use]
+pub fn of_replica_set(facts: &ReplicaSetFacts<'_>) -> Causes {
+    let ReplicaSetFacts { set, pods, events, .. } = facts;
+    let mut found = Collected::new(events, facts.now);
+    pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).for_each(|pod| found.take_pod(pod));
+    if let Some(refusal) = refusal(set) {
+        let refusal = found.latest(refusal, &set.meta.uid);
+        found.take_refusal(&refusal);
+    }
+    found.take_unobserved("ReplicaSet", &set.meta.name, facts.unobserved_since);
+    found.into_causes()
+}
+
+/// Why a pod is not ready, or not gone.
+#[must_use]
+pub fn of_one_pod(facts: &PodFacts<'_>) -> Causes {
+    let mut found = Collected::new(facts.events, facts.now);
+    found.take_pod(facts.pod);
     found.into_causes()
 }
 
@@ -194,7 +240,10 @@ impl<'a> Collected<'a> {
         'a: 'r,
     {
         let event = self.events.get(uid).and_then(|events| events.iter().find(|event| event.reason == "FailedCreate"));
-        let message = event.map_or(refusal.message, |event| event.message.strip_prefix("Error creating: ").unwrap_or(&event.message));
+        // Recorders put this before a message that stands for others.
+        let alone = |message: &'a str| message.strip_prefix("(combined from similar events): ").unwrap_or(message);
+        let message = event.map(|event| alone(&event.message)).map(|message| message.strip_prefix("Error creating: ").unwrap_or(message));
+        let message = message.unwrap_or(refusal.message);
         Refusal { message, ..refusal }
     }
 
@@ -336,7 +385,11 @@ mod tests {
     #[test]
     fn the_latest_event_tells_what_a_condition_does_not_yet() {
         let (web, gates, sets) = (deployment(&json!({}), &json!({})), FeatureGates::default(), [set("web-2", "web:2", &quota(1))]);
-        let events = [event("web-2", 1, "Error creating: earlier"), event("web-2", 2, "Error creating: now"), event("other", 3, "no")];
+        let events = [
+            event("web-2", 1, "Error creating: earlier"),
+            event("web-2", 2, "(combined from similar events): Error creating: now"),
+            event("other", 3, "no"),
+        ];
         let facts = DeploymentFacts {
             deployment: &web,
             sets: &sets,
@@ -485,5 +538,22 @@ mod tests {
         let sets = [set("web-1", "web:1", &json!({})), Arc::new(newest)];
         let found = look(&web, &sets, &[pod_of("web-1", "web-1-a", "ErrImagePull")], 1);
         assert_eq!(texts(&found), ["web-1-a cannot pull its image: ErrImagePull: web-1-a"]);
+    }
+
+    #[test]
+    fn a_replica_set_and_a_pod_are_looked_at_by_themselves() {
+        let bare = set("web-2", "web:2", &quota(1));
+        let pods = [pod_of("web-2", "web-2-a", "ErrImagePull"), pod_of("web-1", "web-1-a", "CreateContainerError")];
+        let events = [event("web-2", 2, "Error creating: now")];
+        let found =
+            of_replica_set(&ReplicaSetFacts { set: &bare, pods: &pods, events: &events, unobserved_since: Some(at(0)), now: at(20) });
+        let wanted = [
+            "web-2-a cannot pull its image: ErrImagePull: web-2-a",
+            "1 pod of ReplicaSet web-2 cannot be created: now",
+            "ReplicaSet web-2 was looked at by no controller",
+        ];
+        assert_eq!(texts(&found), wanted);
+        let found = of_one_pod(&PodFacts { pod: &pods[1], events: &events, now: at(20) });
+        assert_eq!(texts(&found), ["web-1-a cannot start a container: CreateContainerError: web-1-a"]);
     }
 }

@@ -34,6 +34,13 @@ pub(super) struct Item {
     pub(super) json: String,
 }
 
+/// Which objects of a list.
+#[derive(Default)]
+struct Only<'a> {
+    labels: Option<&'a str>,
+    fields: Option<&'a str>,
+}
+
 /// Whether a write is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -82,16 +89,22 @@ impl Connection {
 
     /// All objects of the namespace, or those with the labels.
     pub(super) async fn list(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(self.request(api_version, plural), plural, selector).await
+        self.list_at(self.request(api_version, plural), plural, Only { labels: selector, ..Only::default() }).await
     }
 
-    /// The same in all namespaces.
+    /// All warnings of the namespace.
+    pub(super) async fn warnings(&self) -> Result<Vec<Item>, Error> {
+        self.list_at(self.request("v1", "events"), "events", Only { fields: Some("type=Warning"), ..Only::default() }).await
+    }
+
+    /// All objects of all namespaces, or those with the labels.
     pub(super) async fn list_everywhere(&self, api_version: &str, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, selector).await
+        self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, Only { labels: selector, ..Only::default() }).await
     }
 
-    async fn list_at(&self, at: Request, plural: &str, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        let params = ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() };
+    async fn list_at(&self, at: Request, plural: &str, only: Only<'_>) -> Result<Vec<Item>, Error> {
+        let (label_selector, field_selector) = (only.labels.map(str::to_owned), only.fields.map(str::to_owned));
+        let params = ListParams { label_selector, field_selector, ..ListParams::default() };
         let request = at.list(&params).map_err(|error| Error::Usage(error.to_string()))?;
         let list: List = self.answer(self.client.request(request)).await?;
         list.items

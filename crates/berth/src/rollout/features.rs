@@ -7,6 +7,7 @@ use super::{
 };
 use berth_api::{FeatureGates, Gate};
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
+use serde_json::Value;
 
 /// Where the API server's and the controllers' gates are.
 const METRICS: &str = "/metrics";
@@ -28,6 +29,17 @@ pub(super) struct Feature {
     field: Option<&'static str>,
     /// Whether the workload's status tells that the feature is at work.
     seen_at_work: bool,
+    /// Whether berth's controllers write the workload, wherever its server comes from: they read annotations that the server knows nothing of.
+    written_by_berth: bool,
+}
+
+/// Under which name berth's controllers write.
+const MANAGER: &str = "berth-controller-manager";
+
+fn is_written_by_berth(workload: &Found) -> bool {
+    let object: Value = serde_json::from_str(&workload.json).unwrap_or_default();
+    let managers = object["metadata"]["managedFields"].as_array();
+    managers.into_iter().flatten().any(|entry| entry["manager"] == MANAGER)
 }
 
 impl Feature {
@@ -36,6 +48,7 @@ impl Feature {
     /// # Errors
     /// It is not of its kind.
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
+        let written_by_berth = is_written_by_berth(workload);
         Ok(match workload.kind {
             Kind::Deployment => {
                 let deployment: DeploymentView = workload.view()?;
@@ -45,6 +58,7 @@ impl Feature {
                     asked: "podReplacementPolicy",
                     field: Some("\"podReplacementPolicy\""),
                     seen_at_work: false,
+                    written_by_berth,
                 })
             }
             Kind::StatefulSet => {
@@ -56,6 +70,7 @@ impl Feature {
                     field: None,
                     // Only a controller with the feature writes it.
                     seen_at_work: conditions.any(|condition| condition.type_ == "Progressing"),
+                    written_by_berth,
                 })
             }
         })
@@ -132,6 +147,21 @@ impl Features {
 
 /// Asks the cluster, in order of who knows best: the workload's status, the controllers' metrics, the server's, its schema.
 pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding {
+    heeded(feature, ask(connection, feature).await)
+}
+
+/// A server that does not know a feature says nothing of berth's controllers, where they do its work.
+fn heeded(feature: &Feature, found: Finding) -> Finding {
+    match found.source {
+        Source::Missing if feature.written_by_berth => {
+            let why = "berth's controllers write it, and the server does not tell of their features".to_owned();
+            Finding { enabled: true, source: Source::Supposed, why, ..found }
+        }
+        _ => found,
+    }
+}
+
+async fn ask(connection: &Connection, feature: &Feature) -> Finding {
     let finding = |enabled, source, why: &str| Finding { gate: feature.gate, enabled, source, why: why.to_owned() };
     if feature.seen_at_work {
         return finding(true, Source::Status, "");
@@ -171,7 +201,7 @@ mod tests {
     use super::*;
 
     fn feature() -> Feature {
-        Feature { gate: Gate::StatefulSetRecreateStrategy, asked: "Recreate", field: None, seen_at_work: false }
+        Feature { gate: Gate::StatefulSetRecreateStrategy, asked: "Recreate", field: None, seen_at_work: false, written_by_berth: false }
     }
 
     fn check(lines: &[&str], wanted: Option<(bool, Source)>) {
@@ -207,5 +237,27 @@ mod tests {
         let mut features = Features::default();
         features.add(finding(false, Source::Controllers));
         assert!(!features.gates.enabled(Gate::StatefulSetRecreateStrategy) && features.gates.enabled(Gate::DeploymentPodReplacementPolicy));
+    }
+
+    #[test]
+    fn berths_controllers_heed_annotations_that_their_server_does_not_know() {
+        let written_by = |manager: &str| {
+            let json = serde_json::json!({
+                "metadata": {
+                    "name": "web", "annotations": {"berth.dev/pod-replacement-policy": "TerminationComplete"},
+                    "managedFields": [{"manager": manager, "subresource": "status"}],
+                },
+                "spec": {},
+            });
+            let workload = Found { kind: Kind::Deployment, name: "web".to_owned(), json: json.to_string() };
+            let feature = Feature::needed_by(&workload).expect("a Deployment").expect("it asks for a policy");
+            let missing = Finding { gate: feature.gate, enabled: false, source: Source::Missing, why: String::new() };
+            let found = heeded(&feature, missing);
+            (found.enabled, found.note(&feature).expect("a note"))
+        };
+        let upstream = "podReplacementPolicy has no effect: this server does not know it".to_owned();
+        assert_eq!(written_by("kube-controller-manager"), (false, upstream));
+        let (heeded, note) = written_by("berth-controller-manager");
+        assert!(heeded && note.ends_with("on: berth's controllers write it, and the server does not tell of their features"), "{note}");
     }
 }

@@ -1,8 +1,9 @@
-//! `berth rollout`: what kubectl's command of this name does, against anybody's cluster, and why a rollout waits.
+//! `berth rollout`: what kubectl's command of this name does, against anybody's cluster, and why a rollout waits; `berth explain`: why, first of all.
 
 mod cluster;
 mod edit;
 mod error;
+pub(crate) mod explain;
 mod features;
 mod history;
 mod look;

@@ -224,7 +224,22 @@ impl From<FailOn> for berth_plan::Failure {
     }
 }
 
-/// How a plan is printed.
+/// Options of `berth explain`.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainOptions {
+    /// TYPE/NAME, repeatable; or a TYPE and names of it. Types: deployment (deploy), statefulset (sts), replicaset (rs), pod (po).
+    #[arg(value_name = "TYPE/NAME", required = true)]
+    pub(crate) resources: Vec<String>,
+
+    /// For programs: an object for each, a line each, which docs/how-to/explain.md describes.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<PlanOutput>,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// How a plan or an explanation is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanOutput {
     /// One object.

@@ -11,6 +11,7 @@ use crate::{
 };
 use berth_identity::Revision;
 use berth_workloads::view::{APPS_V1, View};
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// Kinds that can be rolled out.
@@ -22,7 +23,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Reads a type as kubectl does: singular, plural or short, with or without version and group.
-    fn parse(text: &str) -> Result<Self, Error> {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let unknown = || Error::Usage(format!("{text} is no type that berth rolls out; write deployment or statefulset"));
         let (kind, group) = text.split_once('.').unwrap_or((text, ""));
         if !["", "apps", "v1.apps"].contains(&group) {
@@ -98,6 +99,11 @@ impl Found {
         Error::Workload { resource: self.kind.resource(), name: self.name.clone(), message: message.into() }
     }
 
+    /// When somebody last changed what is wanted of it, as far as that is recorded; else when it was made.
+    pub(super) fn changed(&self) -> Option<Timestamp> {
+        changed(&self.json)
+    }
+
     /// What is read of the object.
     ///
     /// # Errors
@@ -113,6 +119,15 @@ impl Found {
     pub(super) fn decode<V>(&self, decode: impl Fn(&[u8]) -> serde_json::Result<V>) -> Result<V, Error> {
         decode(self.json.as_bytes()).map_err(|source| Error::Decode { what: self.title(), source })
     }
+}
+
+/// When somebody last changed what is wanted of an object, as far as that is recorded; else when it was made.
+pub(super) fn changed(json: &str) -> Option<Timestamp> {
+    let object: Value = serde_json::from_str(json).ok()?;
+    let time = |text: &Value| text.as_str()?.parse::<Timestamp>().ok();
+    let entries = object["metadata"]["managedFields"].as_array();
+    let written = entries.into_iter().flatten().filter(|entry| entry["subresource"].as_str().unwrap_or_default().is_empty());
+    written.filter_map(|entry| time(&entry["time"])).max().or_else(|| time(&object["metadata"]["creationTimestamp"]))
 }
 
 /// What was asked for.
@@ -280,6 +295,18 @@ mod tests {
         assert!(error.contains("\"shop\" does not match the namespace \"bank\""), "{error}");
         let error = Selection::of_manifests(&documents[..1], &anywhere).expect_err("nothing to roll out").to_string();
         assert_eq!(error, "the manifests name no Deployment and no StatefulSet");
+    }
+
+    #[test]
+    fn a_change_of_what_is_wanted_is_no_write_of_a_status() {
+        let at = |second: u8| format!("2026-01-01T00:00:{second:02}Z");
+        let entry = |second, subresource: &str| json!({"manager": "m", "time": at(second), "subresource": subresource});
+        let of = |entries: Value| {
+            changed(&json!({"metadata": {"creationTimestamp": at(1), "managedFields": entries}}).to_string()).map(|at| at.to_string())
+        };
+        assert_eq!(of(json!([entry(5, ""), entry(3, ""), entry(9, "status")])), Some(at(5)));
+        assert_eq!(of(json!([entry(9, "status")])), Some(at(1)));
+        assert_eq!(changed("{}"), None);
     }
 
     #[test]

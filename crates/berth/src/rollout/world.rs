@@ -247,7 +247,7 @@ impl<'a> World<'a> {
                 self.unobserved_since = since(
                     deployment.status.observed_generation < deployment.meta.generation,
                     self.unobserved_since,
-                    deployment.meta.created,
+                    current.changed(),
                     now,
                 );
                 let causes = self.causes_of_deployment(&deployment, now);
@@ -256,7 +256,7 @@ impl<'a> World<'a> {
             Kind::StatefulSet => {
                 let set: StatefulSetView = current.view()?;
                 self.unobserved_since =
-                    since(set.status.observed_generation < set.meta.generation, self.unobserved_since, set.meta.created, now);
+                    since(set.status.observed_generation < set.meta.generation, self.unobserved_since, current.changed(), now);
                 let causes = self.causes_of_stateful_set(&set, now);
                 Ok(Some(stateful_set::look(&set, &self.belongings(), causes, &self.features.gates, now)))
             }
@@ -275,9 +275,9 @@ impl<'a> World<'a> {
     }
 }
 
-/// Since when a newest spec has not been observed: since it was first seen so, or, if it was never observed, since it was made.
-fn since(lags: bool, known: Option<Timestamp>, created: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
-    lags.then(|| known.or(created).unwrap_or(now))
+/// Since when a newest spec has not been observed: since it was first seen so, or since it was written.
+fn since(lags: bool, known: Option<Timestamp>, written: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    lags.then(|| known.or(written).unwrap_or(now))
 }
 
 /// What a watch failed on; `None` if the server no longer has what was seen last: the list that follows makes up for it.

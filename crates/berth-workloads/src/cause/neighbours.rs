@@ -1,0 +1,105 @@
+//! What else is in a namespace that keeps a workload's pods where they are, or may take them.
+
+use super::{About, Cause, Kind};
+use crate::{
+    selector::{Labels, Selector},
+    view::{BudgetView, PodView},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A workload that selects pods.
+#[derive(Clone, Debug)]
+pub struct Rival {
+    /// `Deployment`, `StatefulSet` or `ReplicaSet`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// What it selects.
+    pub selector: Selector,
+}
+
+/// Whether others select the pods of this workload too. Pods that lose their controller are adopted by whichever looks first, and what counts pods by
+/// labels counts them twice. `labels` are those of the template.
+#[must_use]
+pub fn overlap(kind: &'static str, name: &str, labels: &Labels, rivals: &[Rival]) -> Option<Cause> {
+    let takes = |rival: &&Rival| (rival.kind, &*rival.name) != (kind, name) && rival.selector.matches(labels);
+    let named: Vec<_> = rivals.iter().filter(takes).map(|rival| format!("{} {}", rival.kind, rival.name)).collect();
+    let about = About { kind, name: name.to_owned() };
+    (!named.is_empty()).then(|| Cause { kind: Kind::Overlap, pods: 0, about, evidence: named.join(", ") })
+}
+
+/// Pods on nodes that take no more pods, which a budget keeps from being evicted: whoever empties the node waits for them. `cordoned` are the names of
+/// such nodes.
+#[must_use]
+pub fn held_by_budgets(pods: &[Arc<PodView>], budgets: &[BudgetView], cordoned: &BTreeSet<String>) -> Option<Cause> {
+    let refuses = |pod: &PodView| {
+        let selects = |budget: &&BudgetView| {
+            budget.meta.namespace == pod.meta.namespace
+                && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta.labels))
+        };
+        budgets.iter().filter(selects).find(|budget| budget.status.disruptions_allowed.unwrap_or(0) <= 0)
+    };
+    let stays = |pod: &&Arc<PodView>| pod.is_active() && cordoned.contains(&pod.node_name);
+    let mut held: Vec<_> = pods.iter().filter(stays).filter_map(|pod| Some((pod, refuses(pod)?))).collect();
+    held.sort_by(|(a, _), (b, _)| a.meta.name.cmp(&b.meta.name));
+    let (first, budget) = held.first()?;
+    let status = &budget.status;
+    let evidence = format!(
+        "budget {} allows no eviction: {} of {} pods are healthy, {} must be",
+        budget.meta.name,
+        status.current_healthy.unwrap_or(0),
+        status.expected_pods.unwrap_or(0),
+        status.desired_healthy.unwrap_or(0)
+    );
+    Some(Cause { kind: Kind::Budget, pods: held.len(), about: About { kind: "Pod", name: first.meta.name.to_string() }, evidence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::View;
+    use berth_identity::Revision;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+    use serde_json::{Value, json};
+
+    fn selector(value: Value) -> Selector {
+        let selector: LabelSelector = serde_json::from_value(value).expect("a selector");
+        Selector::parse(&selector).expect("a valid one")
+    }
+
+    #[test]
+    fn a_workload_that_selects_the_same_pods_is_named() {
+        let rival =
+            |kind, name: &str, labels: Value| Rival { kind, name: name.to_owned(), selector: selector(json!({"matchLabels": labels})) };
+        let labels = Labels::from([("app", "web"), ("tier", "front")]);
+        let own = rival("Deployment", "web", json!({"app": "web"}));
+        assert_eq!(overlap("Deployment", "web", &labels, &[own.clone(), rival("Deployment", "b", json!({"app": "b"}))]), None);
+        let rivals = [own, rival("StatefulSet", "web", json!({"tier": "front"})), rival("Deployment", "web2", json!({"app": "web"}))];
+        let found = overlap("Deployment", "web", &labels, &rivals).expect("an overlap");
+        let text = "Deployment web selects pods that another workload selects too: StatefulSet web, Deployment web2";
+        assert_eq!(found.to_string(), text);
+    }
+
+    #[test]
+    fn a_budget_keeps_pods_on_a_node_that_is_to_be_emptied() {
+        let pod = |name: &str, node: &str, more: Value| {
+            let mut object = json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": "web"}}, "spec": {"nodeName": node}, "status": {"phase": "Running"}});
+            object["metadata"].as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+            Arc::new(PodView::decode(object.to_string().as_bytes(), Revision(1)).expect("a pod"))
+        };
+        let budget = |namespace: &str, allowed: i32| {
+            let status = json!({"disruptionsAllowed": allowed, "currentHealthy": 3, "expectedPods": 3, "desiredHealthy": 3});
+            let object = json!({"metadata": {"name": "few", "namespace": namespace}, "spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": status});
+            BudgetView::decode(object.to_string().as_bytes(), Revision(1)).expect("a budget")
+        };
+        let cordoned = BTreeSet::from(["n1".to_owned()]);
+        let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let pods = [pod("c", "n1", json!({})), pod("b", "n1", json!({})), pod("a", "n1", going), pod("d", "n2", json!({}))];
+        let found = |budgets: &[BudgetView]| held_by_budgets(&pods, budgets, &cordoned).map(|cause| cause.to_string());
+        let text = "2 pods stay on nodes that are to be emptied because of a disruption budget, e.g. b: budget few allows no eviction: 3 of 3 pods are \
+                    healthy, 3 must be";
+        assert_eq!(found(&[budget("shop", 0)]).as_deref(), Some(text));
+        assert_eq!((found(&[budget("shop", 1)]), found(&[budget("other", 0)]), found(&[])), (None, None, None));
+        assert_eq!(held_by_budgets(&pods, &[budget("shop", 0)], &BTreeSet::new()), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! `berth explain`: why a workload or a pod is not as it is wanted. What there is to say of each cause stands in `berth-workloads` (`cause/`).
+
+mod facts;
+mod read;
+mod show;
+
+use super::{cluster::Connection, error::Error, options::ExplainOptions, target};
+use crate::progress::chain;
+use berth_workloads::cause::{Obstacle, ToDo};
+use jiff::Timestamp;
+
+/// Explains what the command line names, one after the other.
+///
+/// # Errors
+/// The faults of all that it was asked for, a line each.
+pub(crate) fn run(options: &ExplainOptions) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(explain(options))?)
+}
+
+async fn explain(options: &ExplainOptions) -> Result<(), Error> {
+    let subjects = subjects(&options.resources)?;
+    if options.cluster.all_namespaces {
+        return Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()));
+    }
+    let connection = Connection::open(&options.cluster).await?;
+    let mut faults = Vec::new();
+    for subject in &subjects {
+        match read::explanation(&connection, subject, Timestamp::now()).await {
+            Ok(explanation) => show::print(&explanation, options.output),
+            Err(error) => faults.push(error),
+        }
+    }
+    match faults.pop() {
+        None => Ok(()),
+        Some(only) if faults.is_empty() => Err(only),
+        Some(last) => Err(Error::Several(faults.iter().chain([&last]).map(|fault| chain(fault)).collect())),
+    }
+}
+
+/// What can be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rolled(target::Kind),
+    ReplicaSet,
+    Pod,
+}
+
+impl Kind {
+    fn parse(text: &str) -> Result<Self, Error> {
+        match text.to_ascii_lowercase().as_str() {
+            "replicaset" | "replicasets" | "rs" | "replicaset.apps" | "replicasets.apps" => Ok(Self::ReplicaSet),
+            "pod" | "pods" | "po" => Ok(Self::Pod),
+            _ => target::Kind::parse(text).map(Self::Rolled).map_err(|_| {
+                Error::Usage(format!("{text} is no type that berth explains; write deployment, statefulset, replicaset or pod"))
+            }),
+        }
+    }
+}
+
+/// One of them, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Subject {
+    kind: Kind,
+    name: String,
+}
+
+fn subjects(resources: &[String]) -> Result<Vec<Subject>, Error> {
+    let subject = |kind: &str, name: &str| match name.is_empty() || name.contains('/') {
+        true => Err(Error::Usage(format!("{kind:?} needs the name of one: write TYPE/NAME, such as deployment/web"))),
+        false => Ok(Subject { kind: Kind::parse(kind)?, name: name.to_owned() }),
+    };
+    if resources.iter().any(|text| text.contains('/')) {
+        return resources
+            .iter()
+            .map(|text| text.split_once('/').map_or_else(|| subject(text, ""), |(kind, name)| subject(kind, name)))
+            .collect();
+    }
+    let (kind, names) = resources.split_first().ok_or_else(|| Error::Usage("write TYPE/NAME".to_owned()))?;
+    match names {
+        [] => subject(kind, "").map(|subject| vec![subject]),
+        names => names.iter().map(|name| subject(kind, name)).collect(),
+    }
+}
+
+/// What is told of one of them.
+#[derive(Debug)]
+struct Explanation {
+    /// `Deployment`.
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    /// `Waiting`, `Complete` or `Failed`.
+    state: &'static str,
+    /// How it stands.
+    message: String,
+    /// What stands in the way or is left undone, the one to tell first is first.
+    obstacles: Vec<Obstacle>,
+    evidence: Vec<Evidence>,
+    next: Vec<Next>,
+    to_do: Vec<ToDo>,
+    /// What is supposed, and what it belongs to.
+    notes: Vec<String>,
+    /// What could not be read, in the server's words.
+    unread: Vec<String>,
+    /// When all that was read.
+    at: Timestamp,
+}
+
+/// Something that the cluster says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Evidence {
+    /// `condition`, `container`, `event`, `nodes` or `quota`.
+    source: &'static str,
+    /// What it is about: `pod/web-1`.
+    object: String,
+    /// As it came.
+    text: String,
+    at: Option<Timestamp>,
+}
+
+/// Something that will happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Next {
+    text: String,
+    at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<Subject>, String> {
+        subjects(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn workloads_and_pods_are_named_as_in_kubectl() {
+        let subject = |kind, name: &str| Subject { kind, name: name.to_owned() };
+        let web = || subject(Kind::Rolled(target::Kind::Deployment), "web");
+        assert_eq!(parse("deployment/web"), Ok(vec![web()]));
+        assert_eq!(parse("deploy web shop"), Ok(vec![web(), subject(Kind::Rolled(target::Kind::Deployment), "shop")]));
+        assert_eq!(parse("rs/web-1 po/web-1-a"), Ok(vec![subject(Kind::ReplicaSet, "web-1"), subject(Kind::Pod, "web-1-a")]));
+        for (text, says) in [
+            ("service/web", "service is no type that berth explains"),
+            ("deployment", "write TYPE/NAME"),
+            ("deployment/web shop", "write TYPE/NAME"),
+            ("pod/", "write TYPE/NAME"),
+            ("pod/a/b", "write TYPE/NAME"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

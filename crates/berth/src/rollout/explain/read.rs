@@ -1,0 +1,387 @@
+//! What an explanation is made from, asked of the cluster once. Without what may not be read less is found, and that is said.
+
+use super::{
+    super::{
+        cluster::{Connection, Item},
+        error::Error,
+        features::{self, Feature},
+        history::selector_text,
+        look::{self, Look, RolloutStage},
+        stateful_set::{self, Belongings},
+        target::{self, Found, changed},
+        waits,
+    },
+    Explanation, Kind, Next, Subject,
+    facts::{self, Around, Condition},
+};
+use berth_api::FeatureGates;
+use berth_identity::Revision;
+use berth_workloads::{
+    Wait,
+    cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},
+    deployment::annotations,
+    selector::Labels,
+    view::{
+        APPS_V1, BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView,
+        View,
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Node, PodTemplateSpec, ResourceQuota},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Reads, and explains.
+///
+/// # Errors
+/// The object itself cannot be read.
+pub(super) async fn explanation(connection: &Connection, subject: &Subject, now: Timestamp) -> Result<Explanation, Error> {
+    let reader = Reader { connection, unread: Vec::new(), now };
+    match subject.kind {
+        Kind::Rolled(kind) => {
+            let json = connection.get(APPS_V1, kind.plural(), &subject.name).await?;
+            let found = Found { kind, name: subject.name.clone(), json };
+            match kind {
+                target::Kind::Deployment => reader.deployment(&found).await,
+                target::Kind::StatefulSet => reader.stateful_set(&found).await,
+            }
+        }
+        Kind::ReplicaSet => reader.replica_set(&connection.get(APPS_V1, "replicasets", &subject.name).await?).await,
+        Kind::Pod => reader.pod(&connection.get("v1", "pods", &subject.name).await?).await,
+    }
+}
+
+struct Reader<'a> {
+    connection: &'a Connection,
+    unread: Vec<String>,
+    now: Timestamp,
+}
+
+/// What is looked at, as far as it is told of in the same way whatever it is.
+struct Told<'a> {
+    kind: &'static str,
+    meta: &'a Meta,
+    state: &'static str,
+    message: String,
+    conditions: Vec<Condition>,
+    /// What has the template: `deployment/web`; and whether there is an earlier one.
+    workload: String,
+    has_earlier: bool,
+    notes: Vec<String>,
+    /// What events may be about besides, by uid.
+    parts: BTreeMap<String, String>,
+}
+
+impl Reader<'_> {
+    async fn deployment(mut self, found: &Found) -> Result<Explanation, Error> {
+        let deployment: DeploymentView = found.view()?;
+        let (gates, notes) = self.gates(found).await?;
+        let selected = selector_text(found, deployment.spec.selector.as_ref())?;
+        let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
+        let around = self.around(Some(&selected)).await?;
+        let (pods, events, now) = (&around.pods, &around.events, self.now);
+        let unobserved_since = (deployment.status.observed_generation < deployment.meta.generation).then(|| found.changed().unwrap_or(now));
+        let causes = cause::of_deployment(&DeploymentFacts {
+            deployment: &deployment,
+            sets: &sets,
+            pods,
+            events,
+            gates: &gates,
+            unobserved_since,
+            now,
+        });
+        let observed = waits::observe(&deployment, &sets, pods, &gates, now);
+        let Look { revision, standing, mut causes, waits, .. } = look::of_deployment(&deployment, observed, causes, &gates);
+        causes.extend(self.neighbours("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
+        let own = sets.iter().filter(|set| set.replicas > 0 && set.meta.is_controlled_by(&deployment.meta.uid));
+        let told = Told {
+            kind: "Deployment",
+            meta: &deployment.meta,
+            state: state(standing.state),
+            message: standing.message,
+            conditions: facts::conditions(&found.json),
+            workload: format!("deployment/{}", deployment.meta.name),
+            has_earlier: revision.is_some_and(|revision| revision > 1),
+            notes,
+            parts: own.map(|set| (set.meta.uid.to_string(), format!("replicaset/{}", set.meta.name))).collect(),
+        };
+        let later = facts::deadline(&deployment, now).filter(|_| standing.state != RolloutStage::Complete);
+        self.explain(told, causes, waits, around, later).await
+    }
+
+    async fn stateful_set(mut self, found: &Found) -> Result<Explanation, Error> {
+        let set: StatefulSetView = found.view()?;
+        let (gates, notes) = self.gates(found).await?;
+        let selected = selector_text(found, set.spec.selector.as_ref())?;
+        let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
+        let around = self.around(Some(&selected)).await?;
+        let revisions: Vec<Arc<RevisionView>> = self.views("controllerrevisions").await?;
+        let claims: Vec<Arc<ClaimView>> = self.core_views("persistentvolumeclaims").await?;
+        let (pods, events, now) = (&around.pods, &around.events, self.now);
+        let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| found.changed().unwrap_or(now));
+        let causes = cause::of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since, now });
+        let has_earlier = revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
+        let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
+        let Look { standing, mut causes, waits, .. } = stateful_set::look(&set, &belongings, causes, &gates, now);
+        causes.extend(self.neighbours("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
+        let told = Told {
+            kind: "StatefulSet",
+            meta: &set.meta,
+            state: state(standing.state),
+            message: standing.message,
+            conditions: facts::conditions(&found.json),
+            workload: format!("statefulset/{}", set.meta.name),
+            has_earlier,
+            notes,
+            parts: BTreeMap::new(),
+        };
+        self.explain(told, causes, waits, around, None).await
+    }
+
+    async fn replica_set(mut self, json: &str) -> Result<Explanation, Error> {
+        let set: ReplicaSetView = decoded("replicaset", json)?;
+        let around = self.around(None).await?;
+        let (pods, events, now) = (&around.pods, &around.events, self.now);
+        let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| changed(json).unwrap_or(now));
+        let mut causes = cause::of_replica_set(&ReplicaSetFacts { set: &set, pods, events, unobserved_since, now }).list;
+        let owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
+        if owner.is_none() {
+            let sets: Vec<Arc<ReplicaSetView>> = self.views("replicasets").await?;
+            causes.extend(self.neighbours("ReplicaSet", &set.meta, &set.template, &sets, pods).await?);
+        }
+        let (wanted, status) = (set.replicas, &set.status);
+        let is_whole = status.replicas == wanted && status.ready_replicas == wanted;
+        let told = Told {
+            kind: "ReplicaSet",
+            meta: &set.meta,
+            state: if is_whole { "Complete" } else { "Waiting" },
+            message: format!("it has {} of {wanted} pods, of which {} are ready", status.replicas, status.ready_replicas),
+            conditions: facts::conditions(json),
+            has_earlier: owner.is_some() && annotations::revision(&set.annotations).is_some_and(|revision| revision > 1),
+            workload: workload(owner.as_ref(), "replicaset", &set.meta.name),
+            notes: belongs(owner.as_ref()),
+            parts: BTreeMap::new(),
+        };
+        self.explain(told, causes, Vec::new(), around, None).await
+    }
+
+    async fn pod(mut self, json: &str) -> Result<Explanation, Error> {
+        let pod: Arc<PodView> = Arc::new(decoded("pod", json)?);
+        let mut around = Around { pods: vec![Arc::clone(&pod)], events: self.warnings().await?, quotas: Vec::new() };
+        around.events.retain(|event| event.about_uid == pod.meta.uid);
+        let mut causes = cause::of_one_pod(&PodFacts { pod: &pod, events: &around.events, now: self.now }).list;
+        causes.extend(self.budgets(&around.pods).await?);
+        let mut owner = pod.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
+        let mut has_earlier = false;
+        if let Some((_, name)) = owner.as_ref().filter(|(kind, _)| kind == "ReplicaSet")
+            && let Ok(json) = self.connection.get(APPS_V1, "replicasets", name).await
+        {
+            let set: ReplicaSetView = decoded("replicaset", &json)?;
+            has_earlier = annotations::revision(&set.annotations).is_some_and(|revision| revision > 1);
+            owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone())).or(owner);
+        }
+        let (state, message) = match (pod.meta.deleted, pod.ready, pod.phase) {
+            (Some(_), ..) => ("Waiting", "it is being deleted"),
+            (None, true, _) => ("Complete", "it is ready"),
+            (None, false, PodPhase::Succeeded) => ("Complete", "it has ended well"),
+            (None, false, PodPhase::Failed) => ("Failed", "it has failed"),
+            (None, false, _) if pod.node_name.is_empty() => ("Waiting", "it has no node yet"),
+            (None, false, _) => ("Waiting", "it is not ready yet"),
+        };
+        let told = Told {
+            kind: "Pod",
+            meta: &pod.meta,
+            state,
+            message: message.to_owned(),
+            conditions: facts::conditions(json),
+            workload: workload(owner.as_ref(), "pod", &pod.meta.name),
+            has_earlier,
+            notes: belongs(owner.as_ref()),
+            parts: BTreeMap::new(),
+        };
+        self.explain(told, causes, Vec::new(), around, None).await
+    }
+
+    async fn explain(
+        mut self,
+        told: Told<'_>,
+        causes: Vec<Cause>,
+        waits: Vec<Wait>,
+        mut around: Around,
+        later: Option<Next>,
+    ) -> Result<Explanation, Error> {
+        let obstacles = ranked(causes, waits);
+        if obstacles.first().is_some_and(|first| first.reason() == "quota") {
+            let items = self.items("v1", "resourcequotas", None).await?;
+            around.quotas = items.iter().filter_map(|item| serde_json::from_str::<ResourceQuota>(&item.json).ok()).collect();
+        }
+        let title = format!("{}/{}", told.kind.to_lowercase(), told.meta.name);
+        let mut parts = told.parts;
+        parts.insert(told.meta.uid.to_string(), title.clone());
+        let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &told.conditions, parts));
+        let by_itself = obstacles.first().map(|first| Next { text: first.next().to_owned(), at: None });
+        let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
+        let place = Place { workload: &told.workload, namespace, has_earlier: told.has_earlier };
+        Ok(Explanation {
+            kind: told.kind,
+            name: told.meta.name.to_string(),
+            state: told.state,
+            message: told.message,
+            evidence,
+            next: by_itself.into_iter().chain(later).collect(),
+            to_do: to_do(&obstacles, place),
+            namespace: namespace.to_owned(),
+            obstacles,
+            notes: told.notes,
+            unread: self.unread,
+            at: self.now,
+        })
+    }
+
+    /// The gates of the cluster's controllers, and what is supposed of them.
+    async fn gates(&self, found: &Found) -> Result<(FeatureGates, Vec<String>), Error> {
+        let mut known = features::Features::default();
+        let mut notes = Vec::new();
+        if let Some(feature) = Feature::needed_by(found)? {
+            let finding = features::find(self.connection, &feature).await;
+            notes.extend(finding.note(&feature));
+            known.add(finding);
+        }
+        Ok((known.gates, notes))
+    }
+
+    async fn around(&mut self, selected: Option<&str>) -> Result<Around, Error> {
+        let pods = self.items("v1", "pods", selected).await?;
+        Ok(Around { pods: views(&pods), events: self.warnings().await?, quotas: Vec::new() })
+    }
+
+    async fn warnings(&mut self) -> Result<Vec<Arc<EventView>>, Error> {
+        let answer = self.connection.warnings().await;
+        let items = self.allowed("events", answer)?;
+        Ok(items.iter().filter_map(|item| EventView::decode(item.json.as_bytes()).ok().map(Arc::new)).collect())
+    }
+
+    async fn views<V: View>(&mut self, plural: &str) -> Result<Vec<Arc<V>>, Error> {
+        Ok(views(&self.items(APPS_V1, plural, None).await?))
+    }
+
+    async fn core_views<V: View>(&mut self, plural: &str) -> Result<Vec<Arc<V>>, Error> {
+        Ok(views(&self.items("v1", plural, None).await?))
+    }
+
+    async fn items(&mut self, api_version: &str, plural: &str, selected: Option<&str>) -> Result<Vec<Item>, Error> {
+        let answer = self.connection.list(api_version, plural, selected).await;
+        self.allowed(plural, answer)
+    }
+
+    /// Nothing, where the server refuses; that is told.
+    fn allowed(&mut self, what: &str, answer: Result<Vec<Item>, Error>) -> Result<Vec<Item>, Error> {
+        match answer {
+            Err(Error::Refused { message, .. }) => {
+                self.unread.push(format!("{what}: {message}"));
+                Ok(Vec::new())
+            }
+            answer => answer,
+        }
+    }
+
+    /// Others that select the same pods, and budgets that keep pods where they are.
+    async fn neighbours(
+        &mut self,
+        kind: &'static str,
+        meta: &Meta,
+        template: &PodTemplateSpec,
+        sets: &[Arc<ReplicaSetView>],
+        pods: &[Arc<PodView>],
+    ) -> Result<Vec<Cause>, Error> {
+        let mut rivals = Vec::new();
+        for (rival, plural) in [("Deployment", "deployments"), ("StatefulSet", "statefulsets")] {
+            rivals.extend(self.items(APPS_V1, plural, None).await?.iter().filter_map(|item| selecting(rival, item)));
+        }
+        let bare = sets.iter().filter(|set| set.meta.controller().is_none());
+        rivals.extend(
+            bare.filter_map(|set| Some(Rival { kind: "ReplicaSet", name: set.meta.name.to_string(), selector: set.selector.clone()? })),
+        );
+        let labels: Labels = template.metadata.iter().flat_map(|metadata| metadata.labels.iter().flatten()).collect();
+        let mut found: Vec<_> = cause::overlap(kind, &meta.name, &labels, &rivals).into_iter().collect();
+        let own: Vec<_> = match kind {
+            "Deployment" => {
+                let is_of =
+                    |pod: &PodView| sets.iter().any(|set| set.meta.is_controlled_by(&meta.uid) && pod.meta.is_controlled_by(&set.meta.uid));
+                pods.iter().filter(|pod| is_of(pod)).cloned().collect()
+            }
+            _ => pods.iter().filter(|pod| pod.meta.is_controlled_by(&meta.uid)).cloned().collect(),
+        };
+        found.extend(self.budgets(&own).await?);
+        Ok(found)
+    }
+
+    async fn budgets(&mut self, pods: &[Arc<PodView>]) -> Result<Option<Cause>, Error> {
+        let items = self.items("policy/v1", "poddisruptionbudgets", None).await?;
+        let budgets = items.iter().filter_map(|item| BudgetView::decode(item.json.as_bytes(), Revision(0)).ok());
+        let strict: Vec<_> = budgets.filter(|budget| budget.status.disruptions_allowed.unwrap_or(0) <= 0).collect();
+        if strict.is_empty() {
+            return Ok(None);
+        }
+        let answer = self.connection.list_everywhere("v1", "nodes", None).await;
+        let nodes = self.allowed("nodes", answer)?;
+        let is_cordoned = |item: &&Item| {
+            let node: Node = serde_json::from_str(&item.json).unwrap_or_default();
+            node.spec.is_some_and(|spec| spec.unschedulable == Some(true))
+        };
+        let cordoned: BTreeSet<String> = nodes.iter().filter(is_cordoned).map(|item| item.name.clone()).collect();
+        Ok(cause::held_by_budgets(pods, &strict, &cordoned))
+    }
+}
+
+/// What a workload selects.
+fn selecting(kind: &'static str, item: &Item) -> Option<Rival> {
+    let object: Value = serde_json::from_str(&item.json).ok()?;
+    let selector: LabelSelector = serde_json::from_value(object["spec"]["selector"].clone()).ok()?;
+    Some(Rival { kind, name: item.name.clone(), selector: berth_workloads::selector::Selector::parse(&selector)? })
+}
+
+fn views<V: View>(items: &[Item]) -> Vec<Arc<V>> {
+    // What cannot be read tells nothing.
+    items.iter().filter_map(|item| V::decode(item.json.as_bytes(), Revision(0)).ok().map(Arc::new)).collect()
+}
+
+fn decoded<V: View>(what: &str, json: &str) -> Result<V, Error> {
+    V::decode(json.as_bytes(), Revision(0)).map_err(|source| Error::Decode { what: what.to_owned(), source })
+}
+
+fn state(stage: RolloutStage) -> &'static str {
+    match stage {
+        RolloutStage::Waiting => "Waiting",
+        RolloutStage::Complete => "Complete",
+        RolloutStage::Failed => "Failed",
+    }
+}
+
+/// What has the template: the controller where there is one, else the object itself.
+fn workload(owner: Option<&(String, String)>, kind: &str, name: &str) -> String {
+    owner.map_or_else(|| format!("{kind}/{name}"), |(kind, name)| format!("{}/{name}", kind.to_lowercase()))
+}
+
+fn belongs(owner: Option<&(String, String)>) -> Vec<String> {
+    owner.iter().map(|(kind, name)| format!("it belongs to {}/{name}", kind.to_lowercase())).collect()
+}
+
+/// What to do about the first, and about others that only a person can end; a command that stands there already is not said again.
+fn to_do(obstacles: &[Obstacle], place: Place<'_>) -> Vec<cause::ToDo> {
+    const BY_HAND: [&str; 5] = ["outdated_pod_not_ready", "deletion_by_hand", "partition", "paused", "name_taken"];
+    let asked = obstacles.iter().enumerate().filter(|(index, obstacle)| *index == 0 || BY_HAND.contains(&obstacle.reason()));
+    let mut all: Vec<cause::ToDo> = Vec::new();
+    for to_do in asked.flat_map(|(_, obstacle)| obstacle.to_do(place)) {
+        if !all.iter().any(|known| known.command == to_do.command) {
+            all.push(to_do);
+        }
+    }
+    all
+}
