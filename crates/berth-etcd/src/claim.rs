@@ -2,7 +2,7 @@
 
 use crate::Client;
 use berth_store::{
-    Expected, Key, Layout, Revision,
+    COMMIT_WRITES_MAX, Expected, Key, Layout, Revision,
     etcd::{Etcd, EtcdError, KeyValue, Outcome, Put, Query, move_keys},
 };
 use serde_json::{Value, json};
@@ -16,6 +16,10 @@ const LAYOUT: u64 = 2;
 const EARLIER: u64 = 1;
 /// On the way from there: what neither of them takes.
 const MOVING: &str = "1 to 2";
+/// An import that has not come to its end.
+const IMPORTING: &str = "import";
+/// Keys that berth alone has: a node port each.
+const PORTS: &str = "/registry/ranges/servicenodeports/";
 /// How often it is tried: another may begin at the same moment, and etcd may not say what became of a write.
 const TRIES: usize = 5;
 /// How many keys of others are named.
@@ -56,6 +60,24 @@ pub enum ClaimError {
         /// What stands there.
         layout: String,
     },
+    /// An import was broken off there.
+    #[error("what etcd has below {prefix} is a part of an import that was broken off")]
+    HalfImported {
+        /// Below which.
+        prefix: String,
+    },
+    /// It has objects already.
+    #[error("etcd has objects of this control plane below {prefix} already")]
+    Occupied {
+        /// Below which.
+        prefix: String,
+    },
+    /// No berth has it.
+    #[error("what etcd has below {prefix} is not berth's")]
+    Nobodys {
+        /// Below which.
+        prefix: String,
+    },
     /// etcd does not say.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
@@ -88,8 +110,8 @@ struct Mark<'m> {
 }
 
 impl Client {
-    /// Makes the place that of the control plane with this authority, for good, if it is empty or taken over; else looks whether
-    /// it is. What an earlier build keeps there is then moved to where the layout has it, which takes a while; broken off, it goes on with the next claim.
+    /// Makes the place that of the control plane with this authority, until it is [given back](Self::give_back), if it is empty or taken over; else looks
+    /// whether it is. What an earlier build keeps there is then moved to where the layout has it, which takes a while; broken off, it goes on with the next claim.
     ///
     /// It says who may use it, not who does: the control plane itself is to see to it that it runs once. No kube-apiserver may run over it.
     ///
@@ -130,6 +152,9 @@ impl Client {
         if mark.layout == LAYOUT {
             return Ok(mark.origin);
         }
+        if mark.layout == IMPORTING {
+            return Err(ClaimError::HalfImported { prefix });
+        }
         let mut marked = found.mod_revision;
         if mark.layout == EARLIER {
             // From here on no earlier build starts there: half of the objects would be missing, and its controllers would make them anew.
@@ -140,12 +165,104 @@ impl Client {
         Ok(mark.origin)
     }
 
+    /// Whether the place is that of the control plane with this authority, and no kube-apiserver runs over it.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; [`ClaimError::Nobodys`]: nobody has it.
+    pub async fn check_own(&self, authority: &str) -> Result<(), ClaimError> {
+        let prefix = self.as_in_etcd("/registry");
+        if let Some(lease) = self.rival().await? {
+            return Err(ClaimError::Rival { prefix, lease });
+        }
+        let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else { return Err(ClaimError::Nobodys { prefix }) };
+        match self.read_mark(&found, authority)?.layout {
+            layout if layout == LAYOUT => Ok(()),
+            layout if layout == IMPORTING => Err(ClaimError::HalfImported { prefix }),
+            layout => Err(ClaimError::Layout { prefix, layout: layout.to_string() }),
+        }
+    }
+
+    /// Gives up the place of the control plane with this authority, with what only berth has keys for: whoever starts there next may take it. Broken off, it goes on with the next call.
+    ///
+    /// # Errors
+    /// [`ClaimError`]: it is another's, or etcd does not answer.
+    pub async fn give_back(&self, authority: &str) -> Result<(), ClaimError> {
+        while let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() {
+            self.read_mark(&found, authority)?;
+            let ports = self.first_keys(PORTS, COMMIT_WRITES_MAX).await?;
+            self.delete(if ports.is_empty() { vec![found] } else { ports }).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes an empty place that of the control plane with this authority, and keeps every server from it until [`Client::end_import`]. What an import that was
+    /// broken off has left there is deleted.
+    ///
+    /// # Errors
+    /// [`ClaimError`]. Unless it is etcd that fails, nothing is written then.
+    pub async fn begin_import(&self, authority: &str) -> Result<(), ClaimError> {
+        let prefix = self.as_in_etcd("/registry");
+        if let Some(lease) = self.rival().await? {
+            return Err(ClaimError::Rival { prefix, lease });
+        }
+        let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
+            let keys = self.first_keys("/registry/", NAMED_MAX).await?;
+            if !keys.is_empty() {
+                let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
+                return Err(ClaimError::Foreign { prefix, keys });
+            }
+            self.mark(&Mark { layout: IMPORTING.into(), authority, origin: Origin::Own }, Expected::Absent).await?;
+            return Ok(());
+        };
+        if self.read_mark(&found, authority)?.layout != IMPORTING {
+            return Err(ClaimError::Occupied { prefix });
+        }
+        loop {
+            let mut left = self.first_keys("/registry/", COMMIT_WRITES_MAX).await?;
+            left.retain(|found| found.key.as_str() != OWNER);
+            if left.is_empty() {
+                return Ok(());
+            }
+            self.delete(left).await?;
+        }
+    }
+
+    /// Says that all of an import is there: from now on the control plane may start over it.
+    ///
+    /// # Errors
+    /// [`ClaimError`].
+    pub async fn end_import(&self, authority: &str) -> Result<(), ClaimError> {
+        loop {
+            let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
+                return Err(ClaimError::Nobodys { prefix: self.as_in_etcd("/registry") });
+            };
+            let mark = self.read_mark(&found, authority)?;
+            if mark.layout == LAYOUT {
+                return Ok(());
+            }
+            match self.mark(&Mark { layout: LAYOUT.into(), ..mark }, Expected::At(found.mod_revision)).await {
+                // The next look tells.
+                Ok(_) | Err(EtcdError::Unknown(_)) => (),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Deletes keys that have not changed since they were read. Whether it did, the next look tells.
+    async fn delete(&self, keys: Vec<KeyValue>) -> Result<(), EtcdError> {
+        let delete = |found: KeyValue| Put { key: found.key, expected: Expected::At(found.mod_revision), value: None, lease: None };
+        match self.txn(keys.into_iter().map(delete).collect()).await {
+            Ok(_) | Err(EtcdError::Unknown(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What stands there, if it is of this control plane and this build can read it.
     fn read_mark<'m>(&self, found: &KeyValue, authority: &'m str) -> Result<Mark<'m>, ClaimError> {
         let prefix = self.as_in_etcd("/registry");
         let said: Value = serde_json::from_slice(&found.value).unwrap_or_default();
         let layout = said["layout"].clone();
-        if ![LAYOUT.into(), EARLIER.into(), Value::from(MOVING)].contains(&layout) {
+        if ![LAYOUT.into(), EARLIER.into(), Value::from(MOVING), IMPORTING.into()].contains(&layout) {
             return Err(ClaimError::Layout { prefix, layout: layout.to_string() });
         }
         if said["certificateAuthority"] != authority {

@@ -367,6 +367,50 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
     client.wait(client.client.revoke(lease)).expect("it answers");
     eventually("it goes on", || block_on(store.revision(PODS)).is_ok() && store.health() == Health::Ready);
     create(&store, "more", "1").expect("it is alone again");
+
+    put("/registry/ranges/servicenodeports/30000", None);
+    let give_back = |authority: &str| client.wait(client.client.give_back(authority)).map_err(|error| error.to_string());
+    assert!(give_back("other").is_err_and(|error| error.contains("a control plane with other certificates")));
+    assert!(client.wait(client.client.check_own("one")).is_ok());
+    assert_eq!(give_back("one"), Ok(()));
+    assert_eq!(keys(&client), ["/registry/pods/default/more", "/registry/pods/default/ours", "/registry/pods/default/theirs"]);
+    assert!(matches!(client.wait(client.client.check_own("one")), Err(ClaimError::Nobodys { .. })));
+}
+
+/// All keys of the place.
+fn keys(client: &common::TestClient) -> Vec<String> {
+    let query = Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None };
+    let found = client.wait(client.client.range(query)).expect("it answers").keys;
+    found.into_iter().map(|found| found.key.as_str().to_owned()).collect()
+}
+
+#[test]
+fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew() {
+    let etcd = etcd!("");
+    let client = etcd.client();
+    let begin = |authority: &str| client.wait(client.client.begin_import(authority)).map_err(|error| error.to_string());
+    let claim = || client.wait(client.client.claim(&Claim { authority: "one", layout: &Pods, take_over: true }));
+    let put = |name: &str| {
+        let put = Put { key: pod(name), expected: Expected::Absent, value: Some("x".into()), lease: None };
+        client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
+    };
+    put("theirs");
+    assert!(begin("one").is_err_and(|error| error.contains("keys below /registry that berth did not make")));
+    let mine = Put { key: pod("theirs"), expected: Expected::At(Revision(2)), value: None, lease: None };
+    client.wait(client.client.txn(Arc::new([mine]))).expect("it answers");
+
+    assert_eq!(begin("one"), Ok(()));
+    (0..150).for_each(|number| put(&format!("{number:03}")));
+    assert!(matches!(claim(), Err(ClaimError::HalfImported { .. })), "also by force");
+    assert!(begin("other").is_err_and(|error| error.contains("a control plane with other certificates")));
+    assert_eq!(begin("one"), Ok(()));
+    assert_eq!(keys(&client), ["/registry/berth.dev/control-plane"], "what was broken off is gone");
+    put("a");
+    client.wait(client.client.end_import("one")).expect("it is ours");
+    client.wait(client.client.end_import("one")).expect("it is ours still");
+    assert_eq!(claim().expect("it is whole"), Origin::Own);
+    assert_eq!(begin("one"), Err("etcd has objects of this control plane below /registry already".into()));
+    assert_eq!(names(&etcd.store_of(&client, Arc::new(Pods), HISTORY)), ["a"]);
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(crate) fn strict(faults: &[String]) -> String {
 }
 
 /// `apiVersion` and `kind` may be missing; what is there must be the resource's.
-fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiError> {
+pub(crate) fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiError> {
     let text = |member: &str| value.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(&resource.kind));
     let found = text("apiVersion").unwrap_or(api_version);

@@ -7,6 +7,7 @@ mod admission;
 pub mod allocation;
 mod answer;
 mod applying;
+pub mod archive;
 pub mod authorization;
 mod binding;
 mod bootstrap;
@@ -67,6 +68,7 @@ pub use kubernetes_service::ServerAddress;
 pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
 pub use pressure::Pressure;
 pub use resource::{BoxObject, Resource, ResourceTable, Resources, Subresource};
+pub use restore::{Archived, ArchivedFault};
 pub use target::{Collection, Target};
 
 use berth_api::FeatureGates;

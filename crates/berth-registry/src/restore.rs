@@ -1,9 +1,83 @@
 //! Storing objects as another server has them.
 
-use crate::{ApiError, Registry, key, stored};
-use berth_api::Scope;
-use berth_store::{Expected, Purpose, WriteError};
+use crate::{ApiError, Registry, Resource, Resources, decoding, events, key, stored};
+use berth_api::{FeatureGates, Scope, decode::parse_json, metadata};
+use berth_store::{Expected, Key, MAX_VALUE_BYTES, Purpose, WriteError, env::Timestamp};
+use bytes::Bytes;
 use serde_json::Value;
+
+/// An object of an [archive](crate::archive), as an ordinary write would store it.
+#[derive(Debug)]
+pub struct Archived {
+    /// Encoded anew.
+    pub value: Bytes,
+    /// When it is to go: events live as long again as they do after a write.
+    pub expires_at: Option<Timestamp>,
+    /// Fields that this build does not know, and that are left out.
+    pub unknown: Vec<String>,
+}
+
+/// Why an object of an archive is not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchivedFault {
+    /// This build has no such kind.
+    #[error("{0} is of no kind that this berth has")]
+    Kind(Key),
+    /// It is not what may stand there.
+    #[error("{key}: {why}")]
+    Object {
+        /// Where.
+        key: Key,
+        /// All that is wrong with it.
+        why: String,
+    },
+}
+
+impl Resources {
+    /// Checks an object of an archive as if it were written: by the schema and the rules of its kind. It must have a uid, and be where its name belongs.
+    ///
+    /// # Errors
+    /// [`ArchivedFault`].
+    pub fn check_archived(&self, key: &Key, json: &[u8], now: Timestamp) -> Result<Archived, ArchivedFault> {
+        let resource = self.by_key(key.as_str()).ok_or_else(|| ArchivedFault::Kind(key.clone()))?;
+        let checked = check_archived(resource, key, json);
+        let (value, unknown) = checked.map_err(|why| ArchivedFault::Object { key: key.clone(), why })?;
+        Ok(Archived { value, expires_at: events::expires_at(resource, now), unknown })
+    }
+}
+
+fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes, Vec<String>), String> {
+    let parsed = parse_json(json).map_err(|error| error.to_string())?;
+    if let Some(twice) = parsed.duplicates.first() {
+        return Err(format!("duplicate field {twice:?}"));
+    }
+    if !parsed.value.is_object() {
+        return Err("it is no JSON object".into());
+    }
+    decoding::check_type(resource, &parsed.value).map_err(|error| error.to_string())?;
+    let decoded = resource.rules.decode(parsed.value).map_err(|error| error.to_string())?;
+    let mut object = decoded.object;
+    let meta = object.meta_mut();
+    meta.resource_version = None;
+    let namespace = meta.namespace.as_deref().filter(|_| resource.scope == Scope::Namespaced);
+    if key::key_of(resource, namespace, meta.name.as_deref().unwrap_or_default()) != *key {
+        return Err("its name and namespace belong elsewhere".into());
+    }
+    if meta.uid.as_deref().unwrap_or_default().is_empty() {
+        return Err("it has no uid".into());
+    }
+    object.set_defaults();
+    let mut faults = metadata::validate_new(object.meta(), object.name_rule(), resource.scope);
+    faults.extend(object.validate(&FeatureGates::default()));
+    if !faults.is_empty() {
+        return Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    }
+    let value = stored::encode(resource, &*object);
+    if MAX_VALUE_BYTES < value.len() {
+        return Err(format!("a value of {} bytes is larger than {MAX_VALUE_BYTES}", value.len()));
+    }
+    Ok((value, decoded.unknown))
+}
 
 impl Registry {
     /// Stores an object as it is, with its uid, its status and its times: of a snapshot of another cluster, whose server has let it in. Nobody is asked
@@ -26,5 +100,66 @@ impl Registry {
             Err(WriteError::Conflict { .. }) => Err(ApiError::already_exists(resource, name)),
             Err(error) => Err(ApiError::write_failed(&error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::built_in;
+    use serde_json::json;
+
+    fn check(key: &str, object: &Value) -> Result<Archived, String> {
+        let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+        built_in().check_archived(&Key::new(key), object.to_string().as_bytes(), now).map_err(|fault| fault.to_string())
+    }
+
+    fn map(change: impl FnOnce(&mut Value)) -> Value {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b", "uid": "u"}});
+        change(&mut map);
+        map
+    }
+
+    #[test]
+    fn an_object_of_an_archive_is_stored_as_if_it_were_written() {
+        let given = map(|map| {
+            map["metadata"]["resourceVersion"] = "7".into();
+            map["metadata"]["generation"] = 3.into();
+            map["later"] = json!({"a": 1});
+        });
+        let Archived { value, expires_at, unknown } = check("/registry/configmaps/b/a", &given).expect("it is one");
+        assert_eq!(value, r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generation":3,"name":"a","namespace":"b","uid":"u"}}"#);
+        assert_eq!((expires_at, unknown), (None, vec!["later".to_owned()]));
+        let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a", "namespace": "b", "uid": "u"},
+            "involvedObject": {"namespace": "b"}});
+        let expires_at = check("/registry/events/b/a", &event).expect("it is one").expires_at;
+        assert_eq!(expires_at, Some("2026-01-01T01:00:00Z".parse().expect("a time")), "events live another hour");
+    }
+
+    #[test]
+    fn what_could_not_be_written_there_is_refused_with_all_that_is_wrong() {
+        let refused = |key: &str, object: &Value, wanted: &str| {
+            let told = check(key, object).expect_err(wanted);
+            assert!(told.contains(wanted), "{told}");
+        };
+        let at = "/registry/configmaps/b/a";
+        refused("/registry/example.com/widgets/b/a", &map(|_| ()), "is of no kind that this berth has");
+        refused("/registry/ranges/servicenodeports/30000", &map(|_| ()), "is of no kind that this berth has");
+        refused("/registry/configmaps/b/c", &map(|_| ()), "its name and namespace belong elsewhere");
+        refused("/registry/configmaps/b/x/a", &map(|_| ()), "its name and namespace belong elsewhere");
+        refused("/registry/secrets/b/a", &map(|_| ()), "no kind \"ConfigMap\" is served at this path");
+        refused(at, &map(|map| map["metadata"]["uid"] = "".into()), "it has no uid");
+        refused(at, &map(|map| map["apiVersion"] = "v2".into()), "does not match the expected API version");
+        refused(at, &map(|map| map["data"] = json!({"a": 1})), "data");
+        refused(at, &json!([]), "it is no JSON object");
+        refused(at, &map(|map| map["data"] = json!({"a": "x".repeat(MAX_VALUE_BYTES)})), "1048576");
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "A", "namespace": "b", "uid": "u"}, "spec": {"containers": []}});
+        refused("/registry/pods/b/A", &pod, "metadata.name: Invalid value");
+        refused("/registry/pods/b/A", &pod, "spec.containers: Required value");
+        let twice = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","name":"a","namespace":"b","uid":"u"}}"#;
+        let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let told = built_in().check_archived(&Key::new(at), twice, now).expect_err("which counts?").to_string();
+        assert!(told.contains("duplicate field \"metadata.name\""), "{told}");
     }
 }

@@ -16,7 +16,7 @@ pub mod steady_time;
 pub mod virtual_time;
 
 #[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedStore, OpenError, Opening, Report, check};
+pub use backend::embedded::{EmbeddedStore, Made, OpenError, Opening, Report, Snapshot, check, make_store, snapshot};
 pub use backend::{etcd, memory::MemoryStore, split::SplitStore};
 pub use berth_identity::Revision;
 #[cfg(feature = "embedded")]

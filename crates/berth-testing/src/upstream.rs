@@ -55,6 +55,36 @@ impl Upstream {
         line.unwrap_or_else(|| panic!("it says no {name}")).to_owned()
     }
 
+    /// Stops its API server alone; gives the command line with which it ran.
+    ///
+    /// # Panics
+    /// It does not end.
+    #[must_use]
+    pub fn stop_apiserver(&self) -> Vec<String> {
+        let file = self.folder.path().join("apiserver.pid");
+        let pid = fs::read_to_string(&file).expect("it runs").trim().to_owned();
+        let line = fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let words = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        // One that has ended, and that nobody has asked about, runs no more either.
+        let wait = "kill $0 && for _ in $(seq 600); do case \"$(cat /proc/$0/stat 2>&1)\" in *') Z '*|*'No such'*) exit 0;; esac; sleep 0.1; done; exit 1";
+        let ended = Command::new("sh").args(["-c", wait, &pid]).status();
+        assert!(ended.is_ok_and(|status| status.success()), "it does not end");
+        fs::remove_file(file).expect("it is there");
+        words
+    }
+
+    /// Starts it again with this command line. It may take a while until it answers.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn start_apiserver(&self, words: &[String]) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "\"$0\" \"$@\" > again.log 2>&1 & echo $!"]).args(words).current_dir(self.folder.path());
+        let pid = shell.output().expect("there is a shell").stdout;
+        fs::write(self.folder.path().join("apiserver.pid"), pid).expect("the folder is ours");
+    }
+
     fn run(&self, script: &str, options: &[&str]) {
         let mut command = Command::new(self.scripts.join(script));
         // What it starts keeps its output open.

@@ -3,6 +3,7 @@
 use crate::{
     apart::options::{ControllerManager, Node, Scheduler},
     controllers::ControllerOptions,
+    data_dir::StoreKind,
     duration::duration,
     etcd::EtcdOptions,
     logging::LogFormat,
@@ -10,6 +11,7 @@ use crate::{
     progress::warn,
     rollout::options::{ExplainOptions, PlanOptions, Rollout},
     services::ServiceOptions,
+    store::options::{BACKUP_EXAMPLES, Backup, RESTORE_EXAMPLES, Restore, STORE_EXAMPLES, Store},
     variables,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -125,6 +127,17 @@ pub(crate) enum Command {
     /// The exit code is 0 if everything is whole, and 1 if something is damaged or the store could not be read.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Check),
+    /// Copies the embedded store of a data folder into one file, as of one revision, also while the server runs.
+    ///
+    /// Objects are in it as they are, every Secret too; certificates and keys only with --with-keys. It is checksummed; berth restore reads it, and so does berth store import.
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup(Backup),
+    /// Makes the embedded store of a data folder, which has none, of a backup. All of it is checked before anything is made.
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore(Restore),
+    /// Takes what is stored from one store to another, and gives an etcd back to a kube-apiserver.
+    #[command(after_help = STORE_EXAMPLES)]
+    Store(Box<Store>),
     /// Says which build this is: version, commit, date, and the Kubernetes release that it is compatible with.
     #[command(after_help = "Examples:\n  berth version\n  berth version -o json")]
     Version(VersionOptions),
@@ -465,17 +478,6 @@ impl Up {
     pub(crate) fn timeout(&self) -> Option<Duration> {
         (self.wait && self.timeout > Duration::ZERO).then_some(self.timeout)
     }
-}
-
-/// Where objects are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StoreKind {
-    /// On disk, in the data folder: what was acknowledged survives.
-    Embedded,
-    /// In memory: gone when the process ends.
-    Memory,
-    /// In an etcd (3.4 or later), which --etcd-servers names.
-    Etcd,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The folder in which a control plane keeps its objects, certificates and kubeconfig.
 
-use crate::cli::StoreKind;
+use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use rustix::{
     fs::{Access, access},
@@ -14,8 +14,19 @@ use std::{
 };
 use tempfile::TempDir;
 
+/// Where objects are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// On disk, in the data folder: what was acknowledged survives.
+    Embedded,
+    /// In memory: gone when the process ends.
+    Memory,
+    /// In an etcd (3.4 or later), which --etcd-servers names.
+    Etcd,
+}
+
 /// What is made in it. The store shuts its own folder.
-const OWN: [&str; 4] = ["store", "pki", "kubeconfig", "lock"];
+const OWN: [&str; 5] = ["store", "store.making", "pki", "kubeconfig", "lock"];
 
 /// A data folder; a throw-away one is removed with the value.
 #[derive(Debug)]

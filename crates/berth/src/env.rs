@@ -77,10 +77,10 @@ fn tell_of_clock(ahead: SignedDuration) {
 }
 
 /// ChaCha12, seeded by the operating system: uids, tokens and names need no system call each.
-struct RealRng(Mutex<rand_chacha::ChaCha12Rng>);
+pub(crate) struct RealRng(Mutex<rand_chacha::ChaCha12Rng>);
 
 impl RealRng {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).expect("the operating system has randomness");
         Self(Mutex::new(rand_core::SeedableRng::from_seed(seed)))

@@ -4,6 +4,7 @@ use crate::{
     duration::duration,
     foreign::{Foreign, Untouched},
     progress::chain,
+    stand_ins,
 };
 use berth_apiserver::{Failure, Storage};
 use berth_etcd::{Claim, ClaimError, Client, Fault, Options, Origin, Tls, User};
@@ -25,9 +26,9 @@ use std::{
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What `berth up` is told about etcd.
+/// Which etcds, and how they are spoken to.
 #[derive(Args, Debug)]
-pub(crate) struct EtcdOptions {
+pub(crate) struct Connection {
     /// The members of the etcd of --store etcd: http://127.0.0.1:2379. Repeatable, or several with commas between them.
     #[arg(long, value_name = "URL,...", value_delimiter = ',', required_if_eq("store", "etcd"))]
     pub(crate) etcd_servers: Vec<String>,
@@ -62,6 +63,17 @@ pub(crate) struct EtcdOptions {
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     pub(crate) etcd_password_file: Option<PathBuf>,
 
+    /// Lets plain http leave this machine: whoever is on the way can read and change all that is stored, every Secret too.
+    #[arg(long)]
+    pub(crate) insecure_etcd: bool,
+}
+
+/// What `berth up` is told about etcd.
+#[derive(Args, Debug)]
+pub(crate) struct EtcdOptions {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+
     /// How long etcd may take to answer until /readyz says that it does not.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) etcd_healthcheck_timeout: Duration,
@@ -69,10 +81,6 @@ pub(crate) struct EtcdOptions {
     /// How often etcd is told to forget what was replaced before the last time: by one of all servers over it, as by kube-apiservers. 0s: never, somebody else does.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub(crate) etcd_compaction_interval: Duration,
-
-    /// Lets plain http leave this machine: whoever is on the way can read and change all that is stored, every Secret too.
-    #[arg(long)]
-    pub(crate) insecure_etcd: bool,
 
     /// Takes over what a kube-apiserver, which is stopped, has stored there: nothing is made at the start, and no controllers run but those that
     /// --controllers names. Needed once.
@@ -115,25 +123,77 @@ pub(crate) struct Places {
     parts: Vec<(String, Options)>,
 }
 
+/// The same, each with a client.
+pub(crate) struct Clients {
+    pub(crate) rest: Client,
+    pub(crate) parts: Vec<(String, Client)>,
+}
+
+impl Places {
+    /// # Errors
+    /// One of them does not answer.
+    pub(crate) async fn open(&self) -> Outcome<Clients> {
+        let rest = client(&self.rest, SERVERS).await?;
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for (prefix, options) in &self.parts {
+            parts.push((prefix.clone(), client(options, OVERRIDES).await?));
+        }
+        Ok(Clients { rest, parts })
+    }
+}
+
+impl Clients {
+    /// All, that of the rest last: what is said there is said of all.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Client> {
+        self.parts.iter().map(|(_, client)| client).chain([&self.rest])
+    }
+
+    /// Whose keys begin so, or whose key it is.
+    pub(crate) fn of(&self, text: &str) -> &Client {
+        self.parts.iter().find(|(prefix, _)| text.starts_with(prefix)).map_or(&self.rest, |(_, client)| client)
+    }
+}
+
+async fn client(options: &Options, servers: &str) -> Outcome<Client> {
+    Ok(Client::open(options).await.map_err(|error| format!("{} ({servers})", chain(&error)))?)
+}
+
 fn prefix(text: &str) -> Result<String, String> {
     let trimmed = text.trim_end_matches('/');
     if trimmed.len() < 2 || !trimmed.starts_with('/') { Err("a prefix is like /registry".into()) } else { Ok(trimmed.into()) }
 }
 
+/// Said of objects that are kept elsewhere: whoever names an etcd wants them there.
+const UNUSED: &str = "options of etcd are for --store etcd";
+
 impl EtcdOptions {
     /// For objects that are kept elsewhere.
     ///
     /// # Errors
-    /// An etcd is named all the same: whoever does that wants them there.
+    /// An etcd is named all the same.
+    pub(crate) fn check_unused(&self) -> Outcome<()> {
+        if self.take_over { Err(UNUSED.into()) } else { self.connection.check_unused() }
+    }
+
+    /// What health and metrics say of it.
+    pub(crate) fn storage(&self) -> Storage {
+        Storage { name: "etcd", failure: Failure::Unready, within: self.etcd_healthcheck_timeout }
+    }
+}
+
+impl Connection {
+    /// For objects that are kept elsewhere.
+    ///
+    /// # Errors
+    /// An etcd is named all the same.
     pub(crate) fn check_unused(&self) -> Outcome<()> {
         let is_said = !self.etcd_servers.is_empty()
             || !self.etcd_servers_overrides.is_empty()
             || self.etcd_cafile.is_some()
             || self.etcd_certfile.is_some()
             || self.etcd_user.is_some()
-            || self.insecure_etcd
-            || self.take_over;
-        if is_said { Err("options of etcd are for --store etcd".into()) } else { Ok(()) }
+            || self.insecure_etcd;
+        if is_said { Err(UNUSED.into()) } else { Ok(()) }
     }
 
     /// Where etcds are, and who asks.
@@ -160,7 +220,7 @@ impl EtcdOptions {
             prefix: self.etcd_prefix.clone(),
         };
         let rest = at(&self.etcd_servers);
-        rest.check().map_err(|fault| with_option(&fault, "--etcd-servers"))?;
+        rest.check().map_err(|fault| with_option(&fault, SERVERS))?;
         let mut parts: Vec<(String, Options)> = Vec::new();
         for part in &self.etcd_servers_overrides {
             let (prefix, options) = (place_of(part)?, at(&part.servers));
@@ -173,11 +233,6 @@ impl EtcdOptions {
         Ok(Places { rest, parts })
     }
 
-    /// What health and metrics say of it.
-    pub(crate) fn storage(&self) -> Storage {
-        Storage { name: "etcd", failure: Failure::Unready, within: self.etcd_healthcheck_timeout }
-    }
-
     /// In words.
     pub(crate) fn place(&self) -> String {
         let part = |part: &Override| format!("; {} at {}", part.resource(), part.servers.join(","));
@@ -186,6 +241,7 @@ impl EtcdOptions {
     }
 }
 
+const SERVERS: &str = "--etcd-servers";
 const OVERRIDES: &str = "--etcd-servers-overrides";
 
 /// What the keys of a resource begin with. Whoever names one that is not there means another.
@@ -237,30 +293,25 @@ impl Opening<'_> {
     /// Opens all that it is kept in.
     pub(crate) async fn open(&self, places: &Places) -> Outcome<Opened> {
         let layout = Arc::new(Foreign(Arc::clone(self.table)));
-        let rest = self.claim(&places.rest, &layout, "--etcd-servers").await?;
-        let mut parts = Vec::with_capacity(places.parts.len());
-        for (_, options) in &places.parts {
-            parts.push(self.claim(options, &layout, OVERRIDES).await?);
+        let clients = places.open().await?;
+        let mut taken_over = Vec::new();
+        // First that of the rest, where a kube-apiserver would say that it runs.
+        for client in [&clients.rest].into_iter().chain(clients.parts.iter().map(|(_, client)| client)) {
+            let claim = Claim { authority: self.authority, layout: &*layout, take_over: self.take_over };
+            if client.claim(&claim).await.map_err(with_advice)? == Origin::TakenOver {
+                taken_over.push(client.clone());
+            }
         }
-        let (clients, origins): (Vec<_>, Vec<_>) = [rest].into_iter().chain(parts).unzip();
-        Client::stand_back_from_rivals(&clients);
-        let taken_over = clients.iter().zip(origins).filter(|(_, origin)| *origin == Origin::TakenOver);
-        let taken_over: Vec<Client> = taken_over.map(|(client, _)| client.clone()).collect();
+        Client::stand_back_from_rivals(&clients.all().cloned().collect::<Vec<_>>());
+        for client in &taken_over {
+            stand_ins::take(client, &layout).await?;
+        }
         let untouched =
             if taken_over.is_empty() { None } else { Some(Arc::new(Untouched::survey(taken_over, Arc::clone(&layout)).await?)) };
-        let mut stores = clients.into_iter().map(|client| self.store(client, &layout));
-        let rest = stores.next().expect("the first is that of the rest");
-        let parts: Vec<_> = places.parts.iter().map(|(prefix, _)| prefix.clone()).zip(stores).collect();
+        let rest = self.store(clients.rest, &layout);
+        let parts: Vec<_> = clients.parts.into_iter().map(|(prefix, client)| (prefix, self.store(client, &layout))).collect();
         let store = if parts.is_empty() { rest } else { Arc::new(SplitStore::new(rest, parts)) };
         Ok(Opened { store, untouched })
-    }
-
-    /// One etcd, which is this control plane's from then on, and what it was before.
-    async fn claim(&self, options: &Options, layout: &Foreign, servers: &str) -> Outcome<(Client, Origin)> {
-        let client = Client::open(options).await.map_err(|error| format!("{} ({servers})", chain(&error)))?;
-        let claim = Claim { authority: self.authority, layout, take_over: self.take_over };
-        let origin = client.claim(&claim).await.map_err(with_advice)?;
-        Ok((client, origin))
     }
 
     fn store(&self, client: Client, layout: &Arc<Foreign>) -> Arc<dyn Store> {
@@ -274,14 +325,16 @@ impl Opening<'_> {
     }
 }
 
-fn with_advice(error: ClaimError) -> String {
+pub(crate) fn with_advice(error: ClaimError) -> String {
     let advice = match &error {
         ClaimError::Etcd(_) => return error.to_string(),
         ClaimError::Foreign { .. } => {
             "take it over with --take-over if it is a kube-apiserver's, or take another place with --etcd-prefix".to_owned()
         }
         ClaimError::Rival { .. } => "stop it first; what one that was killed has left goes by itself within 15 s".to_owned(),
-        ClaimError::Layout { .. } => "take another place with --etcd-prefix".to_owned(),
+        ClaimError::Layout { .. } | ClaimError::Occupied { .. } => "take another place with --etcd-prefix".to_owned(),
+        ClaimError::HalfImported { .. } => "run berth store import again, which begins anew".to_owned(),
+        ClaimError::Nobodys { .. } => "see --etcd-prefix".to_owned(),
         ClaimError::Others { owner, .. } => {
             format!(
                 "start it with its own --data-dir, or take another place with --etcd-prefix. If that folder is lost: etcdctl del {owner}"

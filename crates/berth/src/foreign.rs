@@ -73,7 +73,7 @@ const INTERNAL: [&str; 4] = ["/registry/berth.dev/", "/registry/masterleases/", 
 /// How all keys begin.
 const ALL: &str = "/registry/";
 /// How many keys are read at a time.
-const PAGE_KEYS: usize = 500;
+pub(crate) const PAGE_KEYS: usize = 500;
 
 /// What berth does not serve or cannot read of what it has taken over. Keeps namespaces in which there is any of it.
 pub(crate) struct Untouched {
@@ -109,13 +109,8 @@ impl Untouched {
     async fn within(&self, namespace: &str) -> Result<Found, EtcdError> {
         let mut within = Found::new();
         for client in &self.clients {
-            let mut query = Query { prefix: ALL.into(), start_after: None, at: None, limit: Some(1) };
-            while let Some(first) = client.range(query.clone()).await?.keys.pop() {
-                query.start_after = Some(first.key.clone());
-                if let Some(prefix) = self.layout.begins(first.key.as_str()) {
-                    self.count(client, format!("{prefix}{namespace}/"), &mut within).await?;
-                    query.start_after = Some(Key::new(&format!("{prefix}{}", char::MAX)));
-                }
+            for prefix in self.layout.found_in(client).await? {
+                self.count(client, format!("{prefix}{namespace}/"), &mut within).await?;
             }
         }
         Ok(within)
@@ -144,6 +139,20 @@ impl Foreign {
     fn left_alone<'k>(&self, key: &'k Key, value: &[u8]) -> Option<&'k str> {
         let is_readable = || self.understand(key, value) != Understood::Nothing;
         if self.resource_prefix(key.as_str()).is_some() && is_readable() { None } else { self.begins(key.as_str()) }
+    }
+
+    /// What the keys of each resource begin with of which an etcd has any, served or not.
+    pub(crate) async fn found_in(&self, client: &Client) -> Result<Vec<String>, EtcdError> {
+        let mut found = Vec::new();
+        let mut query = Query { prefix: ALL.into(), start_after: None, at: None, limit: Some(1) };
+        while let Some(first) = client.range(query.clone()).await?.keys.pop() {
+            query.start_after = Some(first.key.clone());
+            if let Some(prefix) = self.begins(first.key.as_str()) {
+                query.start_after = Some(Key::new(&format!("{prefix}{}", char::MAX)));
+                found.push(prefix.to_owned());
+            }
+        }
+        Ok(found)
     }
 
     /// What the keys of all objects of the same resource begin with, whether it is served or not.

@@ -1,8 +1,8 @@
 //! `berth kubeconfig`: a certificate for another user.
 
 use crate::{
-    cli::{IssueKubeconfig, StoreKind},
-    data_dir::DataDir,
+    cli::IssueKubeconfig,
+    data_dir::{DataDir, StoreKind},
 };
 use berth_apiserver::{Kubeconfig, pki};
 use jiff::{SignedDuration, Timestamp};

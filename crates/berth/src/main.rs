@@ -24,6 +24,8 @@ mod rollout;
 mod rollouts;
 mod services;
 mod signals;
+mod stand_ins;
+mod store;
 mod test;
 mod threads;
 mod trouble;
@@ -61,6 +63,9 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Scheduler(options) => return apart::scheduler(&options),
         Command::Node(options) => return apart::node(&options),
         Command::Check(options) => return check::run(&options),
+        Command::Backup(options) => store::backup(&options)?,
+        Command::Restore(options) => store::restore(&options)?,
+        Command::Store(options) => store::run(&options.command)?,
         Command::Plan(options) => return rollout::plan::run(&options),
         Command::Explain(options) => rollout::explain::run(&options)?,
         Command::Rollout(options) => rollout::run(&options)?,

@@ -1,8 +1,8 @@
 //! `berth up`: wires the parts and tells what it does.
 
 use crate::{
-    cli::{StoreKind, Up},
-    data_dir::DataDir,
+    cli::Up,
+    data_dir::{DataDir, StoreKind},
     env::{self, Faults},
     etcd,
     foreign::Untouched,
@@ -134,7 +134,7 @@ impl Settings {
         controller_gates.warnings().iter().for_each(|warning| tracing::warn!("controllers: {warning}"));
         let controllers = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
         let etcd = match options.store {
-            StoreKind::Etcd => Some(options.etcd.read()?),
+            StoreKind::Etcd => Some(options.etcd.connection.read()?),
             StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
         };
         Ok(Self { api_gates, controller_gates, controllers, access: access(options)?, etcd })
@@ -323,7 +323,7 @@ impl Plane {
         let kept = match options.store {
             StoreKind::Embedded => format!("objects are kept in {}", data_dir.display()),
             StoreKind::Memory => "objects are kept in memory only".to_owned(),
-            StoreKind::Etcd => format!("objects are kept in {}", options.etcd.place()),
+            StoreKind::Etcd => format!("objects are kept in {}", options.etcd.connection.place()),
         };
         let took = self.started.elapsed().as_millis();
         Output::Stdout.line(&format!("API server ready at https://{} after {took} ms; {kept}", self.address));

@@ -85,6 +85,11 @@ impl Folder {
         Self::with_lock(dir, lock)
     }
 
+    /// A folder that may be another's, to be read while that one writes.
+    pub(crate) fn beside(dir: &Path) -> Result<Self, FolderError> {
+        Self::with_lock(dir, None)
+    }
+
     fn with_lock(dir: &Path, lock: Option<Lock>) -> Result<Self, FolderError> {
         let handle = fs::File::open(dir).map_err(FolderError::io("open", dir))?;
         Ok(Self { path: dir.into(), handle, _lock: lock })

@@ -556,12 +556,17 @@ impl<'f> CheckpointWriter<'f> {
     }
 }
 
-/// Makes files of their own of these objects, without a history: a log and a checkpoint behind everything that is there.
-pub(crate) fn write_anew(files: &dyn Files, number: u64, objects: &Objects, state: Summary) -> io::Result<()> {
+/// Makes files of their own of these objects, without a history: a log and a checkpoint behind everything that is there. `state` is theirs.
+pub(crate) fn write_anew(
+    files: &dyn Files,
+    number: u64,
+    objects: impl IntoIterator<Item = (Key, Object)>,
+    state: Summary,
+) -> io::Result<()> {
     Begun::make(files, number, 0, state, &Limits::default())?;
     let mut writer = CheckpointWriter::begin(files, number, state)?;
     for (key, object) in objects {
-        writer.put(key, object.version())?;
+        writer.put(&key, object.version())?;
     }
     writer.since("", state.revision)?;
     writer.finish(state.revision)
@@ -581,10 +586,16 @@ pub(crate) fn has_note(files: &dyn Files) -> io::Result<bool> {
     Ok(matches!(acknowledged::read(files)?, acknowledged::Note::Says(_)))
 }
 
+/// Which logs and checkpoints there are.
+#[cfg(feature = "embedded")]
+pub(crate) fn names(files: &dyn Files) -> io::Result<std::collections::BTreeSet<String>> {
+    Ok(files.list()?.into_iter().filter(|name| is_of_store(name) && name != acknowledged::NAME).collect())
+}
+
 /// Removes what [`write_anew`] may have left half done.
 #[cfg(feature = "embedded")]
 pub(crate) fn remove_all(files: &dyn Files) -> io::Result<()> {
-    files.list()?.iter().filter(|name| is_of_store(name) && *name != acknowledged::NAME).try_for_each(|name| files.remove(name))
+    names(files)?.iter().try_for_each(|name| files.remove(name))
 }
 
 /// Everything in the folder but its history, and what is wrong with it. Changes nothing.
@@ -599,7 +610,8 @@ fn put_damaged_aside(files: &dyn Files, found: &mut Found) -> io::Result<()> {
     let damaged: Vec<String> = files.list()?.into_iter().filter(|name| is_of_store(name)).collect();
     let highest = damaged.iter().filter_map(|name| Kind::Log.number(name).max(Kind::Checkpoint.number(name))).max();
     let number = highest.unwrap_or(0) + 1;
-    write_anew(files, number, &found.objects, found.state)?;
+    let objects = found.objects.iter().map(|(key, object)| (key.clone(), object.clone()));
+    write_anew(files, number, objects, found.state)?;
     acknowledge(files, found.state.revision)?;
     for name in damaged.iter().filter(|name| *name != acknowledged::NAME) {
         files.rename(name, &format!("damaged-{name}"))?;

@@ -224,6 +224,15 @@ impl Iterator for Lines {
     }
 }
 
+/// Waits until something is so.
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Whether the machine has a kubectl that speaks to servers of today (1.28 or later); prints why not.
 pub(crate) fn kubectl_is_here() -> bool {
     let Ok(output) = Command::new("kubectl").args(["version", "--client", "--output", "json"]).output() else {

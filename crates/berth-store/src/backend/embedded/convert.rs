@@ -49,7 +49,7 @@ pub(super) fn convert(dir: &Path, folder: &Folder, layout: &dyn Layout) -> Resul
         let objects: Objects = objects.into_iter().map(|(key, object)| (layout.moved(&key).unwrap_or(key), object)).collect();
         let state = Summary::of(state.revision, &objects);
         log::remove_all(folder)?;
-        log::write_anew(folder, 1, &objects, state)?;
+        log::write_anew(folder, 1, objects, state)?;
         log::acknowledge(folder, state.revision)?;
     }
     Ok(remove(&engine)?)

@@ -9,6 +9,9 @@
 mod committer;
 mod convert;
 mod engine;
+mod whole;
+
+pub use whole::{Made, Snapshot, make_store, snapshot};
 
 use crate::{
     DEFAULT_HISTORY_BYTES, Entry, Health, Key, Lack, Layout, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write,

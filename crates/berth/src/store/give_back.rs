@@ -1,0 +1,40 @@
+//! `berth store give-back`.
+
+use super::{At, Outcome, foreign, locked, options::StoreOptions, tell, with_advice};
+use crate::stand_ins;
+use berth_etcd::ClaimError;
+
+pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
+    let At::Etcd(runtime, clients) = At::open(options)? else { return Err("only an etcd is given back: --store etcd".into()) };
+    let data_dir = locked(options.data_dir.as_ref())?;
+    if !data_dir.path().join("pki/ca.pem").is_file() {
+        return Err(format!("there are no keys of a control plane in {} (--data-dir)", data_dir.path().display()).into());
+    }
+    let authority = super::authority(data_dir.path())?;
+    runtime.block_on(async {
+        let mut own = Vec::new();
+        for client in clients.all() {
+            match client.check_own(&authority).await {
+                Ok(()) => own.push(client),
+                // Of several one may have been given back before this was broken off.
+                Err(ClaimError::Nobodys { .. }) => (),
+                Err(error) => return Err(with_advice(error).into()),
+            }
+        }
+        if own.is_empty() {
+            return Err("no berth has what etcd has there: it was given back before, or is another place (--etcd-prefix)".into());
+        }
+        let mut changed = 0;
+        for client in &own {
+            changed += stand_ins::give(client, &foreign()).await?;
+        }
+        for client in own {
+            client.give_back(&authority).await.map_err(with_advice)?;
+        }
+        tell(&format!(
+            "given back; {} what Kubernetes 1.36 does not know as annotations. Start the kube-apiserver; berth up --take-over goes the other way.",
+            if changed == 1 { "1 object says".to_owned() } else { format!("{changed} objects say") }
+        ));
+        Ok(())
+    })
+}

@@ -1,0 +1,339 @@
+//! Archives are read: `berth store import` and `berth restore`. Nothing in one is believed; all of it is checked before anything is written.
+
+use super::{
+    At, Outcome, authority, counted, counting, foreign, locked,
+    options::{Import, Restore},
+    tell, with_advice,
+};
+use crate::{data_dir::DataDir, etcd::Clients, progress::chain};
+use berth_etcd::Client;
+use berth_registry::{
+    Archived, ArchivedFault, Resources,
+    archive::{ArchiveError, Header, Item, Reader},
+};
+use berth_store::{
+    Expected, Key, Made, OpenError, Revision,
+    etcd::{Etcd, EtcdError, Lease, Outcome as Wrote, Put, Query},
+    make_store,
+};
+use futures::{StreamExt, TryStreamExt, future::ready, stream};
+use jiff::Timestamp;
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    error::Error,
+    fs::{self, File},
+    io::{self, BufReader, IsTerminal},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tempfile::NamedTempFile;
+
+/// How far revisions go on behind those of an archive at least, and how far for each second since it was taken: no store comes so far.
+const AHEAD_MIN: u64 = 1_000_000_000;
+const AHEAD_A_SECOND: u64 = 1_000_000;
+/// For longer than that nobody's clock counts.
+const AHEAD_SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
+/// How many objects are told of that have fields which are left out.
+const TOLD_MAX: usize = 10;
+/// How many writes are under way to an etcd.
+const IN_FLIGHT: usize = 64;
+/// How often a write is tried of which etcd does not say what became of it.
+const TRIES: usize = 100;
+/// How many keys share a lease.
+const LEASE_KEYS: usize = 1000;
+/// How many files the folder of keys may have.
+const KEY_FILES_MAX: usize = 64;
+
+pub(super) fn import(options: &Import) -> Outcome<()> {
+    let archive = Archive::of(options.file.as_deref(), options.leave_out_unknown)?;
+    match At::open(&options.into)? {
+        At::Embedded(data_dir) => {
+            let data_dir = locked(Some(&data_dir))?;
+            into_folder(&archive, &data_dir)
+        }
+        At::Etcd(runtime, clients) => {
+            let data_dir = locked(options.into.data_dir.as_ref())?;
+            runtime.block_on(into_etcd(&archive, &clients, data_dir.path()))
+        }
+    }
+}
+
+pub(super) fn restore(options: &Restore) -> Outcome<()> {
+    let archive = Archive::of(Some(&options.file), options.leave_out_unknown)?;
+    let data_dir = locked(options.data_dir.as_ref())?;
+    into_folder(&archive, &data_dir)
+}
+
+/// What stops an import.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("the archive {name} is refused")]
+    Archive { name: String, source: ArchiveError },
+    #[error("the archive holds what cannot be stored, and nothing was changed")]
+    Object(#[from] ArchivedFault),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+}
+
+/// An archive that can be read several times.
+struct Archive {
+    path: PathBuf,
+    /// As it is called.
+    name: String,
+    /// What came through a pipe.
+    _kept: Option<NamedTempFile>,
+    resources: Arc<Resources>,
+    leaves_out: bool,
+    /// Objects that were told of, so that it is done once.
+    told: RefCell<BTreeMap<Key, Vec<String>>>,
+    left_out: Cell<u64>,
+}
+
+impl Archive {
+    fn of(path: Option<&Path>, leaves_out: bool) -> Outcome<Self> {
+        let resources = foreign().0.resources();
+        let (told, left_out) = (RefCell::default(), Cell::default());
+        if let Some(path) = path {
+            let (path, name) = (path.to_owned(), path.display().to_string());
+            return Ok(Self { path, name, _kept: None, resources, leaves_out, told, left_out });
+        }
+        if io::stdin().is_terminal() {
+            return Err("name an archive, or have a program write one (|)".into());
+        }
+        // Readable by its owner alone, and gone with this process.
+        let mut kept = NamedTempFile::new()?;
+        io::copy(&mut io::stdin().lock(), &mut kept)?;
+        Ok(Self {
+            path: kept.path().to_owned(),
+            name: "on standard input".into(),
+            _kept: Some(kept),
+            resources,
+            leaves_out,
+            told,
+            left_out,
+        })
+    }
+
+    fn refused(&self) -> impl Fn(ArchiveError) -> Fault {
+        let name = self.name.clone();
+        move |source| Fault::Archive { name: name.clone(), source }
+    }
+
+    fn read(&self) -> Result<Reader<BufReader<File>>, Fault> {
+        let file = File::open(&self.path).map_err(|error| self.refused()(error.into()))?;
+        Reader::begin(BufReader::new(file)).map_err(self.refused())
+    }
+
+    fn header(&self) -> Result<Header, Fault> {
+        Ok(self.read()?.header().clone())
+    }
+
+    /// Its objects as they are to be stored, with each read checked anew.
+    fn objects(&self, now: Timestamp) -> Result<impl Iterator<Item = Result<Made, Fault>>, Fault> {
+        let refused = self.refused();
+        self.left_out.set(0);
+        let object = move |item: Result<Item, ArchiveError>| match item.map_err(&refused) {
+            Ok(Item::Object { key, value }) => self.checked(key, &value, now).transpose(),
+            Ok(Item::File { .. }) => None,
+            Err(error) => Some(Err(error)),
+        };
+        Ok(self.read()?.filter_map(object))
+    }
+
+    fn checked(&self, key: Key, value: &str, now: Timestamp) -> Result<Option<Made>, Fault> {
+        match self.resources.check_archived(&key, value.as_bytes(), now) {
+            Ok(Archived { value, expires_at, unknown }) => {
+                if !unknown.is_empty() {
+                    self.told.borrow_mut().insert(key.clone(), unknown);
+                }
+                Ok(Some(Made { key, value, expires_at }))
+            }
+            Err(ArchivedFault::Kind(_)) if self.leaves_out => {
+                self.left_out.set(self.left_out.get() + 1);
+                Ok(None)
+            }
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Names what is not stored.
+    fn tell(&self) {
+        let told = self.told.borrow();
+        for (key, fields) in told.iter().take(TOLD_MAX) {
+            tell(&format!("{key}: left out, since this berth does not know them: {}", fields.join(", ")));
+        }
+        if TOLD_MAX < told.len() {
+            tell(&format!("and so of {}", counted((told.len() - TOLD_MAX) as u64, "more object")));
+        }
+        if 0 < self.left_out.get() {
+            tell(&format!("{} left out of kinds that this berth does not have", counted(self.left_out.get(), "object")));
+        }
+    }
+
+    /// The files of the folder of keys. Reads all of it.
+    fn keys(&self) -> Result<BTreeMap<String, String>, Fault> {
+        let mut keys = BTreeMap::new();
+        for item in self.read()? {
+            if let Item::File { name, text } = item.map_err(self.refused())?
+                && keys.len() < KEY_FILES_MAX
+            {
+                keys.insert(name, text);
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// The revision behind which a store goes on that is made of an archive: behind all that can have been given out since it was taken.
+fn ahead(header: &Header, now: Timestamp) -> Revision {
+    let seconds = u64::try_from(now.duration_since(header.taken_at).as_secs()).unwrap_or(0).min(AHEAD_SECONDS_MAX);
+    header.revision.later(AHEAD_MIN.max(seconds * AHEAD_A_SECOND))
+}
+
+fn into_folder(archive: &Archive, data_dir: &DataDir) -> Outcome<()> {
+    let (store, now) = (data_dir.path().join("store"), Timestamp::now());
+    if store.exists() {
+        return Err(format!(
+            "there is a store in {}, which stays as it is: move it away, or name another folder with --data-dir",
+            data_dir.path().display()
+        )
+        .into());
+    }
+    let header = archive.header()?;
+    // All of it is read and checked before the first file is made.
+    let keys = archive.keys()?;
+    archive.objects(now)?.try_for_each(|object| object.map(drop))?;
+    put_keys(&keys, &data_dir.path().join("pki"))?;
+    let counting = counting("objects");
+    let values = || Ok::<_, Fault>(archive.objects(now)?.inspect(|_| counting.inc(1)));
+    let objects = make_store(&store, ahead(&header, now), values)?;
+    counting.finish_and_clear();
+    archive.tell();
+    tell(&format!(
+        "{} as of {}: in {}. Resource versions go on far beyond all that were given out: whoever watches is told 410 and lists anew.",
+        counted(objects, "object"),
+        header.taken_at,
+        data_dir.path().display()
+    ));
+    Ok(())
+}
+
+/// The folder of keys, unless there is one. All of it or nothing.
+fn put_keys(keys: &BTreeMap<String, String>, folder: &Path) -> Outcome<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let failed = |error: io::Error| format!("cannot write {}: {error}", folder.display());
+    if folder.exists() {
+        let is_same = keys.iter().all(|(name, text)| fs::read_to_string(folder.join(name)).is_ok_and(|there| there == *text));
+        if !is_same {
+            tell(&format!("{} has keys, which stay: those of the backup are left out", folder.display()));
+        }
+        return Ok(());
+    }
+    let parent = folder.parent().unwrap_or(Path::new("."));
+    // Its own for its owner alone, under a name that nobody looks for.
+    let made = tempfile::Builder::new().prefix(".pki-").tempdir_in(parent).map_err(failed)?;
+    for (name, text) in keys {
+        let mut file = tempfile::Builder::new().tempfile_in(made.path()).map_err(failed)?;
+        io::copy(&mut text.as_bytes(), &mut file).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist_noclobber(made.path().join(name)).map_err(|error| failed(error.error))?;
+    }
+    fs::rename(made.keep(), folder).map_err(failed)?;
+    Ok(File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?)
+}
+
+async fn into_etcd(archive: &Archive, clients: &Clients, data_dir: &Path) -> Outcome<()> {
+    let now = Timestamp::now();
+    let header = archive.header()?;
+    archive.objects(now)?.try_for_each(|object| object.map(drop))?;
+    let authority = authority(data_dir)?;
+    for client in clients.all() {
+        client.begin_import(&authority).await.map_err(with_advice)?;
+    }
+    let counting = counting("objects");
+    let leases = Leases::default();
+    let write = async |made: Result<Made, Fault>| {
+        let made = made?;
+        let client = clients.of(made.key.as_str());
+        let lease = leases.of(client, &made, now).await?;
+        put(client, made, lease).await?;
+        counting.inc(1);
+        Outcome::Ok(())
+    };
+    let written = stream::iter(archive.objects(now)?).map(&write).buffer_unordered(IN_FLIGHT);
+    let written = written.try_fold(0_u64, |count, ()| ready(Ok(count + 1))).await;
+    let again = |error: Box<dyn Error>| format!("{}: the import was broken off; call it again, and it begins anew", chain(error.as_ref()));
+    let count = written.map_err(again)?;
+    for client in clients.all() {
+        client.end_import(&authority).await.map_err(with_advice)?;
+    }
+    counting.finish_and_clear();
+    archive.tell();
+    tell(&format!(
+        "{} as of {}: in etcd, for the control plane of {}. Resource versions begin where this etcd is, which nobody can set: start anew what followed the store of before.",
+        counted(count, "object"),
+        header.taken_at,
+        data_dir.display()
+    ));
+    Ok(())
+}
+
+/// The lease of objects that are to go, which some share.
+#[derive(Default)]
+struct Leases(tokio::sync::Mutex<Option<(Lease, usize)>>);
+
+impl Leases {
+    async fn of(&self, client: &Client, made: &Made, now: Timestamp) -> Result<Option<Lease>, EtcdError> {
+        let Some(until) = made.expires_at else { return Ok(None) };
+        let mut current = self.0.lock().await;
+        if let Some((lease, keys)) = current.as_mut().filter(|(_, keys)| *keys < LEASE_KEYS) {
+            *keys += 1;
+            return Ok(Some(*lease));
+        }
+        let lease = client.grant(until.duration_since(now).as_secs()).await?;
+        *current = Some((lease, 1));
+        Ok(Some(lease))
+    }
+}
+
+/// Writes a key that is not there. While an import runs, nobody else writes.
+async fn put(client: &Client, made: Made, lease: Option<Lease>) -> Outcome<()> {
+    let Made { key, value, .. } = made;
+    let puts: Arc<[Put]> = Arc::new([Put { key: key.clone(), expected: Expected::Absent, value: Some(value.clone()), lease }]);
+    let mut unknown = None;
+    for _ in 0..TRIES {
+        match client.txn(Arc::clone(&puts)).await {
+            Ok(Wrote::Done(_)) => return Ok(()),
+            Ok(Wrote::Refused { .. }) => {
+                let query = Query { prefix: key.as_str().into(), start_after: None, at: None, limit: Some(1) };
+                let found = client.range(query).await?.keys;
+                return match found.first() {
+                    Some(found) if found.key == key && found.value == value => Ok(()),
+                    _ => Err(format!("somebody else writes {key} meanwhile").into()),
+                };
+            }
+            Err(EtcdError::Unknown(cause)) => unknown = Some(cause),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err::<(), Box<dyn Error>>(format!("whether {key} was written is unknown: {}", unknown.unwrap_or_default()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_go_on_beyond_all_that_can_have_been_given_out() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let after = |taken: &str, now: &str| ahead(&Header::new("0", Revision(42), at(taken)), at(now)).0;
+        assert_eq!(after("2026-11-23T05:00:00Z", "2026-11-23T05:00:01Z"), 42 + AHEAD_MIN);
+        assert_eq!(after("2026-11-23T05:00:00Z", "2026-11-24T05:00:00Z"), 42 + 86_400_000_000, "a million for each second of a day");
+        assert_eq!(after("2026-11-23T05:00:00Z", "2020-01-01T00:00:00Z"), 42 + AHEAD_MIN, "the clock was set back");
+        let most = ahead(&Header::new("0", Revision(1 << 52), at("-009998-01-02T00:00:00Z")), at("9999-01-01T00:00:00Z"));
+        assert!(most.0 < 1 << 53, "a number that every client can read");
+    }
+}

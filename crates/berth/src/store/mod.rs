@@ -1,0 +1,104 @@
+//! `berth store`, `berth backup`, `berth restore`: what is stored is taken elsewhere, and brought back.
+
+mod give_back;
+mod into;
+pub(crate) mod options;
+mod out;
+
+use crate::{
+    data_dir::{self, DataDir, StoreKind},
+    env,
+    etcd::{Clients, with_advice},
+    foreign::Foreign,
+    progress::Output,
+};
+use berth_apiserver::{Pki, PkiOptions};
+use berth_registry::ResourceTable;
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use options::{Backup, Restore, StoreCommand, StoreOptions};
+use std::{
+    error::Error,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::runtime::Runtime;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Carries out a command of `berth store`.
+pub(crate) fn run(command: &StoreCommand) -> Outcome<()> {
+    match command {
+        StoreCommand::Export(options) => out::export(options),
+        StoreCommand::Import(options) => into::import(options),
+        StoreCommand::GiveBack(options) => give_back::run(options),
+    }
+}
+
+/// Writes a copy of the embedded store.
+pub(crate) fn backup(options: &Backup) -> Outcome<()> {
+    out::backup(options)
+}
+
+/// Makes an embedded store of a copy.
+pub(crate) fn restore(options: &Restore) -> Outcome<()> {
+    into::restore(options)
+}
+
+/// Which store it is.
+enum At {
+    /// The one in this data folder.
+    Embedded(PathBuf),
+    Etcd(Runtime, Clients),
+}
+
+impl At {
+    fn open(options: &StoreOptions) -> Outcome<Self> {
+        match options.store {
+            StoreKind::Memory => Err("what is kept in memory is nowhere else: --store embedded or etcd".into()),
+            StoreKind::Embedded => {
+                options.etcd.check_unused()?;
+                Ok(Self::Embedded(data_dir::kept(options.data_dir.clone())?))
+            }
+            StoreKind::Etcd => {
+                let places = options.etcd.read()?;
+                let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+                let clients = runtime.block_on(places.open())?;
+                Ok(Self::Etcd(runtime, clients))
+            }
+        }
+    }
+}
+
+/// The table of resources, for values that others may have written.
+fn foreign() -> Arc<Foreign> {
+    Arc::new(Foreign(Arc::<ResourceTable>::default()))
+}
+
+/// The data folder, which is nobody else's meanwhile.
+fn locked(asked: Option<&PathBuf>) -> Outcome<DataDir> {
+    Ok(DataDir::open(asked.cloned(), StoreKind::Embedded)?.locked()?)
+}
+
+/// The certificate of the authority in a data folder; made if it is missing.
+fn authority(data_dir: &Path) -> Outcome<String> {
+    let options = PkiOptions { folder: &data_dir.join("pki"), bind: Ipv4Addr::LOCALHOST.into(), extra_names: &[], now: Timestamp::now() };
+    Ok(Pki::load_or_create(&options, &env::RealRng::new())?.ca_certificate)
+}
+
+/// Counts on a terminal, and is silent elsewhere.
+fn counting(what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("  {spinner} {pos} {msg}").expect("the template is a constant");
+    ProgressBar::new_spinner().with_style(style).with_message(what)
+}
+
+/// Says something beside what programs read.
+fn tell(text: &str) {
+    Output::Stderr.line(text);
+}
+
+/// `1 object`, `2 objects`.
+fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
