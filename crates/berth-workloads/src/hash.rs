@@ -150,6 +150,10 @@ mod tests {
         check(&json!({"resources": {"limits": {}}}), &json!({"resources": {}}), true);
         check(&json!({"securityContext": {}}), &json!({}), false);
         check(&json!({"command": ["a", "b"]}), &json!({"command": ["b", "a"]}), false);
+        let plain = template(&container(&json!({})));
+        let mut held = plain.clone();
+        held.metadata.as_mut().expect("it has labels").finalizers = Some(vec!["example.com/held".to_owned()]);
+        assert!(!same_template(&plain, &held));
     }
 
     #[test]

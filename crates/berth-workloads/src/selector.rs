@@ -157,6 +157,12 @@ mod tests {
     }
 
     #[test]
+    fn selectors_see_every_label() {
+        let labels = Labels::from([("tier", "db"), ("app", "web")]);
+        assert_eq!(LabelSource::pairs(&labels).collect::<Vec<_>>(), [("app", "web"), ("tier", "db")]);
+    }
+
+    #[test]
     fn labels_that_are_read_are_kept_once_whatever_their_order() {
         let (one, other) = (read(r#"{"b": "2", "a": "\u0031"}"#), read(r#"{"a": "1", "b": "2"}"#));
         assert!(Arc::ptr_eq(&one.0, &other.0));

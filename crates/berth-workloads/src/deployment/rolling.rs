@@ -55,10 +55,10 @@ pub fn shrink_old(old: &[Pods], new: Pods, size: Size) -> Vec<i64> {
     sizes
 }
 
-/// Takes up to `removable` pods that are not available.
+/// Takes up to `removable` pods that are not available; `sizes` are as `old` says.
 fn clean_up_unhealthy(sizes: &mut [i64], old: &[Pods], mut removable: i64) {
     for (size, set) in sizes.iter_mut().zip(old) {
-        let removed = unhealthy_to_remove(Pods { size: *size, ..*set }, removable);
+        let removed = unhealthy_to_remove(*set, removable);
         *size -= removed;
         removable -= removed;
     }

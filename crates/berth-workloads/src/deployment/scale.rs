@@ -107,6 +107,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_set_was_before_an_unfinished_scaling_is_no_share_of_it_any_more() {
+        let set = |size, before| Scale { size, desired: Some(6), max: Some(6), before };
+        let size = Size { desired: 12, surge: 0, unavailable: 0, min_available: 0 };
+        let sizes: Vec<_> = proportional(&[set(4, None), set(2, Some(1))], size, 6).into_iter().map(|set| set.size).collect();
+        assert_eq!(sizes, [8, 4]);
+    }
+
+    #[test]
     fn shrinking_keeps_the_proportion_of_before_and_grows_nothing() {
         let set = |size, before| Scale { size, desired: Some(10), max: Some(13), before };
         let size = |desired| Size { desired, surge: 3, unavailable: 0, min_available: 0 };

@@ -35,10 +35,19 @@ fn each_pod_gets_its_claims_before_it_is_created() {
     assert_eq!((world.claims.len(), world.pods.len()), (2, 0), "the revision and two claims");
     world.settle();
     assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-web-0", "data-web-1", "log-web-0", "log-web-1"]);
-    assert_eq!(world.claims["data-web-0"].json["metadata"]["labels"], json!({"app": "web", "tier": "db"}));
+    let (claim, pod) = (&world.claims["data-web-0"].json["metadata"], &world.pods["web-0"].json["metadata"]);
+    assert_eq!((&claim["labels"], &claim["namespace"]), (&json!({"app": "web", "tier": "db"}), &pod["namespace"]));
     let told = ("SuccessfulCreate".to_owned(), "Create Claim data-web-0 Pod web-0 in StatefulSet web success".to_owned());
     assert!(world.events.contains(&told), "{:?}", world.events);
     assert!(world.events.contains(&("SuccessfulCreate".to_owned(), "Create Pod web-0 in StatefulSet web successful".to_owned())));
+}
+
+#[test]
+fn a_claim_that_goes_with_its_set_is_owned_from_the_beginning() {
+    let mut world = World::new(&spec("Retain", "Delete"));
+    world.look(3);
+    let of_the_set = |name: &str| (name.to_owned(), vec!["StatefulSet".to_owned()]);
+    assert_eq!(owners(&world), [of_the_set("data-web-0"), of_the_set("log-web-0")]);
 }
 
 #[test]
