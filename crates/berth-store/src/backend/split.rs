@@ -150,6 +150,19 @@ mod tests {
         assert_eq!(block_on(split.commit(Vec::new())).map(|entries| entries.len()).ok(), Some(0));
     }
 
+    #[test]
+    fn what_is_stored_is_counted_together() {
+        let store = || Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)) as Arc<dyn Store>;
+        let (rest, events) = (store(), store());
+        let split = SplitStore::new(Arc::clone(&rest), [(EVENTS.to_owned(), Arc::clone(&events))]);
+        for key in ["/registry/pods/a/x", "/registry/events/a/x", "/registry/events/a/y"] {
+            block_on(split.commit(vec![making(key)])).expect("a new key");
+        }
+        let bytes = |store: &dyn Store| store.usage().expect("it counts").bytes;
+        assert!(0 < bytes(&*rest) && bytes(&*rest) < bytes(&*events));
+        assert_eq!(bytes(&split), bytes(&*rest) + bytes(&*events));
+    }
+
     /// A store that takes no writes.
     struct Ill(Arc<dyn Store>);
 

@@ -52,6 +52,8 @@ pub(super) struct Kept {
     pub(super) fates: VecDeque<Fate>,
     /// Nothing reaches it.
     pub(super) is_cut: bool,
+    /// It has lost the other members: it says how it is, and no more.
+    pub(super) is_alone: bool,
     /// It tells of progress before it has sent what was before, as old releases do.
     pub(super) overtakes: bool,
     /// Another program writes there.
@@ -282,10 +284,10 @@ impl Etcd for Model {
             // As old as it may be: from when it was asked.
             let revision = self.reached(|kept| {
                 kept.asked += 1;
-                Revision(kept.revision)
+                if kept.is_alone { Err(EtcdError::Unknown("no leader".into())) } else { Ok(Revision(kept.revision)) }
             });
             self.travel().await;
-            revision
+            revision?
         }
         .boxed()
     }

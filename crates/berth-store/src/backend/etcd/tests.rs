@@ -354,6 +354,26 @@ fn an_etcd_that_was_not_there_and_is_again_is_known_to_be_though_nobody_asks() {
     world.model.cut(false);
     world.pass(2);
     assert_eq!(world.store.health(), Health::Ready);
+    world.model.kept().is_alone = true;
+    world.pass(6);
+    assert!(matches!(world.store.health(), Health::Refusing { cause } if cause.contains("no leader")));
+    world.model.kept().is_alone = false;
+    world.pass(2);
+    assert_eq!(world.store.health(), Health::Ready);
+}
+
+#[test]
+fn a_revision_that_is_still_to_come_cannot_be_read() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let read = |at| {
+        let store = Arc::clone(&world.store);
+        let request = RangeRequest { at: Some(Revision(at)), ..RangeRequest::all("/registry/pods/") };
+        world.wait(async move { store.range(request).await.map(|range| range.entries.len()) })
+    };
+    assert_eq!(read(2).ok(), Some(1));
+    let told = read(9);
+    assert!(matches!(told, Err(ReadError::Future { requested: Revision(9), newest: Revision(2) })), "{told:?}");
 }
 
 /// Two servers compact every minute, for twenty of which the first is there for ten, while somebody writes.
