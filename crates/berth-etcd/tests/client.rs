@@ -421,11 +421,18 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_the_token() {
     let client = etcd.open(&Options { user: user("secret"), ..etcd.options() }).expect("it is let in");
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
     create(&store, "a", "1").expect("a new key");
-    // Tokens of the simple kind are in its memory alone.
+    gateway::forget_tokens(&etcd.endpoint);
+    create(&store, "b", "1").expect("it is let in again");
+    assert_eq!(names(&store), ["a", "b"]);
+    // A watch of whoever asks for nothing else finds it out by itself.
+    let watching = etcd.open(&Options { user: user("secret"), ..etcd.options() }).expect("it is let in");
+    gateway::forget_tokens(&etcd.endpoint);
+    let first = || block_on(watching.client.watch(PODS, Revision(1)).items.next()).expect("it says something");
+    assert!(first().is_err(), "its token is not known any more");
+    assert!(matches!(first(), Ok(Watched::Begun)));
     etcd.kill();
     etcd.start_again();
-    eventually("it is let in again", || create(&store, "b", "1").is_ok());
-    assert_eq!(names(&store), ["a", "b"]);
+    eventually("it is let in again", || create(&store, "c", "1").is_ok());
 
     let told = |client: Result<_, OpenError>| match client {
         Err(error) => error.to_string(),

@@ -16,12 +16,17 @@ pub(crate) fn post(endpoint: &str, path: &str, body: &Value) -> Value {
 
 /// The answer, or what came in place of one.
 pub(crate) fn try_post(endpoint: &str, path: &str, body: &Value) -> Result<Value, String> {
+    try_post_with(endpoint, path, "", body)
+}
+
+/// The same, with more headers.
+fn try_post_with(endpoint: &str, path: &str, headers: &str, body: &Value) -> Result<Value, String> {
     let address = endpoint.strip_prefix("http://").expect("plain http");
     let mut stream = TcpStream::connect(address).expect("it answers");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("that is some time");
     let body = body.to_string();
     // In 1.0 the answer comes in one piece.
-    write!(stream, "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).expect("it listens");
+    write!(stream, "POST {path} HTTP/1.0\r\nHost: {address}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len()).expect("it listens");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
@@ -35,6 +40,13 @@ pub(crate) fn enable_users(endpoint: &str) {
     post(endpoint, "/v3/auth/role/add", &json!({"name": "root"}));
     post(endpoint, "/v3/auth/user/grant", &json!({"user": "root", "role": "root"}));
     post(endpoint, "/v3/auth/enable", &json!({}));
+}
+
+/// Has etcd forget all tokens of `root`, as it does when a password is set. They outlive a restart: who was let in stands in the log.
+pub(crate) fn forget_tokens(endpoint: &str) {
+    let root = json!({"name": "root", "password": "secret"});
+    let token = post(endpoint, "/v3/auth/authenticate", &root)["token"].as_str().expect("a token").to_owned();
+    try_post_with(endpoint, "/v3/auth/user/changepw", &format!("Authorization: {token}\r\n"), &root).expect("it is let in");
 }
 
 /// Raises the alarm for space, as if the database had reached its quota.
