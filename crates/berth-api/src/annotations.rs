@@ -43,6 +43,20 @@ pub const BERTH_DELETED_POD_REPLACEMENT_POLICY: &str = "berth.dev/deleted-pod-re
 pub const BERTH_UPDATE_STRATEGY: &str = "berth.dev/update-strategy";
 /// `Revision` on a StatefulSet with rolling updates: unready pods of an older revision that hold the update up are deleted.
 pub const BERTH_REPAIR: &str = "berth.dev/repair";
+/// `OnDeadline` on a Deployment or a StatefulSet: a template that was never complete and misses its progress deadline gives way to the last that was.
+pub const BERTH_AUTO_ROLLBACK: &str = "berth.dev/auto-rollback";
+/// On a Deployment or a StatefulSet: the last automatic rollback, as JSON: `revision` (the one that it made), `templateHash`, `fromRevision`, `toRevision`, `reason`
+/// (a word of `cause::Kind::reason`, if a cause is known) and `message`. What keeps the revisions `revision` and `fromRevision` has it too. Controllers
+/// write it.
+pub const BERTH_ROLLBACK: &str = "berth.dev/rollback";
+/// On a Deployment or a StatefulSet, and on what keeps its revisions: hashes of the templates that were rolled back from automatically, oldest first,
+/// joined by commas. None of them is so again. Controllers write it.
+pub const BERTH_ROLLED_BACK_TEMPLATES: &str = "berth.dev/rolled-back-templates";
+/// On a ReplicaSet or a ControllerRevision: the number of the last rollout to its template that was complete, with at least one pod. Written, where
+/// [`BERTH_AUTO_ROLLBACK`] is set, before any status says that it is complete.
+pub const BERTH_COMPLETED_REVISION: &str = "berth.dev/completed-revision";
+/// When that was.
+pub const BERTH_COMPLETED_AT: &str = "berth.dev/completed-at";
 
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";

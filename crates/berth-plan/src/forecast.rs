@@ -287,6 +287,8 @@ pub enum TroubleKind {
     Deadline,
     /// The rollout never completes.
     Never,
+    /// The template fails, and the controller goes back to another.
+    RolledBack,
 }
 
 /// What makes a plan fail, if somebody asks for it (`--fail-on`).
@@ -298,7 +300,7 @@ pub enum Failure {
     Unschedulable,
     /// Fewer pods are available than a budget, or the strategy, promises.
     Unavailable,
-    /// The progress deadline passes, or the rollout never completes.
+    /// The progress deadline passes, the rollout never completes, or it is rolled back.
     Deadline,
     /// There are more pods, terminating ones included, than `replicas + maxSurge`.
     Bound,
@@ -315,7 +317,7 @@ impl Forecast {
             Failure::Quota => of(&[TroubleKind::Quota]),
             Failure::Unschedulable => of(&[TroubleKind::Unschedulable]),
             Failure::Unavailable => of(&[TroubleKind::Unavailable]),
-            Failure::Deadline => of(&[TroubleKind::Deadline, TroubleKind::Never]),
+            Failure::Deadline => of(&[TroubleKind::Deadline, TroubleKind::Never, TroubleKind::RolledBack]),
             Failure::Bound => self.workloads.iter().filter_map(WorkloadForecast::beyond_bound).collect(),
         };
         on.iter().flat_map(found).collect()

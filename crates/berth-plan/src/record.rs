@@ -513,6 +513,8 @@ impl Record {
                 "FailedScheduling" => TroubleKind::Unschedulable,
                 "FailedCreate" if message.contains("exceeded quota") || message.contains("failed quota") => TroubleKind::Quota,
                 "FailedCreate" => TroubleKind::Refused,
+                "AutomaticRollback" => TroubleKind::RolledBack,
+                "AutomaticRollbackSkipped" | "RollbackFailed" => TroubleKind::Never,
                 _ => continue,
             };
             // Pods have names that nobody knows before.

@@ -239,3 +239,20 @@ fn what_fails_in_a_snapshot_goes_on_failing() {
     let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{:?}", forecast.workloads[0].outcome) };
     assert!(why[0].contains("cannot pull"), "{why:?}");
 }
+
+/// The new template fails, as its annotation says.
+#[test]
+fn a_way_back_is_foretold() {
+    let mut old = deployment(3, &rolling(1, 0, "TerminationStarted"));
+    old["metadata"]["annotations"] = json!({"berth.dev/auto-rollback": "OnDeadline"});
+    old["spec"]["progressDeadlineSeconds"] = json!(60);
+    let mut new = old.clone();
+    new["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/fails": "ImagePullBackOff"});
+    let change = Change { manifests: vec![new], ..Change::default() };
+    let forecast = foretell(vec![old], &change);
+    let told: Vec<&str> =
+        forecast.troubles.iter().filter(|trouble| trouble.kind == TroubleKind::RolledBack).map(|trouble| trouble.text.as_str()).collect();
+    assert!(told.len() == 1 && told[0].starts_with("web: Rolled back from revision 2,"), "{:?}", forecast.troubles);
+    assert!(complete(&forecast).0 > 60, "{:?}", forecast.workloads[0].outcome);
+    assert_eq!(forecast.failures(&[Failure::Deadline]).len(), 2, "{:?}", forecast.failures(&[Failure::Deadline]));
+}

@@ -59,6 +59,8 @@ pub struct Checker {
     deleted_by_others: BTreeSet<Uid>,
     /// Pods that were on their way when their set was deleted: nothing bounds them.
     strays: BTreeSet<Uid>,
+    /// Of each workload, the templates that it was rolled back from by itself, and the record of the last time.
+    rolled_back: BTreeMap<Uid, (BTreeSet<String>, String)>,
     /// The controllers': without theirs no policy is honoured.
     gates: Arc<FeatureGates>,
 }
@@ -148,6 +150,12 @@ impl Checker {
     #[must_use]
     pub fn live_pods(&self) -> BTreeSet<&str> {
         self.all_pods().filter(|pod| pod.is_live()).map(|pod| pod.metadata.name.as_str()).collect()
+    }
+
+    /// How often the workloads that are there were rolled back by themselves.
+    #[must_use]
+    pub fn rollbacks(&self) -> usize {
+        self.rolled_back.values().map(|(templates, _)| templates.len()).sum()
     }
 
     /// How many changes it has looked at.
@@ -269,12 +277,32 @@ impl Checker {
     fn take_in_deployment(&mut self, deployment: Deployment, presence: Presence, now: Timestamp) -> Result<String, Violation> {
         let (text, uid) = (deployment.to_string(), deployment.metadata.uid.clone());
         self.check_completion(&deployment)?;
+        self.check_rollback(&deployment.metadata, presence)?;
         match presence {
             Presence::There => drop(self.deployments.insert(uid.clone(), deployment)),
             Presence::Gone => drop((self.deployments.remove(&uid), self.deployment_bounds.remove(&uid))),
         }
         self.check_deployment(&uid, now)?;
         Ok(text)
+    }
+
+    /// No template is rolled back from twice.
+    fn check_rollback(&mut self, workload: &Metadata, presence: Presence) -> Result<(), Violation> {
+        if presence == Presence::Gone {
+            self.rolled_back.remove(&workload.uid);
+            return Ok(());
+        }
+        let Some(record) = workload.annotations.get("berth.dev/rollback") else { return Ok(()) };
+        let (templates, last) = self.rolled_back.entry(workload.uid.clone()).or_default();
+        if last == record {
+            return Ok(());
+        }
+        last.clone_from(record);
+        let listed = workload.annotations.get("berth.dev/rolled-back-templates").map_or("", String::as_str);
+        match listed.rsplit(',').next().filter(|template| templates.insert((*template).to_owned())) {
+            Some(_) => Ok(()),
+            None => violated(format!("{} is rolled back from a template of {listed} once more: {record}", workload.name)),
+        }
     }
 
     fn forget_pod(&mut self, uid: &str) -> Option<Pod> {

@@ -82,6 +82,8 @@ struct Storm {
     template: Value,
     rollouts: u64,
     scalings: u64,
+    /// Whether a template that fails is to be rolled back. Not drawn: the storms that others had before this came stay as they were.
+    rolls_back: bool,
 }
 
 impl Storm {
@@ -103,7 +105,17 @@ impl Storm {
         let weather = *rng.choose(&[Weather::Changes, Weather::Losses]);
         let options = Options { faults, latencies, nodes: 2, ..Options::default() };
         let world = world(&rng, options);
-        Self { rng, world, weather, stop: latencies.stop, images: 1, template: Value::Null, rollouts: 0, scalings: 0 }
+        Self {
+            rng,
+            world,
+            weather,
+            stop: latencies.stop,
+            images: 1,
+            template: Value::Null,
+            rollouts: 0,
+            scalings: 0,
+            rolls_back: seed.is_multiple_of(3),
+        }
     }
 
     fn end(self) -> Ended {

@@ -72,7 +72,7 @@ fn run(scenario: &Scenario, crash: Crash) -> End {
 /// What must not depend on crashes: all but names, uids, versions and times.
 fn state(world: &World) -> String {
     let web = world.object("deployments", "web");
-    let mut text = format!("{} {}\n", web["metadata"]["annotations"], web["spec"]["replicas"]);
+    let mut text = format!("{} {}\n", annotations(&web), web["spec"]["replicas"]);
     let status = &web["status"];
     for count in ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"] {
         write!(text, "{count}={} ", status[count]).expect("memory");
@@ -84,9 +84,23 @@ fn state(world: &World) -> String {
     for (name, set) in world.objects("replicasets") {
         let image = &set["spec"]["template"]["spec"]["containers"][0]["image"];
         let pods = pods_of(world, &set["metadata"]["uid"]);
-        write!(text, "\n{image}: {} {name} {pods} {}", set["spec"]["replicas"], set["metadata"]["annotations"]).expect("memory");
+        write!(text, "\n{image}: {} {name} {pods} {}", set["spec"]["replicas"], annotations(&set)).expect("memory");
     }
     text
+}
+
+/// Without times, and without what names a pod.
+fn annotations(object: &Value) -> Value {
+    let mut annotations = object["metadata"]["annotations"].clone();
+    if let Some(map) = annotations.as_object_mut() {
+        map.remove("berth.dev/completed-at");
+        if let Some(record) = map.get_mut("berth.dev/rollback") {
+            let mut told: Value = serde_json::from_str(record.as_str().expect("text")).expect("JSON");
+            told["message"].take();
+            *record = told;
+        }
+    }
+    annotations
 }
 
 /// How many pods a set has that stay, and that go.
@@ -214,6 +228,27 @@ fn going_back() {
             world.undo("web");
             world.run_for(AT_ONCE);
             world.run_until_rolled_out("web", LONGEST);
+        },
+    });
+}
+
+/// The deadline passes, the template gives way, and nothing is done twice.
+#[test]
+fn going_back_by_itself() {
+    let mut deployment = deployment(3, None, &rolling(&json!(1), &json!(1)));
+    deployment["metadata"]["annotations"] = json!({"berth.dev/auto-rollback": "OnDeadline"});
+    deployment["spec"]["progressDeadlineSeconds"] = json!(20);
+    check(&Scenario {
+        name: "going_back_by_itself",
+        deployment,
+        script: |world| {
+            break_template(world, "main:2");
+            let image = |world: &World| world.object("deployments", "web")["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+            world.run_until_seen("it goes back", LONGEST, |world| image(world) == "main:1" && world.seen().is_rolled_out("web"));
+            // Somebody brings it back, and it stays.
+            break_template(world, "main:2");
+            world.run_for(Duration::from_secs(90));
+            assert_eq!((image(world), world.seen().rollbacks()), (json!("main:2"), 1));
         },
     });
 }

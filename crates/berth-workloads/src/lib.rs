@@ -25,6 +25,7 @@ mod read_back;
 pub mod replica_set;
 pub mod resource_quota;
 pub mod resources;
+pub mod rollback;
 mod rounding;
 pub mod selector;
 pub mod stateful_set;

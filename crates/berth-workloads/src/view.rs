@@ -34,8 +34,8 @@ mod volumes;
 mod wire;
 
 pub use choices::{
-    DeploymentChoices, DeploymentStrategy, PodManagement, PodReplacementPolicy, Retention, RetentionPolicy, StatefulSetChoices,
-    UpdateStrategy,
+    AutoRollback, DeploymentChoices, DeploymentStrategy, PodManagement, PodReplacementPolicy, Retention, RetentionPolicy,
+    StatefulSetChoices, UpdateStrategy,
 };
 pub use event::EventView;
 pub use identity::{Identity, View};

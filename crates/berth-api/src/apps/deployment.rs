@@ -2,9 +2,12 @@
 
 mod validate;
 
-use super::{is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, replacement, template_path};
+use super::{
+    choices, is_false, is_zero, misplaced_annotations, name_warning, normalise_selector, null_as_default, replacement, template_path,
+};
 use crate::{
     FeatureGates, FieldError, Gate, Kind,
+    annotations::BERTH_AUTO_ROLLBACK,
     object::{GenerationRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::drop_zero,
@@ -186,6 +189,7 @@ impl Kind for Deployment {
         }
         if old.is_none_or(generation_rises) {
             warnings.extend(template_warnings(&self.spec.template, &template_path()));
+            warnings.extend(self.idle_rollback());
         }
         warnings
     }
@@ -204,6 +208,14 @@ impl Kind for Deployment {
 }
 
 impl Deployment {
+    /// The warning that nothing will ever be rolled back.
+    fn idle_rollback(&self) -> Option<String> {
+        let is_asked_for = choices::value(&self.metadata, BERTH_AUTO_ROLLBACK).is_some();
+        let has_deadline = self.spec.progress_deadline_seconds != Some(i32::MAX);
+        let text = "has no effect: spec.progressDeadlineSeconds says that there is no deadline";
+        (is_asked_for && !has_deadline).then(|| format!("metadata.annotations[{BERTH_AUTO_ROLLBACK}]: {text}"))
+    }
+
     /// Drops `podReplacementPolicy` and the annotations beside it where their gate is off, unless the stored object uses them.
     fn drop_disabled_policy(&mut self, old: Option<&Self>, gates: &FeatureGates) {
         let in_use = old.is_some_and(|old| old.spec.pod_replacement_policy.is_some());
@@ -317,6 +329,19 @@ mod tests {
                        recommended: [must not contain dots]";
         assert_eq!(dotted.warnings(None), [warning]);
         assert!(dotted.warnings(Some(&dotted)).is_empty());
+    }
+
+    #[test]
+    fn a_rollback_by_a_deadline_that_there_is_not_is_warned_about() {
+        let with = |deadline: i32| {
+            let metadata = json!({"annotations": {"berth.dev/auto-rollback": "OnDeadline"}});
+            deployment(json!({"metadata": metadata, "spec": {"progressDeadlineSeconds": deadline}}))
+        };
+        let warning =
+            "metadata.annotations[berth.dev/auto-rollback]: has no effect: spec.progressDeadlineSeconds says that there is no deadline";
+        assert_eq!(with(i32::MAX).warnings(None), [warning]);
+        assert_eq!(with(i32::MAX).warnings(Some(&with(600))), [warning]);
+        assert!(with(600).warnings(None).is_empty() && with(i32::MAX).warnings(Some(&with(i32::MAX))).is_empty());
     }
 
     fn arbitrary_spec() -> impl Strategy<Value = Value> {

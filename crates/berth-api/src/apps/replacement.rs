@@ -8,9 +8,7 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Those of a Deployment.
-pub(super) const OF_DEPLOYMENTS: &[&str] = &[BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];
-/// Those of a ReplicaSet. What else one has of its Deployment means nothing on it.
-pub(super) const OF_REPLICA_SETS: &[&str] = &[BERTH_DELETED_POD_REPLACEMENT_POLICY];
+const OF_DEPLOYMENTS: &[&str] = &[BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];
 
 /// Takes the annotations off where the gate is off, as the field, but for those that the stored object has.
 pub(super) fn drop_disabled(new: &mut ObjectMeta, old: Option<&ObjectMeta>, gates: &FeatureGates) {
@@ -24,17 +22,8 @@ pub(super) fn drop_disabled(new: &mut ObjectMeta, old: Option<&ObjectMeta>, gate
     new.annotations.take_if(|annotations| annotations.is_empty());
 }
 
-/// Faults of the annotations `keys`. What is stored already is not judged again.
-pub(super) fn validate(keys: &[&str], new: &ObjectMeta, old: Option<&ObjectMeta>) -> Vec<FieldError> {
-    let value = |object: &ObjectMeta, key: &str| object.annotations.as_ref()?.get(key).cloned();
-    let changed = keys.iter().filter(|key| value(new, key) != old.and_then(|old| value(old, key)));
-    let path = Path::new("metadata").child("annotations");
-    changed.filter_map(|key| validate_policy(value(new, key).as_deref(), &path.key(key))).collect()
-}
-
 /// The fault of a text that is no policy.
-pub(super) fn validate_policy(policy: Option<&str>, path: &Path) -> Option<FieldError> {
+pub(super) fn validate_policy(policy: &str, path: &Path) -> Option<FieldError> {
     let supported = [TERMINATION_COMPLETE, TERMINATION_STARTED];
-    let unknown = policy.filter(|policy| !supported.contains(policy))?;
-    Some(FieldError::not_supported(path, unknown, &supported))
+    (!supported.contains(&policy)).then(|| FieldError::not_supported(path, policy, &supported))
 }

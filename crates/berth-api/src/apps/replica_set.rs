@@ -1,8 +1,8 @@
 //! ReplicaSet: types, defaults, validation.
 
 use super::{
-    NO_STATUS_REPLICAS, NotGreater, is_zero, misplaced_annotations, name_warning, normalise_selector, not_greater, not_negative,
-    null_as_default, replacement, template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+    NO_STATUS_REPLICAS, NotGreater, choices, is_zero, misplaced_annotations, name_warning, normalise_selector, not_greater, not_negative,
+    null_as_default, template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
 };
 use crate::{
     FeatureGates, FieldError, Kind, Path,
@@ -101,12 +101,12 @@ impl Kind for ReplicaSet {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
-        let faults = replacement::validate(replacement::OF_REPLICA_SETS, &self.metadata, None);
+        let faults = choices::validate(choices::OF_REPLICA_SETS, &self.metadata, None);
         faults.into_iter().chain(validate_spec(&self.spec)).collect()
     }
 
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
-        let mut faults = replacement::validate(replacement::OF_REPLICA_SETS, &self.metadata, Some(&old.metadata));
+        let mut faults = choices::validate(choices::OF_REPLICA_SETS, &self.metadata, Some(&old.metadata));
         faults.extend(without_old_deletion_cost(validate_spec(&self.spec), &old.spec.template));
         faults.extend(validate_selector_kept(self.spec.selector.as_ref(), old.spec.selector.as_ref()));
         faults

@@ -214,6 +214,20 @@ fn an_annotation_that_is_stored_is_not_judged_again() {
     assert_eq!(found, Err(refused.to_owned()));
 }
 
+/// By whichever path it comes.
+#[test]
+fn an_unknown_way_to_roll_back_is_refused() {
+    let mut world = World::new();
+    world.set_gates(gates(""));
+    let key = "berth.dev/auto-rollback";
+    let refused = format!("metadata.annotations[{key}]: Unsupported value: \"OnDedline\": supported values: \"OnDeadline\"");
+    let fault = |answer: Result<Value, ApiError>| answer.map_err(|error| fault(&error));
+    assert_eq!(fault(world.create(DEPLOYMENTS, annotated(key, &json!("OnDedline")))), Err(refused.clone()));
+    world.made(DEPLOYMENTS, annotated(key, &json!("OnDeadline")));
+    let bad = json!({"metadata": {"annotations": {key: "OnDedline"}}});
+    assert_eq!(fault(world.merge(DEPLOYMENTS, "d", bad)), Err(refused));
+}
+
 fn costly(cost: &str) -> Value {
     let mut object = pod("p");
     object["metadata"]["annotations"] = json!({COST: cost});

@@ -65,6 +65,9 @@ impl Storm {
             },
         });
         object["spec"]["template"]["metadata"] = json!({"labels": {"app": "web"}});
+        if self.rolls_back {
+            object["metadata"]["annotations"]["berth.dev/auto-rollback"] = json!("OnDeadline");
+        }
         self.world.create(&object);
     }
 
@@ -117,8 +120,8 @@ impl Storm {
     fn abate_deployment(&mut self) {
         self.calm();
         let (template, image) = self.good_template();
-        // A request to go back that nobody has seen yet would come after the last change.
-        let annotations = json!({"deprecated.deployment.rollback.to": null});
+        // A request to go back that nobody has seen yet would come after the last change, and so may a deadline.
+        let annotations = json!({"deprecated.deployment.rollback.to": null, "berth.dev/auto-rollback": null});
         let spec = json!({"paused": false, "template": template});
         self.world.patch_deployment("web", json!({"metadata": {"annotations": annotations}, "spec": spec}));
         self.wait();

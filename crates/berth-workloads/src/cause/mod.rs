@@ -125,6 +125,38 @@ impl Kind {
         self.words().reason
     }
 
+    /// Whether an older template, whose pods were up once, can be without it. What lies in the cluster stays: no room, no scheduler, somebody who refuses
+    /// pods. What a template says itself does not: images, commands, probes, what a policy forbids.
+    #[must_use]
+    pub fn may_be_the_templates(self) -> bool {
+        match self {
+            Self::ImagePull
+            | Self::ContainerConfig
+            | Self::Crash
+            | Self::PodFailed
+            | Self::NotReady
+            | Self::SchedulingGated
+            | Self::LimitRange
+            | Self::PodSecurity
+            | Self::Volume
+            | Self::NotStarted => true,
+            Self::UnschedulableResources
+            | Self::UnschedulableAffinity
+            | Self::UnschedulableTaint
+            | Self::UnschedulableVolume
+            | Self::Unschedulable
+            | Self::Quota
+            | Self::Webhook
+            | Self::Refused
+            | Self::Finalizer
+            | Self::TerminationOverdue
+            | Self::Budget
+            | Self::NotScheduled
+            | Self::NotObserved
+            | Self::Overlap => false,
+        }
+    }
+
     fn words(self) -> Words {
         let words = |reason, one, many| Words { reason, one, many };
         match self {

@@ -1,6 +1,9 @@
 //! The annotations by which a Deployment keeps its book on ReplicaSets.
 
-use berth_api::annotations::{BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY};
+use berth_api::annotations::{
+    BERTH_AUTO_ROLLBACK, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY,
+    BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES,
+};
 use std::collections::BTreeMap;
 
 /// Annotations of an object.
@@ -22,7 +25,11 @@ pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
 /// back to, and would turn a policy off or on otherwise.
-pub const POLICIES: [&str; 2] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];
+pub const POLICIES: [&str; 3] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_AUTO_ROLLBACK];
+/// What the controller keeps of automatic rollbacks; where, it says itself.
+const OF_ROLLBACKS: [&str; 2] = [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES];
+/// What a set says of its own rollouts, and means nothing on a Deployment: one that `kubectl rollout undo` has left there must not be another set's.
+const OF_COMPLETION: [&str; 2] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
@@ -43,26 +50,28 @@ pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
         REPLICAS_BEFORE_SCALE => before_scale == BeforeScale::Managed,
         _ => {
             [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO].contains(&key)
-                || POLICIES.contains(&key)
+                || [&POLICIES[..], &OF_ROLLBACKS, &OF_COMPLETION].iter().any(|keys| keys.contains(&key))
         }
     }
 }
 
 /// The Deployment's annotations after a rollback to a ReplicaSet: the ReplicaSet's, but for those that stay where they are, which are as the
-/// Deployment has them. [`REPLICAS_BEFORE_SCALE`], where it is managed, is of ReplicaSets alone: it is not kept on the Deployment either.
+/// Deployment has them. [`REPLICAS_BEFORE_SCALE`], where it is managed, and what tells of a set's completion are of ReplicaSets alone: they are not kept
+/// on the Deployment either.
 #[must_use]
 pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale: BeforeScale) -> Annotations {
     let skipped = |key: &str| is_skipped(key, before_scale);
-    let of_sets_alone = |key: &str| key == REPLICAS_BEFORE_SCALE && before_scale == BeforeScale::Managed;
+    let of_sets_alone = |key: &str| key == REPLICAS_BEFORE_SCALE && before_scale == BeforeScale::Managed || OF_COMPLETION.contains(&key);
     let kept = deployment.iter().filter(|(key, _)| skipped(key) && !of_sets_alone(key));
     let taken = set.iter().filter(|(key, _)| !skipped(key));
     kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The Deployment's word on when pods are replaced, for its sets; `None` where it has none, or one that is none.
+/// The Deployment's word on one of [`POLICIES`], for its sets; `None` where it has none, or one that is none.
 #[must_use]
 pub fn policy<'a>(deployment: &'a Annotations, key: &str) -> Option<&'a String> {
-    deployment.get(key).filter(|text| ["TerminationStarted", "TerminationComplete"].contains(&text.as_str()))
+    let known = if key == BERTH_AUTO_ROLLBACK { &["OnDeadline"][..] } else { &["TerminationStarted", "TerminationComplete"] };
+    deployment.get(key).filter(|text| known.contains(&text.as_str()))
 }
 
 /// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Anything else counts as absent.

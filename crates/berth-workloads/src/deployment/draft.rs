@@ -53,12 +53,16 @@ impl<'a> Draft<'a> {
     }
 
     fn set_count(&mut self, key: &str, count: Option<i64>) {
-        let count = count.map(|count| count.to_string());
-        if self.annotations().get(key) == count.as_ref() {
+        self.annotate(key, count.map(|count| count.to_string()).as_ref());
+    }
+
+    /// Sets an annotation, or takes it off.
+    pub(super) fn annotate(&mut self, key: &str, value: Option<&String>) {
+        if self.annotations().get(key) == value {
             return;
         }
-        match count {
-            Some(count) => self.annotations_mut().insert(key.to_owned(), count),
+        match value {
+            Some(value) => self.annotations_mut().insert(key.to_owned(), value.clone()),
             None => self.annotations_mut().remove(key),
         };
     }

@@ -1,6 +1,7 @@
 //! The Deployment controller's decisions: how many pods of which template, and how one template gives way to the next.
 
 pub mod annotations;
+mod auto_rollback;
 mod draft;
 pub mod history;
 pub mod limits;

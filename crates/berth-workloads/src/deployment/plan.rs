@@ -1,7 +1,8 @@
 //! One look at one Deployment: what comes before what.
 
 use super::{
-    State,
+    State, auto_rollback,
+    auto_rollback::Fate,
     draft::event,
     observe::{Observed, observe},
     recreate, rollback, rolling, scaling,
@@ -12,13 +13,16 @@ use crate::{
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, Urgency, Wait},
     view::{APPS_V1, DeploymentStrategy, ReplicaSetView},
 };
-use berth_api::{Gate, annotations::BERTH_POD_REPLACEMENT_POLICY};
+use berth_api::{
+    Gate,
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY},
+};
 use serde_json::json;
 
 /// Decides what to do for one Deployment.
 ///
-/// Claiming ReplicaSets comes first and alone. Then, the first that applies: nothing but the status (being deleted), scaling (paused), rollback,
-/// scaling (its size has changed), rollout. What is held back on purpose is in the plan's waits.
+/// Claiming ReplicaSets comes first and alone. Then, the first that applies: nothing but the status (being deleted), scaling (paused), rollback on request or by
+/// itself, scaling (its size has changed), rollout. What is held back on purpose is in the plan's waits.
 #[must_use]
 pub fn plan(state: &State<'_>) -> Plan {
     if state.deployment.selector.as_ref().is_none_or(crate::selector::Selector::is_empty) {
@@ -32,7 +36,7 @@ pub fn plan(state: &State<'_>) -> Plan {
         Ok(observed) => decide(&observed),
         Err(fault) => Plan { events: vec![once(state, "InvalidStrategy", fault.to_string())], ..Plan::default() },
     };
-    plan.events.extend(invalid_annotation(state));
+    plan.events.extend(invalid_annotations(state));
     plan
 }
 
@@ -46,6 +50,9 @@ fn decide(observed: &Observed<'_>) -> Plan {
     }
     if let Some(revision) = rollback::requested(deployment) {
         return rollback::plan(observed, revision);
+    }
+    if let Some(Fate::GoesBack(back)) = auto_rollback::fate(observed) {
+        return auto_rollback::plan(observed, &back);
     }
     if scaling::is_due(observed) {
         return scaling::plan(observed);
@@ -101,11 +108,13 @@ fn selects_all(state: &State<'_>) -> Plan {
     }
 }
 
-fn invalid_annotation(state: &State<'_>) -> Option<EventRecord> {
-    let text = state.deployment.choices.policy.as_ref().err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy))?;
-    let message =
-        format!("{BERTH_POD_REPLACEMENT_POLICY} is {text:?}, not \"TerminationStarted\" or \"TerminationComplete\": it is ignored");
-    Some(once(state, "InvalidAnnotation", message))
+fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
+    let choices = &state.deployment.choices;
+    let policy = choices.policy.as_ref().err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy));
+    let policy = policy.map(|text| (BERTH_POD_REPLACEMENT_POLICY, text, "\"TerminationStarted\" or \"TerminationComplete\""));
+    let rollback = choices.auto_rollback.as_ref().err().map(|text| (BERTH_AUTO_ROLLBACK, text, "\"OnDeadline\""));
+    let told = |(key, text, known)| once(state, "InvalidAnnotation", format!("{key} is {text:?}, not {known}: it is ignored"));
+    policy.into_iter().chain(rollback).map(told)
 }
 
 fn once(state: &State<'_>, reason: &'static str, message: String) -> EventRecord {

@@ -41,17 +41,10 @@ pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     }
 }
 
-/// Gives a set the Deployment's word on when pods are replaced.
+/// Gives a set the Deployment's word on when pods are replaced and templates rolled back.
 pub(super) fn sync_policies(draft: &mut Draft<'_>, deployment: &DeploymentView) {
     for key in annotations::POLICIES {
-        let wanted = annotations::policy(&deployment.annotations, key);
-        if draft.annotations().get(key) == wanted {
-            continue;
-        }
-        match wanted {
-            Some(policy) => draft.annotations_mut().insert(key.to_owned(), policy.clone()),
-            None => draft.annotations_mut().remove(key),
-        };
+        draft.annotate(key, annotations::policy(&deployment.annotations, key));
     }
 }
 

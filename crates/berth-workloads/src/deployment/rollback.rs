@@ -12,7 +12,7 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The revision that is asked for; 0: the one before the present. `None` if none is, or what is asked for is no number.
 pub(super) fn requested(deployment: &DeploymentView) -> Option<i64> {
@@ -36,19 +36,11 @@ pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
         }
         Ok(set) => rolled_back(observed, set),
     };
-    let patch = merge_patch(
-        &Written { template: &deployment.spec.template, annotations: &deployment.annotations },
-        &Written { template: &template, annotations: &annotations },
-    );
-    let Some(mut patch) = patch else { return Plan::default() };
-    let mut whole = json!({"metadata": {"annotations": patch["annotations"].take()}});
-    if !patch["template"].is_null() {
-        whole["spec"] = json!({"template": patch["template"].take()});
-    }
+    let Some(patch) = patch(deployment, &template, &annotations) else { return Plan::default() };
     let action = Action::Patch {
         target: deployment.reference(),
         subresource: None,
-        patch: whole,
+        patch,
         urgency: Urgency::Now,
         reason: Reason::Rollback { revision: requested },
         events: Outcome { success: Some(event), failure: None },
@@ -60,6 +52,17 @@ pub(super) fn plan(observed: &Observed<'_>, requested: i64) -> Plan {
 struct Written<'a> {
     template: &'a PodTemplateSpec,
     annotations: &'a Annotations,
+}
+
+/// The merge patch that gives the Deployment this template and these annotations; `None` if it has them.
+pub(super) fn patch(deployment: &DeploymentView, template: &PodTemplateSpec, annotations: &Annotations) -> Option<Value> {
+    let stored = Written { template: &deployment.spec.template, annotations: &deployment.annotations };
+    let mut patch = merge_patch(&stored, &Written { template, annotations })?;
+    let mut whole = json!({"metadata": {"annotations": patch["annotations"].take()}});
+    if !patch["template"].is_null() {
+        whole["spec"] = json!({"template": patch["template"].take()});
+    }
+    Some(whole)
 }
 
 /// Template, annotations and event.

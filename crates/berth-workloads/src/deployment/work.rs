@@ -2,6 +2,7 @@
 
 use super::{
     annotations::REVISION,
+    auto_rollback,
     draft::{Draft, event, scaled},
     history,
     observe::Observed,
@@ -10,7 +11,6 @@ use super::{
     status::{self, Conditions, PROGRESSING, Verdict},
 };
 use crate::{
-    cause,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Subresource, TerminatingPod, Urgency, Wait, status_patch},
     view::{PodReplacementPolicy, PodView},
 };
@@ -65,6 +65,7 @@ impl<'o, 'a> Work<'o, 'a> {
             revision::sync(&mut drafts[new], observed);
         }
         drafts.iter_mut().for_each(|draft| revision::sync_policies(draft, observed.deployment()));
+        auto_rollback::keep(&mut drafts, observed);
         Self { drafts, ..Self::hands_off(observed) }
     }
 
@@ -200,6 +201,7 @@ impl<'o, 'a> Work<'o, 'a> {
         let status = self.status(step);
         if step == StatusStep::Rollout {
             self.wait_for_completion(&status);
+            self.events.extend(auto_rollback::events(self.observed));
         }
         self.report_failing_pods();
         let deployment = self.observed.deployment();
@@ -250,6 +252,7 @@ impl<'o, 'a> Work<'o, 'a> {
         if step == StatusStep::Rollout {
             progress::set_progress(&mut conditions, &self.progress(&status));
             status::set_replica_failure(&mut conditions, observed);
+            auto_rollback::set_failed(&mut conditions, observed, observed.new.map(|new| &self.drafts[new]));
         }
         status.conditions = conditions.into_stored();
         status
@@ -339,8 +342,7 @@ impl<'o, 'a> Work<'o, 'a> {
     fn report_failing_pods(&mut self) {
         let observed = self.observed;
         let Some(set) = observed.new_set() else { return };
-        let failing = observed.state.pods.failing(&set.meta.uid).and_then(cause::of_pod);
-        let Some(cause) = failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind) else { return };
+        let Some(cause) = auto_rollback::failing(observed, set) else { return };
         let message = match cause.about.kind {
             "Pod" => format!("Pods of replica set \"{}\" fail to come up: {cause}", set.meta.name),
             _ => cause.to_string(),

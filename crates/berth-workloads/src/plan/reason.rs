@@ -83,6 +83,14 @@ pub enum Reason {
         revision: i64,
     },
 
+    /// Its template has missed its deadline and was never complete.
+    AutomaticRollback {
+        /// The number of its rollout.
+        from: i64,
+        /// That of the last one that was complete.
+        to: i64,
+    },
+
     // Statuses.
     /// Its pods are not as its status says.
     PodsChanged,
@@ -193,6 +201,9 @@ impl Display for Reason {
             Self::FollowsDeployment => "its annotations or minReadySeconds are not as the Deployment says",
             Self::NameTaken => "the name of its new ReplicaSet is taken",
             Self::Rollback { revision } => return write!(f, "an annotation asks for revision {revision}"),
+            Self::AutomaticRollback { from, to } => {
+                return write!(f, "revision {from} has missed its deadline, and {to} is the last that was complete");
+            }
             Self::PodsChanged => "its pods have changed",
             Self::ReplicaSetsChanged => "its ReplicaSets have changed",
             Self::SelectsAll => "it has been looked at, and selects everything",

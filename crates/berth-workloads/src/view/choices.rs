@@ -2,7 +2,7 @@
 //! say, by their gates.
 
 use berth_api::{
-    annotations::{BERTH_POD_REPLACEMENT_POLICY, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
     apps::{
         DeploymentSpec, StatefulSetSpec,
         stateful_set::{ON_DELETE, PARALLEL, RECREATE, ROLLING_UPDATE},
@@ -17,6 +17,28 @@ pub struct DeploymentChoices {
     pub strategy: Result<DeploymentStrategy, String>,
     /// `spec.podReplacementPolicy`; where that is unset, berth's annotation. An error is a text that names none.
     pub policy: Result<PodReplacementPolicy, String>,
+    /// berth's annotation. An error is a text that is none of its values.
+    pub auto_rollback: Result<AutoRollback, String>,
+}
+
+/// When a template that fails gives way to one that was complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AutoRollback {
+    /// When somebody says so.
+    #[default]
+    Never,
+    /// When its rollout misses the progress deadline.
+    OnDeadline,
+}
+
+impl AutoRollback {
+    fn of(annotations: &BTreeMap<String, String>) -> Result<Self, String> {
+        match annotations.get(BERTH_AUTO_ROLLBACK).map(String::as_str) {
+            None => Ok(Self::Never),
+            Some("OnDeadline") => Ok(Self::OnDeadline),
+            Some(other) => Err(other.to_owned()),
+        }
+    }
 }
 
 /// How a Deployment's pods of an older template give way.
@@ -66,13 +88,18 @@ impl DeploymentChoices {
                 other => Err(other.to_owned()),
             },
             policy: policy.map_or(Ok(PodReplacementPolicy::Unset), |text| PodReplacementPolicy::parse(text)),
+            auto_rollback: AutoRollback::of(annotations),
         }
     }
 }
 
 impl Default for DeploymentChoices {
     fn default() -> Self {
-        Self { strategy: Ok(DeploymentStrategy::default()), policy: Ok(PodReplacementPolicy::default()) }
+        Self {
+            strategy: Ok(DeploymentStrategy::default()),
+            policy: Ok(PodReplacementPolicy::default()),
+            auto_rollback: Ok(AutoRollback::default()),
+        }
     }
 }
 

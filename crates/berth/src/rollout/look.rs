@@ -10,10 +10,13 @@ use berth_workloads::{
     Wait,
     cause::{Cause, Causes},
     deployment::annotations,
+    rollback::Record,
     stateful_set::Phase,
     view::DeploymentView,
 };
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use std::collections::BTreeMap;
 
 /// One look at a workload.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +24,10 @@ pub(super) struct Look {
     /// The number of the revision that is rolled out.
     pub(super) revision: Option<i64>,
     pub(super) standing: Standing,
+    /// The automatic rollback that has made this revision.
+    pub(super) rollback: Option<Record>,
+    /// The revision that its controller is about to go back to by itself.
+    pub(super) goes_back_to: Option<i64>,
     /// Of a StatefulSet's Recreate.
     pub(super) phase: Option<Phase>,
     pub(super) replicas: Replicas,
@@ -54,8 +61,15 @@ pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, cau
         terminating: Some(terminating),
     };
     let (revision, standing) = (annotations::revision(&deployment.annotations), Standing { state, message });
+    let rollback = rollback_to(&deployment.annotations, revision, &deployment.spec.template);
     let Causes { list: causes, look_again } = causes;
-    Look { revision, standing, phase: None, replicas, causes, waits, unready_pods: Vec::new(), look_again }
+    let goes_back_to = observed.goes_back_to;
+    Look { revision, standing, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods: Vec::new(), look_again }
+}
+
+/// The automatic rollback that a workload's annotations tell of, if it has made this revision.
+pub(super) fn rollback_to(annotations: &BTreeMap<String, String>, revision: Option<i64>, template: &PodTemplateSpec) -> Option<Record> {
+    Record::of(annotations).filter(|record| revision.is_some_and(|revision| record.has_made(revision, template)))
 }
 
 /// How far it is.

@@ -1,6 +1,6 @@
 //! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
 
-use super::look::{Look, Replicas, RolloutStage, Standing};
+use super::look::{Look, Replicas, RolloutStage, Standing, rollback_to};
 use berth_api::{FeatureGates, apps::StatefulSetStatus};
 use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanLook, pods::PodIndex, stateful_set as controller};
 use berth_workloads::{
@@ -44,9 +44,12 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
     }
     let terminating = of.pods.iter().flatten().filter(|pod| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid)).count();
     let update = of.revisions.iter().flatten().find(|revision| revision.meta.name == status.update_revision);
+    let revision = update.map(|revision| revision.number);
     Look {
-        revision: update.map(|revision| revision.number),
+        revision,
         standing,
+        rollback: rollback_to(&set.annotations, revision, &set.spec.template),
+        goes_back_to: None,
         phase: phase.filter(|_| strategy == EffectiveStrategy::Recreate),
         replicas: Replicas {
             wanted: wanted(set),

@@ -15,6 +15,7 @@ use super::{
 use crate::progress::line;
 use berth_workloads::{
     cause::Cause,
+    rollback::Record,
     view::{APPS_V1, DeploymentView, StatefulSetView},
 };
 use futures::{StreamExt, stream};
@@ -61,20 +62,34 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
         }
         let Some(look) = world.look(Timestamp::now())? else { continue };
         check_revision(options, workload, &look)?;
+        if let Some(record) = overtaken(printed.as_ref(), &look) {
+            return Err(Error::Rollout(format!("{}: {record}", workload.title())));
+        }
         print(options, connection, workload, &world.features, printed.as_ref(), &look);
         match look.standing.state {
             RolloutStage::Failed => {
-                // Before the second revision there is nothing to go back to.
-                let undo = look
-                    .revision
-                    .filter(|revision| *revision > 1)
-                    .map(|_| format!("; `berth rollout undo {}` goes back", workload.title()));
-                return Err(Error::Rollout(format!("{}{}", look.standing.message, undo.unwrap_or_default())));
+                let hint = hint(&look, workload);
+                return Err(Error::Rollout(format!("{}{}", look.standing.message, hint.unwrap_or_default())));
             }
             RolloutStage::Complete => return Ok(()),
             RolloutStage::Waiting if !options.watch => return Ok(()),
             RolloutStage::Waiting => printed = Some(look),
         }
+    }
+}
+
+/// The automatic rollback that has put another rollout in place of the one that was followed: that has failed, whatever becomes of this one.
+fn overtaken<'l>(before: Option<&Look>, look: &'l Look) -> Option<&'l Record> {
+    look.rollback.as_ref().filter(|record| before.is_some_and(|before| before.rollback.as_ref() != Some(record)))
+}
+
+/// What becomes of a rollout that has failed. Before the second revision there is nothing to go back to.
+fn hint(look: &Look, workload: &Found) -> Option<String> {
+    match (look.goes_back_to, &look.rollback, look.revision) {
+        (Some(revision), _, _) => Some(format!("; it goes back to revision {revision} by itself")),
+        (None, Some(_), _) => Some("; it was gone back to, and nothing more is rolled back by itself".to_owned()),
+        (None, None, Some(2..)) => Some(format!("; `berth rollout undo {}` goes back", workload.title())),
+        (None, None, _) => None,
     }
 }
 
@@ -150,6 +165,9 @@ fn print(options: &Status, connection: &Connection, workload: &Found, features: 
     }
     if is_new && look.standing.state != RolloutStage::Failed {
         line(&look.standing.message);
+    }
+    if let Some(rollback) = look.rollback.as_ref().filter(|_| before.is_none_or(|before| before.rollback != look.rollback)) {
+        line(&format!("  {rollback}"));
     }
     if before.map_or(!look.causes.is_empty(), |before| !same_causes(&before.causes, &look.causes)) {
         let (first, rest) = look.causes.split_at(look.causes.len().min(1));

@@ -8,7 +8,7 @@ use super::{
     look::{Look, Replicas, RolloutStage},
     target::Found,
 };
-use berth_workloads::{Wait, cause::Cause, stateful_set::Phase};
+use berth_workloads::{Wait, cause::Cause, rollback::Record, stateful_set::Phase};
 use serde::Serialize;
 
 /// Where a rollout stands.
@@ -29,6 +29,9 @@ pub(super) struct Report<'a> {
     /// Of a StatefulSet's Recreate: `NeedsDeletion`, `WaitingTermination`, `ReadyForCreation` or `Complete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<&'static str>,
+    /// The automatic rollback that has made this revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollback: Option<RolledBack<'a>>,
     replicas: Pods,
     /// What stands in the way, most telling first.
     causes: Vec<InTheWay<'a>>,
@@ -40,6 +43,21 @@ pub(super) struct Report<'a> {
     /// Features of the cluster on which it depends what all this means. Missing where it depends on none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     features: Vec<Feature>,
+}
+
+/// An automatic rollback.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RolledBack<'a> {
+    /// That failed.
+    from_revision: i64,
+    /// That it went to, and that has another number since.
+    to_revision: i64,
+    /// The cause, as in `causes`; missing where none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// For people.
+    message: &'a str,
 }
 
 /// Pods, by the workload's status.
@@ -120,6 +138,7 @@ pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Fi
         state: state(look.standing.state),
         message: &look.standing.message,
         phase: look.phase.map(phase),
+        rollback: look.rollback.as_ref().map(rolled_back),
         replicas: pods(look.replicas),
         causes: look.causes.iter().map(in_the_way).collect(),
         waits: look.waits.iter().map(waiting).collect(),
@@ -143,6 +162,11 @@ fn phase(phase: Phase) -> &'static str {
         Phase::ReadyForCreation => "ReadyForCreation",
         Phase::Complete => "Complete",
     }
+}
+
+fn rolled_back(record: &Record) -> RolledBack<'_> {
+    let Record { from_revision, to_revision, reason, message, .. } = record;
+    RolledBack { from_revision: *from_revision, to_revision: *to_revision, reason: reason.as_deref(), message }
 }
 
 fn pods(replicas: Replicas) -> Pods {
@@ -188,7 +212,8 @@ mod tests {
         let replicas = Replicas { wanted: 3, total: 2, updated: 1, available: 0, terminating: None };
         let standing = Standing { state: RolloutStage::Waiting, message: "wait".to_owned() };
         let (causes, waits, unready_pods) = (Vec::new(), Vec::new(), Vec::new());
-        Look { revision: None, standing, phase: None, replicas, causes, waits, unready_pods, look_again: None }
+        let (rollback, goes_back_to) = (None, None);
+        Look { revision: None, standing, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods, look_again: None }
     }
 
     fn text(features: &[Finding], look: &Look) -> String {
@@ -207,6 +232,14 @@ mod tests {
         let most = Look {
             revision: Some(4),
             standing: Standing { state: RolloutStage::Failed, message: "late".to_owned() },
+            rollback: Some(Record {
+                revision: 4,
+                template_hash: "5d4".to_owned(),
+                from_revision: 3,
+                to_revision: 1,
+                reason: Some("crash".to_owned()),
+                message: "no".to_owned(),
+            }),
             phase: Some(Phase::WaitingTermination),
             replicas: Replicas { terminating: Some(1), ..look().replicas },
             causes: vec![cause],
@@ -218,6 +251,7 @@ mod tests {
             Finding { gate: Gate::StatefulSetRecreateStrategy, enabled: true, source: Source::ApiServer, why: "secret".to_owned() };
         let all = [
             r#"{"kind":"StatefulSet","namespace":"shop","name":"db","revision":4,"state":"Failed","message":"late","phase":"WaitingTermination","#,
+            r#""rollback":{"fromRevision":3,"toRevision":1,"reason":"crash","message":"no"},"#,
             r#""replicas":{"wanted":3,"total":2,"updated":1,"available":0,"terminating":1},"#,
             r#""causes":[{"reason":"image_pull","message":"#,
             &format!("{message:?}"),

@@ -8,7 +8,8 @@ use berth_controllers::{
     pods::PodIndex,
 };
 use berth_workloads::{
-    Wait, deployment,
+    Action, Wait, deployment,
+    plan::Reason,
     view::{DeploymentView, PodView, ReplicaSetView},
 };
 use jiff::Timestamp;
@@ -21,6 +22,8 @@ pub(super) struct Observed {
     pub(super) waits: Vec<Wait>,
     /// Pods of the Deployment on their way out.
     pub(super) terminating: i32,
+    /// The revision that its controller is about to go back to by itself.
+    pub(super) goes_back_to: Option<i64>,
 }
 
 /// Plans for the Deployment with the gates of the cluster's controllers, and takes the waits alone. `sets` are all of its namespace, `pods` those
@@ -38,7 +41,12 @@ pub(super) fn observe(
         let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
         let terminating = own.map(|set| state.pods.counts(&set.meta.uid).all_terminating()).sum::<u32>();
         let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);
-        Observed { waits: deployment::plan(state).waits, terminating }
+        let plan = deployment::plan(state);
+        let goes_back_to = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
+            Action::Patch { reason: Reason::AutomaticRollback { to, .. }, .. } => Some(*to),
+            _ => None,
+        });
+        Observed { waits: plan.waits, terminating, goes_back_to }
     })
 }
 

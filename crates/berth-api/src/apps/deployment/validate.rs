@@ -4,8 +4,8 @@ use super::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RE
 use crate::{
     FieldError, Path,
     apps::{
-        NO_STATUS_REPLICAS, NotGreater, REPLICATED, collision_count_kept, not_greater, not_negative, replacement, template_path,
-        validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
+        NO_STATUS_REPLICAS, NotGreater, REPLICATED, choices, collision_count_kept, not_greater, not_negative, replacement::validate_policy,
+        template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
     },
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
     pod::validate_template,
@@ -13,7 +13,7 @@ use crate::{
 use serde_json::json;
 
 pub(super) fn create(deployment: &Deployment) -> Vec<FieldError> {
-    let faults = replacement::validate(replacement::OF_DEPLOYMENTS, &deployment.metadata, None);
+    let faults = choices::validate(choices::OF_DEPLOYMENTS, &deployment.metadata, None);
     faults.into_iter().chain(validate_spec(&deployment.spec)).collect()
 }
 
@@ -25,7 +25,7 @@ pub(super) fn update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
 }
 
 fn annotations(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
-    replacement::validate(replacement::OF_DEPLOYMENTS, &new.metadata, Some(&old.metadata))
+    choices::validate(choices::OF_DEPLOYMENTS, &new.metadata, Some(&old.metadata))
 }
 
 fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
@@ -43,7 +43,8 @@ fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
     if let Some(deadline) = spec.progress_deadline_seconds.filter(|deadline| *deadline <= spec.min_ready_seconds) {
         faults.push(FieldError::invalid(&path.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds"));
     }
-    faults.extend(replacement::validate_policy(spec.pod_replacement_policy.as_deref(), &path.child("podReplacementPolicy")));
+    let policy = spec.pod_replacement_policy.as_deref();
+    faults.extend(policy.and_then(|policy| validate_policy(policy, &path.child("podReplacementPolicy"))));
     faults
 }
 

@@ -1,0 +1,39 @@
+//! Annotations that choose how a workload rolls out, beside the fields of its spec.
+
+use super::replacement::validate_policy;
+use crate::{
+    FieldError, Path,
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// An annotation, and what gives the fault of a value of it.
+pub(super) type Choice = (&'static str, fn(&str, &Path) -> Option<FieldError>);
+
+/// Those of a Deployment.
+pub(super) const OF_DEPLOYMENTS: &[Choice] = &[
+    (BERTH_POD_REPLACEMENT_POLICY, validate_policy),
+    (BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy),
+    (BERTH_AUTO_ROLLBACK, validate_auto_rollback),
+];
+/// Those of a ReplicaSet. What else one has of its Deployment means nothing on it.
+pub(super) const OF_REPLICA_SETS: &[Choice] = &[(BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy)];
+
+/// The one way of [`BERTH_AUTO_ROLLBACK`].
+pub(super) const ON_DEADLINE: &str = "OnDeadline";
+
+/// Faults of the annotations. What is stored already is not judged again.
+pub(super) fn validate(choices: &[Choice], new: &ObjectMeta, old: Option<&ObjectMeta>) -> Vec<FieldError> {
+    let changed = choices.iter().filter(|(key, _)| value(new, key) != old.and_then(|old| value(old, key)));
+    let path = Path::new("metadata").child("annotations");
+    changed.filter_map(|(key, fault)| fault(value(new, key)?, &path.key(key))).collect()
+}
+
+/// What an annotation says.
+pub(super) fn value<'a>(object: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    object.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn validate_auto_rollback(text: &str, path: &Path) -> Option<FieldError> {
+    (text != ON_DEADLINE).then(|| FieldError::not_supported(path, text, &[ON_DEADLINE]))
+}

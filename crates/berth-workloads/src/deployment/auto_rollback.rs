@@ -1,0 +1,212 @@
+//! Automatic rollback: a template that has missed the progress deadline and was never complete gives way to the last one that was. Once for each
+//! template; what is known of that is on the Deployment and on its sets.
+
+use super::{
+    annotations::{self, Annotations, REVISION},
+    draft::{Draft, event},
+    observe::Observed,
+    progress::{self, DEADLINE_EXCEEDED, NEW_AVAILABLE},
+    rollback::patch,
+    status::{self, Conditions, PROGRESSING, Verdict},
+};
+use crate::{
+    cause::{self, Cause},
+    hash::{template_hash, without_hash},
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Repeat, Severity, Stage, Urgency},
+    rollback::{self, Record, Stays},
+    view::{AutoRollback, DeploymentView, ReplicaSetView},
+};
+use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, CHANGE_CAUSE};
+
+/// The condition that the template that was gone back to has missed its deadline too.
+const ROLLBACK_FAILED: &str = "RollbackFailed";
+
+/// What becomes of a template that has missed its deadline.
+pub(super) enum Fate<'a> {
+    /// It gives way.
+    GoesBack(Back<'a>),
+    /// It stays as it is, for want of a way out.
+    Stays { hash: String, why: Stays },
+}
+
+/// A way back.
+pub(super) struct Back<'a> {
+    from: &'a ReplicaSetView,
+    to: &'a ReplicaSetView,
+    /// Of the template that gives way.
+    hash: String,
+    cause: Option<Cause>,
+}
+
+/// `None` where nothing is asked for, or nothing has failed. The missed deadline of another template is none of this one's; and one that was complete once
+/// has shown that it works.
+pub(super) fn fate<'a>(observed: &Observed<'a>) -> Option<Fate<'a>> {
+    let deployment = observed.deployment();
+    if deployment.choices.auto_rollback != Ok(AutoRollback::OnDeadline) {
+        return None;
+    }
+    let from = observed.new_set().filter(|new| has_missed_deadline(deployment, new))?;
+    // What has got on since, for example because a quota has room again, has its time anew.
+    if progress::has_progressed(observed.policy, &deployment.status, &status::counts(observed, 0)) {
+        return None;
+    }
+    let is_way_back = record_of(deployment, &from.annotations).is_some();
+    if is_way_back || rollback::completed_revision(&from.annotations).is_some() {
+        return None;
+    }
+    let hash = template_hash(&deployment.spec.template, None);
+    let stays = |hash, why| Some(Fate::Stays { hash, why });
+    if all_annotations(observed).any(|annotations| rollback::is_remembered(annotations, &hash)) {
+        return stays(hash, Stays::BroughtBack);
+    }
+    let cause = failing(observed, from);
+    match &cause {
+        None if from.status.available_replicas >= from.status.replicas => return stays(hash, Stays::NoneFails),
+        Some(cause) if !cause.kind.may_be_the_templates() => return stays(hash, Stays::NotItsOwn(cause.clone())),
+        _ => (),
+    }
+    let there = observed.old().map(|(_, set)| set).filter(|set| set.meta.deleted.is_none());
+    let complete = there.filter_map(|set| Some((rollback::completed_revision(&set.annotations)?, set)));
+    match complete.max_by_key(|(revision, _)| *revision) {
+        Some((_, to)) => Some(Fate::GoesBack(Back { from, to, hash, cause })),
+        None => stays(hash, Stays::NothingBefore),
+    }
+}
+
+/// Whether the stored status says that the deadline of this set's rollout has passed.
+fn has_missed_deadline(deployment: &DeploymentView, new: &ReplicaSetView) -> bool {
+    let has_deadline = progress::deadline(deployment.spec.progress_deadline_seconds).is_some();
+    has_deadline && progressing_says(deployment, new, DEADLINE_EXCEEDED)
+}
+
+/// Whether the stored condition `Progressing` is of this set, and gives this reason.
+fn progressing_says(deployment: &DeploymentView, set: &ReplicaSetView, reason: &str) -> bool {
+    let subject = format!("ReplicaSet \"{}\"", set.meta.name);
+    let mut conditions = deployment.status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
+    conditions.any(|condition| {
+        condition.reason.as_deref() == Some(reason) && condition.message.as_deref().is_some_and(|message| message.starts_with(&subject))
+    })
+}
+
+/// The record of the rollback that has made the present rollout; `new` are the annotations of its set.
+fn record_of(deployment: &DeploymentView, new: &Annotations) -> Option<Record> {
+    Record::of(&deployment.annotations).filter(|record| record.has_made(revision(new), &deployment.spec.template))
+}
+
+fn revision(annotations: &Annotations) -> i64 {
+    annotations::revision(annotations).unwrap_or(0)
+}
+
+/// The Deployment's last: it knows best.
+fn all_annotations<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Annotations> {
+    observed.sets.iter().map(|set| &set.annotations).chain([&observed.deployment().annotations])
+}
+
+/// The cause that ranks first of those that keep the set's pods from coming up or from being made.
+pub(super) fn failing(observed: &Observed<'_>, set: &ReplicaSetView) -> Option<Cause> {
+    let failing = observed.state.pods.failing(&set.meta.uid).and_then(cause::of_pod);
+    failing.into_iter().chain(cause::refusal_of(set)).min_by_key(|cause| cause.kind)
+}
+
+/// One write: the template, that it was gone back to, and that the other one is not to be gone back from again. What else the Deployment's annotations say
+/// stays, but for what tells why the template is as it is.
+pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>) -> Plan {
+    let deployment = observed.deployment();
+    let record = record(observed, back);
+    let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), back.hash.clone())]);
+    let mut annotations = deployment.annotations.clone();
+    let known: Vec<&Annotations> = all_annotations(observed).collect();
+    annotations.insert(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), rollback::remembered(known.into_iter().chain([&given_up])));
+    annotations.insert(BERTH_ROLLBACK.to_owned(), record.value());
+    match back.to.annotations.get(CHANGE_CAUSE) {
+        Some(cause) => annotations.insert(CHANGE_CAUSE.to_owned(), cause.clone()),
+        None => annotations.remove(CHANGE_CAUSE),
+    };
+    let action = Action::Patch {
+        target: deployment.reference(),
+        subresource: None,
+        patch: patch(deployment, &without_hash(&back.to.template), &annotations).unwrap_or_default(),
+        urgency: Urgency::Now,
+        reason: Reason::AutomaticRollback { from: record.from_revision, to: record.to_revision },
+        events: Outcome { success: Some(event(deployment, Severity::Warning, "AutomaticRollback", record.to_string())), failure: None },
+    };
+    Plan { stages: vec![Stage { actions: vec![action] }], ..Plan::default() }
+}
+
+fn record(observed: &Observed<'_>, Back { from, to, cause, .. }: &Back<'_>) -> Record {
+    let others = observed.sets.iter().filter(|set| set.meta.uid != to.meta.uid);
+    let highest = others.map(|set| revision(&set.annotations)).max().unwrap_or(0);
+    let (there, available) = (from.status.replicas, from.status.available_replicas);
+    Record {
+        // As the set that is gone back to will be numbered.
+        revision: revision(&to.annotations).max(highest.saturating_add(1)),
+        template_hash: template_hash(&without_hash(&to.template), None),
+        from_revision: revision(&from.annotations),
+        to_revision: revision(&to.annotations),
+        reason: cause.as_ref().map(|cause| cause.kind.reason().to_owned()),
+        message: cause.as_ref().map_or_else(|| format!("{} of its {there} pods are not available", there - available), Cause::to_string),
+    }
+}
+
+/// Keeps on the sets what must not be lost with a Deployment that somebody replaces, or brings back by `kubectl rollout undo`: the templates that were rolled
+/// back from on all; the last rollback on the two that it is about; and on a set that it was complete, as long as the stored status says so. That one is
+/// not overwritten before this is written.
+pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
+    let deployment = observed.deployment();
+    let remembered = rollback::remembered(all_annotations(observed));
+    let record = Record::of(&deployment.annotations);
+    for draft in drafts {
+        if !remembered.is_empty() {
+            draft.annotate(BERTH_ROLLED_BACK_TEMPLATES, Some(&remembered));
+        }
+        if record.as_ref().is_some_and(|record| record.is_about(revision(draft.annotations()), &draft.set.template)) {
+            draft.annotate(BERTH_ROLLBACK, deployment.annotations.get(BERTH_ROLLBACK));
+        }
+        let set = draft.set;
+        let number = revision(&set.annotations);
+        if is_complete(deployment, set) && rollback::completed_revision(&set.annotations) != Some(number) {
+            rollback::completion(number, observed.state.now).iter().for_each(|(key, value)| draft.annotate(key, Some(value)));
+        }
+    }
+}
+
+/// Whether the rollout to this set is complete, with pods that show it. Where somebody else than a rollout has taken pods since, that is not known.
+fn is_complete(deployment: &DeploymentView, set: &ReplicaSetView) -> bool {
+    let has_all =
+        set.replicas > 0 && set.status.available_replicas >= set.replicas && set.status.observed_generation >= set.meta.generation;
+    let is_asked_for = deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
+    let is_recorded = deployment.annotations.get(REVISION) == set.annotations.get(REVISION);
+    is_asked_for && has_all && is_recorded && progressing_says(deployment, set, NEW_AVAILABLE)
+}
+
+/// Says that the way back has failed as well, or no longer says so.
+pub(super) fn set_failed(conditions: &mut Conditions, observed: &Observed<'_>, new: Option<&Draft<'_>>) {
+    let failed = new.filter(|_| conditions.reason(PROGRESSING) == DEADLINE_EXCEEDED).and_then(|new| {
+        let record = record_of(observed.deployment(), new.annotations())?;
+        (rollback::completed_revision(new.annotations()) != Some(record.revision)).then_some(record)
+    });
+    match failed {
+        Some(record) => {
+            let verdict = Verdict { status: "True", reason: "TargetFailed", message: record.failure() };
+            conditions.set(ROLLBACK_FAILED, verdict, observed.state.now);
+        }
+        None => conditions.remove(ROLLBACK_FAILED),
+    }
+}
+
+/// What people should know: that something stays that has failed, and that a way back has failed.
+pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
+    let deployment = observed.deployment();
+    let new = observed.new_set()?;
+    let number = revision(&new.annotations);
+    let told =
+        |reason, message, per| Some(EventRecord { repeat: Repeat::OncePer(per), ..event(deployment, Severity::Warning, reason, message) });
+    let record = record_of(deployment, &new.annotations)
+        .filter(|record| has_missed_deadline(deployment, new) && rollback::completed_revision(&new.annotations) != Some(record.revision));
+    if let Some(record) = record {
+        return told(ROLLBACK_FAILED, record.failure(), number.to_string());
+    }
+    let Some(Fate::Stays { hash, why }) = fate(observed) else { return None };
+    let message = format!("Revision {number} has missed its progress deadline and stays: {why}");
+    told("AutomaticRollbackSkipped", message, format!("{hash}/{}", why.word()))
+}

@@ -1,0 +1,205 @@
+//! Automatic rollback, as far as it is the same for every workload: what is kept of it on objects.
+
+use crate::{
+    cause::Cause,
+    hash::{template_hash, without_hash},
+};
+use berth_api::annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// How many templates are remembered; beyond, the oldest are forgotten, and may be rolled back from once more.
+pub const TEMPLATES_MAX: usize = 64;
+/// How many characters of a message are kept: an event has no more.
+const MESSAGE_CHARS_MAX: usize = 1024;
+
+type Annotations = BTreeMap<String, String>;
+
+/// The last automatic rollback of a workload, as the annotation [`BERTH_ROLLBACK`] keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The number of the rollout back: that of the template that it went to, from then on.
+    pub revision: i64,
+    /// The hash of that template. Who changes the template before its rollout has begun gets the number.
+    pub template_hash: String,
+    /// The number of the rollout that failed.
+    pub from_revision: i64,
+    /// The number that the template had before.
+    pub to_revision: i64,
+    /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// In a sentence.
+    pub message: String,
+}
+
+impl Record {
+    /// What the annotation says; `None` where it is missing, or nobody's who knows its form.
+    #[must_use]
+    pub fn of(annotations: &Annotations) -> Option<Self> {
+        serde_json::from_str(annotations.get(BERTH_ROLLBACK)?).ok()
+    }
+
+    /// The annotation's value.
+    #[must_use]
+    pub fn value(&self) -> String {
+        let message: String = self.message.chars().take(MESSAGE_CHARS_MAX).collect();
+        serde_json::to_string(&Self { message, ..self.clone() }).expect("it has string keys only")
+    }
+
+    /// What there is to say where its template fails too.
+    pub(crate) fn failure(&self) -> String {
+        let Self { revision, from_revision, .. } = self;
+        format!(
+            "Revision {revision}, which revision {from_revision} was rolled back to, has missed its progress deadline too; nothing more is rolled back"
+        )
+    }
+
+    /// Whether it has made the rollout of this number, to this template.
+    #[must_use]
+    pub fn has_made(&self, revision: i64, template: &PodTemplateSpec) -> bool {
+        self.revision == revision && self.template_hash == template_hash(&without_hash(template), None)
+    }
+
+    /// Whether what keeps this revision keeps the record too: for people who look at the history.
+    #[must_use]
+    pub fn is_about(&self, revision: i64, template: &PodTemplateSpec) -> bool {
+        self.from_revision == revision || self.has_made(revision, template)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { revision, from_revision, to_revision, message, .. } = self;
+        write!(
+            f,
+            "Rolled back from revision {from_revision}, which missed its progress deadline, to revision {to_revision}, now {revision}: {message}"
+        )
+    }
+}
+
+/// Why a template that has missed its deadline does not give way.
+pub(crate) enum Stays {
+    /// It did once, and somebody has brought it back.
+    BroughtBack,
+    /// Pods of it that are there are all available: what it waits for is something else.
+    NoneFails,
+    /// What is wrong is not the template's.
+    NotItsOwn(Cause),
+    /// No other revision that is still there was ever complete.
+    NothingBefore,
+}
+
+impl Stays {
+    /// One word for each thing that is told once.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::BroughtBack => "brought_back",
+            Self::NoneFails => "none_fails",
+            Self::NotItsOwn(cause) => cause.kind.reason(),
+            Self::NothingBefore => "nothing_before",
+        }
+    }
+}
+
+impl fmt::Display for Stays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BroughtBack => {
+                f.write_str("its template was rolled back from before, and is not again; `rollout restart` has it tried anew")
+            }
+            Self::NoneFails => f.write_str("no pod of it fails, so that going back would not help"),
+            Self::NotItsOwn(cause) => write!(f, "going back would not help: {cause}"),
+            Self::NothingBefore => f.write_str("no other revision that is still there was ever complete"),
+        }
+    }
+}
+
+/// The templates that any of these annotations remember, oldest first, in the order of the last that tells of them; the oldest are forgotten where
+/// there are too many. Empty if there are none.
+#[must_use]
+pub fn remembered<'a>(objects: impl IntoIterator<Item = &'a Annotations>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for annotations in objects {
+        let hashes: Vec<&str> = hashes(annotations).collect();
+        all.retain(|hash| !hashes.contains(hash));
+        let known = std::mem::replace(&mut all, hashes);
+        all.splice(0..0, known);
+    }
+    all[all.len().saturating_sub(TEMPLATES_MAX)..].join(",")
+}
+
+/// Whether the template of this hash is among those that these annotations remember.
+#[must_use]
+pub fn is_remembered(annotations: &Annotations, hash: &str) -> bool {
+    hashes(annotations).any(|known| known == hash)
+}
+
+fn hashes(annotations: &Annotations) -> impl Iterator<Item = &str> {
+    annotations.get(BERTH_ROLLED_BACK_TEMPLATES).into_iter().flat_map(|text| text.split(',')).filter(|hash| !hash.is_empty())
+}
+
+/// The number of the last complete rollout to what keeps a revision; `None` if there was none, or the annotation is no number.
+#[must_use]
+pub fn completed_revision(annotations: &Annotations) -> Option<i64> {
+    annotations.get(BERTH_COMPLETED_REVISION)?.parse().ok()
+}
+
+/// The annotations that say that the rollout of this number was complete at this time.
+#[must_use]
+pub fn completion(revision: i64, at: Timestamp) -> [(&'static str, String); 2] {
+    let seconds = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    [(BERTH_COMPLETED_REVISION, revision.to_string()), (BERTH_COMPLETED_AT, seconds)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::PodSpec;
+
+    fn with(hashes: &str) -> Annotations {
+        Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), hashes.to_owned())])
+    }
+
+    #[test]
+    fn what_anybody_remembers_is_remembered_in_the_order_of_the_last_who_tells() {
+        let all = |objects: &[Annotations]| remembered(objects);
+        assert_eq!(all(&[with("b,a"), with("a,b,c")]), "a,b,c");
+        assert_eq!(all(&[with("old,a"), with("a,b")]), "old,a,b");
+        assert_eq!(all(&[with("a"), Annotations::new()]), "a");
+        assert_eq!(all(&[with(",,")]), "");
+        assert!(is_remembered(&with("ab,c"), "c") && !is_remembered(&with("ab,c"), "b"));
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let many: Vec<String> = (0..=TEMPLATES_MAX).map(|number| number.to_string()).collect();
+        let kept = remembered([&with(&many.join(","))]);
+        assert_eq!(kept, many[1..].join(","));
+    }
+
+    #[test]
+    fn a_record_is_read_back_and_its_message_has_an_end() {
+        let (template, other) =
+            (PodTemplateSpec::default(), PodTemplateSpec { spec: Some(PodSpec::default()), ..PodTemplateSpec::default() });
+        let template_hash = template_hash(&template, None);
+        let record = Record { revision: 7, template_hash, from_revision: 6, to_revision: 3, reason: None, message: "é".repeat(5000) };
+        let read = Record::of(&Annotations::from([(BERTH_ROLLBACK.to_owned(), record.value())])).expect("a record");
+        assert_eq!((read.message.chars().count(), read.revision), (MESSAGE_CHARS_MAX, 7));
+        assert!([6, 7].into_iter().all(|revision| read.is_about(revision, &template)) && !read.is_about(3, &template));
+        assert!(read.is_about(6, &other) && !read.is_about(7, &other), "it was changed before it was rolled out");
+        for text in ["", "{}", "[]", "null", "{\"revision\": \"7\"}"] {
+            assert_eq!(Record::of(&Annotations::from([(BERTH_ROLLBACK.to_owned(), text.to_owned())])), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_completion_is_read_back() {
+        let written: Annotations = completion(4, Timestamp::UNIX_EPOCH).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        assert_eq!((completed_revision(&written), &*written[BERTH_COMPLETED_AT]), (Some(4), "1970-01-01T00:00:00Z"));
+        assert_eq!(completed_revision(&Annotations::new()), None);
+    }
+}
