@@ -57,6 +57,10 @@ pub const BERTH_ROLLED_BACK_TEMPLATES: &str = "berth.dev/rolled-back-templates";
 pub const BERTH_COMPLETED_REVISION: &str = "berth.dev/completed-revision";
 /// When that was.
 pub const BERTH_COMPLETED_AT: &str = "berth.dev/completed-at";
+/// On a StatefulSet: after how many seconds without progress an update has failed that has pods which are not available. For [`BERTH_AUTO_ROLLBACK`].
+pub const BERTH_PROGRESS_DEADLINE_SECONDS: &str = "berth.dev/progress-deadline-seconds";
+/// On a ControllerRevision of a StatefulSet with [`BERTH_AUTO_ROLLBACK`]: when its template was rolled out again.
+pub const BERTH_ROLLED_OUT_AT: &str = "berth.dev/rolled-out-at";
 
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";

@@ -40,7 +40,7 @@ pub use choices::{
 pub use event::EventView;
 pub use identity::{Identity, View};
 pub use metadata::{WireMetadata, read_metadata};
-pub use stateful_set::{ClaimView, RevisionView};
+pub use stateful_set::{ClaimView, KEPT, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, Said, Symptoms};
 pub use volumes::{PodVolume, claims_of};
 

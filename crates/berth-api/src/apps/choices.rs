@@ -3,7 +3,9 @@
 use super::replacement::validate_policy;
 use crate::{
     FieldError, Path,
-    annotations::{BERTH_AUTO_ROLLBACK, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY},
+    annotations::{
+        BERTH_AUTO_ROLLBACK, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS,
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -18,6 +20,9 @@ pub(super) const OF_DEPLOYMENTS: &[Choice] = &[
 ];
 /// Those of a ReplicaSet. What else one has of its Deployment means nothing on it.
 pub(super) const OF_REPLICA_SETS: &[Choice] = &[(BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy)];
+/// Those of a StatefulSet.
+pub(super) const OF_STATEFUL_SETS: &[Choice] =
+    &[(BERTH_AUTO_ROLLBACK, validate_auto_rollback), (BERTH_PROGRESS_DEADLINE_SECONDS, validate_deadline)];
 
 /// The one way of [`BERTH_AUTO_ROLLBACK`].
 pub(super) const ON_DEADLINE: &str = "OnDeadline";
@@ -32,6 +37,11 @@ pub(super) fn validate(choices: &[Choice], new: &ObjectMeta, old: Option<&Object
 /// What an annotation says.
 pub(super) fn value<'a>(object: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     object.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn validate_deadline(text: &str, path: &Path) -> Option<FieldError> {
+    let is_time = text.parse::<i32>().is_ok_and(|seconds| seconds > 0);
+    (!is_time).then(|| FieldError::invalid(path, text, "must be a number of seconds, at least 1"))
 }
 
 fn validate_auto_rollback(text: &str, path: &Path) -> Option<FieldError> {

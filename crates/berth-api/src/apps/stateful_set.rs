@@ -3,9 +3,10 @@
 mod claims;
 mod validate;
 
-use super::{is_zero, misplaced_annotations, normalise_selector, null_as_default, template_path};
+use super::{choices, is_zero, misplaced_annotations, normalise_selector, null_as_default, template_path};
 use crate::{
     FeatureGates, FieldError, Gate, Kind, Path,
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
     object::{GenerationRule, NameRule, Scaled},
     pod::{set_template_defaults, template_warnings},
     unset::{default_to, drop_zero},
@@ -199,7 +200,7 @@ impl Kind for StatefulSet {
     }
 
     fn validate_status_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
-        validate::status_update(&self.status, &old.status)
+        validate::status_update(self, old)
     }
 
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
@@ -210,6 +211,9 @@ impl Kind for StatefulSet {
             for (index, claim) in self.spec.volume_claim_templates.iter().flatten().enumerate() {
                 warnings.extend(claims::warnings(claim, &claims.index(index)));
             }
+        }
+        if old.is_none_or(|old| self.spec_differs(old) || self.metadata.annotations != old.metadata.annotations) {
+            warnings.extend(self.idle_rollback());
         }
         if self.spec.revision_history_limit.is_some_and(i32::is_negative) {
             let advice = "a negative value retains all historical revisions; a value >= 0 is recommended";
@@ -229,6 +233,36 @@ impl Kind for StatefulSet {
     fn set_replicas(&mut self, replicas: i32) {
         self.spec.replicas = Some(replicas);
     }
+}
+
+impl StatefulSet {
+    /// The warning that nothing will be rolled back, or that it will not get far.
+    fn idle_rollback(&self) -> Option<String> {
+        let value = |key| choices::value(&self.metadata, key);
+        value(BERTH_AUTO_ROLLBACK)?;
+        let recreates = match self.spec.update_strategy.type_.as_str() {
+            RECREATE => true,
+            ON_DELETE if value(BERTH_UPDATE_STRATEGY) == Some(RECREATE) => true,
+            ON_DELETE => {
+                return Some(format!("{}: has no effect where pods are replaced by hand (OnDelete)", annotation(BERTH_AUTO_ROLLBACK)));
+            }
+            _ => false,
+        };
+        let text = if value(BERTH_PROGRESS_DEADLINE_SECONDS).is_none() {
+            format!("has no effect without the annotation {BERTH_PROGRESS_DEADLINE_SECONDS}")
+        } else if !recreates && value(BERTH_REPAIR) != Some("Revision") {
+            format!(
+                "the pods of a template that fails hold its own way back up; write the annotation {BERTH_REPAIR}: Revision, or the strategy Recreate"
+            )
+        } else {
+            return None;
+        };
+        Some(format!("{}: {text}", annotation(BERTH_AUTO_ROLLBACK)))
+    }
+}
+
+fn annotation(key: &str) -> String {
+    format!("metadata.annotations[{key}]")
 }
 
 impl StatefulSetUpdateStrategy {
@@ -313,6 +347,32 @@ mod tests {
                 "spec": {"resources": {"requests": {"storage": "512Mi"}}, "volumeMode": "Filesystem"}, "status": {"phase": "Pending"},
             }])
         );
+    }
+
+    #[test]
+    fn a_rollback_that_would_not_get_far_is_warned_about() {
+        let check = |annotations: Value, strategy: &str, wanted: Option<&str>| {
+            let mut annotations = annotations;
+            annotations["berth.dev/auto-rollback"] = json!("OnDeadline");
+            let set = stateful_set(json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": strategy}}}));
+            let found = set.warnings(None);
+            let begins =
+                |text: &&str| found.len() == 1 && found[0].starts_with(&format!("metadata.annotations[berth.dev/auto-rollback]: {text}"));
+            assert!(wanted.as_ref().map_or(found.is_empty(), begins), "{annotations} {strategy}: {found:?}");
+            assert!(set.warnings(Some(&set)).is_empty(), "said once");
+        };
+        let deadline = || json!({"berth.dev/progress-deadline-seconds": "60"});
+        check(json!({}), "Recreate", Some("has no effect without the annotation berth.dev/progress-deadline-seconds"));
+        check(deadline(), "Recreate", None);
+        check(deadline(), "RollingUpdate", Some("the pods of a template that fails hold its own way back up"));
+        check(deadline(), "OnDelete", Some("has no effect where pods are replaced by hand (OnDelete)"));
+        let with = |key: &str, value: &str| {
+            let mut annotations = deadline();
+            annotations[key] = json!(value);
+            annotations
+        };
+        check(with("berth.dev/repair", "Revision"), "RollingUpdate", None);
+        check(with("berth.dev/update-strategy", "Recreate"), "OnDelete", None);
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub enum Reason {
     },
     /// The template is that of an older revision again, which becomes the newest.
     TemplateAgain,
+    /// What its rollout came to is not noted yet.
+    OutcomeNoted,
     /// It is beyond `revisionHistoryLimit`.
     BeyondHistoryLimit {
         /// Its number; `None` if it has none.
@@ -193,6 +195,7 @@ impl Display for Reason {
             Self::RetentionPolicy => "the retention policy says with whom it goes",
             Self::NewTemplate { revision } => return write!(f, "nothing has the template of revision {revision}"),
             Self::TemplateAgain => "the template is that of an older revision again",
+            Self::OutcomeNoted => "what its rollout came to is to be kept",
             Self::BeyondHistoryLimit { revision: Some(revision) } => {
                 return write!(f, "revision {revision} is beyond revisionHistoryLimit");
             }

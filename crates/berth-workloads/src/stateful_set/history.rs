@@ -1,6 +1,6 @@
 //! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
 
-use super::{RevisionName, State, controller_revision_name};
+use super::{RevisionName, State, auto_rollback, controller_revision_name};
 use crate::{
     claim::controller_reference,
     plan::{Action, NewObject, Outcome, Reason, Urgency},
@@ -74,25 +74,40 @@ impl History {
     }
 
     /// What has to be written before anything else. Nothing is written for a set that is being deleted.
-    pub(super) fn write(&self, set: &StatefulSetView) -> Option<Action> {
+    pub(super) fn writes(&self, state: &State<'_>) -> Vec<Action> {
+        let set = state.set;
         if set.meta.deleted.is_some() {
-            return None;
+            return Vec::new();
         }
-        Some(match self.write.as_ref()? {
-            Write::Create(revision) => Action::Create {
+        let raised = match &self.write {
+            Some(Write::Raise(revision, number)) => Some((&revision.meta.uid, *number)),
+            _ => None,
+        };
+        let mut writes: Vec<Action> = match &self.write {
+            Some(Write::Create(revision)) => vec![Action::Create {
                 object: NewObject::ControllerRevision(revision.clone()),
                 reason: Reason::NewTemplate { revision: revision.revision },
                 events: Outcome::default(),
-            },
-            Write::Raise(revision, number) => Action::Patch {
-                target: revision.reference(),
-                subresource: None,
-                patch: json!({"revision": number}),
-                urgency: Urgency::Now,
-                reason: Reason::TemplateAgain,
-                events: Outcome::default(),
-            },
-        })
+            }],
+            _ => Vec::new(),
+        };
+        for revision in &self.listed {
+            let number = raised.filter(|(uid, _)| **uid == revision.meta.uid).map(|(_, number)| number);
+            let notes = auto_rollback::notes(state, &self.listed, revision, number);
+            writes.extend(note(revision, number, notes));
+        }
+        writes
+    }
+
+    /// Those that the set controls and selects, oldest first.
+    pub(super) fn listed(&self) -> &[Arc<RevisionView>] {
+        &self.listed
+    }
+
+    /// The revision that an update leads to; `None` as long as it has to be written first.
+    pub(super) fn update_revision(&self) -> Option<&RevisionView> {
+        let revision = self.listed.iter().find(|revision| revision.meta.name == self.update);
+        revision.filter(|_| self.write.is_none()).map(|revision| &**revision)
     }
 
     /// Deletes the oldest of those that nobody names, as many as are above the limit. A negative limit keeps all.
@@ -104,6 +119,27 @@ impl History {
         let surplus = idle.len().saturating_sub(limit);
         idle[..surplus].iter().map(|revision| delete(revision)).collect()
     }
+}
+
+/// The write that gives a revision another number, or notes; `None` if there is nothing to write.
+fn note(revision: &RevisionView, number: Option<i64>, notes: Option<Value>) -> Option<Action> {
+    let (mut patch, reason) = match number {
+        Some(number) => (json!({"revision": number}), Reason::TemplateAgain),
+        None => (json!({}), Reason::OutcomeNoted),
+    };
+    match (number, notes) {
+        (None, None) => return None,
+        (_, Some(notes)) => patch["metadata"] = json!({"annotations": notes}),
+        (Some(_), None) => (),
+    }
+    Some(Action::Patch {
+        target: revision.reference(),
+        subresource: None,
+        patch,
+        urgency: Urgency::Now,
+        reason,
+        events: Outcome::default(),
+    })
 }
 
 /// Revisions that the set controls and selects, oldest first.

@@ -2,6 +2,7 @@
 //!
 //! [`State`] and [`plan`] are the controller; the other public functions are its rules, one each.
 
+mod auto_rollback;
 mod claims;
 mod condemned;
 mod events;

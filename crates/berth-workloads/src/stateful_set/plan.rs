@@ -1,7 +1,7 @@
 //! One look at one StatefulSet: what comes before what.
 
 use super::{
-    State, condemned,
+    State, auto_rollback, condemned,
     events::warn_once,
     member_ordinal,
     observe::{EffectiveStrategy, Observed, observe},
@@ -16,7 +16,7 @@ use crate::{
 };
 use berth_api::{
     Gate,
-    annotations::{BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
     apps::stateful_set::RECREATE,
 };
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 /// Decides what to do for one StatefulSet.
 ///
 /// The owners of volume claims are put right in every look, before anything is done to a pod. Claiming pods and revisions comes next, and nothing
-/// with it. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
+/// with it. Then, alone, a template that has missed its deadline gives way. Then old pods go, if the strategy is Recreate; then the wanted pods are put in their
 /// places, pods that are not wanted go, and pods of older revisions are replaced. What is held back on purpose is in the plan's waits. A set
 /// without a valid selector is left alone.
 #[must_use]
@@ -39,6 +39,9 @@ pub fn plan(state: &State<'_>) -> Plan {
         return Plan { stages: writes.into_iter().chain(claiming).collect(), events: references.events, ..Plan::default() };
     }
     let observed = observe(state);
+    if let Some(back) = auto_rollback::way_back(&observed) {
+        return auto_rollback::plan(&observed, &back, references);
+    }
     let mut work = Work::new(&observed, references);
     let _ended_early = decide(&observed, &mut work);
     let mut plan = work.finish();
@@ -91,7 +94,8 @@ fn claims(state: &State<'_>) -> Vec<Stage> {
 fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
     let set = state.set;
     let strategy_counts = set.choices.strategy == UpdateStrategy::OnDelete && state.gates.enabled(Gate::StatefulSetRecreateStrategy);
-    let known = [(BERTH_REPAIR, "Revision", true), (BERTH_UPDATE_STRATEGY, RECREATE, strategy_counts)];
+    let known =
+        [(BERTH_REPAIR, "Revision", true), (BERTH_UPDATE_STRATEGY, RECREATE, strategy_counts), (BERTH_AUTO_ROLLBACK, "OnDeadline", true)];
     known.into_iter().filter_map(move |(key, value, counts)| {
         let text = set.annotations.get(key).filter(|text| counts && *text != value)?;
         Some(warn_once(set, "InvalidAnnotation", format!("{key} is {text:?}, not {value:?}: it is ignored")))

@@ -1,7 +1,7 @@
 //! What a StatefulSet's status says.
 
 use super::{
-    complete_rolling_update,
+    auto_rollback, complete_rolling_update,
     events::{event, once_of},
     observe::{EffectiveStrategy, Observed},
 };
@@ -15,6 +15,7 @@ use k8s_openapi::{api::apps::v1::StatefulSetCondition, apimachinery::pkg::apis::
 
 const AVAILABLE: &str = "Available";
 const PROGRESSING: &str = "Progressing";
+const ROLLBACK_FAILED: &str = "RollbackFailed";
 const IN_PROGRESS: &str = "RecreateInProgress";
 const CREATING: &str = "CreatingPods";
 const COMPLETE: &str = "RecreateComplete";
@@ -159,6 +160,11 @@ fn conditions(observed: &Observed<'_>, recreation: Recreation, waits: &[Wait]) -
         let progress =
             if observed.strategy == EffectiveStrategy::Recreate { recreation.verdict(observed, waits) } else { Some(progress(observed)) };
         progress.into_iter().for_each(|verdict| set(&mut conditions, PROGRESSING, verdict, observed.state.now));
+    }
+    conditions.retain(|condition| condition.type_ != ROLLBACK_FAILED || auto_rollback::failed(observed).is_some());
+    if let Some(record) = auto_rollback::failed(observed) {
+        let verdict = Verdict { status: "True", reason: "TargetFailed", message: record.failure() };
+        set(&mut conditions, ROLLBACK_FAILED, verdict, observed.state.now);
     }
     set(&mut conditions, AVAILABLE, availability(observed, recreation), observed.state.now);
     conditions

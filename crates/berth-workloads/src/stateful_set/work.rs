@@ -1,6 +1,7 @@
 //! One look's decisions, collected and put in order of writing.
 
 use super::{
+    auto_rollback,
     events::{Verb, event, pod_outcome},
     observe::Observed,
     status::{self, Recreation},
@@ -141,8 +142,9 @@ impl<'o, 'a> Work<'o, 'a> {
         if observed.set().meta.deleted.is_none() {
             self.events.extend(self.recreation.events(observed));
             self.events.extend(failing_pods(observed));
+            self.events.extend(auto_rollback::events(observed));
         }
-        let mut first: Vec<_> = observed.history.write(observed.set()).into_iter().collect();
+        let mut first = observed.history.writes(observed.state);
         let status = self.write_status();
         let is_status_first = match self.status {
             StatusStage::First => true,
@@ -170,7 +172,7 @@ impl<'o, 'a> Work<'o, 'a> {
             stages: stages.filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
             events: self.events,
             waits: self.waits,
-            look_again: observed.roster().next_available_at(),
+            look_again: [observed.roster().next_available_at(), auto_rollback::next_look(observed)].into_iter().flatten().min(),
             ..Plan::default()
         }
     }

@@ -2,12 +2,15 @@
 //! say, by their gates.
 
 use berth_api::{
-    annotations::{BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_REPAIR, BERTH_UPDATE_STRATEGY},
+    annotations::{
+        BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_REPAIR, BERTH_UPDATE_STRATEGY,
+    },
     apps::{
         DeploymentSpec, StatefulSetSpec,
         stateful_set::{ON_DELETE, PARALLEL, RECREATE, ROLLING_UPDATE},
     },
 };
+use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
 /// Of a Deployment.
@@ -114,6 +117,10 @@ pub struct StatefulSetChoices {
     pub repairs: bool,
     /// `spec.persistentVolumeClaimRetentionPolicy`.
     pub retention: Retention,
+    /// berth's annotation; a text that is none of its values counts as unset.
+    pub auto_rollback: AutoRollback,
+    /// How long an update may stand still, by berth's annotation; a text that is no time counts as unset.
+    pub progress_deadline: Option<SignedDuration>,
 }
 
 /// How a StatefulSet's pods of an older template are replaced.
@@ -187,12 +194,19 @@ impl StatefulSetChoices {
             strategy: UpdateStrategy::parse(&spec.update_strategy.type_, annotations.get(BERTH_UPDATE_STRATEGY)),
             management: if spec.pod_management_policy == PARALLEL { PodManagement::Parallel } else { PodManagement::OrderedReady },
             repairs: annotations.get(BERTH_REPAIR).is_some_and(|text| text == "Revision"),
+            auto_rollback: AutoRollback::of(annotations).unwrap_or_default(),
+            progress_deadline: deadline(annotations),
             retention: Retention {
                 when_scaled: policy(retention.and_then(|retention| retention.when_scaled.as_ref())),
                 when_deleted: policy(retention.and_then(|retention| retention.when_deleted.as_ref())),
             },
         }
     }
+}
+
+fn deadline(annotations: &BTreeMap<String, String>) -> Option<SignedDuration> {
+    let seconds = annotations.get(BERTH_PROGRESS_DEADLINE_SECONDS)?.parse::<i32>().ok()?;
+    (seconds > 0).then(|| SignedDuration::from_secs(seconds.into()))
 }
 
 #[cfg(test)]

@@ -2,12 +2,16 @@
 
 use super::{Identity, Meta, View, wire};
 use crate::resources::{CLAIMS, REVISIONS};
-use berth_api::decode::from_json;
+use berth_api::{
+    annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT},
+    decode::from_json,
+};
 use berth_identity::{ObjectRef, Revision};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Deserialize;
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What plans read of a ControllerRevision.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,7 +24,14 @@ pub struct RevisionView {
     pub data: Arc<Value>,
     /// The template in that state; `None` if it keeps none.
     pub template: Option<Arc<PodTemplateSpec>>,
+    /// Of its annotations those of [`KEPT`].
+    pub annotations: BTreeMap<String, String>,
+    /// When its template was rolled out last, as far as anybody has noted it.
+    pub rolled_out: Option<Timestamp>,
 }
+
+/// What is read of a revision's annotations, and written to them. The others are its set's, and large.
+pub const KEPT: [&str; 4] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES];
 
 #[derive(Deserialize)]
 struct RevisionWire {
@@ -31,10 +42,16 @@ struct RevisionWire {
 
 impl View for RevisionView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
-        let wire: RevisionWire = from_json(json)?;
+        let mut wire: RevisionWire = from_json(json)?;
         let data = wire.data.unwrap_or_default();
+        let mut annotations = wire.metadata.annotations.take().unwrap_or_default();
+        let noted = annotations.get(BERTH_ROLLED_OUT_AT).and_then(|text| text.parse().ok());
+        annotations.retain(|key, _| KEPT.contains(&key.as_str()));
+        let meta = wire.metadata.into_meta(revision);
         Ok(Self {
-            meta: wire.metadata.into_meta(revision),
+            rolled_out: noted.max(meta.created),
+            meta,
+            annotations,
             number: wire.revision.unwrap_or(0),
             template: template_of(&data).map(Arc::new),
             data: Arc::new(data),

@@ -10,6 +10,7 @@ mod properties;
 mod read_back;
 mod recreate;
 mod revisions;
+mod rollback;
 mod rolling;
 mod slots;
 mod world;

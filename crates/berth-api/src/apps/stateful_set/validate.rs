@@ -7,7 +7,7 @@ use super::{
 use crate::{
     FeatureGates, FieldError, Path,
     apps::{
-        NO_STATUS_REPLICAS, NotGreater, TemplateRules, collision_count_kept, not_greater, not_negative, template_path,
+        NO_STATUS_REPLICAS, NotGreater, TemplateRules, choices, collision_count_kept, not_greater, not_negative, template_path,
         validate_selector_and_template, without_old_deletion_cost,
     },
     gates::{Gate, Maturity},
@@ -27,11 +27,13 @@ const FORBIDDEN_UPDATE: &str = "updates to statefulset spec for fields other tha
      'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 
 pub(super) fn create(set: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
-    validate_spec(&set.spec, None, gates)
+    let faults = choices::validate(choices::OF_STATEFUL_SETS, &set.metadata, None);
+    faults.into_iter().chain(validate_spec(&set.spec, None, gates)).collect()
 }
 
 pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates) -> Vec<FieldError> {
-    let mut faults = without_old_deletion_cost(validate_spec(&new.spec, Some(&old.spec), gates), &old.spec.template);
+    let mut faults = annotations(new, old);
+    faults.extend(without_old_deletion_cost(validate_spec(&new.spec, Some(&old.spec), gates), &old.spec.template));
     if gates.enabled(Gate::StatefulSetRecreateStrategy) {
         let stage = Gate::StatefulSetRecreateStrategy.maturity();
         faults.extend(leaving_recreate(&new.spec.update_strategy, &old.spec.update_strategy, stage));
@@ -40,6 +42,10 @@ pub(super) fn update(new: &StatefulSet, old: &StatefulSet, gates: &FeatureGates)
         faults.push(FieldError::forbidden(&Path::new("spec"), FORBIDDEN_UPDATE));
     }
     faults
+}
+
+fn annotations(new: &StatefulSet, old: &StatefulSet) -> Vec<FieldError> {
+    choices::validate(choices::OF_STATEFUL_SETS, &new.metadata, Some(&old.metadata))
 }
 
 /// The alpha of KEP-3541 lets nobody switch away from Recreate; from beta on everybody may.
@@ -138,7 +144,12 @@ fn claim_names(spec: &StatefulSetSpec) -> Vec<String> {
     spec.volume_claim_templates.iter().flatten().filter_map(|claim| claim.metadata.name.clone()).collect()
 }
 
-pub(super) fn status_update(new: &StatefulSetStatus, old: &StatefulSetStatus) -> Vec<FieldError> {
+/// A write of the status carries annotations too.
+pub(super) fn status_update(new: &StatefulSet, old: &StatefulSet) -> Vec<FieldError> {
+    annotations(new, old).into_iter().chain(validate_status(&new.status, &old.status)).collect()
+}
+
+fn validate_status(new: &StatefulSetStatus, old: &StatefulSetStatus) -> Vec<FieldError> {
     let path = Path::new("status");
     let counts = [
         ("replicas", i64::from(new.replicas)),
