@@ -45,6 +45,13 @@ pub const BERTH_UPDATE_STRATEGY: &str = "berth.dev/update-strategy";
 pub const BERTH_REPAIR: &str = "berth.dev/repair";
 /// `OnDeadline` on a Deployment or a StatefulSet: a template that was never complete and misses its progress deadline gives way to the last that was.
 pub const BERTH_AUTO_ROLLBACK: &str = "berth.dev/auto-rollback";
+/// On a Deployment with rolling updates: in which steps a template that was never complete is rolled out; see [`crate::apps::steps`].
+pub const BERTH_STEPS: &str = "berth.dev/steps";
+/// On a ReplicaSet that is rolled out in steps: `REVISION/STEP@TIME`, the step that the rollout of this number is at, counted from 1, and since when.
+/// The Deployment controller writes it.
+pub const BERTH_STEP: &str = "berth.dev/step";
+/// On a Deployment: `REVISION/STEP`, that this wait of this rollout is over. `berth rollout promote` writes it.
+pub const BERTH_PROMOTED: &str = "berth.dev/promoted";
 /// On a Deployment or a StatefulSet: the last automatic rollback, as JSON: `revision` (the one that it made), `templateHash`, `fromRevision`, `toRevision`, `reason`
 /// (a word of `cause::Kind::reason`, if a cause is known) and `message`. What keeps the revisions `revision` and `fromRevision` has it too. Controllers
 /// write it.

@@ -75,6 +75,7 @@ pub mod deployment;
 mod replacement;
 mod replica_set;
 pub mod stateful_set;
+pub mod steps;
 #[cfg(test)]
 mod testing;
 

@@ -5,7 +5,7 @@ use crate::{
     forecast::{Step, WaitSpan},
     tally::Tally,
 };
-use berth_api::{FeatureGates, Gate};
+use berth_api::{FeatureGates, Gate, apps::steps};
 use berth_identity::Uid;
 use berth_workloads::{
     Wait,
@@ -73,7 +73,10 @@ impl Tracking {
             Self::Nothing => Duration::ZERO,
             Self::Deployment(view) => {
                 let longest = deadline(view.spec.progress_deadline_seconds).and_then(|deadline| Duration::try_from(deadline).ok());
-                longest.unwrap_or_default().min(DEADLINE_MAX) + seconds(view.spec.min_ready_seconds)
+                let waits =
+                    view.choices.steps.iter().flatten().map(|step| if let steps::Step::Seconds(seconds) = step { *seconds } else { 0 });
+                let step = Duration::from_secs(waits.max().unwrap_or(0).into());
+                longest.unwrap_or_default().min(DEADLINE_MAX) + seconds(view.spec.min_ready_seconds) + step
             }
             Self::StatefulSet(view) => seconds(view.spec.min_ready_seconds),
         }

@@ -84,6 +84,8 @@ struct Storm {
     scalings: u64,
     /// Whether a template that fails is to be rolled back. Not drawn: the storms that others had before this came stay as they were.
     rolls_back: bool,
+    /// Whether templates are rolled out in steps. Not drawn either.
+    has_steps: bool,
 }
 
 impl Storm {
@@ -115,6 +117,7 @@ impl Storm {
             rollouts: 0,
             scalings: 0,
             rolls_back: seed.is_multiple_of(3),
+            has_steps: seed % 7 == 2,
         }
     }
 

@@ -1,10 +1,11 @@
 //! Annotations that choose how a workload rolls out, beside the fields of its spec.
 
-use super::replacement::validate_policy;
+use super::{replacement::validate_policy, steps};
 use crate::{
     FieldError, Path,
     annotations::{
         BERTH_AUTO_ROLLBACK, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS,
+        BERTH_STEPS,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,12 +18,13 @@ pub(super) const OF_DEPLOYMENTS: &[Choice] = &[
     (BERTH_POD_REPLACEMENT_POLICY, validate_policy),
     (BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy),
     (BERTH_AUTO_ROLLBACK, validate_auto_rollback),
+    (BERTH_STEPS, validate_steps),
 ];
 /// Those of a ReplicaSet. What else one has of its Deployment means nothing on it.
 pub(super) const OF_REPLICA_SETS: &[Choice] = &[(BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy)];
 /// Those of a StatefulSet.
 pub(super) const OF_STATEFUL_SETS: &[Choice] =
-    &[(BERTH_AUTO_ROLLBACK, validate_auto_rollback), (BERTH_PROGRESS_DEADLINE_SECONDS, validate_deadline)];
+    &[(BERTH_AUTO_ROLLBACK, validate_auto_rollback), (BERTH_PROGRESS_DEADLINE_SECONDS, validate_deadline), (BERTH_STEPS, refuse_steps)];
 
 /// The one way of [`BERTH_AUTO_ROLLBACK`].
 pub(super) const ON_DEADLINE: &str = "OnDeadline";
@@ -39,9 +41,17 @@ pub(super) fn value<'a>(object: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     object.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+fn refuse_steps(_: &str, path: &Path) -> Option<FieldError> {
+    Some(FieldError::forbidden(path, "Deployments alone have steps; a StatefulSet has `spec.updateStrategy.rollingUpdate.partition`"))
+}
+
 fn validate_deadline(text: &str, path: &Path) -> Option<FieldError> {
     let is_time = text.parse::<i32>().is_ok_and(|seconds| seconds > 0);
     (!is_time).then(|| FieldError::invalid(path, text, "must be a number of seconds, at least 1"))
+}
+
+fn validate_steps(text: &str, path: &Path) -> Option<FieldError> {
+    steps::parse(text).err().map(|error| FieldError::invalid(path, text, error.to_string()))
 }
 
 fn validate_auto_rollback(text: &str, path: &Path) -> Option<FieldError> {

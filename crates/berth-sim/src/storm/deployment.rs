@@ -43,7 +43,7 @@ impl Storm {
             _ => json!(least + self.number(3)),
         };
         match self.number(4) {
-            0 => json!({"type": "Recreate", "rollingUpdate": null}),
+            0 if !self.has_steps => json!({"type": "Recreate", "rollingUpdate": null}),
             1 => json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": amount(1)}}),
             _ => json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": amount(1), "maxUnavailable": amount(0)}}),
         }
@@ -65,6 +65,9 @@ impl Storm {
             },
         });
         object["spec"]["template"]["metadata"] = json!({"labels": {"app": "web"}});
+        if self.has_steps {
+            object["metadata"]["annotations"]["berth.dev/steps"] = json!("30%, 20s, 60%, 1s, 100%");
+        }
         if self.rolls_back {
             object["metadata"]["annotations"]["berth.dev/auto-rollback"] = json!("OnDeadline");
         }

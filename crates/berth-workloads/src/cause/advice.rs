@@ -57,7 +57,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node says of it", "kubectl des
 
 /// Everything, first to last: what comes first in it is told first. Waits stand behind what is in the way, for that is what they last so long for; but before
 /// what is only a suspicion.
-static TABLE: [Row; 38] = {
+static TABLE: [Row; 40] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -233,6 +233,18 @@ static TABLE: [Row; 38] = {
         ),
         row(Wait("paused"), No, "nothing, until it is resumed", &[("resume it", "berth rollout resume {workload} -n {namespace}")]),
         row(
+            Wait("step_paused"),
+            Earlier,
+            "nothing, until somebody says that the next step may come",
+            &[("let it go on", "berth rollout promote {workload} -n {namespace}")],
+        ),
+        row(
+            Wait("step_lasts"),
+            No,
+            "it goes on by itself at that time",
+            &[("let it go on now", "berth rollout promote {workload} -n {namespace}")],
+        ),
+        row(
             Cause(K::NotObserved),
             No,
             "nothing, until its controller runs and sees it",
@@ -379,7 +391,7 @@ fn word(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{super::About, *};
-    use crate::plan::Next;
+    use crate::plan::{AtStep, Next};
 
     fn cause(kind: Kind) -> Obstacle {
         let about = About { kind: "Pod", name: "web-1".to_owned() };
@@ -389,6 +401,7 @@ mod tests {
     /// One of each.
     fn waits() -> Vec<Wait> {
         let pod = || "db-1".to_owned();
+        let step = || AtStep { deployment: "web".to_owned(), step: 2, of: 3, percent: 10 };
         vec![
             Wait::PodsTerminating { pods: 1, then_create: 1, last: None },
             Wait::OldPodsRunning { pods: 1, then_create: 1 },
@@ -396,6 +409,8 @@ mod tests {
             Wait::PodsUnavailable { pods: 1, of: 1 },
             Wait::ChildNotObserved { name: pod() },
             Wait::Paused,
+            Wait::StepLasts { at: step(), until: jiff::Timestamp::UNIX_EPOCH },
+            Wait::StepPaused { at: step() },
             Wait::PodNotReady { pod: pod(), then: Some(Next::Replace(pod())) },
             Wait::PodNotAvailable { pod: pod(), then: None },
             Wait::PodTerminating { pod: pod(), last: None, then: None },
@@ -438,6 +453,8 @@ mod tests {
             "deletion_by_hand",
             "partition",
             "paused",
+            "step_paused",
+            "step_lasts",
             "not_observed",
             "child_not_observed",
             "name_taken",

@@ -1,8 +1,11 @@
 //! The annotations by which a Deployment keeps its book on ReplicaSets.
 
-use berth_api::annotations::{
-    BERTH_AUTO_ROLLBACK, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY,
-    BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES,
+use berth_api::{
+    annotations::{
+        BERTH_AUTO_ROLLBACK, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY,
+        BERTH_POD_REPLACEMENT_POLICY, BERTH_PROMOTED, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_STEP, BERTH_STEPS,
+    },
+    apps::steps,
 };
 use std::collections::BTreeMap;
 
@@ -25,11 +28,11 @@ pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
 /// back to, and would turn a policy off or on otherwise.
-pub const POLICIES: [&str; 3] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_AUTO_ROLLBACK];
-/// What the controller keeps of automatic rollbacks; where, it says itself.
-const OF_ROLLBACKS: [&str; 2] = [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES];
+pub const POLICIES: [&str; 4] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_AUTO_ROLLBACK, BERTH_STEPS];
+/// What is said of single rollouts: what the controller keeps of automatic rollbacks (where, it says itself), and which wait is over.
+const OF_ROLLOUTS: [&str; 3] = [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_PROMOTED];
 /// What a set says of its own rollouts, and means nothing on a Deployment: one that `kubectl rollout undo` has left there must not be another set's.
-const OF_COMPLETION: [&str; 2] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT];
+const OF_SETS: [&str; 3] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_STEP];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
@@ -50,18 +53,18 @@ pub fn is_skipped(key: &str, before_scale: BeforeScale) -> bool {
         REPLICAS_BEFORE_SCALE => before_scale == BeforeScale::Managed,
         _ => {
             [LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO].contains(&key)
-                || [&POLICIES[..], &OF_ROLLBACKS, &OF_COMPLETION].iter().any(|keys| keys.contains(&key))
+                || [&POLICIES[..], &OF_ROLLOUTS, &OF_SETS].iter().any(|keys| keys.contains(&key))
         }
     }
 }
 
 /// The Deployment's annotations after a rollback to a ReplicaSet: the ReplicaSet's, but for those that stay where they are, which are as the
-/// Deployment has them. [`REPLICAS_BEFORE_SCALE`], where it is managed, and what tells of a set's completion are of ReplicaSets alone: they are not kept
+/// Deployment has them. [`REPLICAS_BEFORE_SCALE`], where it is managed, and what tells of a set's rollouts are of ReplicaSets alone: they are not kept
 /// on the Deployment either.
 #[must_use]
 pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale: BeforeScale) -> Annotations {
     let skipped = |key: &str| is_skipped(key, before_scale);
-    let of_sets_alone = |key: &str| key == REPLICAS_BEFORE_SCALE && before_scale == BeforeScale::Managed || OF_COMPLETION.contains(&key);
+    let of_sets_alone = |key: &str| key == REPLICAS_BEFORE_SCALE && before_scale == BeforeScale::Managed || OF_SETS.contains(&key);
     let kept = deployment.iter().filter(|(key, _)| skipped(key) && !of_sets_alone(key));
     let taken = set.iter().filter(|(key, _)| !skipped(key));
     kept.chain(taken).map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -70,8 +73,13 @@ pub fn after_rollback(deployment: &Annotations, set: &Annotations, before_scale:
 /// The Deployment's word on one of [`POLICIES`], for its sets; `None` where it has none, or one that is none.
 #[must_use]
 pub fn policy<'a>(deployment: &'a Annotations, key: &str) -> Option<&'a String> {
-    let known = if key == BERTH_AUTO_ROLLBACK { &["OnDeadline"][..] } else { &["TerminationStarted", "TerminationComplete"] };
-    deployment.get(key).filter(|text| known.contains(&text.as_str()))
+    let text = deployment.get(key)?;
+    let is_known = match key {
+        BERTH_AUTO_ROLLBACK => text == "OnDeadline",
+        BERTH_STEPS => steps::parse(text).is_ok(),
+        _ => ["TerminationStarted", "TerminationComplete"].contains(&text.as_str()),
+    };
+    is_known.then_some(text)
 }
 
 /// A number of pods in an annotation: decimal digits only, at most 2³¹-1. Anything else counts as absent.

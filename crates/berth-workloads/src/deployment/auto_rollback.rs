@@ -174,7 +174,8 @@ pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
 fn is_complete(deployment: &DeploymentView, set: &ReplicaSetView) -> bool {
     let has_all =
         set.replicas > 0 && set.status.available_replicas >= set.replicas && set.status.observed_generation >= set.meta.generation;
-    let is_asked_for = deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
+    let has_steps = deployment.choices.steps.as_ref().is_ok_and(|steps| !steps.is_empty());
+    let is_asked_for = has_steps || deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
     let is_recorded = deployment.annotations.get(REVISION) == set.annotations.get(REVISION);
     is_asked_for && has_all && is_recorded && progressing_says(deployment, set, NEW_AVAILABLE)
 }

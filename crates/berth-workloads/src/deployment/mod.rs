@@ -16,6 +16,7 @@ pub mod rolling;
 pub mod scale;
 mod scaling;
 pub mod status;
+pub mod steps;
 mod work;
 
 pub use draft::wait_event;

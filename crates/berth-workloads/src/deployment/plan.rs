@@ -15,7 +15,7 @@ use crate::{
 };
 use berth_api::{
     Gate,
-    annotations::{BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY},
+    annotations::{BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_STEPS},
 };
 use serde_json::json;
 
@@ -113,8 +113,10 @@ fn invalid_annotations(state: &State<'_>) -> impl Iterator<Item = EventRecord> {
     let policy = choices.policy.as_ref().err().filter(|_| state.gates.enabled(Gate::DeploymentPodReplacementPolicy));
     let policy = policy.map(|text| (BERTH_POD_REPLACEMENT_POLICY, text, "\"TerminationStarted\" or \"TerminationComplete\""));
     let rollback = choices.auto_rollback.as_ref().err().map(|text| (BERTH_AUTO_ROLLBACK, text, "\"OnDeadline\""));
+    let steps = choices.steps.as_ref().err().map(|error| (BERTH_STEPS, error));
+    let steps = steps.map(|(key, error)| once(state, "InvalidAnnotation", format!("{key}: {error}: it is ignored")));
     let told = |(key, text, known)| once(state, "InvalidAnnotation", format!("{key} is {text:?}, not {known}: it is ignored"));
-    policy.into_iter().chain(rollback).map(told)
+    policy.into_iter().chain(rollback).map(told).chain(steps)
 }
 
 fn once(state: &State<'_>, reason: &'static str, message: String) -> EventRecord {

@@ -10,6 +10,7 @@ pub(super) const NEW_AVAILABLE: &str = "NewReplicaSetAvailable";
 pub(super) const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 pub(super) const UPDATED: &str = "ReplicaSetUpdated";
 const PAUSED: &str = "DeploymentPaused";
+const STEP_WAITS: &str = "StepWaiting";
 
 /// How long a rollout may stand still; `None` without a deadline.
 #[must_use]
@@ -59,7 +60,7 @@ pub fn has_progressed(policy: PodReplacementPolicy, stored: &DeploymentStatus, n
 pub fn is_timed_out(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> bool {
     let (Some(deadline), Some(condition)) = (deadline, progressing) else { return false };
     match condition.reason.as_deref() {
-        Some(NEW_AVAILABLE) => false,
+        Some(NEW_AVAILABLE | STEP_WAITS) => false,
         Some(DEADLINE_EXCEEDED) => true,
         _ => ends_at(condition, deadline).is_none_or(|end| end < now),
     }
@@ -96,7 +97,7 @@ pub enum Check {
 #[must_use]
 pub fn next_check(deadline: Option<SignedDuration>, progressing: Option<&DeploymentCondition>, now: Timestamp) -> Check {
     let (Some(deadline), Some(condition)) = (deadline, progressing) else { return Check::None };
-    if matches!(condition.reason.as_deref(), Some(DEADLINE_EXCEEDED | NEW_AVAILABLE)) {
+    if matches!(condition.reason.as_deref(), Some(DEADLINE_EXCEEDED | NEW_AVAILABLE | STEP_WAITS)) {
         return Check::None;
     }
     match ends_at(condition, deadline).map(|end| end.duration_since(now)) {
@@ -125,6 +126,17 @@ pub fn set_paused(conditions: &mut Conditions, pause: Pause, now: Timestamp) {
         Pause::Running => return,
     };
     conditions.set(PROGRESSING, Verdict { status: "Unknown", reason, message: message.to_owned() }, now);
+}
+
+/// Marks that a step waits, in the words of `wait`: the deadline rests. Or that none does any more: it begins anew.
+pub(super) fn set_step(conditions: &mut Conditions, wait: Option<String>, subject: &str, now: Timestamp) {
+    match wait {
+        Some(message) => conditions.set(PROGRESSING, Verdict { status: "Unknown", reason: STEP_WAITS, message }, now),
+        None if conditions.reason(PROGRESSING) == STEP_WAITS => {
+            conditions.set(PROGRESSING, Verdict { status: "True", reason: UPDATED, message: format!("{subject} is progressing.") }, now);
+        }
+        None => (),
+    }
 }
 
 /// `spec.paused`.

@@ -3,6 +3,7 @@
 use super::{
     limits::Size,
     observe::Observed,
+    steps::{self, Stand},
     work::{StatusStep, Work, count},
 };
 use crate::plan::{Plan, Wait};
@@ -70,6 +71,17 @@ pub fn unhealthy_to_remove(set: Pods, removable: i64) -> i64 {
     (set.size - set.available).clamp(0, removable.max(0))
 }
 
+/// Leaves what goes beyond `removable` pods of all, of the newest sets first.
+fn give_back(sizes: &mut [i64], old: &[Pods], removable: i64) {
+    let removed: i64 = old.iter().zip(&*sizes).map(|(set, size)| set.size - size).sum();
+    let mut beyond = (removed - removable).max(0);
+    for (size, set) in sizes.iter_mut().zip(old).rev() {
+        let back = (set.size - *size).min(beyond);
+        *size += back;
+        beyond -= back;
+    }
+}
+
 /// Takes up to `removable` pods, oldest sets first.
 pub fn scale_down(sizes: &mut [i64], mut removable: i64) {
     for size in sizes {
@@ -86,12 +98,18 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     // Where it is not known, there is no room.
     let used = observed.used(observed.new).unwrap_or(i64::MAX);
     let current = observed.new_set().map_or(0, |set| i64::from(set.replicas));
-    let to = new_size(observed.size, used, current);
-    work.wait_for_room(observed.new, new_size(observed.size, wanted, current) - to);
+    let stand = steps::stand(observed);
+    // A step makes no set smaller.
+    let capped = |to: i64| stand.as_ref().map_or(to, |stand| to.min(stand.most().max(current)));
+    let to = capped(new_size(observed.size, used, current));
+    work.wait_for_room(observed.new, capped(new_size(observed.size, wanted, current)) - to);
     let Some(new) = observed.new else { return work.create(to) };
     work.resize(new, to);
     if !work.is_resized() {
-        shrink(&mut work, observed, new);
+        shrink(&mut work, observed, new, stand.as_ref());
+    }
+    if let Some(stand) = stand.as_ref().filter(|_| !work.is_resized()) {
+        steps::go_on(&mut work, observed, stand);
     }
     if !work.is_resized() {
         work.clean_up_if_complete();
@@ -99,14 +117,18 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     work.finish(StatusStep::Rollout)
 }
 
-fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize) {
+fn shrink(work: &mut Work<'_, '_>, observed: &Observed<'_>, new: usize, stand: Option<&Stand<'_>>) {
     let pods = |index: usize| {
         let set = observed.sets[index];
         Pods::lasting(set.replicas.into(), set.status.available_replicas.into())
     };
     let active: Vec<_> = observed.active().into_iter().filter(|&index| index != new).collect();
     let old: Vec<_> = active.iter().map(|&index| pods(index)).collect();
-    for (&index, size) in active.iter().zip(shrink_old(&old, pods(new), observed.size)) {
+    let mut sizes = shrink_old(&old, pods(new), observed.size);
+    if let Some(stand) = stand {
+        give_back(&mut sizes, &old, stand.removable());
+    }
+    for (&index, size) in active.iter().zip(sizes) {
         work.resize(index, size);
     }
     let unavailable = pods(new).size - pods(new).available;
@@ -125,6 +147,17 @@ mod tests {
         let shrunk = |available| shrink_old(&[Pods::lasting(11, available)], Pods::lasting(5, 5), size);
         assert_eq!(shrunk(11), [10]);
         assert_eq!(shrunk(12), [10], "the status still tells of a pod that goes");
+    }
+
+    #[test]
+    fn what_a_step_keeps_is_given_back_to_the_newest() {
+        let old = [Pods { size: 4, available: 0 }, Pods { size: 5, available: 5 }];
+        let kept = |removable: i64| {
+            let mut sizes = [1, 3];
+            give_back(&mut sizes, &old, removable);
+            sizes
+        };
+        assert_eq!([kept(9), kept(5), kept(4), kept(2), kept(0)], [[1, 3], [1, 3], [1, 4], [2, 5], [4, 5]]);
     }
 
     #[test]

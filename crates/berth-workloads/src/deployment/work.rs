@@ -54,6 +54,10 @@ pub(super) struct Work<'o, 'a> {
     deletes: Vec<Action>,
     waits: Vec<Wait>,
     held: Held,
+    /// What a step waits for.
+    at_step: Option<String>,
+    /// When that is over, if nothing changes.
+    look_again: Option<jiff::Timestamp>,
     events: Vec<EventRecord>,
 }
 
@@ -72,7 +76,17 @@ impl<'o, 'a> Work<'o, 'a> {
     /// Begins with nothing: a Deployment that is being deleted leaves its sets alone.
     pub(super) fn hands_off(observed: &'o Observed<'a>) -> Self {
         let drafts = observed.sets.iter().map(|set| Draft::new(set)).collect();
-        Self { observed, drafts, created: None, deletes: Vec::new(), waits: Vec::new(), held: Held::No, events: Vec::new() }
+        Self {
+            observed,
+            drafts,
+            created: None,
+            deletes: Vec::new(),
+            waits: Vec::new(),
+            held: Held::No,
+            at_step: None,
+            look_again: None,
+            events: Vec::new(),
+        }
     }
 
     /// Gives a set another size; one that has it already is left alone, even if its annotations are out of date.
@@ -89,6 +103,12 @@ impl<'o, 'a> Work<'o, 'a> {
 
     pub(super) fn wait(&mut self, wait: Wait) {
         self.waits.push(wait);
+    }
+
+    /// A step of the rollout waits, until then if it has an end.
+    pub(super) fn wait_at_step(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
+        (self.at_step, self.look_again) = (Some(wait.to_string()), until);
+        self.wait(wait);
     }
 
     /// So many pods are to be created when others are gone.
@@ -219,7 +239,7 @@ impl<'o, 'a> Work<'o, 'a> {
             waits: self.waits,
             look_again: match step {
                 StatusStep::Counts => None,
-                StatusStep::Rollout => look_again(self.observed, &status),
+                StatusStep::Rollout => [look_again(self.observed, &status), self.look_again].into_iter().flatten().min(),
             },
             ..Plan::default()
         }
@@ -250,7 +270,11 @@ impl<'o, 'a> Work<'o, 'a> {
         let mut conditions = self.conditions();
         status::set_available(&mut conditions, observed, &status);
         if step == StatusStep::Rollout {
-            progress::set_progress(&mut conditions, &self.progress(&status));
+            let progress = self.progress(&status);
+            progress::set_step(&mut conditions, self.at_step.clone(), &progress.subject, observed.state.now);
+            if self.at_step.is_none() || progress.deadline.is_none() {
+                progress::set_progress(&mut conditions, &progress);
+            }
             status::set_replica_failure(&mut conditions, observed);
             auto_rollback::set_failed(&mut conditions, observed, observed.new.map(|new| &self.drafts[new]));
         }

@@ -1,5 +1,6 @@
 //! Why something is not done yet.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -44,6 +45,18 @@ pub enum Wait {
     },
     /// The rollout is paused, and there is something to roll out.
     Paused,
+    /// A step of a progressive rollout lasts for a time.
+    StepLasts {
+        /// Where it stands.
+        at: AtStep,
+        /// Until then.
+        until: Timestamp,
+    },
+    /// A step of a progressive rollout lasts until somebody says that it may go on.
+    StepPaused {
+        /// Where it stands.
+        at: AtStep,
+    },
     /// StatefulSet: a pod is not ready yet, and others come after it.
     PodNotReady {
         /// Its name.
@@ -98,6 +111,26 @@ pub enum Wait {
     },
 }
 
+/// Where a progressive rollout stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtStep {
+    /// The Deployment.
+    pub deployment: String,
+    /// Which step it is, counted from 1.
+    pub step: usize,
+    /// Of how many.
+    pub of: usize,
+    /// How much of a hundred is to have the new template.
+    pub percent: u8,
+}
+
+impl fmt::Display for AtStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, of, percent, .. } = self;
+        write!(f, "step {step} of {of}, at {percent}%")
+    }
+}
+
 /// What is done when a wait is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Next {
@@ -141,6 +174,8 @@ impl Wait {
             Self::PodsUnavailable { .. } => "pods_unavailable",
             Self::ChildNotObserved { .. } => "child_not_observed",
             Self::Paused => "paused",
+            Self::StepLasts { .. } => "step_lasts",
+            Self::StepPaused { .. } => "step_paused",
             Self::PodNotReady { .. } => "pod_not_ready",
             Self::PodNotAvailable { .. } => "pod_not_available",
             Self::PodTerminating { .. } => "pod_terminating",
@@ -162,6 +197,8 @@ impl Wait {
             Self::PodsUnavailable { .. } => Some("WaitingForAvailablePods"),
             Self::ChildNotObserved { .. } | Self::PodNotReady { .. } | Self::PodNotAvailable { .. } | Self::PodTerminating { .. } => None,
             Self::Paused => Some("WaitingForResume"),
+            Self::StepLasts { .. } => Some("WaitingForStep"),
+            Self::StepPaused { .. } => Some("WaitingForPromotion"),
             Self::OutdatedPodNotReady { .. } => Some("WaitingForOutdatedPod"),
             Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
             Self::NameTaken { .. } => Some("WaitingForName"),
@@ -193,6 +230,8 @@ impl fmt::Display for Wait {
             Self::PodsUnavailable { pods, of } => write!(f, "waiting for {pods} of {} to become available", Pods(*of, "")),
             Self::ChildNotObserved { name } => write!(f, "waiting for {name} to be observed"),
             Self::Paused => f.write_str("paused: the template is not rolled out until it is resumed"),
+            Self::StepLasts { at, until } => write!(f, "{at}: waiting until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ")),
+            Self::StepPaused { at } => write!(f, "{at}: waiting for `berth rollout promote deployment/{}`", at.deployment),
             Self::PodNotReady { pod, then } => write!(f, "waiting for {pod} to become ready{}", Then(then)),
             Self::PodNotAvailable { pod, then } => {
                 write!(f, "waiting for {pod} to have been ready for minReadySeconds{}", Then(then))

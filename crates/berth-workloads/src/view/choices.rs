@@ -3,11 +3,13 @@
 
 use berth_api::{
     annotations::{
-        BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_REPAIR, BERTH_UPDATE_STRATEGY,
+        BERTH_AUTO_ROLLBACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROGRESS_DEADLINE_SECONDS, BERTH_REPAIR, BERTH_STEPS,
+        BERTH_UPDATE_STRATEGY,
     },
     apps::{
         DeploymentSpec, StatefulSetSpec,
         stateful_set::{ON_DELETE, PARALLEL, RECREATE, ROLLING_UPDATE},
+        steps::{self, Step, StepsError},
     },
 };
 use jiff::SignedDuration;
@@ -22,6 +24,8 @@ pub struct DeploymentChoices {
     pub policy: Result<PodReplacementPolicy, String>,
     /// berth's annotation. An error is a text that is none of its values.
     pub auto_rollback: Result<AutoRollback, String>,
+    /// berth's annotation: in which steps a template is rolled out; none: in one go. An error is a fault of the text.
+    pub steps: Result<Vec<Step>, StepsError>,
 }
 
 /// When a template that fails gives way to one that was complete.
@@ -92,6 +96,7 @@ impl DeploymentChoices {
             },
             policy: policy.map_or(Ok(PodReplacementPolicy::Unset), |text| PodReplacementPolicy::parse(text)),
             auto_rollback: AutoRollback::of(annotations),
+            steps: annotations.get(BERTH_STEPS).map_or(Ok(Vec::new()), |text| steps::parse(text)),
         }
     }
 }
@@ -102,6 +107,7 @@ impl Default for DeploymentChoices {
             strategy: Ok(DeploymentStrategy::default()),
             policy: Ok(PodReplacementPolicy::default()),
             auto_rollback: Ok(AutoRollback::default()),
+            steps: Ok(Vec::new()),
         }
     }
 }

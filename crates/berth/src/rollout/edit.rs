@@ -1,14 +1,23 @@
-//! `berth rollout pause`, `resume` and `restart`: one small patch each.
+//! `berth rollout pause`, `resume`, `restart` and `promote`: one small patch each.
 
 use super::{
     cluster::Connection,
     error::Error,
+    history,
     options::Change,
     report,
     target::{Found, Kind},
 };
-use berth_api::annotations::RESTARTED_AT;
-use berth_workloads::view::APPS_V1;
+use berth_api::{
+    annotations::{BERTH_PROMOTED, BERTH_STEPS, RESTARTED_AT},
+    apps::steps::Step,
+};
+use berth_workloads::{
+    deployment::steps::Place,
+    hash::same_template,
+    rollback,
+    view::{APPS_V1, DeploymentView, ReplicaSetView},
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -27,9 +36,40 @@ pub(super) async fn restart(change: &Change, connection: &Connection, workload: 
     send(change, connection, workload, restart_patch(workload, Timestamp::now())?, "restarted").await
 }
 
+/// Ends the wait of a step. What is written names rollout and step: it means nothing to any other.
+pub(super) async fn promote(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    if workload.kind == Kind::StatefulSet {
+        return Err(workload.fault("has no steps: promoting is not supported"));
+    }
+    let deployment = history::deployment(workload)?;
+    let sets = history::sets(connection, workload, &deployment).await?;
+    let views: Vec<_> = sets.iter().map(|set| &set.view).collect();
+    send(change, connection, workload, promote_patch(workload, &deployment, &views)?, "promoted").await
+}
+
+fn promote_patch(workload: &Found, deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<Value, Error> {
+    let steps = deployment.choices.steps.as_deref().unwrap_or_default();
+    if steps.is_empty() {
+        return Err(workload.fault(format!("has no steps: the annotation {BERTH_STEPS} says which")));
+    }
+    let newest = sets.iter().find(|set| same_template(&set.template, &deployment.spec.template));
+    let Some(newest) = newest.filter(|set| rollback::completed_revision(&set.annotations).is_none()) else {
+        return Err(workload.fault("is at no step: its newest template is not being rolled out"));
+    };
+    let place = Place::of(&newest.annotations);
+    match steps.get(place.index) {
+        Some(Step::Seconds(_) | Step::Pause) => Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.name()}}})),
+        Some(Step::Percent(_)) | None => Err(workload.fault(format!(
+            "is at step {} of {}, which does not wait: its pods are being replaced",
+            place.index + 1,
+            steps.len()
+        ))),
+    }
+}
+
 async fn send(change: &Change, connection: &Connection, workload: &Found, mut patch: Value, done: &str) -> Result<(), Error> {
     // Another object of the same name is none of this command's business.
-    patch["metadata"] = json!({"uid": object(workload)?["metadata"]["uid"]});
+    patch["metadata"]["uid"] = object(workload)?["metadata"]["uid"].take();
     let kind = workload.kind;
     let changed = connection.merge_patch(APPS_V1, kind.plural(), &workload.name, patch).await?;
     report::changed(change.output, workload, changed, done)
@@ -78,6 +118,8 @@ fn object(workload: &Found) -> Result<Value, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_identity::Revision;
+    use berth_workloads::view::View;
 
     fn found(kind: Kind, spec: &Value) -> Found {
         Found { kind, name: "web".to_owned(), json: json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec}).to_string() }
@@ -95,6 +137,38 @@ mod tests {
         check(resume_patch(&found(Kind::Deployment, &paused)), Ok(json!({"spec": {"paused": null}})));
         check(resume_patch(&found(Kind::Deployment, &running)), Err("deployments.apps \"web\" is not paused"));
         check(pause_patch(&found(Kind::StatefulSet, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
+    }
+
+    #[test]
+    fn a_wait_is_ended_by_its_name_and_nothing_else_is() {
+        let template = |image: u32| json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image.to_string()}]}});
+        let decode = |object: &Value| object.to_string().into_bytes();
+        let deployment = |steps: Option<&str>| {
+            let object = json!({"metadata": {"name": "web", "annotations": {"berth.dev/steps": steps.unwrap_or("100%")}}, "spec": {"template": template(2)}});
+            let mut view = DeploymentView::decode(&decode(&object), Revision(0)).expect("a Deployment");
+            if steps.is_none() {
+                view.choices.steps = Ok(Vec::new());
+            }
+            view
+        };
+        let set = |image: u32, annotations: &Value| {
+            let object =
+                json!({"metadata": {"name": image.to_string(), "annotations": annotations}, "spec": {"template": template(image)}});
+            ReplicaSetView::decode(&decode(&object), Revision(0)).expect("a ReplicaSet")
+        };
+        let found = found(Kind::Deployment, &json!({}));
+        let patch = |steps: Option<&str>, sets: &[&ReplicaSetView]| promote_patch(&found, &deployment(steps), sets);
+        let steps = Some("10%, 5m, 50%, pause, 100%");
+        let at = |place: &str| json!({"deployment.kubernetes.io/revision": "7", "berth.dev/step": place});
+        let promoted = |name: &str| Ok(json!({"metadata": {"annotations": {"berth.dev/promoted": name}}}));
+        check(patch(steps, &[&set(1, &at("7/4@2026-01-01T00:00:00Z")), &set(2, &at("7/2@2026-01-01T00:00:00Z"))]), promoted("7/2"));
+        check(patch(steps, &[&set(2, &at("7/4@2026-01-01T00:00:00Z"))]), promoted("7/4"));
+        let replaced = "deployments.apps \"web\" is at step 1 of 5, which does not wait: its pods are being replaced";
+        check(patch(steps, &[&set(2, &at("6/4@2026-01-01T00:00:00Z"))]), Err(replaced));
+        let none = "deployments.apps \"web\" is at no step: its newest template is not being rolled out";
+        check(patch(steps, &[&set(1, &json!({}))]), Err(none));
+        check(patch(steps, &[&set(2, &json!({"berth.dev/completed-revision": "7"}))]), Err(none));
+        check(patch(None, &[]), Err("deployments.apps \"web\" has no steps: the annotation berth.dev/steps says which"));
     }
 
     #[test]

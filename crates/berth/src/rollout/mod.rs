@@ -61,6 +61,7 @@ async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -
         Verb::Pause(change) => edit::pause(change, connection, workload).await,
         Verb::Resume(change) => edit::resume(change, connection, workload).await,
         Verb::Restart(change) => edit::restart(change, connection, workload).await,
+        Verb::Promote(change) => edit::promote(change, connection, workload).await,
         // Told above, where no cluster need be read.
         Verb::Victims(_) => Ok(()),
     }

@@ -39,6 +39,9 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front\n  berth rollout restart -f manifests/ -o name"
     )]
     Restart(Change),
+    /// Ends the wait that a progressive rollout of a Deployment (annotation berth.dev/steps) is at.
+    #[command(after_help = "Example:\n  berth rollout promote deployment/web")]
+    Promote(Change),
     /// Tells which pods would go, in order, and by which rule, if a workload had fewer. Changes nothing.
     #[command(after_help = VICTIMS_EXAMPLES)]
     Victims(Victims),
@@ -51,7 +54,7 @@ impl Verb {
             Self::Status(status) => &status.target,
             Self::History(history) => &history.target,
             Self::Undo(undo) => &undo.target,
-            Self::Pause(change) | Self::Resume(change) | Self::Restart(change) => &change.target,
+            Self::Pause(change) | Self::Resume(change) | Self::Restart(change) | Self::Promote(change) => &change.target,
             Self::Victims(victims) => &victims.target,
         }
     }

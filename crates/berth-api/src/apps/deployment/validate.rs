@@ -3,6 +3,7 @@
 use super::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RECREATE, ROLLING_UPDATE, RollingUpdateDeployment};
 use crate::{
     FieldError, Path,
+    annotations::BERTH_STEPS,
     apps::{
         NO_STATUS_REPLICAS, NotGreater, REPLICATED, choices, collision_count_kept, not_greater, not_negative, replacement::validate_policy,
         template_path, validate_selector_and_template, validate_selector_kept, without_old_deletion_cost,
@@ -14,11 +15,12 @@ use serde_json::json;
 
 pub(super) fn create(deployment: &Deployment) -> Vec<FieldError> {
     let faults = choices::validate(choices::OF_DEPLOYMENTS, &deployment.metadata, None);
-    faults.into_iter().chain(validate_spec(&deployment.spec)).collect()
+    faults.into_iter().chain(validate_steps(deployment, None)).chain(validate_spec(&deployment.spec)).collect()
 }
 
 pub(super) fn update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
     let mut faults = annotations(new, old);
+    faults.extend(validate_steps(new, Some(old)));
     faults.extend(without_old_deletion_cost(validate_spec(&new.spec), &old.spec.template));
     faults.extend(validate_selector_kept(new.spec.selector.as_ref(), old.spec.selector.as_ref()));
     faults
@@ -26,6 +28,15 @@ pub(super) fn update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
 
 fn annotations(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
     choices::validate(choices::OF_DEPLOYMENTS, &new.metadata, Some(&old.metadata))
+}
+
+/// Steps need a strategy that goes in steps. What is stored already is not judged again.
+fn validate_steps(new: &Deployment, old: Option<&Deployment>) -> Option<FieldError> {
+    let is_contradiction =
+        |deployment: &Deployment| deployment.spec.strategy.type_ == RECREATE && choices::value(&deployment.metadata, BERTH_STEPS).is_some();
+    let path = Path::new("metadata").child("annotations").key(BERTH_STEPS);
+    let is_new = is_contradiction(new) && !old.is_some_and(is_contradiction);
+    is_new.then(|| FieldError::forbidden(&path, "may not be specified when strategy `type` is 'Recreate'"))
 }
 
 fn validate_spec(spec: &DeploymentSpec) -> Vec<FieldError> {
