@@ -34,6 +34,7 @@ const LAYERS: &[&str] = &[
     "berth-identity",
     "berth-linear",
     "berth-testing",
+    "berth-chart",
 ];
 
 /// Arrows that point down and are wrong all the same, with the reason.

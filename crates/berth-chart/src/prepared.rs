@@ -1,0 +1,298 @@
+//! A chart as it is drawn: in milliseconds, thinned out to what can be seen, of a few revisions.
+
+use crate::{
+    Chart, Counts, Level, Mark, Pod, Sample, State,
+    scale::{millis, place},
+};
+
+/// As many revisions as there are colours; older ones are one.
+pub(crate) const REVISIONS_MAX: usize = 6;
+/// More pods than these have no lanes of their own.
+const LANES_MAX: usize = 24;
+/// More marks than these are counted only.
+pub(crate) const MARKS_MAX: usize = 9;
+
+/// What all charts of a picture have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// The length of the time axis in milliseconds.
+    pub(crate) end: u64,
+    /// The largest number.
+    pub(crate) top: u64,
+    /// Whether pods have lanes: those of one chart do. Several are to be compared, and lanes would tear them apart.
+    pub(crate) has_lanes: bool,
+}
+
+pub(crate) struct Prepared {
+    pub(crate) revisions: Vec<String>,
+    /// What was, and what is to come.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) wanted: Vec<(u64, u64)>,
+    pub(crate) bound: Vec<(u64, u64)>,
+    /// A pod each, by revision and by when they come; none, where pods are too many.
+    pub(crate) lanes: Vec<Lane>,
+    /// In order of time; no more than [`MARKS_MAX`].
+    pub(crate) marks: Vec<(u64, Mark)>,
+    /// How many marks are left out.
+    pub(crate) more_marks: usize,
+}
+
+/// A stretch of time.
+pub(crate) struct Part {
+    pub(crate) is_planned: bool,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// The first is of `from`.
+    pub(crate) stacks: Vec<Stack>,
+}
+
+/// How many pods there are from then on.
+#[derive(Clone)]
+pub(crate) struct Stack {
+    pub(crate) at: u64,
+    /// Of each revision.
+    pub(crate) counts: Vec<Counts>,
+}
+
+pub(crate) struct Lane {
+    pub(crate) name: String,
+    pub(crate) revision: usize,
+    /// From, until, state.
+    pub(crate) spans: Vec<(u64, u64, State)>,
+}
+
+impl Frame {
+    pub(crate) fn of(charts: &[Chart]) -> Self {
+        let end = charts.iter().map(|chart| millis(chart.end)).max().unwrap_or(0).max(1);
+        let totals = charts
+            .iter()
+            .flat_map(|chart| &chart.samples)
+            .filter(|sample| millis(sample.at) <= end)
+            .map(|sample| sum(&sample.counts, |_| true));
+        let levels = charts.iter().flat_map(|chart| chart.wanted.iter().chain(&chart.bound)).map(|level| u64::from(level.pods));
+        Self { end, top: totals.chain(levels).max().unwrap_or(0).max(1), has_lanes: charts.len() == 1 }
+    }
+}
+
+impl Stack {
+    /// How many are in such a state.
+    pub(crate) fn sum(&self, of: impl Fn(State) -> bool) -> u64 {
+        sum(&self.counts, of)
+    }
+
+    /// The bands from the ground up: revision, state, and how many there are.
+    pub(crate) fn bands(&self) -> impl Iterator<Item = (usize, State, u64)> {
+        let of_state =
+            |state: State| self.counts.iter().enumerate().map(move |(revision, counts)| (revision, state, u64::from(counts.of(state))));
+        State::ALL.into_iter().flat_map(of_state)
+    }
+}
+
+fn sum(counts: &[Counts], of: impl Fn(State) -> bool) -> u64 {
+    let states = State::ALL.into_iter().filter(|state| of(*state));
+    states.flat_map(|state| counts.iter().map(move |counts| u64::from(counts.of(state)))).sum()
+}
+
+impl Prepared {
+    /// For an axis of so many columns: what happens within one is seen at its most and its least.
+    pub(crate) fn new(chart: &Chart, frame: Frame, columns: u64) -> Self {
+        let folded = chart.revisions.len().saturating_sub(REVISIONS_MAX);
+        let mut revisions = chart.revisions[folded..].to_vec();
+        if 0 < folded {
+            revisions[0] = format!("{} older", folded + 1);
+        }
+        let stacks = stacks(&chart.samples, revisions.len(), folded, frame.end);
+        let now = chart.now.map_or(frame.end, millis).min(frame.end);
+        let bounds = [(false, 0, now), (true, now, frame.end)].into_iter().filter(|(_, from, until)| from < until);
+        let part = |(is_planned, from, until)| {
+            let stacks = thinned(between(&stacks, from, until), |stack: &Stack| place(stack.at, frame.end, columns));
+            Part { is_planned, from, until, stacks }
+        };
+        let mut marks: Vec<(u64, Mark)> =
+            chart.marks.iter().map(|mark| (millis(mark.at), mark.clone())).filter(|(at, _)| *at <= frame.end).collect();
+        marks.sort_by_key(|(at, _)| *at);
+        let more_marks = marks.len().saturating_sub(MARKS_MAX);
+        marks.truncate(MARKS_MAX);
+        Self {
+            parts: bounds.map(part).collect(),
+            wanted: levels(&chart.wanted, frame.end),
+            bound: levels(&chart.bound, frame.end),
+            lanes: if frame.has_lanes { lanes(&chart.pods, revisions.len(), folded, frame.end) } else { Vec::new() },
+            revisions,
+            marks,
+            more_marks,
+        }
+    }
+
+    /// The colour of a revision: 0 is the newest's.
+    pub(crate) fn hue(&self, revision: usize) -> usize {
+        self.revisions.len().saturating_sub(1 + revision)
+    }
+}
+
+/// In order of time, from nothing on, of so many revisions, of which the oldest stands for `folded` more.
+fn stacks(samples: &[Sample], revisions: usize, folded: usize, end: u64) -> Vec<Stack> {
+    let mut stacks = vec![Stack { at: 0, counts: vec![Counts::default(); revisions] }];
+    for sample in samples {
+        let mut counts = vec![Counts::default(); revisions];
+        // A chart that names fewer revisions than it has counts of shows the others nowhere.
+        for (index, of) in sample.counts.iter().enumerate() {
+            if let Some(known) = counts.get_mut(index.saturating_sub(folded)) {
+                *known = known.plus(*of);
+            }
+        }
+        stacks.push(Stack { at: millis(sample.at), counts });
+    }
+    stacks.retain(|stack| stack.at <= end);
+    stacks.sort_by_key(|stack| stack.at);
+    // What is said last of a moment counts.
+    stacks.dedup_by(|later, earlier| {
+        let is_same = later.at == earlier.at;
+        if is_same {
+            std::mem::swap(later, earlier);
+        }
+        is_same
+    });
+    stacks
+}
+
+/// What holds from `from` on, and what changes before `until`.
+fn between(stacks: &[Stack], from: u64, until: u64) -> Vec<Stack> {
+    let first = stacks.iter().rev().find(|stack| stack.at <= from).map(|stack| Stack { at: from, ..stack.clone() });
+    let later = stacks.iter().filter(|stack| from < stack.at && stack.at < until).cloned();
+    first.into_iter().chain(later).collect()
+}
+
+/// Of each column the largest, the one with the fewest available pods, and the last.
+fn thinned(stacks: Vec<Stack>, column: impl Fn(&Stack) -> u64) -> Vec<Stack> {
+    let mut kept = Vec::new();
+    for of_column in stacks.chunk_by(|one, next| column(one) == column(next)) {
+        let index = |of: &dyn Fn(&Stack) -> u64| (0..of_column.len()).max_by_key(|index| of(&of_column[*index]));
+        let largest = index(&|stack| stack.sum(|_| true));
+        let fewest = index(&|stack| u64::MAX - stack.sum(|state| state == State::Available));
+        let mut places: Vec<usize> =
+            [Some(0).filter(|_| kept.is_empty()), largest, fewest, Some(of_column.len() - 1)].into_iter().flatten().collect();
+        places.sort_unstable();
+        places.dedup();
+        kept.extend(places.into_iter().map(|place| of_column[place].clone()));
+    }
+    kept
+}
+
+fn levels(levels: &[Level], end: u64) -> Vec<(u64, u64)> {
+    let mut levels: Vec<(u64, u64)> =
+        levels.iter().map(|level| (millis(level.at), u64::from(level.pods))).filter(|(at, _)| *at <= end).collect();
+    levels.sort_by_key(|(at, _)| *at);
+    levels
+}
+
+fn lanes(pods: &[Pod], revisions: usize, folded: usize, end: u64) -> Vec<Lane> {
+    if LANES_MAX < pods.len() {
+        return Vec::new();
+    }
+    let lane = |pod: &Pod| {
+        let mut states: Vec<(u64, Option<State>)> = pod.states.iter().map(|(at, state)| (millis(*at), *state)).collect();
+        states.sort_by_key(|(at, _)| *at);
+        let spans = states.iter().enumerate().filter_map(|(index, (from, state))| {
+            let until = states.get(index + 1).map_or(end, |(at, _)| *at).min(end);
+            Some((*from, until, (*state)?)).filter(|(from, until, _)| from < until)
+        });
+        Lane { name: pod.name.clone(), revision: pod.revision.saturating_sub(folded), spans: spans.collect() }
+    };
+    let mut lanes: Vec<Lane> = pods.iter().map(lane).filter(|lane| lane.revision < revisions && !lane.spans.is_empty()).collect();
+    lanes.sort_by(|one, other| {
+        let key = |lane: &Lane| (lane.revision, lane.spans[0].0);
+        key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
+    });
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn at(millis: u64, available: u32, terminating: u32) -> Sample {
+        Sample { at: Duration::from_millis(millis), counts: vec![Counts { available, terminating, ..Counts::default() }] }
+    }
+
+    fn chart(samples: Vec<Sample>) -> Chart {
+        Chart { end: Duration::from_secs(10), revisions: vec!["one".to_owned()], samples, ..Chart::default() }
+    }
+
+    fn shown(chart: &Chart, columns: u64) -> Vec<(bool, Vec<(u64, u64, u64)>)> {
+        let prepared = Prepared::new(chart, Frame::of(std::slice::from_ref(chart)), columns);
+        let stack =
+            |stack: &Stack| (stack.at, stack.sum(|state| state == State::Available), stack.sum(|state| state == State::Terminating));
+        prepared.parts.iter().map(|part| (part.is_planned, part.stacks.iter().map(stack).collect())).collect()
+    }
+
+    #[test]
+    fn what_happens_within_a_column_is_seen_at_its_most_and_its_least() {
+        let samples = vec![at(0, 5, 0), at(5000, 4, 0), at(5001, 4, 4), at(5002, 1, 0), at(5003, 3, 0), at(5004, 2, 0), at(9000, 5, 0)];
+        assert_eq!(shown(&chart(samples.clone()), 10), [(false, vec![(0, 5, 0), (5001, 4, 4), (5002, 1, 0), (5004, 2, 0), (9000, 5, 0)])]);
+        assert_eq!(shown(&chart(samples), 10_000)[0].1.len(), 7, "there is room for all");
+    }
+
+    #[test]
+    fn what_is_to_come_begins_with_what_is() {
+        let planned = Chart {
+            now: Some(Duration::from_secs(4)),
+            ..chart(vec![at(0, 1, 0), at(3000, 2, 0), at(4000, 3, 0), at(7000, 4, 0), at(11_000, 9, 0)])
+        };
+        assert_eq!(shown(&planned, 100), [(false, vec![(0, 1, 0), (3000, 2, 0)]), (true, vec![(4000, 3, 0), (7000, 4, 0)])]);
+        let planned = Chart { now: Some(Duration::ZERO), ..planned };
+        assert_eq!(shown(&planned, 100).iter().map(|(is_planned, stacks)| (*is_planned, stacks.len())).collect::<Vec<_>>(), [(true, 4)]);
+    }
+
+    #[test]
+    fn odd_data_is_put_in_order() {
+        let odd = chart(vec![at(5000, 2, 0), at(1000, 1, 0), at(5000, 3, 0)]);
+        assert_eq!(shown(&odd, 100), [(false, vec![(0, 0, 0), (1000, 1, 0), (5000, 3, 0)])]);
+        assert_eq!(shown(&Chart::default(), 100), [(false, vec![(0, 0, 0)])]);
+        let more = Sample { at: Duration::ZERO, counts: vec![Counts::default(), Counts { ready: 7, ..Counts::default() }] };
+        assert_eq!(shown(&chart(vec![more]), 100), [(false, vec![(0, 0, 0)])], "the chart names one revision");
+    }
+
+    #[test]
+    fn the_oldest_revisions_are_one_where_there_are_many() {
+        let one = Counts { available: 1, ..Counts::default() };
+        let many = Chart {
+            revisions: (0..9).map(|number| number.to_string()).collect(),
+            pods: vec![Pod { name: "a".to_owned(), revision: 2, states: vec![(Duration::ZERO, Some(State::Ready))] }],
+            ..chart(vec![Sample { at: Duration::ZERO, counts: vec![one; 9] }])
+        };
+        let prepared = Prepared::new(&many, Frame::of(std::slice::from_ref(&many)), 100);
+        assert_eq!(prepared.revisions, ["4 older", "4", "5", "6", "7", "8"]);
+        let counts: Vec<u32> = prepared.parts[0].stacks[0].counts.iter().map(|counts| counts.available).collect();
+        assert_eq!(counts, [4, 1, 1, 1, 1, 1]);
+        assert_eq!((prepared.lanes[0].revision, prepared.hue(0), prepared.hue(5)), (0, 5, 0));
+    }
+
+    #[test]
+    fn pods_have_lanes_unless_they_are_many() {
+        let pod = |name: &str, revision, from| Pod {
+            name: name.to_owned(),
+            revision,
+            states: vec![(Duration::from_secs(from), Some(State::Starting)), (Duration::from_secs(8), None)],
+        };
+        let mut few =
+            Chart { pods: vec![pod("c", 1, 0), pod("b", 0, 2), pod("a", 0, 2), pod("gone", 0, 9), pod("odd", 7, 0)], ..chart(Vec::new()) };
+        few.revisions.push("two".to_owned());
+        let frame = Frame::of(std::slice::from_ref(&few));
+        let names =
+            |chart: &Chart| -> Vec<String> { Prepared::new(chart, frame, 100).lanes.iter().map(|lane| lane.name.clone()).collect() };
+        assert_eq!(names(&few), ["a", "b", "gone", "c"]);
+        assert_eq!(Prepared::new(&few, frame, 100).lanes[0].spans, [(2000, 8000, State::Starting)]);
+        few.pods = vec![few.pods[0].clone(); LANES_MAX + 1];
+        assert_eq!(names(&few), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn charts_of_a_picture_share_their_axes() {
+        let long = Chart { end: Duration::from_secs(60), bound: vec![Level { at: Duration::ZERO, pods: 7 }], ..chart(Vec::new()) };
+        let frame = Frame::of(&[chart(vec![at(0, 3, 2), at(11_000, 99, 0)]), long]);
+        assert_eq!((frame.end, frame.top), (60_000, 99));
+        assert_eq!(Frame::of(&[]).end, 1);
+    }
+}
