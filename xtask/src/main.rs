@@ -9,6 +9,7 @@ mod faults;
 mod fuzz;
 mod linear;
 mod mutants;
+mod pictures;
 mod run;
 mod simulate;
 mod skipped;
@@ -68,6 +69,9 @@ enum Command {
     /// Measures berth on this machine and prints a table and JSON. Decides no test.
     #[command(after_help = "Example: cargo xtask bench --only start,memory")]
     Bench(bench::Options),
+    /// Draws the pictures of the tests and of the documents anew, from data and from the simulation.
+    #[command(after_help = "Example: cargo xtask pictures && git diff --stat")]
+    Pictures,
     /// Kills servers, takes their power away, damages their folders, fills their disks and more, while clients remember all that was acknowledged; then
     /// attacks one as one user and measures what others feel. Fails where anything was lost, or others feel too much.
     #[command(after_help = "Example: cargo xtask torture --minutes 60\n         cargo xtask torture --attacks --attack apply,containers")]
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => soak::run(&options),
         Command::Simulate(options) => simulate::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Pictures => pictures::run(),
         Command::Torture(options) => torture::run(&options),
         Command::Faults(options) => faults::run(&options),
         Command::Mutants(options) => mutants::run(&options),

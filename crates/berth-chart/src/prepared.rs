@@ -220,7 +220,10 @@ mod tests {
         Chart { end: Duration::from_secs(10), revisions: vec!["one".to_owned()], samples, ..Chart::default() }
     }
 
-    fn shown(chart: &Chart, columns: u64) -> Vec<(bool, Vec<(u64, u64, u64)>)> {
+    /// When, how many are available, and how many terminate.
+    type Shown = Vec<(u64, u64, u64)>;
+
+    fn shown(chart: &Chart, columns: u64) -> Vec<(bool, Shown)> {
         let prepared = Prepared::new(chart, Frame::of(std::slice::from_ref(chart)), columns);
         let stack =
             |stack: &Stack| (stack.at, stack.sum(|state| state == State::Available), stack.sum(|state| state == State::Terminating));

@@ -1,9 +1,10 @@
 //! The change that a forecast is of.
 
 use crate::{
+    difference::{difference, written},
     error::PlanError,
     snapshot::{KINDS, entries},
-    stage::Stage,
+    stage::{Stage, Subject},
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -21,6 +22,8 @@ pub struct Change {
     pub deployments: Edits,
     /// What is changed in all StatefulSets that are named above.
     pub stateful_sets: Edits,
+    /// What a server says that manifests and edits come to: taken in their place ([`Change::answered`]).
+    pub served: Option<Vec<Value>>,
 }
 
 /// A change of one workload.
@@ -76,6 +79,18 @@ impl WorkloadKind {
 /// A workload that is changed: kind, namespace, name.
 pub(crate) type Target = (WorkloadKind, String, String);
 
+/// What a change makes of an object; `Null`: it is not there.
+pub(crate) struct Changed {
+    pub(crate) subject: Subject,
+    pub(crate) before: Value,
+    pub(crate) after: Value,
+}
+
+fn workload(kind: WorkloadKind, namespace: &str, name: &str) -> Subject {
+    let (api_version, kind) = ("apps/v1".to_owned(), kind.name().to_owned());
+    Subject { api_version, kind, namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
 impl Change {
     /// The workloads that it is about, in order.
     ///
@@ -91,28 +106,98 @@ impl Change {
         if targets.is_empty() { Err(PlanError::NoTarget) } else { Ok(targets) }
     }
 
-    fn namespace_of<'a>(&'a self, manifest: &'a Value) -> &'a str {
+    pub(crate) fn namespace_of<'a>(&'a self, manifest: &'a Value) -> &'a str {
         let own = if self.namespace.is_empty() { "default" } else { &self.namespace };
         manifest["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty()).unwrap_or(own)
     }
 
-    /// Makes it.
+    /// Its manifests, each with its namespace.
+    pub(crate) fn namespaced(&self) -> Vec<Value> {
+        let named = |manifest: &Value| {
+            let mut manifest = manifest.clone();
+            manifest["metadata"]["namespace"] = json!(self.namespace_of(&manifest));
+            manifest
+        };
+        self.manifests.iter().filter(|manifest| manifest["metadata"].is_object()).map(named).collect()
+    }
+
+    /// The change as a server says that it would come out, by its dry run ([`crate::writes`]).
+    #[must_use]
+    pub fn answered(self, answers: Vec<Value>) -> Self {
+        Self { served: Some(answers), deployments: Edits::default(), stateful_sets: Edits::default(), ..self }
+    }
+
+    /// The manifests of kinds that a forecast looks at.
+    pub(crate) fn known_manifests(&self) -> impl Iterator<Item = &Value> {
+        let is_known =
+            |manifest: &&Value| KINDS.iter().any(|kind| manifest["kind"] == kind.kind && manifest["apiVersion"] == kind.api_version);
+        self.manifests.iter().filter(is_known)
+    }
+
+    /// Makes it: one write for each object, so that controllers see nothing that is half changed.
     ///
     /// # Errors
     /// A workload that is not there, a container that it does not have; what the API server would refuse.
     pub(crate) fn make(&self, stage: &mut Stage) -> Result<(), PlanError> {
-        let known =
-            |manifest: &&Value| KINDS.iter().any(|kind| manifest["kind"] == kind.kind && manifest["apiVersion"] == kind.api_version);
-        for manifest in self.manifests.iter().filter(known) {
+        for Changed { subject, before, after } in self.outcome(stage)? {
+            if before.is_null() {
+                stage.make_namespace(&subject.namespace)?;
+                stage.apply(&written(&after), &subject.namespace)?;
+            } else if let Some(patch) = difference(&before, &after) {
+                stage.patch(&subject, patch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What becomes of each object that it is about, in order. Nothing is written.
+    ///
+    /// # Errors
+    /// Those of making it.
+    pub(crate) fn outcome(&self, stage: &mut Stage) -> Result<Vec<Changed>, PlanError> {
+        let of_manifests = self.known_manifests().map(|manifest| Subject::of(manifest, self.namespace_of(manifest)));
+        let of_targets = self.targets()?.into_iter().map(|(kind, namespace, name)| workload(kind, &namespace, &name));
+        let mut subjects: Vec<Subject> = Vec::new();
+        for subject in of_manifests.chain(of_targets) {
+            if !subjects.contains(&subject) {
+                subjects.push(subject);
+            }
+        }
+        // Step by step in a place of its own, where nobody looks.
+        let mut aside = Stage::new(0, stage.now());
+        let before = subjects.iter().map(|subject| stage.get(subject)).collect::<Result<Vec<_>, _>>()?;
+        aside.restore(before.iter().filter(|object| !object.is_null()).cloned().collect())?;
+        match &self.served {
+            Some(answers) => answers.iter().try_for_each(|answer| aside.take(answer))?,
+            None => self.make_own(&mut aside)?,
+        }
+        for target in self.targets()? {
+            self.of_all(target.0).make(&mut aside, &target)?;
+        }
+        let outcome = |(subject, before): (Subject, Value)| aside.get(&subject).map(|after| Changed { subject, before, after });
+        subjects.into_iter().zip(before).map(outcome).collect()
+    }
+
+    /// What is changed in a workload, in a few words.
+    pub(crate) fn words(&self, kind: WorkloadKind, namespace: &str, name: &str) -> String {
+        let is_it = |edit: &&Edit| (edit.kind, edit.namespace.as_str(), edit.name.as_str()) == (kind, namespace, name);
+        let applied = |manifest: &&Value| {
+            WorkloadKind::of(manifest) == Some(kind) && self.namespace_of(manifest) == namespace && manifest["metadata"]["name"] == name
+        };
+        let manifest = self.manifests.iter().find(applied).map(|_| "manifest applied".to_owned());
+        let edits = self.edits.iter().filter(is_it).map(|edit| &edit.edits).chain([self.of_all(kind)]);
+        let words: Vec<String> = manifest.into_iter().chain(edits.flat_map(Edits::words)).collect();
+        words.join(", ")
+    }
+
+    fn make_own(&self, stage: &mut Stage) -> Result<(), PlanError> {
+        for manifest in self.known_manifests() {
             let namespace = self.namespace_of(manifest);
             stage.make_namespace(namespace)?;
             stage.apply(manifest, namespace)?;
         }
         for Edit { kind, namespace, name, edits } in &self.edits {
             edits.make(stage, &(*kind, namespace.clone(), name.clone()))?;
-        }
-        for target in self.targets()? {
-            self.of_all(target.0).make(stage, &target)?;
         }
         Ok(())
     }
@@ -126,13 +211,21 @@ impl Change {
 }
 
 impl Edits {
+    fn words(&self) -> Vec<String> {
+        let images = self.images.iter().map(|(container, image)| format!("image {container}={image}"));
+        let replicas = self.replicas.iter().map(|replicas| format!("replicas {replicas}"));
+        let choices = self.policy.iter().chain(&self.strategy).cloned();
+        images.chain(replicas).chain(choices).collect()
+    }
+
     fn make(&self, stage: &mut Stage, (kind, namespace, name): &Target) -> Result<(), PlanError> {
-        let live = stage.get(kind.name(), namespace, name)?;
+        let subject = workload(*kind, namespace, name);
+        let live = stage.get(&subject)?;
         if live.is_null() {
             return Err(PlanError::NoWorkload { kind: kind.name(), namespace: namespace.clone(), name: name.clone() });
         }
         let patch = self.patch(*kind, &live)?;
-        if patch.is_empty() { Ok(()) } else { stage.patch(kind.name(), namespace, name, json!({"spec": patch})) }
+        if patch.is_empty() { Ok(()) } else { stage.patch(&subject, json!({"spec": patch})) }
     }
 
     /// A merge patch of the spec.
@@ -219,6 +312,24 @@ mod tests {
         assert_eq!(found, Err("web has no container mian; its containers are main, log".to_owned()));
         let policy = Edits { policy: Some("TerminationComplete".to_owned()), ..Edits::default() };
         assert!(patch(policy, WorkloadKind::StatefulSet).is_err_and(|text| text.contains("--strategy")));
+    }
+
+    #[test]
+    fn a_change_has_words_for_what_it_does_to_a_workload() {
+        let images = vec![("main".to_owned(), "a:2".to_owned())];
+        let edit =
+            |name: &str, edits: Edits| Edit { kind: WorkloadKind::Deployment, namespace: "shop".to_owned(), name: name.to_owned(), edits };
+        let change = Change {
+            manifests: vec![json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}})],
+            namespace: "shop".to_owned(),
+            edits: vec![edit("web", Edits { images, replicas: Some(4), ..Edits::default() }), edit("till", Edits::default())],
+            deployments: Edits { policy: Some("TerminationComplete".to_owned()), ..Edits::default() },
+            ..Change::default()
+        };
+        let words = |kind, namespace| change.words(kind, namespace, "web");
+        assert_eq!(words(WorkloadKind::Deployment, "shop"), "manifest applied, image main=a:2, replicas 4, TerminationComplete");
+        assert_eq!(words(WorkloadKind::Deployment, "other"), "TerminationComplete");
+        assert_eq!(words(WorkloadKind::StatefulSet, "shop"), "");
     }
 
     #[test]

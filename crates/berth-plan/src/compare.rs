@@ -5,15 +5,17 @@ use crate::{
     error::PlanError,
     forecast::{Forecast, Outcome},
     read::{Suppositions, forecast as forecast_of},
-    snapshot::Snapshot,
+    snapshot::{Controllers, Snapshot},
     times::seconds,
 };
 use serde::Serialize;
 use std::time::Duration;
 
-/// A forecast under another policy.
+/// A forecast under another policy of the workloads of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alternative {
+    /// The kind of workload that has the policy: `Deployment`, `StatefulSet`.
+    pub kind: &'static str,
     /// `TerminationComplete`.
     pub policy: &'static str,
     /// What it would do.
@@ -48,24 +50,32 @@ pub fn compare(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions
     let targets = change.targets()?;
     let has = |kind| targets.iter().any(|(of, ..)| *of == kind);
     let mut alternatives = Vec::new();
-    let mut add = |policy, edit: &dyn Fn(&mut Change)| {
+    let mut add = |kind: WorkloadKind, policy: &'static str, edit: &dyn Fn(&mut Change)| {
         let mut change = change.clone();
         edit(&mut change);
-        alternatives.push((policy, change));
+        alternatives.push((kind.name(), policy, change));
     };
+    // Kubernetes' own controllers know neither the policies of Deployments nor a Recreate of StatefulSets.
+    let is_berth = suppositions.controllers.unwrap_or_else(|| snapshot.controllers().0) == Controllers::Berth;
     if has(WorkloadKind::Deployment) {
-        for policy in ["TerminationStarted", "TerminationComplete"] {
-            add(policy, &|change| change.deployments.policy = Some(policy.to_owned()));
+        let policies: &[&str] = if is_berth { &["TerminationStarted", "TerminationComplete"] } else { &[] };
+        for policy in policies.iter().copied() {
+            add(WorkloadKind::Deployment, policy, &|change| change.deployments.policy = Some(policy.to_owned()));
         }
-        add("Recreate", &|change| change.deployments.strategy = Some("Recreate".to_owned()));
+        let strategies: &[&str] = if is_berth { &["Recreate"] } else { &["RollingUpdate", "Recreate"] };
+        for strategy in strategies.iter().copied() {
+            add(WorkloadKind::Deployment, strategy, &|change| change.deployments.strategy = Some(strategy.to_owned()));
+        }
     }
     if has(WorkloadKind::StatefulSet) {
-        for strategy in ["RollingUpdate", "Recreate"] {
-            add(strategy, &|change| change.stateful_sets.strategy = Some(strategy.to_owned()));
+        let strategies: &[&str] = if is_berth { &["RollingUpdate", "Recreate"] } else { &["RollingUpdate"] };
+        for strategy in strategies.iter().copied() {
+            add(WorkloadKind::StatefulSet, strategy, &|change| change.stateful_sets.strategy = Some(strategy.to_owned()));
         }
     }
-    let forecast =
-        |(policy, change): (&'static str, Change)| Ok(Alternative { policy, forecast: forecast_of(snapshot, &change, suppositions)? });
+    let forecast = |(kind, policy, change): (&'static str, &'static str, Change)| {
+        Ok(Alternative { kind, policy, forecast: forecast_of(snapshot, &change, suppositions)? })
+    };
     alternatives.into_iter().map(forecast).collect()
 }
 

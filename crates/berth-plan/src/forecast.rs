@@ -81,6 +81,8 @@ pub struct WorkloadForecast {
     pub resources: BTreeMap<String, Peak<i64>>,
     /// How many pods of which revision are how far, at each time when that changes; thinned out where that is more than 2,000 times.
     pub lanes: Vec<Lane>,
+    /// The life of each pod, in order of when they are first seen; of none where there are more than 64.
+    pub lives: Vec<Life>,
 }
 
 /// How a rollout ends.
@@ -214,6 +216,48 @@ pub struct PodCounts {
     pub available: u32,
     /// Told to go, and still there.
     pub terminating: u32,
+}
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodState {
+    /// Without a node.
+    Pending,
+    /// With a node, not ready.
+    Starting,
+    /// Ready, not yet for `minReadySeconds`.
+    Ready,
+    /// Available.
+    Available,
+    /// Told to go, and still there.
+    Terminating,
+}
+
+/// What becomes of one pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Life {
+    /// Its name; one that is yet to come of a ReplicaSet will have another.
+    pub pod: String,
+    /// Its ReplicaSet, or its revision of the StatefulSet.
+    pub revision: String,
+    /// How far it is from when on.
+    pub states: Vec<LifeState>,
+    /// When it is gone, or has ended; `None`: it stays.
+    #[serde(rename = "goneAtSeconds", serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Duration>,
+}
+
+/// How far a pod is from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LifeState {
+    /// From then on.
+    #[serde(rename = "atSeconds", serialize_with = "seconds")]
+    pub at: Duration,
+    /// How far it is.
+    pub is: PodState,
 }
 
 /// How many pods of each revision are how far.

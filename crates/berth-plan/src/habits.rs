@@ -1,11 +1,11 @@
 //! What each pod does on its simulated node: as long as pods of its workload took, and as far as the snapshot's pods are already.
 
 use crate::{
-    learn::{Timings, WorkloadKey, keys_by_name},
+    learn::{Timings, WorkloadKey, annotated, keys_by_name},
     snapshot::{SUPPOSED_NODE, Snapshot, entries, told_to_go, uid},
     times::since,
 };
-use berth_api::simulation::Failure;
+use berth_api::{annotations::SIM_TERMINATES_AFTER, simulation::Failure};
 use berth_node::{
     ForeignNodes, Latencies, MissingImages,
     kubelet::{Behaviour, KubeletPod},
@@ -85,7 +85,7 @@ impl Habits {
     fn gone_at(&self, pod: &Value, at: Timestamp) -> Option<Timestamp> {
         let told = told_to_go(pod)?;
         let (namespace, name) = (pod["metadata"]["namespace"].as_str()?, pod["metadata"]["name"].as_str()?);
-        let expected = told + self.timings(namespace, name).stop.typical;
+        let expected = told + annotated(pod, SIM_TERMINATES_AFTER).unwrap_or_else(|| self.timings(namespace, name).stop.typical);
         Some(if at < expected { expected } else { at + FOR_EVER })
     }
 

@@ -4,6 +4,10 @@ use crate::{
     snapshot::{Snapshot, entries, told_to_go},
     times::{seconds, since},
 };
+use berth_api::{
+    annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
+    simulation::duration,
+};
 use berth_store::env::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -45,6 +49,8 @@ pub enum Source {
     Events,
     /// Somebody has said so.
     Given,
+    /// Annotations `sim.berth.dev/…` of the workload's template, which count more than all else.
+    Annotations,
     /// Nothing: pods take their whole grace period.
     GracePeriod,
     /// Nothing.
@@ -91,10 +97,13 @@ pub(crate) struct Learned {
     /// By events.
     told_starts: BTreeMap<WorkloadKey, Vec<Duration>>,
     graces: BTreeMap<WorkloadKey, u64>,
+    /// By annotations of templates: to start, to stop.
+    annotated: BTreeMap<WorkloadKey, (Option<Duration>, Option<Duration>)>,
 }
 
 impl Learned {
-    pub(crate) fn from(snapshot: &Snapshot) -> Self {
+    /// `coming` are manifests of the change: their pods start, those of the snapshot stop.
+    pub(crate) fn from(snapshot: &Snapshot, coming: &[Value]) -> Self {
         let mut learned = Self::default();
         for pod in snapshot.of_kinds(&["Pod"]) {
             let Some(key) = workload_of(pod) else { continue };
@@ -108,7 +117,18 @@ impl Learned {
         }
         for workload in snapshot.of_kinds(&["Deployment", "StatefulSet"]) {
             if let Some(key) = key_of(workload) {
-                learned.graces.insert(key, grace(&workload["spec"]["template"]["spec"]));
+                let template = &workload["spec"]["template"];
+                learned.graces.insert(key.clone(), grace(&template["spec"]));
+                learned.annotated.insert(key, (annotated(template, SIM_READY_AFTER), annotated(template, SIM_TERMINATES_AFTER)));
+            }
+        }
+        for manifest in coming.iter().filter(|manifest| ["Deployment", "StatefulSet"].iter().any(|kind| manifest["kind"] == *kind)) {
+            if let Some(key) = key_of(manifest) {
+                let template = &manifest["spec"]["template"];
+                learned.graces.entry(key.clone()).or_insert_with(|| grace(&template["spec"]));
+                let stop = || annotated(template, SIM_TERMINATES_AFTER);
+                let known = learned.annotated.entry(key).or_insert_with(|| (None, stop()));
+                known.0 = annotated(template, SIM_READY_AFTER).or(known.0);
             }
         }
         learned.take_events(snapshot);
@@ -142,14 +162,27 @@ impl Learned {
         let samples = |of: &BTreeMap<WorkloadKey, Vec<Duration>>, source| Timing::of(of.get(key).cloned().unwrap_or_default(), source);
         let learned_start = || samples(&self.starts, Source::Pods).or_else(|| samples(&self.told_starts, Source::Events));
         let grace = || Duration::from_secs(self.graces.get(key).copied().unwrap_or(GRACE_SECONDS));
+        let (ready_after, terminates_after) = self.annotated.get(key).copied().unwrap_or_default();
+        let said = |time: Duration| Timing::one(time, Source::Annotations);
         Timings {
-            start: start.map(Timing::given).or_else(learned_start).unwrap_or_else(|| Timing::one(START, Source::Supposed)),
-            stop: stop
-                .map(Timing::given)
+            start: ready_after
+                .map(said)
+                .or_else(|| start.map(Timing::given))
+                .or_else(learned_start)
+                .unwrap_or_else(|| Timing::one(START, Source::Supposed)),
+            stop: terminates_after
+                .map(|time| said(time.min(grace())))
+                .or_else(|| stop.map(Timing::given))
                 .or_else(|| samples(&self.stops, Source::Pods))
                 .unwrap_or_else(|| Timing::one(grace(), Source::GracePeriod)),
         }
     }
+}
+
+/// What an annotation of a pod, or of a template, says.
+pub(crate) fn annotated(pod: &Value, key: &str) -> Option<Duration> {
+    let said = pod["metadata"]["annotations"][key].as_str()?;
+    duration(&BTreeMap::from([(key.to_owned(), said.to_owned())]), key)
 }
 
 fn grace(spec: &Value) -> u64 {
@@ -231,7 +264,7 @@ mod tests {
 
     #[test]
     fn pods_tell_how_long_they_took_and_what_is_said_counts_more() {
-        let learned = Learned::from(&Snapshot::of_documents([pod("a", 3), pod("b", 9), pod("c", 4)]));
+        let learned = Learned::from(&Snapshot::of_documents([pod("a", 3), pod("b", 9), pod("c", 4)]), &[]);
         let Timings { start, stop } = learned.of(&web(), None, None);
         let seconds = [start.typical, start.fastest, start.slowest].map(|time| time.as_secs());
         assert_eq!((seconds, start.samples, start.source), ([4, 3, 9], 3, Source::Pods));
@@ -249,9 +282,29 @@ mod tests {
                 "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-7d4b9-x1"}})
         };
         let snapshot = Snapshot::of_documents([event("Scheduled", "2026-03-01T10:00:00Z"), event("Started", "2026-03-01T10:00:06Z")]);
-        let start = Learned::from(&snapshot).of(&web(), None, None).start;
+        let start = Learned::from(&snapshot, &[]).of(&web(), None, None).start;
         assert_eq!((start.typical.as_secs(), start.source), (6, Source::Events));
         assert_eq!(Learned::default().of(&web(), None, None).start.source, Source::Supposed);
+    }
+
+    #[test]
+    fn annotations_of_templates_count_more_than_all_else() {
+        let deployment = |ready_after: &str, terminates_after: &str| {
+            let annotations = json!({"sim.berth.dev/ready-after": ready_after, "sim.berth.dev/terminates-after": terminates_after});
+            json!({"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"template": {"metadata": {"annotations": annotations}, "spec": {"terminationGracePeriodSeconds": 45}}}})
+        };
+        let snapshot = Snapshot::of_documents([pod("a", 3), deployment("7s", "20s")]);
+        let check = |coming: &[Value], wanted: [u64; 2]| {
+            let Timings { start, stop } =
+                Learned::from(&snapshot, coming).of(&web(), Some(Duration::from_secs(1)), Some(Duration::from_secs(1)));
+            assert_eq!([start.typical.as_secs(), stop.typical.as_secs()], wanted);
+            assert_eq!((start.source, stop.source), (Source::Annotations, Source::Annotations));
+        };
+        check(&[], [7, 20]);
+        check(&[deployment("9s", "2s")], [9, 20]);
+        let new = Learned::from(&Snapshot::default(), &[deployment("9s", "2m")]).of(&web(), None, None);
+        assert_eq!([new.start.typical.as_secs(), new.stop.typical.as_secs()], [9, 45], "a grace period ends it");
     }
 
     #[test]
@@ -260,7 +313,7 @@ mod tests {
         held["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:01:00Z");
         held["metadata"]["deletionGracePeriodSeconds"] = json!(30);
         held["status"]["containerStatuses"] = json!([{"state": {"terminated": {"finishedAt": "2027-01-15T08:00:37Z"}}}]);
-        let stop = Learned::from(&Snapshot::of_documents([held])).of(&web(), None, None).stop;
+        let stop = Learned::from(&Snapshot::of_documents([held]), &[]).of(&web(), None, None).stop;
         assert_eq!((stop.typical.as_secs(), stop.source), (7, Source::Pods));
     }
 }

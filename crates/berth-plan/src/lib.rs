@@ -8,7 +8,10 @@
 //! `record.rs` (what is read of it).
 
 mod change;
+mod chart;
 mod compare;
+mod difference;
+mod dry_run;
 mod error;
 mod forecast;
 mod habits;
@@ -24,11 +27,13 @@ mod told;
 mod tracked;
 
 pub use change::{Change, Edit, Edits, WorkloadKind};
+pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};
+pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{
-    Failure, Forecast, Lane, NodeRoom, Outcome, Peak, PodCounts, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind, Victim,
-    WaitSpan, WorkloadForecast,
+    Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, PodCounts, PodState, QuotaPeak, Step, StepKind, Supposed, Trouble,
+    TroubleKind, Victim, WaitSpan, WorkloadForecast,
 };
 pub use learn::{Source, Timing};
 pub use read::{Suppositions, forecast};

@@ -54,12 +54,12 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         Some(controllers) => (controllers, "somebody says so".to_owned()),
         None => snapshot.controllers(),
     };
-    let timings = timings(snapshot, suppositions, &targets);
+    let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
     let mut stage = Stage::new(suppositions.seed, begins);
     let mut record = Record::new(&targets, controllers.gates());
-    stage.restore(snapshot)?;
+    stage.restore(snapshot.stored())?;
     let others = Learned::default().of(&("", String::new(), String::new()), suppositions.start, suppositions.stop);
     let habits = Habits { timings: timings.clone(), others, seed: suppositions.seed };
     let nodes = habits.nodes(snapshot, begins);
@@ -90,8 +90,13 @@ struct Found<'a> {
 }
 
 /// Of all workloads that the snapshot knows, and of those that come.
-fn timings(snapshot: &Snapshot, suppositions: &Suppositions, targets: &[crate::change::Target]) -> BTreeMap<WorkloadKey, Timings> {
-    let learned = Learned::from(snapshot);
+fn timings(
+    snapshot: &Snapshot,
+    suppositions: &Suppositions,
+    change: &Change,
+    targets: &[crate::change::Target],
+) -> BTreeMap<WorkloadKey, Timings> {
+    let learned = Learned::from(snapshot, &change.namespaced());
     let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(|object| {
         let kind = if object["kind"] == "Deployment" { "Deployment" } else { "StatefulSet" };
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
@@ -187,7 +192,8 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
     });
     let total = ends.max().unwrap_or_default();
     let (quotas, nodes, gates) = (record.quota_peaks(), record.node_room(), found.controllers.gates());
-    let workloads = record.tracked.into_iter().zip(outcomes).map(|(tracked, outcome)| {
+    let workloads = record.tracked.into_iter().zip(outcomes).map(|(mut tracked, outcome)| {
+        let lives = tracked.tally.take_lives();
         let key = (tracked.kind.name(), tracked.namespace.clone(), tracked.name.clone());
         let timings = found.timings[&key].clone();
         let (size, replicas, policy) = (tracked.size(), tracked.replicas(), tracked.policy(&gates));
@@ -206,6 +212,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
             terminating: tracked.tally.terminating,
             available: tracked.tally.available,
             resources: tracked.tally.resources,
+            lives,
             lanes: tracked.tally.lanes,
             namespace: tracked.namespace,
             name: tracked.name,

@@ -2,9 +2,9 @@
 
 use crate::{
     change::{Target, WorkloadKind},
-    forecast::{NodeRoom, Peak, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
+    forecast::{NodeRoom, Peak, PodState, QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     snapshot::SUPPOSED_NODE,
-    tally::{PodState, Tally},
+    tally::Tally,
     times::since,
     told::Said,
     tracked::{Tracked, Tracking},
@@ -327,7 +327,7 @@ impl Record {
                 self.progressed = now;
             }
             if state != pod.state {
-                self.tracked[index].tally.change(&pod.revision, pod.state, state, at);
+                self.count(index, uid, &pod, state, at);
                 if state == Some(PodState::Available) {
                     self.progressed = now;
                 }
@@ -381,9 +381,16 @@ impl Record {
         }
         self.give_back(&mut pod);
         let (at, Some(index)) = (self.at(now), pod.target) else { return };
-        self.tracked[index].tally.change(&pod.revision, pod.state, None, at);
+        self.count(index, uid, &pod, None, at);
         self.progressed = now;
         self.judge(index, at);
+    }
+
+    /// A pod goes from its state to another; `None`: it is not there.
+    fn count(&mut self, index: usize, uid: &Uid, pod: &Pod, to: Option<PodState>, at: Duration) {
+        let tally = &mut self.tracked[index].tally;
+        tally.change(&pod.revision, pod.state, to, at);
+        tally.follow(uid, &pod.name, &pod.revision, to, at);
     }
 
     /// Pods become available by time alone.
@@ -393,7 +400,9 @@ impl Record {
             let at = self.at(ripe);
             let Some(pod) = self.pods.get_mut(&uid) else { continue };
             let Some(index) = pod.target else { continue };
-            self.tracked[index].tally.change(&pod.revision, pod.state, Some(PodState::Available), at);
+            let tally = &mut self.tracked[index].tally;
+            tally.change(&pod.revision, pod.state, Some(PodState::Available), at);
+            tally.follow(&uid, &pod.name, &pod.revision, Some(PodState::Available), at);
             (pod.state, pod.ripe_at) = (Some(PodState::Available), None);
             self.progressed = self.progressed.max(ripe);
         }

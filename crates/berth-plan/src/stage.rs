@@ -1,8 +1,9 @@
 //! The world of a forecast: a store, the API rules, the controllers, the scheduler and the nodes, wired as `berth up` wires them, in virtual time.
 
 use crate::{
+    difference::{difference, written},
     error::PlanError,
-    snapshot::{Controllers, Snapshot},
+    snapshot::Controllers,
     told::{Eventless, Told},
 };
 use berth_controllers::{
@@ -61,6 +62,16 @@ pub(crate) struct Stage {
     metrics: Arc<Metrics>,
 }
 
+/// Which object is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    /// Nobody's, if its kind has none.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
 impl Stage {
     /// An empty world at `begins`.
     pub(crate) fn new(seed: u64, begins: Timestamp) -> Self {
@@ -79,12 +90,12 @@ impl Stage {
         Self { time, store, registry, api, rng, seed, user, parts, changes, tell_progress_at: None, told, metrics }
     }
 
-    /// Puts the snapshot's objects into the store, as they are.
+    /// Puts objects into the store, as they are.
     ///
     /// # Errors
     /// One cannot be read.
-    pub(crate) fn restore(&mut self, snapshot: &Snapshot) -> Result<(), PlanError> {
-        let (registry, objects) = (self.registry.clone(), snapshot.stored());
+    pub(crate) fn restore(&mut self, objects: Vec<Value>) -> Result<(), PlanError> {
+        let registry = self.registry.clone();
         self.block_on(async move {
             for object in objects {
                 if let Err(source) = registry.restore(&object).await {
@@ -169,14 +180,14 @@ impl Stage {
     }
 
     /// The object as it is; `Null` if it is not there.
-    pub(crate) fn get(&mut self, kind: &str, namespace: &str, name: &str) -> Result<Value, PlanError> {
-        let target = self.target("apps/v1", kind, Some(namespace), name).ok_or_else(|| fault(kind))?;
+    pub(crate) fn get(&mut self, subject: &Subject) -> Result<Value, PlanError> {
+        let target = self.target(subject)?;
         let registry = self.registry.clone();
         match self.block_on(async move { registry.get(&target, &GetOptions::default()).await })? {
             Ok(Current::Stored(entry)) => serde_json::from_slice(&entry.value).map_err(|error| PlanError::Fault(error.to_string())),
             Ok(Current::Made(value)) => Ok(value),
             Err(ApiError::NotFound { .. }) => Ok(Value::Null),
-            Err(source) => Err(PlanError::Refused { what: format!("{kind} {name}"), source }),
+            Err(source) => Err(subject.refused(source)),
         }
     }
 
@@ -193,31 +204,42 @@ impl Stage {
     /// # Errors
     /// The API server would refuse it.
     pub(crate) fn apply(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
-        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (kind, name) = (text("/kind"), text("/metadata/name"));
-        let namespace = Some(text("/metadata/namespace")).filter(|named| !named.is_empty()).unwrap_or(namespace);
-        let target = self.target(text("/apiVersion"), kind, Some(namespace), name).ok_or_else(|| fault(kind))?;
-        let what = format!("{kind} {name}");
+        let subject = Subject::of(manifest, namespace);
+        let target = self.target(&subject)?;
         let (registry, manifest) = (self.registry.clone(), manifest.clone());
         let written = self.block_on(async move { registry.configure(&target, &manifest, &options()).await })?;
-        written.map(drop).map_err(|source| PlanError::Refused { what, source })
+        written.map(drop).map_err(|source| subject.refused(source))
     }
 
-    /// Changes a workload by a JSON merge patch.
+    /// Changes an object by a JSON merge patch.
     ///
     /// # Errors
     /// The API server would refuse it.
-    pub(crate) fn patch(&mut self, kind: &str, namespace: &str, name: &str, patch: Value) -> Result<(), PlanError> {
-        let target = self.target("apps/v1", kind, Some(namespace), name).ok_or_else(|| fault(kind))?;
+    pub(crate) fn patch(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
+        let target = self.target(subject)?;
         let registry = self.registry.clone();
         let written = self.block_on(async move { registry.patch(&target, Patch::MergeValue(patch), &options()).await })?;
-        written.map(drop).map_err(|source| PlanError::Refused { what: format!("{kind} {name}"), source })
+        written.map(drop).map_err(|source| subject.refused(source))
+    }
+
+    /// Makes an object what a server says that it would be.
+    ///
+    /// # Errors
+    /// Those of reading and of writing it.
+    pub(crate) fn take(&mut self, answer: &Value) -> Result<(), PlanError> {
+        let subject = Subject::of(answer, "");
+        let before = self.get(&subject)?;
+        if before.is_null() {
+            self.make_namespace(&subject.namespace)?;
+            return self.apply(&written(answer), &subject.namespace);
+        }
+        difference(&before, answer).map_or(Ok(()), |patch| self.patch(&subject, patch))
     }
 
     /// Makes what a namespace cannot be without, if it is not there.
     pub(crate) fn make_namespace(&mut self, name: &str) -> Result<(), PlanError> {
         let resources = self.registry.resources();
-        let resource = Arc::clone(resources.by_kind("v1", "Namespace").ok_or_else(|| fault("Namespace"))?);
+        let resource = Arc::clone(resources.by_kind("v1", "Namespace").expect("it is built in"));
         let body = Body::Json(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string().into());
         let registry = self.registry.clone();
         let at = Collection { resource, namespace: None };
@@ -227,11 +249,13 @@ impl Stage {
         }
     }
 
-    fn target(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Target> {
+    fn target(&self, subject: &Subject) -> Result<Target, PlanError> {
         let resources = self.registry.resources();
-        let resource = Arc::clone(resources.by_kind(api_version, kind)?);
-        let namespace = namespace.filter(|_| resource.scope == berth_api::Scope::Namespaced).map(str::to_owned);
-        Some(Target { resource, namespace, name: name.to_owned(), subresource: None })
+        let resource = resources.by_kind(&subject.api_version, &subject.kind).cloned();
+        let resource =
+            resource.ok_or_else(|| PlanError::Change(format!("berth serves no kind {} of {}", subject.kind, subject.api_version)))?;
+        let namespace = Some(&subject.namespace).filter(|_| resource.scope == berth_api::Scope::Namespaced).cloned();
+        Ok(Target { resource, namespace, name: subject.name.clone(), subresource: None })
     }
 
     /// Changes that others make meanwhile are kept for the next step.
@@ -252,6 +276,20 @@ impl Stage {
     }
 }
 
+impl Subject {
+    /// The object that a manifest is of; in `namespace`, if it names none.
+    pub(crate) fn of(manifest: &Value, namespace: &str) -> Self {
+        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let named = Some(text("/metadata/namespace")).filter(|named| !named.is_empty());
+        let namespace = named.unwrap_or_else(|| namespace.to_owned());
+        Self { api_version: text("/apiVersion"), kind: text("/kind"), namespace, name: text("/metadata/name") }
+    }
+
+    fn refused(&self, source: ApiError) -> PlanError {
+        PlanError::Refused { what: format!("{} {}", self.kind, self.name), source }
+    }
+}
+
 impl Drop for Stage {
     /// Tasks hold the time that holds them: without this no world would ever give its memory back.
     fn drop(&mut self) {
@@ -261,8 +299,4 @@ impl Drop for Stage {
 
 fn options() -> WriteOptions {
     WriteOptions { field_manager: MANAGER.to_owned(), ..WriteOptions::default() }
-}
-
-fn fault(kind: &str) -> PlanError {
-    PlanError::Change(format!("berth serves no kind {kind}"))
 }

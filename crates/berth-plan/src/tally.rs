@@ -1,21 +1,15 @@
 //! Counts of one workload's pods, and when they were highest and lowest.
 
-use crate::forecast::{Lane, Peak, PodCounts};
+use crate::forecast::{Lane, Life, LifeState, Peak, PodCounts, PodState};
+use berth_identity::Uid;
 use berth_node::resources::Amounts;
 use std::{collections::BTreeMap, time::Duration};
 
 /// How many lanes are kept at the most.
 const LANES_MAX: usize = 2000;
 
-/// How far a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PodState {
-    Pending,
-    Starting,
-    Ready,
-    Available,
-    Terminating,
-}
+/// More pods than these are not followed one by one.
+const LIVES_MAX: usize = 64;
 
 /// The pods of one workload.
 #[derive(Default)]
@@ -30,6 +24,15 @@ pub(crate) struct Tally {
     pub(crate) available: Peak<u32>,
     pub(crate) resources: BTreeMap<String, Peak<i64>>,
     pub(crate) lanes: Vec<Lane>,
+    lives: Lives,
+}
+
+/// The lives of pods, as long as these are few.
+#[derive(Default)]
+struct Lives {
+    list: Vec<Life>,
+    places: BTreeMap<Uid, usize>,
+    are_many: bool,
 }
 
 fn place(counts: &mut PodCounts, state: PodState) -> &mut u32 {
@@ -90,6 +93,31 @@ impl Tally {
             self.available = Peak { value: all.available, at };
         }
         self.draw_lane(at);
+    }
+
+    /// The same pod, by itself.
+    pub(crate) fn follow(&mut self, uid: &Uid, name: &str, revision: &str, to: Option<PodState>, at: Duration) {
+        let Lives { list, places, are_many } = &mut self.lives;
+        if *are_many {
+            return;
+        }
+        let place = *places.entry(uid.clone()).or_insert(list.len());
+        if place == list.len() {
+            list.push(Life { pod: name.to_owned(), revision: revision.to_owned(), states: Vec::new(), gone: None });
+        }
+        match to {
+            Some(is) => list[place].states.push(LifeState { at, is }),
+            None => drop(list[place].gone.get_or_insert(at)),
+        }
+        if LIVES_MAX < list.len() {
+            self.lives = Lives { are_many: true, ..Lives::default() };
+        }
+    }
+
+    /// The lives of all pods that were there since the change.
+    pub(crate) fn take_lives(&mut self) -> Vec<Life> {
+        let lives = std::mem::take(&mut self.lives.list);
+        lives.into_iter().filter(|life| !life.states.is_empty()).collect()
     }
 
     /// A pod comes that asks for so much.
@@ -160,6 +188,20 @@ mod tests {
         tally.let_go(&pod);
         tally.hold(&pod, SECOND * 2);
         assert_eq!(tally.resources["cpu"], Peak { value: 1000, at: SECOND });
+    }
+
+    #[test]
+    fn pods_are_followed_one_by_one_unless_they_are_many() {
+        let mut tally = Tally::default();
+        let mut follow = |number: usize, to, at| tally.follow(&Uid::from(number.to_string()), "web", "new", to, at);
+        follow(0, Some(PodState::Pending), Duration::ZERO);
+        follow(1, None, SECOND);
+        follow(0, Some(PodState::Available), SECOND);
+        follow(0, None, SECOND * 2);
+        let states = vec![LifeState { at: Duration::ZERO, is: PodState::Pending }, LifeState { at: SECOND, is: PodState::Available }];
+        assert_eq!(tally.take_lives(), [Life { pod: "web".to_owned(), revision: "new".to_owned(), states, gone: Some(SECOND * 2) }]);
+        (0..=LIVES_MAX).for_each(|number| tally.follow(&Uid::from(number.to_string()), "web", "new", Some(PodState::Ready), SECOND * 3));
+        assert_eq!(tally.take_lives(), []);
     }
 
     #[test]

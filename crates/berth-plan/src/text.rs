@@ -125,7 +125,7 @@ fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
     Ok(())
 }
 
-struct End<'a>(&'a Outcome);
+pub(crate) struct End<'a>(pub(crate) &'a Outcome);
 
 impl Display for End<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -160,6 +160,7 @@ impl Display for Took<'_> {
             Source::Pods => write!(f, " (as {samples} pods did: {} to {})", Shown(*fastest), Shown(*slowest)),
             Source::Events => write!(f, " (as {samples} pods did by their events: {} to {})", Shown(*fastest), Shown(*slowest)),
             Source::Given => f.write_str(" (given)"),
+            Source::Annotations => f.write_str(" (as their annotation sim.berth.dev says)"),
             Source::GracePeriod => f.write_str(" (nothing is known: their whole grace period; --stop)"),
             Source::Supposed => f.write_str(" (nothing is known; --start)"),
         }
@@ -195,7 +196,7 @@ impl Display for Step {
     }
 }
 
-fn pods(count: i64) -> String {
+pub(crate) fn pods(count: i64) -> String {
     format!("{count} pod{}", if count == 1 { "" } else { "s" })
 }
 
@@ -223,8 +224,8 @@ fn amount(resource: &str, amount: i64) -> String {
 pub fn compared(alternatives: &[Alternative]) -> String {
     let header = ["", "COMPLETE", "SETTLED", "PODS", "TERMINATING", "AVAILABLE", "TROUBLE"].map(str::to_owned).to_vec();
     let mut rows = vec![header];
-    for Alternative { policy, forecast } in alternatives {
-        for workload in &forecast.workloads {
+    for Alternative { kind, policy, forecast } in alternatives {
+        for workload in forecast.workloads.iter().filter(|workload| workload.kind == *kind) {
             let (complete, settled) = match &workload.outcome {
                 Outcome::Complete { after, settled_after } => (Shown(*after).to_string(), Shown(*settled_after).to_string()),
                 Outcome::Stuck { .. } => ("never".to_owned(), "never".to_owned()),

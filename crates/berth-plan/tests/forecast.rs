@@ -3,8 +3,8 @@
 mod common;
 
 use berth_plan::{
-    Change, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, compare, forecast,
-    forecast_many, text, victims,
+    Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
+    charts, compare, forecast, forecast_many, text, victims, writes,
 };
 use common::{deployment, stateful_set};
 use serde_json::{Value, json};
@@ -111,6 +111,61 @@ fn a_stateful_set_rolls_from_its_highest_number() {
 }
 
 #[test]
+fn a_partition_keeps_pods_below_it() {
+    let set = stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}));
+    let forecast = foretell(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
+    assert_eq!((victims(&forecast).lines().count(), complete(&forecast).0), (1, 25), "{}", victims(&forecast));
+    assert!(victims(&forecast).contains("web-2"));
+}
+
+#[test]
+fn a_pod_counts_as_available_after_min_ready_seconds_and_each_goes_by_a_rule() {
+    let mut web = deployment(3, &rolling(1, 0, "TerminationStarted"));
+    web["spec"]["minReadySeconds"] = json!(7);
+    let forecast = foretell(vec![web], &edit(WorkloadKind::Deployment, new_image()));
+    assert_eq!(complete(&forecast), (36, 56), "three times 5 s to start and 7 s more, then 20 s to stop");
+    let workload = &forecast.workloads[0];
+    let ready: u32 = workload.lanes.iter().flat_map(|lane| lane.revisions.values().map(|counts| counts.ready)).max().unwrap_or(0);
+    assert_eq!((ready, workload.available.value), (1, 3));
+    let gone = workload.steps.iter().filter_map(|step| match &step.kind {
+        StepKind::DeletePods { pods, .. } => Some(pods),
+        _ => None,
+    });
+    let rules: Vec<&str> = gone.flatten().map(|victim| victim.rule.as_str()).collect();
+    assert!(rules.len() == 3 && rules.iter().all(|rule| !rule.is_empty()), "{rules:?}");
+}
+
+#[test]
+fn a_budget_that_a_rollout_does_not_heed_is_foretold() {
+    let budget = |least: u32| {
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}})
+    };
+    let foretell = |least| {
+        foretell(vec![budget(least), deployment(3, &rolling(0, 1, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()))
+    };
+    let failures = foretell(3).failures(&[Failure::Unavailable]);
+    assert_eq!(failures, ["budget all has 2 healthy pods where it demands 3: rollouts do not heed budgets"]);
+    assert_eq!(foretell(2).failures(&[Failure::Unavailable]), [] as [&str; 0]);
+}
+
+#[test]
+fn what_files_do_not_tell_is_named() {
+    let forecast = |objects: Vec<Value>| {
+        let suppositions = Suppositions { controllers: Some(Controllers::Berth), ..suppositions(5, 20) };
+        forecast(&Snapshot::of_documents(objects), &edit(WorkloadKind::Deployment, new_image()), &suppositions).expect("a forecast")
+    };
+    let objects = cluster(1, vec![pod("a", ready("2026-03-01T10:00:04Z"))]);
+    let partial = forecast(objects.clone());
+    assert!(partial.is_partial() && partial.nodes.is_empty());
+    assert!(text(&partial, None).contains("PARTIAL: no nodes are in the file: nodes are supposed to have room for all pods."));
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
+        "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
+    let whole = forecast([objects, vec![node]].concat());
+    assert!(!whole.is_partial() && !whole.nodes.is_empty(), "{:?}", whole.supposed.missing);
+}
+
+#[test]
 fn a_change_of_nothing_does_nothing() {
     let forecast =
         foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
@@ -171,6 +226,94 @@ fn policies_are_told_side_by_side() {
     assert_eq!(table.lines().count(), 4, "{table}");
 }
 
+#[test]
+fn only_what_the_controllers_know_is_compared_and_each_kind_with_its_own() {
+    let mut set = stateful_set(2, &json!({}));
+    set["metadata"]["name"] = json!("db");
+    let snapshot = Snapshot::of_documents([deployment(2, &json!({})), set]);
+    let edit = |kind, name: &str| Edit { kind, namespace: "default".to_owned(), name: name.to_owned(), edits: new_image() };
+    let change = Change { edits: vec![edit(WorkloadKind::Deployment, "web"), edit(WorkloadKind::StatefulSet, "db")], ..Change::default() };
+    let rows = |controllers| -> Vec<String> {
+        let suppositions = Suppositions { controllers: Some(controllers), ..suppositions(5, 20) };
+        let alternatives = compare(&snapshot, &change, &suppositions).expect("forecasts");
+        let charts = alternatives.iter().map(|alternative| alternative.charts(&change).len()).sum::<usize>();
+        assert_eq!(charts, alternatives.len(), "a chart each");
+        // Strategy and image are one write: under Recreate nothing new comes before all that is old is gone.
+        let recreate = alternatives.iter().find(|one| (one.kind, one.policy) == ("Deployment", "Recreate")).expect("it is known to both");
+        let web = recreate.forecast.workloads.iter().find(|workload| workload.name == "web").expect("it is changed");
+        assert_eq!((web.pods.value, web.available.value), (2, 0), "{controllers:?}");
+        berth_plan::compared(&alternatives)
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let of_berth = [
+        "deployment/web TerminationStarted",
+        "deployment/web TerminationComplete",
+        "deployment/web Recreate",
+        "statefulset/db RollingUpdate",
+    ];
+    assert_eq!(rows(Controllers::Berth), [&of_berth[..], &["statefulset/db Recreate"]].concat());
+    assert_eq!(rows(Controllers::Kubernetes), ["deployment/web RollingUpdate", "deployment/web Recreate", "statefulset/db RollingUpdate"]);
+}
+
+#[test]
+fn what_a_server_answers_counts_in_place_of_the_change() {
+    let objects = cluster(2, vec![pod("a", ready("2026-03-01T10:00:04Z")), pod("b", ready("2026-03-01T10:00:06Z"))]);
+    let snapshot = Snapshot::of_documents(objects);
+    let mut manifest = deployment(2, &rolling(1, 0, "TerminationComplete"));
+    manifest["metadata"]["name"] = json!("new");
+    let change = Change {
+        manifests: vec![manifest],
+        deployments: Edits { replicas: Some(3), ..Edits::default() },
+        ..edit(WorkloadKind::Deployment, new_image())
+    };
+    let asked = writes(&snapshot, &change).expect("writes");
+    let [made, changed] = &asked[..] else { panic!("{asked:?}") };
+    let WriteBody::Create(object) = &made.what else { panic!("{made:?}") };
+    assert_eq!((made.name.as_str(), made.plural, &object["spec"]["replicas"]), ("new", "deployments", &json!(3)));
+    assert!(object["metadata"]["uid"].is_null() && object["status"].is_null(), "{object}");
+    let WriteBody::Patch(patch) = &changed.what else { panic!("{changed:?}") };
+    assert_eq!((changed.namespace.as_deref(), &patch["spec"]["replicas"]), (Some("default"), &json!(3)));
+    assert_eq!(patch["spec"]["template"]["spec"]["containers"][0]["image"], "main:2");
+
+    // Admission there wants another size, and adds a container.
+    let mut answers = vec![snapshot.objects[0].clone(), object.clone()];
+    answers[0]["spec"]["replicas"] = json!(5);
+    answers[0]["spec"]["template"]["spec"]["containers"] =
+        json!([{"name": "main", "image": "main:2"}, {"name": "side", "image": "side:1"}]);
+    let suppositions = Suppositions { controllers: Some(Controllers::Berth), ..suppositions(5, 20) };
+    let forecast = forecast(&snapshot, &change.answered(answers), &suppositions).expect("a forecast");
+    let sizes: Vec<(&str, i64)> = forecast.workloads.iter().map(|workload| (workload.name.as_str(), workload.replicas)).collect();
+    assert_eq!(sizes, [("new", 3), ("web", 5)]);
+}
+
+#[test]
+fn a_chart_tells_what_the_forecast_tells() {
+    let change = edit(WorkloadKind::Deployment, new_image());
+    let forecast = foretell(vec![deployment(3, &rolling(1, 0, "TerminationComplete"))], &change);
+    let charts = charts(&forecast, &change);
+    let [chart] = &charts[..] else { panic!("{charts:?}") };
+    assert_eq!(chart.title, "Deployment default/web, 3 pods, RollingUpdate, TerminationComplete");
+    assert_eq!(chart.note, "complete after 1m15.2s; at most 4 pods, terminating ones included, at least 3 available");
+    assert_eq!((chart.wanted[0].pods, chart.bound[0].pods, chart.revisions.len()), (3, 4, 2));
+    let marks: Vec<(u64, &str)> = chart.marks.iter().map(|mark| (mark.at.as_secs(), mark.text.as_str())).collect();
+    assert_eq!(marks, [(0, "image main=main:2"), (75, "complete")]);
+    // Three that go and three that come; the old revision is the first.
+    let (old, new): (Vec<_>, Vec<_>) = chart.pods.iter().partition(|pod| pod.revision == 0);
+    assert_eq!((old.len(), new.len()), (3, 3));
+    assert!(
+        old.iter().all(|pod| matches!(pod.states.last(), Some((_, None))))
+            && new.iter().all(|pod| matches!(pod.states.last(), Some((_, Some(_)))))
+    );
+    let total = |sample: &berth_chart::Sample| {
+        sample.counts.iter().map(|counts| counts.available + counts.starting + counts.pending + counts.terminating).sum::<u32>()
+    };
+    assert_eq!(chart.samples.iter().map(total).max(), Some(4));
+    assert!(chart.samples.last().is_some_and(|last| last.counts[1].available == 3 && last.counts[0] == berth_chart::Counts::default()));
+}
+
 /// A pod as a kubelet reports it.
 fn pod(name: &str, status: Value) -> Value {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "set", "controller": true}]);
@@ -214,7 +357,7 @@ fn pods_of_a_snapshot_keep_their_state() {
     let mut snapshot = Snapshot::of_documents(cluster(2, pods));
     snapshot.at = "2026-03-01T10:10:15Z".parse().expect("a time");
     let suppositions =
-        Suppositions { controllers: Some(berth_plan::Controllers::Berth), stop: Some(Duration::from_secs(40)), ..Suppositions::default() };
+        Suppositions { controllers: Some(Controllers::Berth), stop: Some(Duration::from_secs(40)), ..Suppositions::default() };
     let forecast = forecast(&snapshot, &edit(WorkloadKind::Deployment, new_image()), &suppositions).expect("a forecast");
     let web = &forecast.workloads[0];
     assert_eq!((web.start.typical.as_secs(), web.start.samples), (4, 3));
@@ -233,7 +376,7 @@ fn what_fails_in_a_snapshot_goes_on_failing() {
         "containerStatuses": [{"name": "main", "image": "main:1", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
     let mut snapshot = Snapshot::of_documents(cluster(2, vec![pod("a", ready("2026-03-01T10:00:04Z")), pod("b", stuck)]));
     snapshot.at = "2026-03-01T10:10:00Z".parse().expect("a time");
-    let suppositions = Suppositions { controllers: Some(berth_plan::Controllers::Berth), ..suppositions(5, 20) };
+    let suppositions = Suppositions { controllers: Some(Controllers::Berth), ..suppositions(5, 20) };
     let scaled = edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() });
     let forecast = forecast(&snapshot, &scaled, &suppositions).expect("a forecast");
     let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{:?}", forecast.workloads[0].outcome) };

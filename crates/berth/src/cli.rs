@@ -251,7 +251,10 @@ const PLAN_EXAMPLES: &str = "Examples:
   berth plan -f web.yaml                                        if I apply this, what happens in my cluster?
   berth plan deployment/web --image web=web:3 --replicas 40     if I change that?
   berth plan deployment/web --image web=web:3 --compare         under which policy?
+  berth plan deployment/web --replicas 40 --chart               drawn, pods over time
   berth plan -f new.yaml --from old.yaml --stop 30s             from files, without a cluster
+  berth plan -f web.yaml --compare --output-file plan.html      a page with all policies drawn
+  berth plan -f web.yaml --server-dry-run                       with the server's own webhooks and policies
   berth plan -f web.yaml --fail-on quota,deadline -o json       in CI";
 
 const EXPLAIN_EXAMPLES: &str = "Examples:

@@ -1,8 +1,8 @@
 //! Showing rollouts while they run: a live line each on a terminal, plain lines otherwise.
 
+pub(crate) use berth_chart::printable;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     error::Error,
     fmt,
@@ -54,6 +54,12 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(out, "{}", printable(text)).and_then(|()| out.flush());
 }
 
+/// Prints what has colours of its own: only what holds nothing of an object that was not made [`printable`].
+pub(crate) fn drawing(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 /// Prints one line beside the output: for people, not for programs that read along.
 pub(crate) fn warn(text: &str) {
     // Nobody reads it: what was asked for is done all the same.
@@ -69,24 +75,6 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// The text as a terminal may get it: what came from objects must not move the cursor, change colours or hide what stands beside it.
-///
-/// Line ends and tabs stay. Other control characters, other ends of lines, and those that turn the direction of writing, are shown by their code.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let is_harmful = |char: char| {
-        (char.is_control() && !matches!(char, '\n' | '\t'))
-            || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(is_harmful) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_harmful(char) { shown.extend(char.escape_unicode()) } else { shown.push(char) }
-    }
-    Cow::Owned(shown)
 }
 
 /// The text as one line, whatever ends of lines it holds: what came from objects must not look like a line of berth's own.

@@ -3,18 +3,24 @@
 
 mod common;
 
+use berth_testing::Upstream;
 use common::Berth;
 use futures::{StreamExt, pin_mut};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::ResourceQuota,
+};
 use kube::{
-    Api, ResourceExt,
+    Api, Client, Config, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    process::{Command, Output},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -36,15 +42,26 @@ fn up(manifests: &[Value]) -> (Berth, TempDir) {
     (cluster, folder)
 }
 
-fn berth(berth: &Berth, arguments: &[&str]) -> Output {
+fn berth(kubeconfig: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-    command.args(arguments).env("KUBECONFIG", berth.kubeconfig()).env("HOME", &berth.data_dir).output().unwrap()
+    command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", kubeconfig.parent().unwrap()).output().unwrap()
 }
 
-fn plan(cluster: &Berth, arguments: &[&str]) -> Value {
-    let output = berth(cluster, &[&["plan", "-o", "json", "--start", "700ms", "--stop", "1900ms"], arguments].concat());
+/// What it prints, and that it does.
+fn told(kubeconfig: &Path, arguments: &[&str]) -> String {
+    let output = berth(kubeconfig, arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn plan(kubeconfig: &Path, arguments: &[&str]) -> Value {
+    let text = told(kubeconfig, &[&["plan", "-o", "json", "--start", "700ms", "--stop", "1900ms"], arguments].concat());
+    serde_json::from_str(&text).unwrap()
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
 }
 
 fn web(policy: &str) -> Value {
@@ -84,12 +101,11 @@ fn foretold(forecast: &Value) -> BTreeMap<String, Vec<(Duration, i64)>> {
     sizes
 }
 
-/// Rolls `web` out, plans a new image and makes it so.
-async fn comes_true(policy: &str) {
-    let (cluster, _folder) = up(&[web(policy)]);
-    let client = cluster.kube_client().await;
-    let forecast = plan(&cluster, &["deployment/web", "--image", "main=web:2"])["forecast"].clone();
-    assert_eq!((&forecast["supposed"]["controllers"], &forecast["supposed"]["missing"]), (&json!("berth"), &json!([])));
+/// Plans a new image for `web`, which is rolled out, and makes it so.
+async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
+    let client = client(kubeconfig).await;
+    let forecast = plan(kubeconfig, &["deployment/web", "--image", "main=web:2"])["forecast"].clone();
+    assert_eq!((&forecast["supposed"]["controllers"], &forecast["supposed"]["missing"]), (&json!(controllers), &json!([])));
     let foretold = foretold(&forecast);
 
     let sets = watcher(Api::<ReplicaSet>::default_namespaced(client.clone()), watcher::Config::default()).applied_objects();
@@ -97,6 +113,8 @@ async fn comes_true(policy: &str) {
     // The one that is there.
     let first = sets.next().await.unwrap().unwrap();
     let mut known = BTreeMap::from([(first.name_any(), 3)]);
+    // The hash in the name of the one that comes is another where other controllers make it.
+    let coming = foretold.keys().find(|name| **name != first.name_any()).cloned().unwrap_or_default();
     let mut seen: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
     let began = Instant::now();
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
@@ -111,22 +129,178 @@ async fn comes_true(policy: &str) {
     while !are_all_seen(&seen) {
         let set = tokio::time::timeout(common::PATIENCE, sets.next()).await.unwrap().unwrap().unwrap();
         let size = i64::from(set.spec.as_ref().unwrap().replicas.unwrap());
-        if known.insert(set.name_any(), size) != Some(size) {
-            seen.entry(set.name_any()).or_default().push((began.elapsed(), size));
+        let name = if set.name_any() == first.name_any() { set.name_any() } else { coming.clone() };
+        if known.insert(name.clone(), size) != Some(size) {
+            seen.entry(name).or_default().push((began.elapsed(), size));
         }
     }
     for (name, changes) in &foretold {
         let seen = &seen[name];
-        assert_eq!(merged(seen), merged(changes), "{policy} {name}: {seen:?} {changes:?}");
+        assert_eq!(merged(seen), merged(changes), "{context} {name}: {seen:?} {changes:?}");
         let (last_seen, last_foretold) = (seen.last().unwrap().0, changes.last().unwrap().0);
-        assert!(last_foretold < last_seen + BURST && last_seen < last_foretold + LATE, "{policy} {name}: {seen:?} {changes:?}");
+        assert!(last_foretold < last_seen + BURST && last_seen < last_foretold + LATE, "{context} {name}: {seen:?} {changes:?}");
     }
 }
 
 #[tokio::test]
 async fn what_is_foretold_of_a_real_cluster_comes_true() {
-    comes_true("TerminationComplete").await;
-    comes_true("TerminationStarted").await;
+    for policy in ["TerminationComplete", "TerminationStarted"] {
+        let (cluster, _folder) = up(&[web(policy)]);
+        comes_true(&cluster.kubeconfig(), "berth", policy).await;
+    }
+}
+
+fn stateful_set() -> Value {
+    let mut set = web("");
+    set["kind"] = json!("StatefulSet");
+    set["metadata"]["name"] = json!("db");
+    set["spec"] =
+        json!({"replicas": 2, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": set["spec"]["template"]});
+    set["spec"]["template"]["metadata"]["labels"] = json!({"app": "db"});
+    set
+}
+
+/// Makes objects, each by the path of its collection.
+async fn create(client: &Client, objects: &[(&str, Value)]) {
+    for (path, object) in objects {
+        let request = http::Request::post(*path).header("content-type", "application/json").body(object.to_string().into_bytes()).unwrap();
+        let made: Result<Value, _> = client.request(request).await;
+        made.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+}
+
+fn rolled_out(kubeconfig: &Path, workload: &str) {
+    told(kubeconfig, &["rollout", "status", workload, "--timeout", "60s"]);
+}
+
+/// berth's nodes, for somebody else's control plane; they end with this.
+struct Nodes(Child);
+
+impl Nodes {
+    fn start(kubeconfig: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(["node", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms", "--kubeconfig"]);
+        Self(command.arg(kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // They may have ended by themselves.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_foretold_of_another_kubernetes_comes_true() {
+    let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
+    let kubeconfig = upstream.kubeconfig();
+    let _nodes = Nodes::start(&kubeconfig);
+    let client = client(&kubeconfig).await;
+    let apps = |kind: &str| format!("/apis/apps/v1/namespaces/default/{kind}");
+    let mut deployment = web("");
+    deployment["spec"].as_object_mut().unwrap().remove("podReplacementPolicy");
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "7"}}});
+    let bind = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "view"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});
+    let limit = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "few"},
+        "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["deployments"]}]},
+            "validations": [{"expression": "object.spec.replicas <= 20", "message": "no more than 20 pods"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "few"},
+        "spec": {"policyName": "few", "validationActions": ["Deny"]}});
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    create(
+        &client,
+        &[
+            ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", bind),
+            (policies, limit),
+            ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", binding),
+            (&apps("deployments"), deployment),
+            (&apps("statefulsets"), stateful_set()),
+        ],
+    )
+    .await;
+    rolled_out(&kubeconfig, "deployment/web");
+    rolled_out(&kubeconfig, "statefulset/db");
+
+    // Nothing that berth's controllers alone heed changes anything; the two sets of rows are what upstream knows.
+    let compared = told(&kubeconfig, &["plan", "deployment/web", "statefulset/db", "--image", "main=web:2", "--compare"]);
+    assert!(compared.starts_with("Supposes Kubernetes' own controllers (they write the workloads' status)"), "{compared}");
+    assert!(
+        compared.contains("deployment/web Recreate")
+            && !compared.contains("TerminationComplete")
+            && !compared.contains("statefulset/db Recreate"),
+        "{compared}"
+    );
+    // Who may view a namespace may not read nodes.
+    let partial = told(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada"]);
+    assert!(
+        partial.contains("PARTIAL: nodes cannot be read (") && partial.contains("Deployment default/web, 3 pods: complete after"),
+        "{partial}"
+    );
+
+    comes_true(&kubeconfig, "kubernetes", "upstream").await;
+    rolled_out(&kubeconfig, "deployment/web");
+
+    // The server's own admission counts where it is asked.
+    let scaled = ["plan", "deployment/web", "--replicas", "21", "--stop", "2s"];
+    assert!(told(&kubeconfig, &scaled).contains("Deployment default/web, 21 pods: complete"));
+    let refused = berth(&kubeconfig, &[&scaled[..], &["--server-dry-run"]].concat());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(1)
+            && said.contains("the server would refuse Deployment web: ")
+            && said.contains("no more than 20 pods"),
+        "{said}"
+    );
+    let asked = told(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--stop", "2s", "--server-dry-run"]);
+    assert!(asked.contains("Deployment default/web, 4 pods: complete"), "{asked}");
+    let may_not = berth(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--server-dry-run", "--as", "ada"]);
+    let said = String::from_utf8_lossy(&may_not.stderr);
+    assert!(
+        may_not.status.code() == Some(1) && said.contains("cannot patch resource") && said.contains("ask for a role that allows it"),
+        "{said}"
+    );
+    assert_eq!(
+        Api::<Deployment>::default_namespaced(client.clone()).get("web").await.unwrap().spec.unwrap().replicas,
+        Some(3),
+        "nothing is kept"
+    );
+
+    // A quota refuses there what it refuses here.
+    create(&client, &[("/api/v1/namespaces/default/resourcequotas", quota)]).await;
+    told_in_force(&client, "few").await;
+    let forecast = plan(&kubeconfig, &["deployment/web", "--replicas", "9"])["forecast"].clone();
+    assert_eq!(
+        (&forecast["workloads"][0]["outcome"]["is"], &forecast["troubles"][0]["kind"]),
+        (&json!("stuck"), &json!("quota")),
+        "{forecast}"
+    );
+    let patch = json!({"spec": {"replicas": 9}});
+    Api::<Deployment>::default_namespaced(client.clone()).patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let pods = forecast["workloads"][0]["pods"]["value"].as_u64().unwrap();
+    let sets = watcher(Api::<ReplicaSet>::default_namespaced(client), watcher::Config::default()).applied_objects();
+    pin_mut!(sets);
+    let is_there = |set: &ReplicaSet| {
+        set.status.as_ref().is_some_and(|status| u64::try_from(status.replicas) == Ok(pods) && status.conditions.is_some())
+    };
+    loop {
+        let set = tokio::time::timeout(common::PATIENCE, sets.next()).await.unwrap().unwrap().unwrap();
+        if is_there(&set) {
+            break;
+        }
+    }
+}
+
+/// Until the quota is counted, it bounds nothing.
+async fn told_in_force(client: &Client, name: &str) {
+    let quotas = Api::<ResourceQuota>::default_namespaced(client.clone());
+    let is_counted =
+        |quota: Option<&ResourceQuota>| quota.and_then(|quota| quota.status.as_ref()).is_some_and(|status| status.used.is_some());
+    tokio::time::timeout(common::PATIENCE, await_condition(quotas, name, is_counted)).await.unwrap().unwrap();
 }
 
 #[test]
@@ -151,6 +325,20 @@ fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
     let (code, told, _) = run(&[&change[..], &["--compare", "-o", "json", "--runs", "2"]].concat());
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((code, told["alternatives"].as_array().map(Vec::len), &told["spread"]["runs"]), (Some(0), Some(3), &json!(2)));
+    let picture = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (code, told, _) = run(&[&change[..], &["--chart", "--output-file", &picture("plan.svg")]].concat());
+    assert!(code == Some(0) && told.contains("bound 4 │") && !told.contains('\u{1b}'), "{told}");
+    assert!(std::fs::read_to_string(picture("plan.svg")).unwrap().starts_with("<svg "));
+    let (code, _, _) = run(&[&change[..], &["--compare", "--output-file", &picture("plan.html")]].concat());
+    let page = std::fs::read_to_string(picture("plan.html")).unwrap();
+    assert!(code == Some(0) && page.contains(", TerminationComplete</text>") && page.contains("COMPLETE   SETTLED"), "{page}");
+    // Neither a manifest nor a folder is ever written over; a picture is.
+    let (code, _, said) = run(&[&change[..], &["--output-file", file.to_str().unwrap()]].concat());
+    assert!(code == Some(2) && said.contains("its name ends neither in .svg nor in .html"), "{said}");
+    let (code, _, said) = run(&[&change[..], &["--output-file", &picture("no/plan.svg")]].concat());
+    assert!(code == Some(1) && said.contains("cannot write ") && said.contains("(--output-file): No such file"), "{said}");
+    assert_eq!(run(&[&change[..], &["--replicas", "1", "--output-file", &picture("plan.svg")]].concat()).0, Some(0));
+    assert!(std::fs::read_to_string(picture("plan.svg")).unwrap().contains("1 pod,"));
     let (code, told, _) = run(&["rollout", "victims", "deployment/web", "--replicas", "1"]);
     assert!(code == Some(0) && told.lines().count() == 2 && told.contains("   1  web-"), "{told}");
     let (code, _, said) = run(&["plan", "deployment/web"]);
@@ -163,7 +351,7 @@ fn whoever_may_not_read_all_gets_a_plan_that_is_marked_partial() {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});
     let (cluster, _folder) = up(&[bind, web("TerminationComplete")]);
-    let output = berth(&cluster, &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada", "--stop", "1s"]);
+    let output = berth(&cluster.kubeconfig(), &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada", "--stop", "1s"]);
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(told.contains("PARTIAL: nodes cannot be read (") && told.contains("PARTIAL: pods cannot be read ("), "{told}");

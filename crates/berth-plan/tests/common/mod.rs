@@ -1,4 +1,5 @@
 //! Manifests.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use serde_json::{Value, json};
 

@@ -2,10 +2,11 @@
 
 use super::error::Error;
 use crate::cluster_options::ClusterOptions;
+use berth_plan::{Write, WriteBody};
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
-    api::{DynamicObject, ListParams, Patch, PatchParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersion, Request, gvk::GroupVersionKind},
     runtime::{WatchStreamExt, watcher},
 };
@@ -123,6 +124,30 @@ impl Connection {
     pub(super) async fn json_patch(&self, api_version: &str, plural: &str, name: &str, patch: Value, keep: Keep) -> Result<Value, Error> {
         let patch = serde_json::from_value(patch).map_err(|source| Error::Decode { what: "the patch".to_owned(), source })?;
         self.patch(api_version, plural, name, &Patch::Json::<()>(patch), keep).await
+    }
+
+    /// What would become of a write; nothing is kept.
+    ///
+    /// # Errors
+    /// The server would refuse it.
+    pub(super) async fn dry_run(&self, write: &Write) -> Result<Value, Error> {
+        let at = match &write.namespace {
+            Some(namespace) => self.in_namespace(namespace).request(&write.api_version, write.plural),
+            None => Request::new(format!("{}/{}", root(&write.api_version), write.plural)),
+        };
+        let manager = Some(FIELD_MANAGER.to_owned());
+        let request = match &write.what {
+            WriteBody::Create(object) => {
+                let params = PostParams { dry_run: true, field_manager: manager };
+                at.create(&params, object.to_string().into_bytes())
+            }
+            WriteBody::Patch(patch) => {
+                let params = PatchParams { field_manager: manager, dry_run: true, ..PatchParams::default() };
+                at.patch(&write.name, &params, &Patch::Merge(patch))
+            }
+        };
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        self.answer(self.client.request(request)).await
     }
 
     async fn patch<P>(&self, api_version: &str, plural: &str, name: &str, patch: &Patch<P>, keep: Keep) -> Result<Value, Error>

@@ -8,6 +8,7 @@ mod features;
 mod history;
 mod look;
 pub(crate) mod options;
+mod picture;
 pub(crate) mod plan;
 mod report;
 mod revisions;

@@ -126,6 +126,10 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
     pub(crate) from: Vec<PathBuf>,
 
+    /// Asks the server, by dry run, what would become of the change: its defaults, webhooks and admission count then. Needs the right to make the change.
+    #[arg(long, conflicts_with = "from")]
+    pub(crate) server_dry_run: bool,
+
     /// A new image of a container: NAME=IMAGE; *=IMAGE for all. Repeatable.
     #[arg(long, value_name = "NAME=IMAGE", value_parser = image)]
     pub(crate) image: Vec<(String, String)>,
@@ -166,6 +170,15 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) fail_on: Vec<FailOn>,
 
+    /// Draws it too: the pods of each workload over time by revision and state, and their bound. With --compare, all policies over the same axes.
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) chart: bool,
+
+    /// Writes the same as a picture, or as a page with the plan's text below it: the name's ending says which. Needs nothing from elsewhere, and has no scripts.
+    /// A file that is there is replaced.
+    #[arg(long, value_name = "FILE.svg|FILE.html", value_parser = picture)]
+    pub(crate) output_file: Option<PictureFile>,
+
     /// For programs: one object, which docs/how-to/plan.md describes.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
@@ -179,6 +192,25 @@ fn image(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((container, image)) if !container.is_empty() && !image.is_empty() => Ok((container.to_owned(), image.to_owned())),
         _ => Err(format!("{text:?} is not NAME=IMAGE, such as web=web:3")),
+    }
+}
+
+/// A file for a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PictureFile {
+    /// A picture.
+    Svg(PathBuf),
+    /// A page.
+    Html(PathBuf),
+}
+
+/// Reads `plan.svg`: no file of another kind is ever written over.
+fn picture(text: &str) -> Result<PictureFile, String> {
+    let path = PathBuf::from(text);
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => Ok(PictureFile::Svg(path)),
+        Some("html") => Ok(PictureFile::Html(path)),
+        _ => Err("its name ends neither in .svg nor in .html".to_owned()),
     }
 }
 

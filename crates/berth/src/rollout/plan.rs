@@ -4,7 +4,7 @@ use super::{
     cluster::{Connection, Item},
     error::Error,
     options::{PlanOptions, PlanOutput, Target, Victims},
-    report,
+    picture, report,
     target::{Kind, Selection},
 };
 use crate::{
@@ -41,6 +41,15 @@ pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error:
             Some(spread)
         }
     };
+    let charts: Vec<_> = if options.compare {
+        alternatives.iter().flat_map(|alternative| alternative.charts(&change)).collect()
+    } else {
+        berth_plan::charts(&forecast, &change)
+    };
+    let mut text = berth_plan::text(&forecast, spread.as_ref()).trim_end().to_owned();
+    if options.compare {
+        text = format!("{text}\n\n{}", berth_plan::compared(&alternatives).trim_end());
+    }
     match options.output {
         Some(PlanOutput::Json) => {
             let mut plan = json!({"forecast": forecast});
@@ -50,12 +59,13 @@ pub(crate) fn run(options: &PlanOptions) -> Result<ExitCode, Box<dyn std::error:
             }
             progress::line(&report::json(&plan));
         }
-        None => {
-            progress::line(berth_plan::text(&forecast, spread.as_ref()).trim_end());
-            if options.compare {
-                progress::line(&format!("\n{}", berth_plan::compared(&alternatives).trim_end()));
-            }
-        }
+        None => progress::line(&text),
+    }
+    if options.chart {
+        picture::show(&charts);
+    }
+    if let Some(file) = &options.output_file {
+        picture::write(file, "What the change will do", &charts, &text)?;
     }
     Ok(judged(&forecast, options))
 }
@@ -70,7 +80,7 @@ fn judged(forecast: &Forecast, options: &PlanOptions) -> ExitCode {
 /// Tells which pods would go.
 pub(super) async fn victims(options: &Victims, cluster: &ClusterOptions) -> Result<(), Error> {
     let edits = Edits { replicas: Some(options.replicas), ..Edits::default() };
-    let place = Place::open(&options.from, cluster).await?;
+    let mut place = Place::open(&options.from, cluster).await?;
     let change = Change { edits: edits_of(&options.target.resources, &edits, &place)?, ..Change::default() };
     let snapshot = place.snapshot(&change).await?;
     let suppositions = Suppositions { controllers: options.controllers.map(Into::into), ..Suppositions::default() };
@@ -89,7 +99,7 @@ fn gone(forecast: &Forecast) -> Vec<Value> {
 }
 
 async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change), Error> {
-    let place = Place::open(&options.from, &options.cluster).await?;
+    let mut place = Place::open(&options.from, &options.cluster).await?;
     let images = options.image.clone();
     let edits = Edits { images, replicas: options.replicas, policy: options.policy.clone(), strategy: options.strategy.clone() };
     let mut change = Change { namespace: place.namespace().to_owned(), ..Change::default() };
@@ -104,7 +114,26 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change), Error> {
         (change.deployments, change.stateful_sets) = (edits.clone(), Edits { policy: None, ..edits });
     }
     let snapshot = place.snapshot(&change).await?;
+    if let Some(connection) = place.cluster().filter(|_| options.server_dry_run) {
+        change = answered(connection, &snapshot, change).await?;
+    }
     Ok((snapshot, change))
+}
+
+/// The change as the server says that it would come out.
+async fn answered(connection: &Connection, snapshot: &Snapshot, change: Change) -> Result<Change, Error> {
+    let mut answers = Vec::new();
+    for write in berth_plan::writes(snapshot, &change).map_err(|error| Error::Usage(progress::chain(&error)))? {
+        let mut answer = connection.dry_run(&write).await.map_err(|error| match error {
+            Error::Refused { message, hint } => {
+                Error::Refused { message: format!("the server would refuse {} {}: {message}", write.kind, write.name), hint }
+            }
+            other => other,
+        })?;
+        (answer["apiVersion"], answer["kind"]) = (json!(write.api_version), json!(write.kind));
+        answers.push(answer);
+    }
+    Ok(change.answered(answers))
 }
 
 /// An edit of each workload that the command line names.
@@ -146,10 +175,17 @@ impl Place {
     }
 
     /// All that a forecast of the change needs to know. Reads only, and no Secrets.
-    async fn snapshot(self, change: &Change) -> Result<Snapshot, Error> {
+    async fn snapshot(&mut self, change: &Change) -> Result<Snapshot, Error> {
         match self {
-            Self::Files { documents, .. } => Ok(Snapshot::of_documents(documents)),
-            Self::Cluster(connection) => read(&connection, change).await,
+            Self::Files { documents, .. } => Ok(Snapshot::of_documents(std::mem::take(documents))),
+            Self::Cluster(connection) => read(connection, change).await,
+        }
+    }
+
+    fn cluster(&self) -> Option<&Connection> {
+        match self {
+            Self::Files { .. } => None,
+            Self::Cluster(connection) => Some(connection),
         }
     }
 }

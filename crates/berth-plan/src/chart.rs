@@ -1,0 +1,137 @@
+//! Forecasts as pictures: what `berth-chart` draws.
+
+use crate::{
+    change::{Change, WorkloadKind},
+    compare::Alternative,
+    forecast::{Forecast, Lane, Life, Outcome, PodCounts, PodState, TroubleKind, WorkloadForecast},
+    text::{End, pods},
+};
+use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Pod, Sample, State};
+use std::{collections::BTreeMap, time::Duration};
+
+/// How much of the axis lies behind the end: one part in so many, and a second.
+const BEHIND: u32 = 16;
+
+/// A chart of each workload that the change is about.
+#[must_use]
+pub fn charts(forecast: &Forecast, change: &Change) -> Vec<Chart> {
+    forecast.workloads.iter().map(|workload| chart(forecast, change, workload)).collect()
+}
+
+impl Alternative {
+    /// A chart of each workload that has its policy.
+    #[must_use]
+    pub fn charts(&self, change: &Change) -> Vec<Chart> {
+        let workloads = self.forecast.workloads.iter().filter(|workload| workload.kind == self.kind);
+        workloads.map(|workload| chart(&self.forecast, change, workload)).collect()
+    }
+}
+
+fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> Chart {
+    let revisions = revisions(&workload.lanes);
+    let level = |pods: i64| Level { at: Duration::ZERO, pods: u32::try_from(pods).unwrap_or(0) };
+    let sample = |lane: &Lane| {
+        let counts = revisions.iter().map(|revision| lane.revisions.get(revision).map(counts).unwrap_or_default());
+        Sample { at: lane.at, counts: counts.collect() }
+    };
+    let end = ended(&workload.outcome);
+    let WorkloadForecast { kind, namespace, name, policy, replicas, .. } = workload;
+    let (most, least) = (workload.pods.value, workload.available.value);
+    // Its first line: what stands in the way is among the marks.
+    let outcome = End(&workload.outcome).to_string();
+    let outcome = outcome.lines().next().unwrap_or_default();
+    Chart {
+        title: format!("{kind} {namespace}/{name}, {}, {policy}", pods(*replicas)),
+        note: format!("{outcome}; at most {}, terminating ones included, at least {least} available", pods(i64::from(most))),
+        end: end + end / BEHIND + Duration::from_secs(1),
+        now: None,
+        samples: workload.lanes.iter().map(sample).collect(),
+        pods: workload.lives.iter().map(|life| pod(life, &revisions)).collect(),
+        wanted: vec![level(*replicas)],
+        bound: workload.most.iter().map(|most| level(*most)).collect(),
+        marks: marks(forecast, change, workload),
+        revisions,
+    }
+}
+
+fn ended(outcome: &Outcome) -> Duration {
+    match outcome {
+        Outcome::Complete { after, settled_after } => *after.max(settled_after),
+        Outcome::Stuck { after, .. } => *after,
+    }
+}
+
+/// Oldest first: those that are there when the change is made, the less the more is left of them at the end, then those that come.
+fn revisions(lanes: &[Lane]) -> Vec<String> {
+    let mut places: BTreeMap<&str, (usize, u32)> = BTreeMap::new();
+    for (index, lane) in lanes.iter().enumerate() {
+        for revision in lane.revisions.keys() {
+            let left = lanes.last().and_then(|last| last.revisions.get(revision)).map_or(0, PodCounts::total);
+            places.entry(revision).or_insert((index, left));
+        }
+    }
+    let mut sorted: Vec<(&str, (usize, u32))> = places.into_iter().collect();
+    sorted.sort_by_key(|(_, place)| *place);
+    sorted.into_iter().map(|(revision, _)| revision.to_owned()).collect()
+}
+
+fn counts(counts: &PodCounts) -> Counts {
+    let PodCounts { pending, starting, ready, available, terminating } = *counts;
+    Counts { available, ready, starting, pending, failed: 0, terminating }
+}
+
+fn pod(life: &Life, revisions: &[String]) -> Pod {
+    let revision = revisions.iter().position(|revision| *revision == life.revision).unwrap_or(usize::MAX);
+    let states = life.states.iter().map(|state| (state.at, Some(of(state.is)))).chain(life.gone.map(|gone| (gone, None)));
+    Pod { name: life.pod.clone(), revision, states: states.collect() }
+}
+
+fn of(state: PodState) -> State {
+    match state {
+        PodState::Pending => State::Pending,
+        PodState::Starting => State::Starting,
+        PodState::Ready => State::Ready,
+        PodState::Available => State::Available,
+        PodState::Terminating => State::Terminating,
+    }
+}
+
+/// The change, what goes wrong, and the end.
+fn marks(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> Vec<Mark> {
+    let kind = if workload.kind == WorkloadKind::Deployment.name() { WorkloadKind::Deployment } else { WorkloadKind::StatefulSet };
+    let mark = |at, kind, text: &str| Mark { at, kind, text: text.to_owned() };
+    let words = change.words(kind, &workload.namespace, &workload.name);
+    let mut marks: Vec<Mark> = Some(mark(Duration::ZERO, MarkKind::Change, &words)).filter(|_| !words.is_empty()).into_iter().collect();
+    // Troubles are sentences about any workload of the change.
+    let is_its = |text: &str| forecast.workloads.len() == 1 || text.contains(&workload.name);
+    let troubles = forecast.troubles.iter().filter(|trouble| is_its(&trouble.text) || trouble.kind == TroubleKind::Quota);
+    marks.extend(troubles.map(|trouble| mark(trouble.at, MarkKind::Trouble, &trouble.text)));
+    if let Outcome::Complete { after, settled_after } = &workload.outcome {
+        marks.push(mark(*after, MarkKind::Done, "complete"));
+        if after < settled_after {
+            marks.push(mark(*settled_after, MarkKind::Done, "the last replaced pod is gone"));
+        }
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_in_the_order_in_which_they_come() {
+        let lane = |revisions: &[(&str, u32)]| Lane {
+            at: Duration::ZERO,
+            revisions: revisions
+                .iter()
+                .map(|(name, available)| ((*name).to_owned(), PodCounts { available: *available, ..PodCounts::default() }))
+                .collect(),
+        };
+        let lanes = [lane(&[("b", 3), ("a", 1)]), lane(&[("a", 1), ("b", 3), ("c", 1)]), lane(&[("b", 2), ("c", 2)])];
+        assert_eq!(revisions(&lanes), ["a", "b", "c"]);
+        // What is gone back to was there: it has the most pods at the end.
+        assert_eq!(revisions(&[lane(&[("a", 1), ("b", 3)]), lane(&[("a", 4)])]), ["b", "a"]);
+        assert_eq!(revisions(&[]), [] as [&str; 0]);
+    }
+}

@@ -1,0 +1,57 @@
+//! What an object becomes, as a JSON merge patch of what it was.
+
+use serde_json::{Map, Value};
+
+/// What only a server writes.
+const SERVERS: [&str; 6] = ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
+
+/// The merge patch that makes `after` of `before`, without what only a server writes; `None`: they are alike.
+pub(crate) fn difference(before: &Value, after: &Value) -> Option<Value> {
+    of(&written(before), &written(after))
+}
+
+/// What a client may write of an object.
+pub(crate) fn written(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(members) = object.as_object_mut() {
+        members.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        SERVERS.iter().for_each(|member| drop(metadata.remove(*member)));
+    }
+    object
+}
+
+/// RFC 7386, the other way round.
+fn of(before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return (before != after).then(|| after.clone());
+    };
+    let mut patch = Map::new();
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    for (name, value) in new {
+        match old.get(name) {
+            None => drop(patch.insert(name.clone(), value.clone())),
+            Some(was) => patch.extend(of(was, value).map(|change| (name.clone(), change))),
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_difference_names_what_changes_and_nothing_else() {
+        let object = |spec: Value, version: &str| json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version}, "spec": spec, "status": {"v": version}});
+        let before = object(json!({"a": 1, "gone": {"x": 1}, "list": [1, 2], "deep": {"same": 1, "new": 1}}), "1");
+        let after = object(json!({"a": 1, "list": [1, 3], "deep": {"same": 1, "new": 2}, "more": {"y": 1}}), "2");
+        let patch = json!({"spec": {"gone": null, "list": [1, 3], "deep": {"new": 2}, "more": {"y": 1}}});
+        assert_eq!(difference(&before, &after), Some(patch));
+        assert_eq!(difference(&before, &object(before["spec"].clone(), "2")), None);
+    }
+}
