@@ -24,7 +24,7 @@ pub use options::{Fault, Options, Tls, User};
 pub use version::Version;
 
 use berth_store::{
-    Revision,
+    Expected, Revision, Unchanged,
     etcd::{Alarm, Etcd, EtcdError, Lease, Outcome, Page, Put, Query, Status, Watching},
 };
 use bytes::Bytes;
@@ -130,12 +130,14 @@ impl Etcd for Client {
         .boxed()
     }
 
-    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+    fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         let place = &self.members.place;
+        let written = puts.iter().map(|put| (&put.key, put.expected));
+        let compared = written.chain(unchanged.iter().map(|Unchanged { key, revision }| (key, Expected::At(*revision))));
         let txn = messages::Txn {
-            compare: puts.iter().map(|put| place.compare(put)).collect(),
+            compare: compared.clone().map(|(key, expected)| place.compare(key, expected)).collect(),
             success: puts.iter().map(|put| place.write(put)).collect(),
-            failure: puts.iter().map(|put| place.look(put)).collect(),
+            failure: compared.map(|(key, _)| place.look(key)).collect(),
         };
         async move {
             let answer: messages::TxnAnswer = self.members.call(calls::TXN, txn, Repeat::No).await?;

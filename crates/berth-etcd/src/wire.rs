@@ -57,9 +57,9 @@ impl Place {
         Some(KeyValue { key: self.here(&found.key)?, value: found.value, create_revision, mod_revision, lease })
     }
 
-    pub(crate) fn compare(&self, put: &Put) -> messages::Compare {
+    pub(crate) fn compare(&self, key: &Key, expected: Expected) -> messages::Compare {
         // A key that is not there has revision 0 to etcd; nobody expects a key there that was never written.
-        let expected = match put.expected {
+        let expected = match expected {
             Expected::Absent => 0,
             Expected::At(Revision(0)) => -1,
             Expected::At(revision) => to_wire(revision),
@@ -67,7 +67,7 @@ impl Place {
         messages::Compare {
             how: compare::How::Equal.into(),
             what: compare::What::Mod.into(),
-            key: self.there(put.key.as_str()),
+            key: self.there(key.as_str()),
             with: Some(compare::With::ModRevision(expected)),
         }
     }
@@ -85,8 +85,8 @@ impl Place {
     }
 
     /// Reads where a key is.
-    pub(crate) fn look(&self, put: &Put) -> messages::Operation {
-        let range = messages::Range { key: self.there(put.key.as_str()), keys_only: true, ..messages::Range::default() };
+    pub(crate) fn look(&self, key: &Key) -> messages::Operation {
+        let range = messages::Range { key: self.there(key.as_str()), keys_only: true, ..messages::Range::default() };
         messages::Operation { operation: Some(operation::Operation::Range(range)) }
     }
 }

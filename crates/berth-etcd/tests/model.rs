@@ -4,7 +4,7 @@
 mod common;
 
 use berth_store::{
-    Expected, Key, Revision,
+    Expected, Key, Revision, Unchanged,
     env::{Clock, Rng, Spawner, Timestamp},
     etcd::{Change, Etcd, EtcdError, Lease, Model, Put, Query, Watched},
     virtual_time::{Order, Process, Step, VirtualTime},
@@ -52,7 +52,8 @@ impl Rng for NoRng {
 /// What is done. A lease is named by when it was granted.
 #[derive(Clone, Debug)]
 enum Act {
-    Txn(Vec<(&'static str, Expected, Option<String>, Option<usize>)>),
+    /// What is written, and what is only compared.
+    Txn(Vec<(&'static str, Expected, Option<String>, Option<usize>)>, Vec<(&'static str, Revision)>),
     Range(Query),
     Watch(&'static str, Revision),
     Compact(Revision),
@@ -77,14 +78,15 @@ impl Side {
     async fn answer(self: Arc<Self>, step: Act) -> String {
         let leases = self.leases.lock().expect("nothing panics under it").clone();
         match step {
-            Act::Txn(writes) => {
+            Act::Txn(writes, compared) => {
                 let put = |(key, expected, value, lease): &(&str, Expected, Option<String>, Option<usize>)| Put {
                     key: Key::new(key),
                     expected: *expected,
                     value: value.clone().map(Into::into),
                     lease: lease.map(|lease| leases[lease]),
                 };
-                shown(self.etcd.txn(writes.iter().map(put).collect()).await)
+                let unchanged = |(key, revision): &(&str, Revision)| Unchanged { key: Key::new(key), revision: *revision };
+                shown(self.etcd.txn_while(writes.iter().map(put).collect(), compared.iter().map(unchanged).collect()).await)
             }
             Act::Range(query) => {
                 let mut page = self.etcd.range(query).await;
@@ -147,7 +149,14 @@ fn draw(dice: &mut Dice, newest: u64, leases: usize, seen: &[Expected; KEYS.len(
                 let value = (!is_deletion).then(|| format!("{newest}-{number}"));
                 (KEYS[at], expected, value, lease.map(|lease| usize::try_from(lease).expect("it fits")))
             });
-            Act::Txn(writes.collect())
+            let writes: Vec<_> = writes.collect();
+            // One that is not written.
+            let other = usize::try_from((first + count) % 6).expect("it fits");
+            let compared = (dice.below(3) == 0).then(|| match seen[other] {
+                Expected::At(seen) if 0 < dice.below(4) => (KEYS[other], seen),
+                _ => (KEYS[other], Revision(dice.below(newest + 2))),
+            });
+            Act::Txn(writes, compared.into_iter().collect())
         }
         9..13 => Act::Range(Query {
             prefix: dice.of(&PREFIXES).into(),

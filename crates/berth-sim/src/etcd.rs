@@ -5,7 +5,7 @@ use crate::{
     rng::{Purpose, SeededRng},
 };
 use berth_store::{
-    Entry, Event, EventKind, Header, Key, Revision,
+    Entry, Event, EventKind, Header, Key, Revision, Unchanged,
     env::{Clock, Timestamp},
     etcd::{Change, Etcd, EtcdError, Fate, Lease, Model, Outcome, Page, Put, Query, Status, Watched, Watching},
     virtual_time::VirtualTime,
@@ -88,9 +88,9 @@ impl Etcd for FailingEtcd {
         self.led(self.0.model.range(query))
     }
 
-    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+    fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         let fate = self.0.fate();
-        self.0.model.txn_with(puts, fate).boxed()
+        self.0.model.txn_with(puts, unchanged, fate).boxed()
     }
 
     fn watch(&self, prefix: &str, from: Revision) -> Watching {

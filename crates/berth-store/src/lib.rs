@@ -255,6 +255,15 @@ pub enum Expected {
     At(Revision),
 }
 
+/// A key that must be as it was while something else is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchanged {
+    /// The key.
+    pub key: Key,
+    /// When it was changed last.
+    pub revision: Revision,
+}
+
 /// What becomes of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -268,19 +277,23 @@ pub struct Write {
     pub expires_at: Option<Timestamp>,
     /// How much of the quota it may use.
     pub purpose: Purpose,
+    /// Another key that must be unchanged for it to happen, and stays so. Keys of different backing stores are not compared in one commit: there it is looked at
+    /// before, and may change until the write happens.
+    pub only_while: Option<Unchanged>,
 }
 
 impl Write {
     /// Gives the key a value.
     #[must_use]
     pub fn put(key: Key, value: Bytes, expected: Expected, purpose: Purpose) -> Self {
-        Self { key, expected, value: Some(value), expires_at: None, purpose }
+        Self { key, expected, value: Some(value), expires_at: None, purpose, only_while: None }
     }
 
     /// Deletes the key.
     #[must_use]
     pub fn delete(key: Key, expected: Revision) -> Self {
-        Self { key, expected: Expected::At(expected), value: None, expires_at: None, purpose: Purpose::Removal }
+        let expected = Expected::At(expected);
+        Self { key, expected, value: None, expires_at: None, purpose: Purpose::Removal, only_while: None }
     }
 }
 
@@ -460,10 +473,11 @@ pub trait Store: Send + Sync + 'static {
     /// last value, with the deletion's revision. Resolves when the writes are durable and visible. Dropping the future does not undo them.
     ///
     /// # Errors
-    /// [`WriteError`]; of several keys that are not as expected, the first. A missing key that is to be deleted is a conflict with `found` 0.
+    /// [`WriteError`]; of several keys that are not as expected, the first, and those that are to be unchanged before those that are written. A missing key that
+    /// is to be deleted is a conflict with `found` 0.
     ///
     /// # Panics
-    /// If a key is named twice, or there are more than [`COMMIT_WRITES_MAX`].
+    /// If a key is named twice, or there are more than [`COMMIT_WRITES_MAX`], with those that are to be unchanged.
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>>;
 
     /// A [`Store::commit`] of one key.

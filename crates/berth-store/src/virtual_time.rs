@@ -44,6 +44,20 @@ struct Tasks {
     next: u64,
     processes: u64,
     dead: BTreeSet<u64>,
+    /// Those of a process that could run if it were not paused.
+    paused: BTreeMap<u64, Vec<TaskId>>,
+}
+
+impl Tasks {
+    /// A task to be polled; `None`: it has ended, or its process is paused.
+    fn take(&mut self, id: TaskId) -> Option<Task> {
+        let process = self.idle.get(&id)?.process;
+        if let Some(waiting) = self.paused.get_mut(&process) {
+            waiting.push(id);
+            return None;
+        }
+        self.idle.remove(&id)
+    }
 }
 
 struct Task {
@@ -111,7 +125,7 @@ impl VirtualTime {
     }
 
     fn poll(&self, id: TaskId) {
-        let Some(mut task) = lock(&self.0.tasks).idle.remove(&id) else { return };
+        let Some(mut task) = lock(&self.0.tasks).take(id) else { return };
         let waker = Waker::from(Arc::new(TaskWaker { id, ready: Arc::clone(&self.0.ready) }));
         if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             let mut tasks = lock(&self.0.tasks);
@@ -183,6 +197,20 @@ impl Process {
         // Dropping a task wakes others: not under the lock.
         let killed: BTreeMap<TaskId, Task> = killed;
         drop(killed);
+    }
+}
+
+impl Process {
+    /// From now on none of its tasks runs, as after SIGSTOP: time passes, and it notices only when it [goes on](Self::resume).
+    pub fn pause(&self) {
+        lock(&self.time.0.tasks).paused.entry(self.id).or_default();
+    }
+
+    /// Goes on where it was paused, if it was.
+    pub fn resume(&self) {
+        let waiting = lock(&self.time.0.tasks).paused.remove(&self.id);
+        let mut ready = lock(&self.time.0.ready);
+        waiting.into_iter().flatten().for_each(|id| ready.add(id));
     }
 }
 
@@ -323,6 +351,29 @@ mod tests {
             passed += u32::from(step == Step::TimePassed);
         }
         assert_eq!((lock(&seen).clone(), passed, time.now()), (vec![at(5), at(60)], 2, at(100)));
+    }
+
+    #[test]
+    fn a_paused_process_goes_on_later_where_it_was() {
+        let time = world(1, Order::Fifo);
+        let paused = time.process();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (clock, sink) = (time.clone(), Arc::clone(&seen));
+        let task = async move {
+            for second in 1..4 {
+                clock.sleep_until(at(second)).await;
+                lock(&sink).push(clock.now());
+            }
+        };
+        paused.spawn("tick", Box::pin(task));
+        run(&time, at(1));
+        paused.pause();
+        run(&time, at(10));
+        assert_eq!(*lock(&seen), [at(1)]);
+        paused.resume();
+        run(&time, at(20));
+        assert_eq!(*lock(&seen), [at(1), at(10), at(10)]);
+        paused.resume();
     }
 
     #[test]

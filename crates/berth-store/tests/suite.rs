@@ -15,7 +15,8 @@ use tokio as _;
 
 use berth_store::{
     COMMIT_WRITES_MAX, DEFAULT_HISTORY_BYTES, Event, EventKind, Expected, Key, Limits, MAX_VALUE_BYTES, Mark, MemoryStore, Purpose,
-    RangeRequest, ReadError, Revision, Store, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire, files::disk::Disk,
+    RangeRequest, ReadError, Revision, Store, Unchanged, Watch, WatchItem, Write, WriteError, env::Timestamp, expiry::Expire,
+    files::disk::Disk,
 };
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
@@ -104,6 +105,7 @@ for_each_store! {
     a_delete_must_find_what_it_expects
     a_recreated_key_begins_anew
     several_keys_are_written_together_or_not_at_all
+    a_write_may_want_another_key_unchanged
     a_commit_names_each_key_once
     too_large_values_change_nothing
     a_range_is_sorted_and_of_one_prefix
@@ -313,6 +315,38 @@ fn a_delete_must_find_what_it_expects(open: Open) {
     assert_eq!((gone.create_revision, &*gone.value), (world.at(1), &b"1"[..]));
     assert_eq!(conflict_of(delete_at(world.at(2))), Revision(0));
     assert_eq!(world.newest(), 2);
+}
+
+fn a_write_may_want_another_key_unchanged(open: Open) {
+    let world = World::new(open);
+    world.create(&pod("lease"), "a");
+    let tried = |write: Write, lease: Revision| {
+        let only_while = Some(Unchanged { key: pod("lease"), revision: lease });
+        world.commit(vec![Write { only_while, ..write }])
+    };
+    let deleting = |revision| Write::delete(pod("p"), revision);
+    let changing = |revision| Write::put(pod("p"), "2".into(), Expected::At(revision), Purpose::Growth);
+    assert_eq!(tried(making(pod("p"), "1"), world.at(1)).ok(), Some(2));
+    assert_eq!(tried(changing(world.at(2)), world.at(1)).ok(), Some(3));
+    assert_eq!(world.show(PODS), "lease=a@1 p=2@3", "it is as it was");
+
+    world.update(&pod("lease"), "b");
+    let names_the_lease = |told: Result<u64, WriteError>, found: Revision| {
+        assert!(matches!(&told, Err(WriteError::Conflict { key, found: at }) if *key == pod("lease") && *at == found), "{told:?}");
+    };
+    names_the_lease(tried(making(pod("q"), "1"), world.at(1)), world.at(4));
+    names_the_lease(tried(changing(world.at(3)), world.at(1)), world.at(4));
+    names_the_lease(tried(deleting(world.at(3)), world.at(1)), world.at(4));
+    names_the_lease(tried(making(pod("p"), "1"), world.at(1)), world.at(4));
+    let told = tried(making(pod("p"), "1"), world.at(4));
+    assert!(matches!(&told, Err(WriteError::Conflict { key, .. }) if *key == pod("p")), "{told:?}");
+    assert_eq!(world.show(PODS), "lease=b@4 p=2@3", "nothing has changed");
+    assert_eq!(tried(deleting(world.at(3)), world.at(4)).ok(), Some(5));
+
+    world.delete(&pod("lease"));
+    names_the_lease(tried(making(pod("q"), "1"), world.at(4)), Revision(0));
+    names_the_lease(tried(making(pod("q"), "1"), Revision(0)), Revision(0));
+    assert_eq!((world.show(PODS).as_str(), world.newest()), ("", 6));
 }
 
 fn a_recreated_key_begins_anew(open: Open) {

@@ -52,7 +52,8 @@ fn recovered(found: Found, layout: &dyn Layout) -> Recovered {
 
 /// Whether a commit is one that stores take.
 fn check_commit(writes: &[Write]) -> Result<(), WriteError> {
-    assert!(writes.len() <= COMMIT_WRITES_MAX, "a commit has its limit");
+    let unchanged = writes.iter().filter(|write| write.only_while.is_some()).count();
+    assert!(writes.len() + unchanged <= COMMIT_WRITES_MAX, "a commit has its limit");
     let is_named_before = |(index, write): (usize, &Write)| writes[..index].iter().any(|before| before.key == write.key);
     assert!(!writes.iter().enumerate().any(is_named_before), "a commit names each key once");
     let sizes = writes.iter().map(|write| (&write.key, write.value.as_ref().map_or(0, Bytes::len)));
@@ -69,10 +70,10 @@ fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, Wri
 }
 
 fn prepare_one(layout: &dyn Layout, write: Write) -> Prepared {
-    let Write { key, expected, value, expires_at, purpose } = write;
+    let Write { key, expected, value, expires_at, purpose, only_while } = write;
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
     let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), layout.header(&key, &value)));
-    Prepared { key, expected, value, expires_at, purpose }
+    Prepared { key, expected, value, expires_at, purpose, only_while }
 }
 
 /// What the writer of `key` is told.

@@ -1,6 +1,8 @@
 //! One store of several: some keys stand in other backing stores than the rest.
 
-use crate::{Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, Write, WriteError, env::Timestamp};
+use crate::{
+    Entry, Health, Key, Mark, Range, RangeRequest, ReadError, Revision, Store, Unchanged, Usage, Watch, Write, WriteError, env::Timestamp,
+};
 use futures::{FutureExt, future::BoxFuture, future::ready};
 use std::sync::Arc;
 
@@ -45,14 +47,30 @@ impl Store for SplitStore {
         self.of(&request.prefix).range(request)
     }
 
-    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
+    fn commit(&self, mut writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Arc<Entry>>, WriteError>> {
         let Some(first) = writes.first() else { return ready(Ok(Vec::new())).boxed() };
         let store = self.of(first.key.as_str());
-        if writes.iter().any(|write| !std::ptr::addr_eq(self.of(write.key.as_str()), store)) {
+        let is_elsewhere = |key: &Key| !std::ptr::addr_eq(self.of(key.as_str()), store);
+        if writes.iter().any(|write| is_elsewhere(&write.key)) {
             let cause = "these keys are kept in different stores, which write nothing together".into();
             return ready(Err(WriteError::Unavailable { cause })).boxed();
         }
-        store.commit(writes)
+        let compared = writes.iter_mut().filter_map(|write| write.only_while.take_if(|other| is_elsewhere(&other.key)));
+        let compared: Vec<Unchanged> = compared.collect();
+        if compared.is_empty() {
+            return store.commit(writes);
+        }
+        async move {
+            for Unchanged { key, revision } in compared {
+                let found = self.get(&key).await.map_err(|error| WriteError::Unavailable { cause: error.to_string() })?;
+                let found = found.map(|entry| entry.mod_revision);
+                if found != Some(revision) {
+                    return Err(WriteError::Conflict { key, found: found.unwrap_or_default() });
+                }
+            }
+            store.commit(writes).await
+        }
+        .boxed()
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {
@@ -161,6 +179,22 @@ mod tests {
         let bytes = |store: &dyn Store| store.usage().expect("it counts").bytes;
         assert!(0 < bytes(&*rest) && bytes(&*rest) < bytes(&*events));
         assert_eq!(bytes(&split), bytes(&*rest) + bytes(&*events));
+    }
+
+    #[test]
+    fn what_is_kept_in_another_store_is_looked_at_before_a_write() {
+        let store = || Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)) as Arc<dyn Store>;
+        let split = SplitStore::new(store(), [(EVENTS.to_owned(), store())]);
+        let lease = Key::new("/registry/leases/a/x");
+        let revision = block_on(split.commit(vec![making(lease.as_str())])).expect("a new key")[0].mod_revision;
+        let event = |name: &str, revision| {
+            let only_while = Some(Unchanged { key: lease.clone(), revision });
+            block_on(split.commit(vec![Write { only_while, ..making(&format!("/registry/events/a/{name}")) }]))
+        };
+        assert!(event("x", revision).is_ok());
+        let told = event("y", revision.later(1));
+        assert!(matches!(&told, Err(WriteError::Conflict { key, found }) if *key == lease && *found == revision), "{told:?}");
+        assert!(block_on(split.get(&Key::new("/registry/events/a/y"))).expect("it answers").is_none());
     }
 
     /// A store that takes no writes.

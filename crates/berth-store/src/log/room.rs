@@ -54,7 +54,7 @@ mod tests {
 
     fn commit(purpose: Purpose, bytes: usize) -> Commit {
         let value = Some((vec![0; bytes].into(), Header::default()));
-        let write = Prepared { key: Key::new("/k"), expected: Expected::Absent, value, expires_at: None, purpose };
+        let write = Prepared { key: Key::new("/k"), expected: Expected::Absent, value, expires_at: None, purpose, only_while: None };
         evaluate(vec![write], Revision(1), |_| None).expect("nothing is there")
     }
 

@@ -582,7 +582,7 @@ fn found_behind_a_checkpoint(history_bytes: usize) -> Found {
         let key = Key::new(key);
         let expected = shared.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
         let value = value.map(|value| (value.to_owned().into(), Header::default()));
-        let prepared = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth };
+        let prepared = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth, only_while: None };
         let commit = {
             let visible = shared.read();
             evaluate(vec![prepared], visible.revision().later(1), |key| visible.get(key)).expect("as expected")

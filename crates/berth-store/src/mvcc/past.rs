@@ -77,7 +77,7 @@ impl Mvcc {
     pub(super) fn apply_again(&mut self, (revision, changes): Recommit) {
         let prepare = |(key, value): (Key, Option<(Bytes, Header)>)| {
             let expected = self.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
-            Prepared { key, expected, value, expires_at: None, purpose: Purpose::Removal }
+            Prepared { key, expected, value, expires_at: None, purpose: Purpose::Removal, only_while: None }
         };
         let writes = changes.into_iter().map(prepare).collect();
         let commit = evaluate(writes, revision, |key| self.get(key)).expect("only what is there is told to be deleted");

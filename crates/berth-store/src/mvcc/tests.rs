@@ -1,6 +1,7 @@
 //! Any sequence of writes and compactions, against a model that keeps a copy of everything for each revision.
 
 use super::*;
+use crate::{Expected, Header, Purpose};
 use proptest::prelude::*;
 
 /// Two resources with a common beginning, two namespaces, and a key outside the usual form.
@@ -174,6 +175,7 @@ fn apply(mvcc: &mut Mvcc, model: &mut Model, op: &Op) {
         value: size.map(|size| (vec![0; size].into(), Header::default())),
         expires_at: None,
         purpose: Purpose::Growth,
+        only_while: None,
     };
     let next = Revision(mvcc.revision().0 + gap);
     let commit = evaluate(writes.iter().map(prepare).collect(), next, |key| mvcc.get(key));
@@ -349,7 +351,7 @@ fn write(mvcc: &mut Mvcc, number: usize) {
     let key = Key::new(&format!("/r/core/pods/a/{number}"));
     let expected = mvcc.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
     let value = Some((vec![0; 1000].into(), Header::default()));
-    let write = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth };
+    let write = Prepared { key, expected, value, expires_at: None, purpose: Purpose::Growth, only_while: None };
     let commit = evaluate(vec![write], mvcc.revision().later(1), |key| mvcc.get(key)).expect("as expected");
     mvcc.apply(&commit);
 }

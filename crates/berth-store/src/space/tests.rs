@@ -90,7 +90,14 @@ fn commit(mvcc: &mut Mvcc, purpose: Purpose, writes: &BTreeMap<usize, Option<usi
         let expected = mvcc.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
         let value = size.map(|size| (vec![0; size].into(), Header::default()));
         // What is not there is not deleted.
-        (value.is_some() || expected != Expected::Absent).then_some(Prepared { key, expected, value, expires_at: None, purpose })
+        (value.is_some() || expected != Expected::Absent).then_some(Prepared {
+            key,
+            expected,
+            value,
+            expires_at: None,
+            purpose,
+            only_while: None,
+        })
     };
     let writes: Vec<_> = writes.iter().filter_map(prepare).collect();
     if writes.is_empty() {
@@ -134,7 +141,14 @@ fn commits_that_come_together_do_not_pass_a_bound_together() {
     let mvcc = open(Revision(0), Vec::new());
     let put = |key: &str, revision| {
         let value = Some((vec![0; 5000].into(), Header::default()));
-        let write = Prepared { key: Key::new(key), expected: Expected::Absent, value, expires_at: None, purpose: Purpose::Growth };
+        let write = Prepared {
+            key: Key::new(key),
+            expected: Expected::Absent,
+            value,
+            expires_at: None,
+            purpose: Purpose::Growth,
+            only_while: None,
+        };
         evaluate(vec![write], Revision(revision), |_| None).expect("as expected")
     };
     let mut room = mvcc.room();
@@ -154,7 +168,7 @@ fn what_a_key_is_still_to_get_is_paid_for_when_it_is_made() {
         let key = Key::new(key);
         let expected = mvcc.get(&key).map_or(Expected::Absent, |entry| Expected::At(entry.mod_revision));
         let value = Some((vec![0; size].into(), Header::default()));
-        let write = Prepared { key, expected, value, expires_at: None, purpose };
+        let write = Prepared { key, expected, value, expires_at: None, purpose, only_while: None };
         let commit = evaluate(vec![write], mvcc.revision().later(1), |key| mvcc.get(key)).expect("as expected");
         mvcc.room().take(&commit.events, commit.purpose)?;
         mvcc.apply(&commit);

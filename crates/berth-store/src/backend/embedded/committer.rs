@@ -281,8 +281,10 @@ mod tests {
         let (reply, answer) = oneshot::channel();
         let value = || Some(("".into(), Header::default()));
         let purpose = Purpose::Growth;
-        let writes =
-            keys.split(' ').map(|key| Prepared { key: Key::new(key), expected, value: value(), expires_at: None, purpose }).collect();
+        let writes = keys
+            .split(' ')
+            .map(|key| Prepared { key: Key::new(key), expected, value: value(), expires_at: None, purpose, only_while: None })
+            .collect();
         requests.send(Request::Commit { writes, reply }).expect("the receiver is in this test");
         answer
     }
@@ -380,7 +382,14 @@ mod tests {
         committer.commit(batch.commits);
         assert_eq!(told(first), "1");
         let prepared = |key: &str, revision: u64, value: Option<(_, _)>, purpose| {
-            vec![Prepared { key: Key::new(key), expected: Expected::At(Revision(revision)), value, expires_at: None, purpose }]
+            vec![Prepared {
+                key: Key::new(key),
+                expected: Expected::At(Revision(revision)),
+                value,
+                expires_at: None,
+                purpose,
+                only_while: None,
+            }]
         };
         // The change of one, for each purpose, then the deletion of the other.
         let mut round = |free, a: u64, b: u64| {

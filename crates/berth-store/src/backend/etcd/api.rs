@@ -1,6 +1,6 @@
 //! What the store asks of etcd: little, so that a model of it can stand in its place.
 
-use crate::{Expected, Key, Revision};
+use crate::{Expected, Key, Revision, Unchanged};
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub enum Outcome {
     Done(Revision),
     /// A key is not as expected; nothing is done.
     Refused {
-        /// The last revision of each key, in order; 0 for one that is not there.
+        /// The last revision of each key, in order, and behind them of those that were to be unchanged; 0 for one that is not there.
         found: Vec<Revision>,
         /// The newest revision then.
         revision: Revision,
@@ -176,7 +176,15 @@ pub trait Etcd: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`EtcdError`]. Only after [`EtcdError::Unknown`] it may have been done.
-    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>>;
+    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+        self.txn_while(puts, Arc::default())
+    }
+
+    /// The same, if these other keys are unchanged too.
+    ///
+    /// # Errors
+    /// As [`Etcd::txn`].
+    fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>>;
 
     /// Changes of keys that begin with `prefix`, from revision `from` on. Fails rather than stand still while the member that serves it has no
     /// leader.

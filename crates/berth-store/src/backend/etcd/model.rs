@@ -3,7 +3,7 @@
 
 use super::api::{Alarm, Change, Etcd, EtcdError, KeyValue, Lease, Outcome, PAGE_BYTES, Page, Put, Query, Status, Watched, Watching};
 use crate::{
-    Expected, Key, Revision,
+    Expected, Key, Revision, Unchanged,
     env::{Clock, Spawner, Timestamp},
     virtual_time::{Process, VirtualTime},
 };
@@ -118,22 +118,22 @@ impl Model {
     ///
     /// # Errors
     /// [`EtcdError`].
-    pub async fn txn_with(&self, puts: Arc<[Put]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
+    pub async fn txn_with(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
         self.travel().await;
         self.reached(|_| ())?;
-        self.carry_out(puts, fate)
+        self.carry_out(puts, unchanged, fate)
     }
 
-    fn carry_out(&self, puts: Arc<[Put]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
+    fn carry_out(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>, fate: Option<Fate>) -> Result<Outcome, EtcdError> {
         let unknown = || Err(EtcdError::Unknown("no answer".into()));
-        let fault = self.kept().fault(&puts);
+        let fault = self.kept().fault(&puts, &unchanged);
         match (fate, fault) {
             (Some(Fate::Lost), _) => unknown(),
             (Some(Fate::Unreachable), _) => Err(EtcdError::Unreachable("it is not there".into())),
             (_, Some(fault)) => Err(fault),
-            (None, None) => Ok(self.kept().apply(&puts)),
+            (None, None) => Ok(self.kept().apply_while(&puts, &unchanged)),
             (Some(Fate::Done), None) => {
-                self.kept().apply(&puts);
+                self.kept().apply_while(&puts, &unchanged);
                 unknown()
             }
             (Some(Fate::Late), None) => {
@@ -141,8 +141,8 @@ impl Model {
                 let apply = async move {
                     later.await;
                     let mut kept = lock(&kept);
-                    if kept.fault(&puts).is_none() {
-                        kept.apply(&puts);
+                    if kept.fault(&puts, &unchanged).is_none() {
+                        kept.apply_while(&puts, &unchanged);
                     }
                 };
                 self.process.spawn("late", apply.boxed());
@@ -166,14 +166,28 @@ impl Model {
 }
 
 impl Kept {
+    #[cfg(test)]
     pub(super) fn apply(&mut self, puts: &[Put]) -> Outcome {
-        let at = |key: &Key| self.keys.get(key).map_or(Revision(0), |found| found.mod_revision);
+        self.apply_while(puts, &[])
+    }
+
+    fn at(&self, key: &Key) -> Revision {
+        self.keys.get(key).map_or(Revision(0), |found| found.mod_revision)
+    }
+
+    fn is_as_expected(&self, puts: &[Put], unchanged: &[Unchanged]) -> bool {
+        let is_at = |key: &Key, revision: Revision| self.at(key) == revision && revision != Revision(0);
         let is_expected = |put: &Put| match put.expected {
-            Expected::Absent => at(&put.key) == Revision(0),
-            Expected::At(revision) => at(&put.key) == revision && revision != Revision(0),
+            Expected::Absent => self.at(&put.key) == Revision(0),
+            Expected::At(revision) => is_at(&put.key, revision),
         };
-        if !puts.iter().all(is_expected) {
-            return Outcome::Refused { found: puts.iter().map(|put| at(&put.key)).collect(), revision: Revision(self.revision) };
+        puts.iter().all(is_expected) && unchanged.iter().all(|unchanged| is_at(&unchanged.key, unchanged.revision))
+    }
+
+    fn apply_while(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Outcome {
+        if !self.is_as_expected(puts, unchanged) {
+            let keys = puts.iter().map(|put| &put.key).chain(unchanged.iter().map(|unchanged| &unchanged.key));
+            return Outcome::Refused { found: keys.map(|key| self.at(key)).collect(), revision: Revision(self.revision) };
         }
         let revision = Revision(self.revision + 1);
         let changes: Vec<Change> = puts.iter().filter_map(|put| self.put(put, revision)).collect();
@@ -260,7 +274,7 @@ impl Kept {
     }
 
     /// Why it does not take a transaction.
-    fn fault(&self, puts: &[Put]) -> Option<EtcdError> {
+    fn fault(&self, puts: &[Put], unchanged: &[Unchanged]) -> Option<EtcdError> {
         let is_over = |put: &Put| put.lease.is_some_and(|lease| !self.leases.contains_key(&lease.0));
         if self.alarms.contains(&Alarm::Corrupt) {
             return Some(EtcdError::Refused("corrupt cluster".into()));
@@ -269,12 +283,7 @@ impl Kept {
             return Some(EtcdError::NoSpace);
         }
         // Where it writes nothing it looks at no lease.
-        let at = |key: &Key| self.keys.get(key).map(|found| found.mod_revision);
-        let is_done = puts.iter().all(|put| match put.expected {
-            Expected::Absent => at(&put.key).is_none(),
-            Expected::At(revision) => at(&put.key) == Some(revision),
-        });
-        (is_done && puts.iter().any(is_over)).then_some(EtcdError::NoLease)
+        (self.is_as_expected(puts, unchanged) && puts.iter().any(is_over)).then_some(EtcdError::NoLease)
     }
 }
 
@@ -300,11 +309,11 @@ impl Etcd for Model {
         .boxed()
     }
 
-    fn txn(&self, puts: Arc<[Put]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
+    fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         async move {
             self.travel().await;
             let fate = self.reached(|kept| kept.fates.pop_front())?;
-            self.carry_out(puts, fate)
+            self.carry_out(puts, unchanged, fate)
         }
         .boxed()
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    Expected, Lack, Purpose, WatchItem,
+    Expected, Lack, Purpose, Unchanged, WatchItem,
     env::{Clock, Rng, Spawner, Timestamp},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
@@ -154,6 +154,33 @@ fn a_write_that_another_came_before_is_a_conflict() {
         drop(kept);
         let told = world.finish(&written);
         assert!(matches!(told, Err(WriteError::Conflict { .. })), "{expected:?} {other:?}: {told:?}");
+    }
+}
+
+/// What becomes of a write without an answer, where a key that it only compares has changed before it is repeated.
+#[test]
+fn a_write_that_waits_somewhere_is_not_done_once_what_it_compares_has_changed() {
+    for (fate, expected) in [(Fate::Lost, None), (Fate::Late, None), (Fate::Done, Some(3))] {
+        let world = World::new(0);
+        let lease = world.write(Write::put(key("lease"), "a".into(), Expected::Absent, Purpose::Growth)).expect("a new key");
+        world.model.fates([fate]);
+        let only_while = Some(Unchanged { key: key("lease"), revision: Revision(lease) });
+        let write = Write { only_while, ..Write::put(key("a"), "1".into(), Expected::Absent, Purpose::Growth) };
+        let store = Arc::clone(&world.store);
+        let written = world.start(async move { store.commit(vec![write]).await });
+        while !world.model.kept().fates.is_empty() {
+            world.step();
+        }
+        let taken = Put { key: key("lease"), expected: Expected::At(Revision(lease)), value: Some("b".into()), lease: None };
+        let Outcome::Done(taken) = world.model.kept().apply(&[taken]) else { panic!("nobody else has written") };
+        let told = world.finish(&written);
+        match (&told, expected) {
+            (Ok(entries), Some(revision)) => assert_eq!(entries[0].mod_revision, Revision(revision), "{fate:?}"),
+            (Err(WriteError::Conflict { key: named, found }), None) => assert_eq!((named, *found), (&key("lease"), taken), "{fate:?}"),
+            _ => panic!("{fate:?}: {told:?}"),
+        }
+        world.pass(1);
+        assert_eq!(world.get("a"), expected.map_or_else(String::new, |revision| format!("1@{revision}")), "{fate:?}: for good");
     }
 }
 

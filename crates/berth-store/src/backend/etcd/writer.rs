@@ -7,7 +7,7 @@ use super::{
     copy::Copy,
     leases::Leases,
 };
-use crate::{Bound, Entry, Event, EventKind, Expected, Key, Revision, Write, WriteError};
+use crate::{Bound, Entry, Event, EventKind, Expected, Key, Revision, Unchanged, Write, WriteError};
 use jiff::SignedDuration;
 use std::sync::Arc;
 
@@ -105,7 +105,8 @@ impl Writer {
             puts.push(Put { key: write.key.clone(), expected: write.expected, value: write.value.clone(), lease });
         }
         let leases: Vec<Lease> = puts.iter().filter_map(|put| put.lease).collect();
-        let outcome = self.copies.etcd.txn(puts.into()).await;
+        let unchanged = unchanged(parts).cloned().collect();
+        let outcome = self.copies.etcd.txn_while(puts.into(), unchanged).await;
         if outcome == Err(EtcdError::NoLease) {
             for lease in leases {
                 self.leases.forget(lease).await;
@@ -133,8 +134,18 @@ fn refused(key: &Key, error: EtcdError) -> WriteError {
     }
 }
 
+/// What is only compared, behind what is written.
+fn unchanged(parts: &[Part]) -> impl Iterator<Item = &Unchanged> {
+    parts.iter().filter_map(|part| part.write.only_while.as_ref())
+}
+
 /// The first key that is not as expected.
 fn conflict(parts: &[Part], found: &[Revision]) -> WriteError {
+    let compared = found.get(parts.len()..).unwrap_or_default();
+    let is_other = |(unchanged, found): &(&Unchanged, &Revision)| unchanged.revision != **found || **found == Revision(0);
+    if let Some((other, found)) = unchanged(parts).zip(compared).find(is_other) {
+        return WriteError::Conflict { key: other.key.clone(), found: *found };
+    }
     let is_other = |(part, found): &(&Part, &Revision)| match part.write.expected {
         Expected::Absent => **found != Revision(0),
         Expected::At(revision) => **found != revision || revision == Revision(0),
@@ -166,7 +177,7 @@ async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError>
 }
 
 /// etcd has answered a repeated attempt at `revision`: a key is not as expected, maybe since an earlier attempt was done. Then its changes are in the
-/// history of each key.
+/// history of each key. If not, it will not be done any more, also where only a key has changed that is compared: no key comes back to a revision.
 async fn settle(parts: &[Part], found: &[Revision], revision: Revision, cause: String) -> Result<Entries, WriteError> {
     let unknown = |cause: &str| WriteError::Unknown { key: parts[0].write.key.clone(), cause: cause.into() };
     let mut as_written: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
