@@ -27,6 +27,7 @@ pub mod quota;
 pub mod selector;
 pub mod simulation;
 pub mod subresource;
+pub mod tenure;
 mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};

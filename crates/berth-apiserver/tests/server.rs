@@ -77,6 +77,37 @@ async fn objects_are_written_read_and_deleted_over_both_protocols() {
     }
 }
 
+/// A request may say during whose lead it is to happen: that can make a write fail, and nothing else.
+#[tokio::test]
+async fn a_write_for_who_leads_no_longer_is_a_conflict() {
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let server = TestServer::start().await;
+    server.let_edit("editors").await;
+    let mut client = server.user("editor", &["editors"]).await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
+        "spec": {"holderIdentity": "a", "leaseTransitions": 1}});
+    assert_eq!(server.admin().await.post(LEASES, &lease).await.code, 201);
+    let mut write = async |name: &str, said: &[&str]| {
+        let led = said.iter().map(|said| ("berth-lease", *said));
+        let headers: Vec<_> = [("content-type", "application/json")].into_iter().chain(led).collect();
+        client.send(Method::POST, CONFIG_MAPS, &headers, config_map(name, "1").to_string()).await
+    };
+    assert_eq!(write("led", &["default/l;a;1"]).await.code, 201);
+    let refused = write("late", &["default/l;a;0"]).await;
+    assert_eq!((refused.code.as_u16(), &refused.json()["reason"]), (409, &json!("Conflict")), "{}", refused.text());
+    for (said, why) in [
+        (&["a"][..], "the header berth-lease: \"a\" is not of the form NAMESPACE/NAME;HOLDER;TRANSITIONS"),
+        (&["default/l;a;1", "default/l;a;1"], "the header berth-lease: it stands twice"),
+    ] {
+        let bad = write("bad", said).await;
+        assert_eq!((bad.code.as_u16(), &bad.json()["message"]), (400, &json!(why)));
+    }
+    let read = client.send(Method::GET, CONFIG_MAPS, &[("berth-lease", "a")], "").await;
+    assert_eq!(read.code, 200, "reads are not about it");
+    let names: Vec<_> = read.json()["items"].as_array().expect("a list").iter().map(|map| map["metadata"]["name"].clone()).collect();
+    assert!(names.contains(&json!("led")) && !names.contains(&json!("late")), "{names:?}");
+}
+
 #[tokio::test]
 async fn a_refusal_reaches_a_client_that_is_still_sending() {
     let server = TestServer::start().await;

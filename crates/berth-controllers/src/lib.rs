@@ -5,6 +5,7 @@ pub mod claim_doubts;
 pub mod cluster;
 pub mod deployment;
 pub mod disruption;
+pub mod election;
 pub mod events;
 pub mod executor;
 pub mod garbage_collector;

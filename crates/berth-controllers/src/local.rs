@@ -1,7 +1,7 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
 use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
-use berth_api::{Object, Scope, Subresource};
+use berth_api::{Object, Scope, Subresource, tenure::Tenure};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry, Resource,
@@ -43,6 +43,12 @@ impl LocalCluster {
     #[must_use]
     pub fn named(self, manager: &'static str) -> Self {
         Self { manager, ..self }
+    }
+
+    /// The same cluster, written to only during this tenure.
+    #[must_use]
+    pub fn led_by(&self, tenure: &Arc<Tenure>) -> Self {
+        Self { registry: self.registry.led_by(Arc::clone(tenure)), ..self.clone() }
     }
 
     fn options(&self) -> WriteOptions {

@@ -2,7 +2,7 @@
 
 use crate::{
     ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
-    admission::{Admission, At, Remarks},
+    admission::{Admission, At, Remarks, storing::Failure},
     checks::{self, Mode, Verb},
     modify::check_namespace,
     options::Precondition,
@@ -19,7 +19,7 @@ use berth_api::{
     metadata,
     pod::validate_deletion_cost_update,
 };
-use berth_store::{Entry, Expected, Purpose, WriteError, env::Timestamp};
+use berth_store::{Entry, Expected, Purpose, env::Timestamp};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -97,10 +97,11 @@ impl Registry {
             }
             let value = stored::encode(&target.resource, &*object);
             // What it adds was counted when the pod was made.
-            match self.store.put(old.entry.key.clone(), value, Expected::At(old.entry.mod_revision), Purpose::Growth).await {
+            let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
+            match self.put(&target.resource, key, value, expected, Purpose::Growth).await {
                 Ok(entry) => return Ok(entry),
-                Err(WriteError::Conflict { .. }) => (),
-                Err(error) => return Err(ApiError::write_failed(&error)),
+                Err(Failure::Raced) => (),
+                Err(Failure::Refused(error)) => return Err(error),
             }
         }
         Err(ApiError::modified(target))

@@ -217,9 +217,14 @@ impl ApiError {
 
     /// As [`ApiError::conflict`], with another word for the resource.
     pub(crate) fn conflict_shown_as(target: &Target, kind: &str, why: &str) -> Self {
-        let group = &target.resource.group;
-        let message = format!("Operation cannot be fulfilled on {} {:?}: {why}", qualified(kind, group), target.name);
-        Self::Conflict { group: group.clone(), kind: kind.to_owned(), name: target.name.clone(), message }
+        Self::conflict_about(&target.resource, kind, &target.name, why)
+    }
+
+    /// The same about an object of this name.
+    pub(crate) fn conflict_about(resource: &Resource, kind: &str, name: &str, why: &str) -> Self {
+        let group = &resource.group;
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(kind, group));
+        Self::Conflict { group: group.clone(), kind: kind.to_owned(), name: name.to_owned(), message }
     }
 
     /// A write to what can only be read is refused.

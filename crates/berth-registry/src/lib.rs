@@ -28,6 +28,7 @@ mod get;
 mod header;
 mod key;
 mod kubernetes_service;
+mod led;
 mod list;
 pub mod log;
 mod modify;
@@ -71,7 +72,7 @@ pub use resource::{BoxObject, Resource, ResourceTable, Resources, Subresource};
 pub use restore::{Archived, ArchivedFault};
 pub use target::{Collection, Target};
 
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, tenure::Tenure};
 use berth_rbac::User;
 use berth_store::{
     Health, Store, Usage,
@@ -91,6 +92,9 @@ pub struct Registry {
     pub(crate) policy: Arc<authorization::PolicyCache>,
     /// On whose behalf; none for the process itself.
     pub(crate) caller: Option<Arc<User>>,
+    /// During which objects are written; none: always.
+    pub(crate) tenure: Option<Arc<Tenure>>,
+    pub(crate) leases: Arc<led::KnownLeases>,
     /// Who is asked about writes, in this order.
     pub(crate) reviewers: Arc<[Arc<dyn Reviewer>]>,
     /// PEM of the authority that every namespace has in a config map.
@@ -121,6 +125,8 @@ impl Registry {
             gates,
             turns: Arc::default(),
             caller: None,
+            tenure: None,
+            leases: Arc::default(),
             reviewers: Arc::default(),
             root_ca: None,
             ranges: Arc::default(),

@@ -1,8 +1,8 @@
 //! Storing objects as another server has them.
 
-use crate::{ApiError, Registry, Resource, Resources, decoding, events, key, stored};
+use crate::{ApiError, Registry, Resource, Resources, admission::storing::Failure, decoding, events, key, stored};
 use berth_api::{FeatureGates, Scope, decode::parse_json, metadata};
-use berth_store::{Expected, Key, MAX_VALUE_BYTES, Purpose, WriteError, env::Timestamp};
+use berth_store::{Expected, Key, MAX_VALUE_BYTES, Purpose, env::Timestamp};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -97,8 +97,8 @@ impl Registry {
         let key = key::key_of(resource, (resource.scope == Scope::Namespaced).then_some(namespace), name);
         match self.put(resource, key, stored::encode(resource, &*decoded), Expected::Absent, Purpose::Upkeep).await {
             Ok(_) => Ok(()),
-            Err(WriteError::Conflict { .. }) => Err(ApiError::already_exists(resource, name)),
-            Err(error) => Err(ApiError::write_failed(&error)),
+            Err(Failure::Raced) => Err(ApiError::already_exists(resource, name)),
+            Err(Failure::Refused(error)) => Err(error),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
 
-use crate::{ApiError, BoxObject, Registry, Resource, events};
+use crate::{ApiError, BoxObject, Registry, Resource, admission::storing::Failure, events};
 use berth_api::{Object, decode::from_json};
-use berth_store::{Entry, Event, Expected, Key, Purpose, Write, WriteError};
+use berth_store::{Entry, Event, Expected, Key, Purpose, Write};
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -27,16 +26,19 @@ pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
 
 impl Registry {
     /// Stores an object's bytes, as [`encode`] gives them.
-    pub(crate) fn put(
+    ///
+    /// # Errors
+    /// As [`Registry::write`].
+    pub(crate) async fn put(
         &self,
         resource: &Resource,
         key: Key,
         value: Bytes,
         expected: Expected,
         purpose: Purpose,
-    ) -> BoxFuture<'_, Result<Arc<Entry>, WriteError>> {
+    ) -> Result<Arc<Entry>, Failure> {
         let expires_at = events::expires_at(resource, self.clock.now());
-        self.store.write(Write { expires_at, ..Write::put(key, value, expected, purpose) })
+        self.write(resource, Write { expires_at, ..Write::put(key, value, expected, purpose) }).await
     }
 }
 

@@ -242,7 +242,7 @@ impl Caller {
 
 fn request(method: Method, At(at): At, headers: &[(HeaderName, &str)], body: Bytes) -> Request<Body> {
     let request = headers.iter().fold(Request::builder().method(method).uri(at), |request, (name, value)| request.header(name, *value));
-    request.body(body.into()).expect("what stands in a path is encoded, and headers are constants")
+    request.body(body.into()).expect("what stands in a path is encoded, and headers are text")
 }
 
 /// The header that says of which type a body is.

@@ -5,11 +5,13 @@ use crate::{
     caller::{At, Caller, PAGE, TroubleKind, of_type},
     connection::{Connection, Retries},
     follower::{REFRESH, follow},
-    gate::{Gate, Pass},
     options::{OpenError, Options},
 };
-use berth_api::{Object, Subresource};
-use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind};
+use berth_api::{Object, Subresource, tenure};
+use berth_controllers::{
+    Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind,
+    election::{Gate, Pass},
+};
 use berth_identity::{Namespace, ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::Env;
 use berth_workloads::{resources::PODS, view::read_metadata};
@@ -19,7 +21,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use http::{Method, StatusCode};
+use http::{HeaderName, Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -108,10 +110,18 @@ impl RemoteCluster {
         }
     }
 
-    /// Asks for a change. Nothing but what stands in `body` guards it.
+    /// Asks for a change. Nothing but what stands in `body` guards it, and whose lead it is for.
     async fn write(&self, method: Method, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
-        let _pass = self.may_write()?;
-        self.caller.ask(method, at.with("fieldManager", self.manager), &[of_type(content_type)], body).await
+        let pass = self.may_write()?;
+        let tenure = pass.as_ref().map(|pass| pass.tenure().to_string());
+        let led = tenure.iter().map(|tenure| (HeaderName::from_static(tenure::HEADER), tenure.as_str()));
+        let headers: Vec<_> = [of_type(content_type)].into_iter().chain(led).collect();
+        self.caller.ask(method, at, &headers, body).await
+    }
+
+    /// With who writes, for `managedFields`.
+    fn named_in(&self, at: At) -> At {
+        at.with("fieldManager", self.manager)
     }
 
     /// Lets a write begin; it ends when what is given is dropped.
@@ -175,7 +185,7 @@ impl Cluster for RemoteCluster {
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let at = At::all(object.api_version(), object.resource().plural, object.meta().namespace.as_deref());
         let body = object.encode().into();
-        async move { self.written(self.write(Method::POST, at, JSON, body).await?) }.boxed()
+        async move { self.written(self.write(Method::POST, self.named_in(at), JSON, body).await?) }.boxed()
     }
 
     fn patch(
@@ -186,7 +196,7 @@ impl Cluster for RemoteCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let at = self.at(resource, key, subresource);
-        async move { self.written(self.write(Method::PATCH, at?, MERGE_PATCH, patch.to_string().into()).await?) }.boxed()
+        async move { self.written(self.write(Method::PATCH, self.named_in(at?), MERGE_PATCH, patch.to_string().into()).await?) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
@@ -194,14 +204,14 @@ impl Cluster for RemoteCluster {
         let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
         let at = self.at(object.resource(), &key, subresource);
         let body = object.encode().into();
-        async move { self.written(self.write(Method::PUT, at?, JSON, body).await?) }.boxed()
+        async move { self.written(self.write(Method::PUT, self.named_in(at?), JSON, body).await?) }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let at = self.at(PODS, pod, Some(Subresource::Binding));
         let metadata = json!({"name": pod.name, "namespace": pod.namespace, "uid": uid});
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}});
-        async move { self.write(Method::POST, at?, JSON, binding.to_string().into()).await?.accepted().map(drop) }.boxed()
+        async move { self.write(Method::POST, self.named_in(at?), JSON, binding.to_string().into()).await?.accepted().map(drop) }.boxed()
     }
 
     fn delete(
@@ -212,8 +222,7 @@ impl Cluster for RemoteCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let at = self.at(resource, key, None);
         async move {
-            let _pass = self.may_write()?;
-            let answer = self.caller.ask(Method::DELETE, at?, &[of_type(JSON)], options(&params).to_string().into()).await?;
+            let answer = self.write(Method::DELETE, at?, JSON, options(&params).to_string().into()).await?;
             let body = answer.accepted()?;
             let left: Left = serde_json::from_slice(&body).map_err(|error| self.caller.unreadable("what was deleted", &error))?;
             if left.kind == "Status" || !lingers(&body, &params).map_err(|error| self.caller.unreadable("what was deleted", &error))? {

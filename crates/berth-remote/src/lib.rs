@@ -2,9 +2,10 @@
 //!
 //! Start with [`RemoteCluster`]. Where the cluster is, and as whom it is asked, is found as kubectl finds it ([`Options`]); HTTP and TLS are the `kube`
 //! crate's. Objects pass through as bytes: views are decoded from what the server sent. What a refusal means to a controller is decided in one place
-//! (`answer.rs`). Of several that could work on a cluster one leads, by a Lease ([`Leader`]; who does is decided in [`election`]). Time comes in through `Env`; futures are to be polled on the tokio runtime that the cluster was connected on.
+//! (`answer.rs`). Of several that could work on a cluster one leads, by a Lease ([`election`]). Time comes in through `Env`; futures are to be polled on the tokio runtime that the cluster was connected on.
 //!
 //! [`Cluster`]: berth_controllers::Cluster
+//! [`election`]: berth_controllers::election
 
 mod answer;
 mod backoff;
@@ -12,14 +13,9 @@ mod caller;
 mod cluster;
 mod connection;
 mod discovery;
-pub mod election;
 mod follower;
-mod gate;
-mod leader;
 mod options;
 
 pub use cluster::{ConnectError, RemoteCluster};
 pub use connection::Connection;
-pub use gate::{Gate, RunningTime};
-pub use leader::{Candidacy, End, Leader};
 pub use options::{Impersonated, OpenError, Options};

@@ -3,7 +3,10 @@
 mod common;
 
 use berth_api::{Kind, Object, Scope, Subresource};
-use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject};
+use berth_controllers::{
+    Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject,
+    election::{Candidacy, Leader, RunningTime, Timing},
+};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::DEFAULT_HISTORY_BYTES;
 use berth_workloads::resources::{DEPLOYMENTS, EVENTS, NAMESPACES, PODS, QUOTAS};
@@ -14,7 +17,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Event, Namespace, Pod, ResourceQuota, ServiceAccount},
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 const MAPS: ResourceName = ResourceName { group: "", plural: "configmaps" };
 
@@ -375,4 +378,41 @@ async fn a_write_to_which_no_answer_comes_may_have_been_done() {
     let (listed, revision) = server.cluster.list(MAPS, Some(&"default".into())).await.expect("a list");
     assert!(listed.iter().any(|(key, object)| *key.name == *"cut-1" && object.revision == made.revision) && revision >= made.revision);
     assert!(server.cluster.list(MAPS, Some(&"elsewhere".into())).await.expect("a list").0.is_empty());
+}
+
+/// Two that both think they lead: time stands still for the first, as for a process that is stopped behind its last look at the clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_led_before_writes_nothing_and_knows_it_was_refused() {
+    let (cluster, _server) = common::remote_itself().await;
+    let asked: Arc<dyn Cluster> = Arc::new(cluster.clone());
+    let timing = Timing::new(Duration::from_secs(1), Duration::from_millis(900), Duration::from_millis(100)).expect("in order");
+    let elect = async |identity: &str, running: RunningTime| {
+        let candidacy = Candidacy { lease: key("led"), identity: identity.to_owned(), timing };
+        Leader::elect(Arc::clone(&asked), common::env(), running, candidacy).await
+    };
+    let first = elect("first", Arc::new(|| Duration::from_secs(1))).await;
+    let first = cluster.clone().led_by(first.gate());
+    first.create(map("led", "1")).await.expect("it leads");
+    let bound = first.create(pod("led")).await.expect("it leads");
+
+    let began = tokio::time::Instant::now();
+    let second = elect("second", Arc::new(move || began.elapsed())).await;
+    let second = cluster.clone().led_by(second.gate());
+    second.create(map("other", "1")).await.expect("it leads");
+    let (led, patch) = (key("led"), json!({"data": {"value": "2"}}));
+    let refusals = [
+        first.create(map("late", "1")).await.map(drop),
+        first.patch(MAPS, &led, None, patch.clone()).await.map(drop),
+        first.patch(PODS, &led, Some(Subresource::Status), json!({"status": {"phase": "Running"}})).await.map(drop),
+        first.update(map("led", "3"), None).await.map(drop),
+        first.bind(&led, &uid_of(&bound), "node").await,
+        first.delete(MAPS, &led, DeleteParams::default()).await.map(drop),
+    ];
+    for refusal in refusals {
+        let is_it = matches!(&refusal, Err(ClusterError::Conflict(why)) if why.ends_with("another may lead"));
+        assert!(is_it, "{refusal:?}");
+    }
+    assert!(cluster.get(MAPS, &key("late")).await.expect("an answer").is_none());
+    second.patch(MAPS, &led, None, patch).await.expect("it leads");
+    second.delete(MAPS, &led, DeleteParams::default()).await.expect("it leads");
 }

@@ -4,8 +4,12 @@ use crate::{
     lock,
     rng::{Purpose, SeededRng},
 };
-use berth_api::{Object, Subresource};
-use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
+use berth_api::{Object, Subresource, tenure::Tenure};
+use berth_controllers::{
+    Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
+    election::{Gate, Pass},
+    local::LocalCluster,
+};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::{Clock, Rng, Spawner, Timestamp};
 use berth_workloads::resources::PODS;
@@ -190,11 +194,44 @@ impl Writes {
 /// Uids of pods that were removed without waiting for anybody. Cheap to clone.
 pub type Removed = Arc<Mutex<Vec<String>>>;
 
+/// What those who lead have made, and how often they were refused because another led by then. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Led(Arc<Mutex<LedState>>);
+
+#[derive(Default)]
+struct LedState {
+    made: Vec<(Arc<Tenure>, Revision)>,
+    refused: u64,
+}
+
+impl Led {
+    /// What was made since the last call: by whom, and the revision.
+    #[must_use]
+    pub fn take_made(&self) -> Vec<(Arc<Tenure>, Revision)> {
+        std::mem::take(&mut lock(&self.0).made)
+    }
+
+    /// How many writes came to the API when another led.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        lock(&self.0).refused
+    }
+}
+
+/// How a process writes that leads.
+struct Leading {
+    gate: Gate,
+    api: LocalCluster,
+    led: Led,
+}
+
 /// A [`Cluster`] at the other end of a [`Network`], as one process has it.
 pub struct SimCluster {
     api: Arc<dyn Cluster>,
     network: Network,
     writes: Writes,
+    /// None: it writes whoever leads.
+    leading: Option<Leading>,
     /// Uids of the pods that this process removes at once.
     removed: Removed,
     /// The process has crashed: it does nothing more, and learns nothing of what it did last.
@@ -205,7 +242,13 @@ impl SimCluster {
     /// A new process's way to `api`; what it writes is counted in `writes`.
     #[must_use]
     pub fn new(api: Arc<dyn Cluster>, network: Network, writes: Writes) -> Self {
-        Self { api, network, writes, removed: Removed::default(), crashed: AtomicBool::new(false) }
+        Self { api, network, writes, leading: None, removed: Removed::default(), crashed: AtomicBool::new(false) }
+    }
+
+    /// Writes only while the gate is open, as whoever leads then, and tells it to `led`.
+    #[must_use]
+    pub fn led_by(self, gate: Gate, api: LocalCluster, led: Led) -> Self {
+        Self { leading: Some(Leading { gate, api, led }), ..self }
     }
 
     /// Notes in `removed` what this process removes at once.
@@ -214,10 +257,20 @@ impl SimCluster {
         Self { removed, ..self }
     }
 
+    /// The API as a write finds it that begins now.
+    fn begin(&self) -> Result<Writing, ClusterError> {
+        let Some(leading) = &self.leading else { return Ok(Writing { api: Arc::clone(&self.api), pass: None }) };
+        let pass = leading.gate.enter().ok_or_else(|| lost("lease"))?;
+        Ok(Writing { api: Arc::new(leading.api.led_by(pass.tenure())), pass: Some(pass) })
+    }
+
     async fn write<T>(&self, resource: ResourceName, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
         let counted = async {
             self.stop_if_crashed().await;
             let answer = write.await;
+            if let (Some(leading), Err(ClusterError::Conflict(why))) = (&self.leading, &answer) {
+                lock(&leading.led.0).refused += u64::from(why.ends_with("another may lead"));
+            }
             if answer.is_ok() && resource.plural != "events" {
                 self.crashed.fetch_or(self.writes.add(), Ordering::Relaxed);
             }
@@ -232,6 +285,12 @@ impl SimCluster {
             futures::future::pending::<()>().await;
         }
     }
+}
+
+/// A write on its way.
+struct Writing {
+    api: Arc<dyn Cluster>,
+    pass: Option<Pass>,
 }
 
 /// A watch under way, and what it will start over from if it breaks.
@@ -291,7 +350,14 @@ impl Cluster for SimCluster {
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = object.resource();
-        async move { self.write(resource, async { self.api.create(object).await }).await }.boxed()
+        let create = async move |Writing { api, pass }| {
+            let made = api.create(object).await?;
+            if let (Some(leading), Some(pass)) = (&self.leading, pass) {
+                lock(&leading.led.0).made.push((Arc::clone(pass.tenure()), made.revision));
+            }
+            Ok(made)
+        };
+        async move { self.write(resource, create(self.begin()?)).await }.boxed()
     }
 
     fn patch(
@@ -302,17 +368,20 @@ impl Cluster for SimCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let key = key.clone();
-        async move { self.write(resource, async { self.api.patch(resource, &key, subresource, patch).await }).await }.boxed()
+        let patch = async move |Writing { api, pass: _pass }| api.patch(resource, &key, subresource, patch).await;
+        async move { self.write(resource, patch(self.begin()?)).await }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let resource = object.resource();
-        async move { self.write(resource, async { self.api.update(object, subresource).await }).await }.boxed()
+        let update = async move |Writing { api, pass: _pass }| api.update(object, subresource).await;
+        async move { self.write(resource, update(self.begin()?)).await }.boxed()
     }
 
     fn bind(&self, pod: &ObjectKey, uid: &Uid, node: &str) -> BoxFuture<'_, Result<(), ClusterError>> {
         let (pod, uid, node) = (pod.clone(), uid.clone(), node.to_owned());
-        async move { self.write(PODS, async { self.api.bind(&pod, &uid, &node).await }).await }.boxed()
+        let bind = async move |Writing { api, pass: _pass }| api.bind(&pod, &uid, &node).await;
+        async move { self.write(PODS, bind(self.begin()?)).await }.boxed()
     }
 
     fn delete(
@@ -323,7 +392,8 @@ impl Cluster for SimCluster {
     ) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
         let key = key.clone();
         if self.network.0.rng.happens(self.network.faults().late_deletions_per_mille) {
-            let (api, clock) = (Arc::clone(&self.api), Arc::clone(&self.network.0.clock));
+            let Ok(Writing { api, pass: _ }) = self.begin() else { return ready(Err(lost("lease"))).boxed() };
+            let clock = Arc::clone(&self.network.0.clock);
             let late = async move {
                 clock.sleep_until(clock.now() + LATE_BY).await;
                 drop(api.delete(resource, &key, params).await);
@@ -332,10 +402,10 @@ impl Cluster for SimCluster {
             return ready(Err(lost("call"))).boxed();
         }
         let uid = params.uid.clone().filter(|_| params.grace_period_seconds == Some(0)).map(String::from);
-        let delete = async move {
+        let delete = async move |Writing { api, pass: _pass }| {
             lock(&self.removed).extend(uid);
-            self.api.delete(resource, &key, params).await
+            api.delete(resource, &key, params).await
         };
-        async move { self.write(resource, delete).await }.boxed()
+        async move { self.write(resource, delete(self.begin()?)).await }.boxed()
     }
 }

@@ -6,7 +6,7 @@
 mod deployment;
 mod stateful_set;
 
-pub use deployment::{deployment, deployment_in_etcd};
+pub use deployment::{deployment, deployment_in_etcd, deployment_led};
 pub use stateful_set::{recreation, stateful_set, stateful_set_in_etcd};
 
 use crate::{
@@ -25,10 +25,11 @@ use std::time::Duration;
 pub type Run = fn(u64) -> Ended;
 
 /// Every storm by its name.
-pub const STORMS: [(&str, Run); 4] = [
+pub const STORMS: [(&str, Run); 5] = [
     ("deployment", deployment),
     ("stateful-set", stateful_set),
     ("deployment-in-etcd", deployment_in_etcd),
+    ("deployment-led", deployment_led),
     ("stateful-set-in-etcd", stateful_set_in_etcd),
 ];
 
@@ -38,6 +39,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 const CHANGES: u64 = 12;
 /// How many virtual milliseconds controllers crash after each of their writes: each of them costs a start.
 const CRASHING_MS: u64 = 400;
+/// How many virtual milliseconds a manager is stopped at most: more than two leases.
+const PAUSED_MAX_MS: u64 = 40_000;
 const FAILURES: [&str; 4] = ["NeverReady", "CrashLoopBackOff", "ImagePullBackOff", "Pending"];
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const QUOTA: &str = "few";
@@ -97,6 +100,14 @@ impl Storm {
     /// Over an etcd with failures of its own.
     fn in_etcd(seed: u64) -> Self {
         Self::over(seed, |_, options| World::in_etcd(seed, options))
+    }
+
+    /// With two managers of controllers, of which one leads.
+    fn led(seed: u64) -> Self {
+        Self::over(seed, |rng, options| {
+            let options = Options { standby: true, ..options };
+            if rng.below(4) == 0 { World::in_etcd(seed, options) } else { World::new(seed, options) }
+        })
     }
 
     fn over(seed: u64, world: impl FnOnce(&SeededRng, Options) -> World) -> Self {
@@ -186,6 +197,15 @@ impl Storm {
         self.world.kill(part);
         self.world.run_for(Duration::from_millis(self.number(longest_ms)));
         self.world.start(part);
+    }
+
+    /// Stops one of the managers for a while, often for longer than its lease holds, while users go on.
+    fn pause_a_manager(&mut self, meanwhile: impl FnOnce(&mut Self)) {
+        let part = *self.rng.choose(&[Part::Controllers, Part::Standby]);
+        self.world.pause(part);
+        meanwhile(self);
+        self.world.run_for(Duration::from_millis(self.number(PAUSED_MAX_MS)));
+        self.world.resume(part);
     }
 
     fn crash_after_each_write(&mut self) {

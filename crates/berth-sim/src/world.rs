@@ -1,18 +1,19 @@
 //! The control plane, wired as `berth up` wires it.
 
 mod kept;
+mod leaders;
 mod user;
 
 use crate::{
     check::{Changed, Checker, Presence, Violation},
     lock,
     machine::SimMachine,
-    network::{Crash, Faults, Network, Removed, SimCluster, Writes},
+    network::{Crash, Faults, Led, Network, Removed, SimCluster, Writes},
     rng::{Purpose, SeededRng},
     seeds::{self, SEED_VARIABLE},
     store::SimStore,
 };
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, tenure::Tenure};
 use berth_controllers::{
     Cluster,
     events::Recorder,
@@ -20,6 +21,7 @@ use berth_controllers::{
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
 };
+use berth_identity::Revision;
 use berth_node::{Latencies, NodeShape, Nodes, Scheduler};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
@@ -73,12 +75,14 @@ pub struct Options {
     pub nodes: u32,
     /// How long pods take to start and to stop.
     pub latencies: Latencies,
+    /// Whether there are two managers of controllers, of which one leads.
+    pub standby: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let latencies = Latencies { start: Duration::from_secs(20), stop: Duration::from_secs(30) };
-        Self { order: Order::Random, faults: Faults::NONE, nodes: 3, latencies }
+        Self { order: Order::Random, faults: Faults::NONE, nodes: 3, latencies, standby: false }
     }
 }
 
@@ -87,6 +91,8 @@ impl Default for Options {
 pub enum Part {
     /// All controllers.
     Controllers,
+    /// The same once more, where there are [two](Options::standby).
+    Standby,
     /// The scheduler.
     Scheduler,
     /// All nodes.
@@ -127,7 +133,15 @@ pub struct World {
     registry: Registry,
     api: Arc<dyn Cluster>,
     /// The server that the parts speak to.
-    api_of_parts: Arc<dyn Cluster>,
+    api_of_parts: LocalCluster,
+    /// What managers of controllers do that lead.
+    led: Led,
+    /// Those that lead no longer, and end.
+    ended: Arc<Mutex<Vec<Part>>>,
+    /// Who has led since when, by what the lease said.
+    tenures: BTreeMap<Revision, Tenure>,
+    /// How many processes were started.
+    started: u64,
     user: Process,
     parts: BTreeMap<Part, Process>,
     /// What the newest process of each part counts.
@@ -184,6 +198,7 @@ impl World {
             Place::Etcd => in_etcd(seed, &time, &table, &env),
         };
         let (registry, api) = server(kept.of_user(), &table, &env, &gates);
+        let api: Arc<dyn Cluster> = Arc::new(api);
         let (_, api_of_parts) = server(kept.of_parts(), &table, &env, &gates);
         let mut world = Self {
             seed,
@@ -193,6 +208,10 @@ impl World {
             machine,
             api,
             api_of_parts,
+            led: Led::default(),
+            ended: Arc::default(),
+            tenures: BTreeMap::new(),
+            started: 0,
             writes: Writes::default(),
             let_go: Removed::default(),
             time,
@@ -213,8 +232,14 @@ impl World {
         };
         let registry = world.registry.clone();
         world.block_on(async move { registry.bootstrap().await }).expect("the store is empty");
-        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| world.start(part));
+        world.parts().into_iter().for_each(|part| world.start(part));
         world
+    }
+
+    /// The processes that there are to be.
+    fn parts(&self) -> Vec<Part> {
+        let standby = self.options.standby.then_some(Part::Standby);
+        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().chain(standby).collect()
     }
 
     /// Starts a part, from nothing but what is in the store.
@@ -229,14 +254,18 @@ impl World {
         let env = Env { clock: Arc::clone(&self.clock), rng, spawner: Arc::new(process) };
         let writes = if part == Part::Controllers { self.writes.clone() } else { Writes::default() };
         let removed = if part == Part::Nodes { Arc::clone(&self.let_go) } else { Removed::default() };
-        let cluster = SimCluster::new(Arc::clone(&self.api_of_parts), self.network.clone(), writes).noting(removed);
-        let cluster: Arc<dyn Cluster> = Arc::new(cluster);
+        let cluster = self.way(writes).noting(removed);
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("the registry is empty"));
         self.check_panics();
         self.metrics.insert(part, Arc::clone(&metrics));
+        self.started += 1;
+        if matches!(part, Part::Controllers | Part::Standby) && self.options.standby {
+            return self.elect(part, cluster, env, metrics);
+        }
+        let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let events = |component| Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), component);
         match part {
-            Part::Controllers => self.start_controllers(cluster, env, metrics),
+            Part::Controllers | Part::Standby => self.controllers(env, metrics)(cluster),
             Part::Scheduler => Scheduler::start(&cluster, &env, &events("default-scheduler"), &metrics),
             Part::Nodes => {
                 let shape = NodeShape::new("1000", "4Ti", 1000);
@@ -245,21 +274,29 @@ impl World {
         }
     }
 
-    fn start_controllers(&self, cluster: Arc<dyn Cluster>, env: Env, metrics: Arc<Metrics>) {
+    /// A process's way to the API.
+    fn way(&self, writes: Writes) -> SimCluster {
+        SimCluster::new(Arc::new(self.api_of_parts.clone()), self.network.clone(), writes)
+    }
+
+    /// Starts all controllers over a cluster.
+    fn controllers(&self, env: Env, metrics: Arc<Metrics>) -> impl FnOnce(Arc<dyn Cluster>) + Send + use<> {
         let enabled = Enabled::parse("*").expect("all are known");
         let gates = Arc::clone(&self.gates.controllers);
         let load_balancer_range = "198.51.100.0/24".parse().expect("a range");
-        ControllerManager {
-            cluster,
-            env,
-            gates,
-            metrics,
-            enabled,
-            provision_latency: PROVISION_LATENCY,
-            load_balancer_range,
-            follower: None,
+        move |cluster| {
+            ControllerManager {
+                cluster,
+                env,
+                gates,
+                metrics,
+                enabled,
+                provision_latency: PROVISION_LATENCY,
+                load_balancer_range,
+                follower: None,
+            }
+            .start();
         }
-        .start();
     }
 
     /// Stops a part where it stands, as `kill -9` would.
@@ -293,15 +330,17 @@ impl World {
 
     /// Stops everything, and starts it again over the same store with these gates.
     pub fn restart_with(&mut self, gates: Gates) {
-        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.kill(part));
+        self.parts().into_iter().for_each(|part| self.kill(part));
         let (clock, rng): (_, Arc<dyn Rng>) = (Arc::clone(&self.clock), Arc::<SeededRng>::clone(&self.names) as _);
         let table = Arc::clone(self.registry.table());
         let env = Env { clock, rng, spawner: Arc::new(self.user.clone()) };
-        (self.registry, self.api) = server(self.kept.of_user(), &table, &env, &gates);
+        let api;
+        (self.registry, api) = server(self.kept.of_user(), &table, &env, &gates);
+        self.api = Arc::new(api);
         (_, self.api_of_parts) = server(self.kept.of_parts(), &table, &env, &gates);
         self.checker.set_gates(Arc::clone(&gates.controllers));
         self.gates = gates;
-        [Part::Controllers, Part::Scheduler, Part::Nodes].into_iter().for_each(|part| self.start(part));
+        self.parts().into_iter().for_each(|part| self.start(part));
     }
 
     /// From now on the controllers crash as `crash` says, and start anew at once. Writes are counted from here.
@@ -493,6 +532,11 @@ impl World {
             self.kill(Part::Controllers);
             self.start(Part::Controllers);
         }
+        let ended = std::mem::take(&mut *lock(&self.ended));
+        for part in ended {
+            self.kill(part);
+            self.start(part);
+        }
         step
     }
 
@@ -503,6 +547,7 @@ impl World {
         for event in self.news() {
             self.take_in(&event);
         }
+        self.check_made();
     }
 
     fn news(&mut self) -> Vec<Arc<Event>> {
@@ -532,6 +577,7 @@ impl World {
             (EventKind::Put, None) => (Presence::There, "+"),
             (EventKind::Put, Some(_)) => (Presence::There, " "),
         };
+        self.take_in_lease(plural, event);
         let key = (plural.to_owned(), name.to_owned());
         match presence {
             Presence::There => drop(self.objects.insert(key, event.entry.value.clone())),
@@ -571,10 +617,10 @@ impl World {
 }
 
 /// A server over a store.
-fn server(store: Arc<dyn Store>, table: &Arc<ResourceTable>, env: &Env, gates: &Gates) -> (Registry, Arc<dyn Cluster>) {
+fn server(store: Arc<dyn Store>, table: &Arc<ResourceTable>, env: &Env, gates: &Gates) -> (Registry, LocalCluster) {
     let (clock, rng) = (Arc::clone(&env.clock), Arc::clone(&env.rng));
     let registry = Registry::new(store, Arc::clone(table), clock, rng, Arc::clone(&gates.api));
-    (registry.clone(), Arc::new(LocalCluster::new(registry, env.clone())))
+    (registry.clone(), LocalCluster::new(registry, env.clone()))
 }
 
 impl Drop for World {

@@ -20,6 +20,14 @@ fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {
     seeds::run(0..5, |seed| drop(storm::stateful_set_in_etcd(seed)));
 }
 
+/// Of two managers one leads; it is stopped with writes on their way, and goes on when the other leads. What it makes then would pass the limits.
+#[test]
+fn limits_hold_in_every_storm_whoever_leads_and_none_who_led_before_makes_anything() {
+    let refused = Cell::new(0);
+    seeds::run(0..20, |seed| refused.set(refused.get() + storm::deployment_led(seed).world.refused_writes()));
+    assert!(0 < refused.get(), "no write came late");
+}
+
 /// What each of them showed is told in docs/simulation.md.
 #[test]
 fn storms_that_failed_once_do_so_no_more() {

@@ -13,12 +13,13 @@ use crate::{
 use berth_api::FeatureGates;
 use berth_controllers::{
     Cluster, ClusterError,
+    election::{Candidacy, End, Leader, Timing},
     events::Recorder,
     manager::{self, Enabled},
     metrics::Metrics,
 };
 use berth_identity::ObjectKey;
-use berth_remote::{Candidacy, ConnectError, End, Leader, RemoteCluster, election::Timing};
+use berth_remote::{ConnectError, RemoteCluster};
 use berth_store::env::Env;
 use jiff::SignedDuration;
 use options::{ControllerManager, Node, PartOptions, Scheduler};
@@ -136,7 +137,9 @@ async fn work(
 async fn elect(cluster: &RemoteCluster, env: &Env, lease: ObjectKey, timing: Timing) -> Leader {
     let mut random = [0; 8];
     env.rng.fill(&mut random);
-    let identity = format!("{}_{:016x}", uname().nodename().to_string_lossy(), u64::from_ne_bytes(random));
+    // It stands in a header of each write.
+    let node = uname().nodename().to_string_lossy().replace(|letter: char| !letter.is_ascii_graphic(), "-");
+    let identity = format!("{node}_{:016x}", u64::from_ne_bytes(random));
     Output::Stdout.line(&format!("{identity} stands for the lease {lease}"));
     Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(running_time), Candidacy { lease, identity, timing }).await
 }

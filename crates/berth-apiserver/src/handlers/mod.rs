@@ -31,6 +31,7 @@ use crate::{
     status::Refusal,
     storage_metrics, warnings,
 };
+use berth_api::tenure::{self, BadTenure, Tenure};
 use berth_rbac::Attributes;
 use berth_registry::{ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
 use berth_store::env::Rng;
@@ -383,10 +384,26 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     if decision.is_none() {
         return Err(forbidden(&user, &attributes).into());
     }
-    let registry = (!user.is_master()).then(|| exchange.origin.on_behalf_of(&user, registry));
+    let mut registry = (!user.is_master()).then(|| exchange.origin.on_behalf_of(&user, registry));
+    if let Some(tenure) = tenure(exchange)? {
+        let led = registry.as_deref().unwrap_or(&exchange.shared.registry).led_by(Arc::new(tenure));
+        registry = Some(Arc::new(led));
+    }
     // Set once: a request is identified once.
     let _ = exchange.caller.set(Caller { user, registry });
     Ok(())
+}
+
+/// During which a write is to happen, if it says so.
+fn tenure(exchange: &Exchange<'_>) -> Result<Option<Tenure>, ApiError> {
+    let mut said = exchange.headers.get_all(tenure::HEADER).iter();
+    let Some(value) = said.next().filter(|_| !matches!(*exchange.method, Method::GET | Method::HEAD)) else { return Ok(None) };
+    let refused = |why: String| ApiError::BadRequest { message: format!("the header {}: {why}", tenure::HEADER) };
+    if said.next().is_some() {
+        return Err(refused("it stands twice".to_owned()));
+    }
+    let text = value.to_str().map_err(|error| refused(error.to_string()))?;
+    text.parse().map(Some).map_err(|error: BadTenure| refused(error.to_string()))
 }
 
 fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: Option<&User>, asked: &Attributes<'_>) {

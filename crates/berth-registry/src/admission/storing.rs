@@ -2,7 +2,7 @@
 
 use super::{Admission, Operation};
 use crate::{ApiError, Current, Registry, checks::Mode, stored};
-use berth_store::{Entry, Expected, Purpose, WriteError};
+use berth_store::{Entry, Expected, Purpose, Write, WriteError};
 use std::sync::Arc;
 
 /// Why an admitted write is not there.
@@ -44,20 +44,15 @@ impl Registry {
         }
         let (key, revision) = (old.entry.key.clone(), old.entry.mod_revision);
         let value = if is_same { old.entry.value.clone() } else { stored::encode(resource, object) };
-        let written = if admission.removes {
+        let entry = if admission.removes {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
-            self.store.delete(key, revision).await.map(|gone| if is_same { gone } else { stored::with_value(resource, &gone, value) })
+            let gone = self.write(resource, Write::delete(key, revision)).await?;
+            if is_same { gone } else { stored::with_value(resource, &gone, value) }
         } else {
-            self.put(resource, key, value, Expected::At(revision), self.purpose(admission)).await
+            self.put(resource, key, value, Expected::At(revision), self.purpose(admission)).await?
         };
-        match written {
-            Ok(entry) => {
-                self.note_history(admission, &entry);
-                Ok(Current::Stored(stored::shown(resource, entry)))
-            }
-            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
-            Err(error) => Err(ApiError::write_failed(&error).into()),
-        }
+        self.note_history(admission, &entry);
+        Ok(Current::Stored(stored::shown(resource, entry)))
     }
 
     /// Writes an object whose name must be free.
@@ -67,17 +62,12 @@ impl Registry {
             let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
             return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
         }
-        match self.put(resource, key, stored::encode(resource, object), Expected::Absent, self.purpose(admission)).await {
-            Ok(entry) => {
-                self.note_history(admission, &entry);
-                Ok(Current::Stored(stored::shown(resource, entry)))
-            }
-            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
-            Err(error) => Err(ApiError::write_failed(&error).into()),
-        }
+        let entry = self.put(resource, key, stored::encode(resource, object), Expected::Absent, self.purpose(admission)).await?;
+        self.note_history(admission, &entry);
+        Ok(Current::Stored(stored::shown(resource, entry)))
     }
 
-    /// Takes a write back that must not stand: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
+    /// Takes a write back that must not stand, whoever leads: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
     ///
     /// # Errors
     /// [`ApiError::OutcomeUnknown`]: it may stand all the same.
@@ -101,11 +91,7 @@ impl Registry {
         let Some(old) = &admission.old else { return Ok(()) };
         let value = stored::encode(admission.at.resource, &*admission.object);
         let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-        match self.put(admission.at.resource, key, value, expected, Purpose::Removal).await {
-            Ok(_) => Ok(()),
-            Err(WriteError::Conflict { .. }) => Err(Failure::Raced),
-            Err(error) => Err(ApiError::write_failed(&error).into()),
-        }
+        self.put(admission.at.resource, key, value, expected, Purpose::Removal).await.map(drop)
     }
 }
 

@@ -8,6 +8,7 @@ mod create;
 mod delete;
 mod events;
 mod gates;
+mod led;
 mod list;
 mod outcomes;
 mod places;

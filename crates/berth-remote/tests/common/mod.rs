@@ -138,6 +138,12 @@ pub(crate) async fn remote() -> Option<Subject> {
     Some(Subject { cluster: Arc::new(server.connect(server.address).await), _holds: Box::new(server) })
 }
 
+/// The same, of its own type, and what it needs to be there.
+pub(crate) async fn remote_itself() -> (RemoteCluster, impl Send) {
+    let server = Running::start(DEFAULT_HISTORY_BYTES).await;
+    (server.connect(server.address).await, server)
+}
+
 /// A real Kubernetes, without controllers.
 pub(crate) async fn upstream() -> Option<Subject> {
     let upstream = Upstream::start(&["--no-controllers"])?;

@@ -3,6 +3,7 @@
 use super::{CHANGES, Ended, LONGEST, Storm, Weather};
 use berth_workloads::resources::DEPLOYMENTS;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
 const DELETED: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
@@ -23,6 +24,28 @@ pub fn deployment(seed: u64) -> Ended {
 #[must_use]
 pub fn deployment_in_etcd(seed: u64) -> Ended {
     deployment_through(Storm::in_etcd(seed))
+}
+
+/// The same, in which one of two managers leads, and now and then is stopped for so long that the other takes over.
+///
+/// # Panics
+/// As [`deployment`].
+#[must_use]
+pub fn deployment_led(seed: u64) -> Ended {
+    let mut storm = Storm::led(seed);
+    storm.create_deployment();
+    storm.wait();
+    for _ in 0..CHANGES {
+        storm.change_deployment();
+        if storm.number(2) == 0 {
+            // Most likely with something on its way.
+            storm.world.run_for(Duration::from_millis(storm.number(300)));
+            storm.pause_a_manager(Storm::change_deployment);
+        }
+        storm.wait();
+    }
+    storm.abate_deployment();
+    storm.end()
 }
 
 fn deployment_through(mut storm: Storm) -> Ended {

@@ -1,11 +1,9 @@
 //! Options of the parts that run as processes of their own.
 
 use crate::{cluster_options::kubeconfigs, controllers::ControllerOptions, duration::duration, logging::LogFormat, nodes::NodeOptions};
+use berth_controllers::election::{BadTiming, Timing};
 use berth_identity::ObjectKey;
-use berth_remote::{
-    Options,
-    election::{BadTiming, Timing},
-};
+use berth_remote::Options;
 use clap::{ArgAction, Args};
 use std::{path::PathBuf, time::Duration};
 

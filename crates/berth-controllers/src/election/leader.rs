@@ -1,10 +1,11 @@
 //! Leading: an [`Election`] carried out on a cluster, and a gate that is shut when it is over.
 
-use crate::{
-    election::{Claim, Elapsed, Election, Move, Outcome, Record, Timing},
-    gate::{Gate, RunningTime},
+use super::{
+    Claim, Elapsed, Election, Move, Outcome, Record, Timing,
+    gate::{Gate, Lead, RunningTime},
 };
-use berth_controllers::{Cluster, ClusterError, RawObject};
+use crate::{Cluster, ClusterError, RawObject};
+use berth_api::tenure::Tenure;
 use berth_identity::{ObjectKey, Revision};
 use berth_store::env::Env;
 use berth_workloads::resources::LEASES;
@@ -46,8 +47,9 @@ impl Leader {
     /// Waits until it leads, however long that takes.
     pub async fn elect(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, candidacy: Candidacy) -> Self {
         let Candidacy { lease, identity, timing } = candidacy;
-        let election = Election::new(identity, timing);
-        let mut candidate = Candidate { cluster, env, gate: Gate::new(running), lease, timing, election, told: String::new() };
+        let election = Election::new(identity.clone(), timing);
+        let gate = Gate::new(running);
+        let mut candidate = Candidate { cluster, env, gate, lease, identity, timing, election, told: String::new() };
         while candidate.election.acts_until().is_none() {
             match candidate.next() {
                 Move::Wait(until) => candidate.wait(until).await,
@@ -106,6 +108,7 @@ struct Candidate {
     env: Env,
     gate: Gate,
     lease: ObjectKey,
+    identity: String,
     timing: Timing,
     election: Election,
     /// The holder that has been told of last.
@@ -148,7 +151,7 @@ impl Candidate {
             }
             None => self.election.unread(now),
         }
-        self.gate.set(self.election.acts_until());
+        self.set_gate();
     }
 
     async fn write(&mut self, claim: Claim, began: Elapsed) {
@@ -164,7 +167,17 @@ impl Candidate {
             None => Outcome::Unknown,
         };
         self.election.written(claim, outcome, began, self.gate.now());
-        self.gate.set(self.election.acts_until());
+        self.set_gate();
+    }
+
+    /// Open while it leads, and shut else.
+    fn set_gate(&self) {
+        let leads = self.election.acts_until().zip(self.election.transitions());
+        let lead = leads.map(|(until, transitions)| {
+            let (namespace, name) = (self.lease.namespace.to_string(), self.lease.name.to_string());
+            Lead { until, tenure: Arc::new(Tenure { namespace, name, holder: self.identity.clone(), transitions }) }
+        });
+        self.gate.set(lead);
     }
 
     /// How long a request may take: not beyond the moment at which it acts no longer.

@@ -1,10 +1,12 @@
 //! What stands between a part that leads and its writes.
 
-use crate::election::Elapsed;
+use super::Elapsed;
+use crate::lock;
+use berth_api::tenure::Tenure;
 use event_listener::Event;
 use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 /// Counts the machine's time, while it is suspended too.
@@ -19,43 +21,54 @@ pub struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// Until when it is open, in nanoseconds of the running time; 0: shut.
-    until: AtomicU64,
+    /// `None`: shut.
+    lead: Mutex<Option<Lead>>,
     /// How many writes are under way.
     inside: AtomicUsize,
     /// One of them ended.
     left: Event,
 }
 
-/// A write that is under way.
-pub(crate) struct Pass(Arc<State>);
+/// That somebody leads.
+#[derive(Clone, Debug)]
+pub(super) struct Lead {
+    pub(super) until: Elapsed,
+    pub(super) tenure: Arc<Tenure>,
+}
+
+/// A write that is under way, until this is dropped.
+pub struct Pass {
+    state: Arc<State>,
+    tenure: Arc<Tenure>,
+}
 
 impl Gate {
     /// One that is shut.
-    pub(crate) fn new(running: RunningTime) -> Self {
+    pub(super) fn new(running: RunningTime) -> Self {
         Self { running, state: Arc::default() }
     }
 
     /// The time by which it goes.
-    pub(crate) fn now(&self) -> Elapsed {
+    pub(super) fn now(&self) -> Elapsed {
         (self.running)()
     }
 
     /// Lets a write begin. `None`: who asks leads no longer, also where nobody has noticed since the machine was suspended.
-    pub(crate) fn enter(&self) -> Option<Pass> {
-        // First: who shuts the gate sees this write, or this sees the gate shut.
+    #[must_use]
+    pub fn enter(&self) -> Option<Pass> {
+        let lead = lock(&self.state.lead);
+        let lead = lead.as_ref().filter(|lead| self.now() < lead.until)?;
         self.state.inside.fetch_add(1, Ordering::SeqCst);
-        let pass = Pass(Arc::clone(&self.state));
-        (nanoseconds(self.now()) < self.state.until.load(Ordering::SeqCst)).then_some(pass)
+        Some(Pass { state: Arc::clone(&self.state), tenure: Arc::clone(&lead.tenure) })
     }
 
-    /// Opens it until then; `None` shuts it.
-    pub(crate) fn set(&self, until: Option<Elapsed>) {
-        self.state.until.store(until.map_or(0, nanoseconds), Ordering::SeqCst);
+    /// Opens it for who leads; `None` shuts it.
+    pub(super) fn set(&self, lead: Option<Lead>) {
+        *lock(&self.state.lead) = lead;
     }
 
     /// Resolves when no write is under way.
-    pub(crate) async fn at_rest(&self) {
+    pub(super) async fn at_rest(&self) {
         loop {
             let left = self.state.left.listen();
             if self.state.inside.load(Ordering::SeqCst) == 0 {
@@ -66,39 +79,46 @@ impl Gate {
     }
 }
 
-impl Drop for Pass {
-    fn drop(&mut self) {
-        self.0.inside.fetch_sub(1, Ordering::SeqCst);
-        self.0.left.notify(usize::MAX);
+impl Pass {
+    /// During which the write is to happen, if at all.
+    #[must_use]
+    pub fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
     }
 }
 
-fn nanoseconds(elapsed: Elapsed) -> u64 {
-    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.state.inside.fetch_sub(1, Ordering::SeqCst);
+        self.state.left.notify(usize::MAX);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures::FutureExt;
-    use std::time::Duration;
+    use std::{sync::atomic::AtomicU64, time::Duration};
 
     #[test]
     fn nobody_enters_once_its_time_is_over_and_whoever_is_inside_is_waited_for() {
         let time = Arc::new(AtomicU64::new(5));
         let own = Arc::clone(&time);
         let gate = Gate::new(Arc::new(move || Duration::from_secs(own.load(Ordering::Relaxed))));
+        let lead =
+            |seconds, tenure: &str| Some(Lead { until: Duration::from_secs(seconds), tenure: Arc::new(tenure.parse().expect("a tenure")) });
         assert!(gate.enter().is_none(), "it begins shut");
-        gate.set(Some(Duration::from_secs(10)));
+        gate.set(lead(10, "a/b;c;1"));
         let inside = gate.enter().expect("it is open");
+        assert_eq!(inside.tenure().to_string(), "a/b;c;1");
         assert!(gate.at_rest().now_or_never().is_none());
         // The machine slept, and nobody has shut it.
         time.store(10, Ordering::Relaxed);
         assert!(gate.enter().is_none());
         drop(inside);
         assert!(gate.at_rest().now_or_never().is_some());
-        gate.set(Some(Duration::from_secs(20)));
-        assert!(gate.enter().is_some());
+        gate.set(lead(20, "a/b;c;2"));
+        assert_eq!(gate.enter().expect("it is open").tenure().transitions, 2);
         gate.set(None);
         assert!(gate.enter().is_none() && gate.at_rest().now_or_never().is_some());
     }

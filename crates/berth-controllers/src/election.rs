@@ -1,8 +1,17 @@
 //! Who leads, by a Lease that all who could lead read and write: upstream's protocol (client-go `leaderelection.go`) as a plain struct.
 //!
+//! [`Leader`] carries it out on a [`Cluster`](crate::Cluster), and its [`Gate`] lets writes begin. What a write then carries is whose lead it is for, so that
+//! a server can refuse it once that is over ([`Tenure`](berth_api::tenure::Tenure)).
+//!
 //! [`Election`] says what to do next and is told what came of it, and when; it has no clock and asks nobody. Times are of one machine, counted also while
 //! it is suspended ([`Elapsed`]): no two machines' clocks are compared. What others see of a lease they count from when they see it, the holder from before it
 //! wrote it, so the holder stops before anybody else begins.
+
+mod gate;
+mod leader;
+
+pub use gate::{Gate, Pass, RunningTime};
+pub use leader::{Candidacy, End, Leader};
 
 use berth_identity::Revision;
 use jiff::Timestamp;
@@ -208,6 +217,15 @@ impl Election {
     pub fn acts_until(&self) -> Option<Elapsed> {
         match self.standing {
             Standing::Leads { renewed_at, .. } => Some(renewed_at + self.timing.renew_deadline),
+            Standing::Follows | Standing::Stopped => None,
+        }
+    }
+
+    /// How often the lease has changed hands until it was this one's. `None`: it does not lead.
+    #[must_use]
+    pub fn transitions(&self) -> Option<i32> {
+        match self.standing {
+            Standing::Leads { transitions, .. } => Some(transitions),
             Standing::Follows | Standing::Stopped => None,
         }
     }

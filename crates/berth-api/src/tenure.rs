@@ -1,0 +1,90 @@
+//! Who leads by a Lease, as a write says that is only to happen while that is so.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use std::{fmt, str::FromStr};
+
+/// The header of a write that is only to happen during a [`Tenure`]: `berth-lease: kube-system/berth-scheduler;rotterdam_07be;3`. It can make a write fail, and
+/// nothing else.
+pub const HEADER: &str = "berth-lease";
+
+/// One's time as the holder of a Lease. Whoever takes it over begins another, also under the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    /// Where the Lease is.
+    pub namespace: String,
+    /// What it is called.
+    pub name: String,
+    /// `spec.holderIdentity`.
+    pub holder: String,
+    /// `spec.leaseTransitions`.
+    pub transitions: i32,
+}
+
+/// A text that names no [`Tenure`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not of the form NAMESPACE/NAME;HOLDER;TRANSITIONS")]
+pub struct BadTenure(String);
+
+impl Tenure {
+    /// Whether the Lease says that it lasts.
+    #[must_use]
+    pub fn lasts(&self, lease: &Lease) -> bool {
+        let Some(spec) = &lease.spec else { return false };
+        spec.holder_identity.as_ref() == Some(&self.holder) && spec.lease_transitions.unwrap_or(0) == self.transitions
+    }
+}
+
+impl fmt::Display for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, name, holder, transitions } = self;
+        write!(f, "{namespace}/{name};{holder};{transitions}")
+    }
+}
+
+impl FromStr for Tenure {
+    type Err = BadTenure;
+
+    fn from_str(text: &str) -> Result<Self, BadTenure> {
+        let read = || {
+            let (lease, rest) = text.split_once(';')?;
+            let (namespace, name) = lease.split_once('/')?;
+            let (holder, transitions) = rest.rsplit_once(';')?;
+            let transitions = transitions.parse().ok()?;
+            // Without a holder it is nobody's.
+            let is_whole = [namespace, name, holder].iter().all(|part| !part.is_empty());
+            is_whole.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), holder: holder.to_owned(), transitions })
+        };
+        read().ok_or_else(|| BadTenure(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_tenure_is_read_as_it_is_written() {
+        for text in ["kube-system/berth-scheduler;rotterdam_07be;3", "a/b;one; or two;0"] {
+            assert_eq!(text.parse::<Tenure>().map(|tenure| tenure.to_string()).as_deref(), Ok(text));
+        }
+        for bad in ["", "a/b;c", "a/b;;1", "/b;c;1", "a/;c;1", "a;c;1", "a/b;c;", "a/b;c;x", "a/b;c;1.5", "a/b;c;3000000000"] {
+            assert_eq!(bad.parse::<Tenure>(), Err(BadTenure(bad.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_tenure_lasts_while_holder_and_transitions_are_the_same() {
+        let tenure: Tenure = "a/b;one;3".parse().expect("a tenure");
+        let check = |spec, lasts| {
+            let lease: Lease = serde_json::from_value(json!({"metadata": {}, "spec": spec})).expect("a Lease");
+            assert_eq!(tenure.lasts(&lease), lasts, "{lease:?}");
+        };
+        check(json!({"holderIdentity": "one", "leaseTransitions": 3, "renewTime": "2026-01-01T00:00:00.000000Z"}), true);
+        check(json!({"holderIdentity": "one", "leaseTransitions": 5}), false);
+        check(json!({"holderIdentity": "two", "leaseTransitions": 3}), false);
+        check(json!({"holderIdentity": "", "leaseTransitions": 3}), false);
+        check(json!({"holderIdentity": "one"}), false);
+        check(json!({}), false);
+    }
+}

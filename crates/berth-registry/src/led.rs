@@ -1,0 +1,102 @@
+//! Writes of somebody who leads by a Lease: they happen while it is held so, and not a moment longer.
+//!
+//! The Lease is compared in the same commit of the store. Which version of it says what is remembered, so that a write need not ask first: if it has been renewed
+//! since, the commit finds so.
+
+use crate::{ApiError, Registry, Resource, admission::storing::Failure, key, resource as resources, stored::ATTEMPTS};
+use berth_api::{k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
+use berth_store::{Entry, Key, Revision, Unchanged, Write, WriteError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How many Leases are remembered: more than there are parts of a control plane.
+const KNOWN_MAX: usize = 64;
+
+/// In which version a Lease was seen to be held so.
+#[derive(Default)]
+pub(crate) struct KnownLeases(Mutex<BTreeMap<Key, (Arc<Tenure>, Revision)>>);
+
+impl Registry {
+    /// The same API, whose writes of objects only happen during `tenure`; else they are conflicts.
+    #[must_use]
+    pub fn led_by(&self, tenure: Arc<Tenure>) -> Self {
+        Self { tenure: Some(tenure), ..self.clone() }
+    }
+
+    /// Writes an object.
+    ///
+    /// # Errors
+    /// [`Failure::Raced`] if it is not as expected.
+    pub(crate) async fn write(&self, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
+        match &self.tenure {
+            None => self.store.write(write).await.map_err(failed),
+            // Boxed, so that the others stay small.
+            Some(tenure) => Box::pin(self.write_during(tenure, resource, write)).await,
+        }
+    }
+
+    async fn write_during(&self, tenure: &Arc<Tenure>, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
+        let lease = key::key_of(resources::of::<Lease>(), Some(&tenure.namespace), &tenure.name);
+        let mut known = self.leases.get(&lease, tenure);
+        for _ in 0..ATTEMPTS {
+            let revision = match known.take() {
+                Some(revision) => revision,
+                None => self.look_at(&lease, tenure).await?.ok_or_else(|| not_held(resource, &write.key, tenure))?,
+            };
+            let only_while = Some(Unchanged { key: lease.clone(), revision });
+            match self.store.write(Write { only_while, ..write.clone() }).await {
+                // It was renewed, or is another's.
+                Err(WriteError::Conflict { key, .. }) if key == lease => (),
+                written => return written.map_err(failed),
+            }
+        }
+        Err(not_held(resource, &write.key, tenure).into())
+    }
+
+    /// In which version the Lease is held so now.
+    async fn look_at(&self, lease: &Key, tenure: &Arc<Tenure>) -> Result<Option<Revision>, ApiError> {
+        let found = self.store.get(lease).await?;
+        let lasts = |entry: &Arc<Entry>| serde_json::from_slice(&entry.value).is_ok_and(|lease: Lease| tenure.lasts(&lease));
+        let revision = found.filter(lasts).map(|entry| entry.mod_revision);
+        if let Some(revision) = revision {
+            self.leases.set(lease, tenure, revision);
+        }
+        Ok(revision)
+    }
+}
+
+impl KnownLeases {
+    fn get(&self, lease: &Key, tenure: &Tenure) -> Option<Revision> {
+        self.lock().get(lease).filter(|(known, _)| **known == *tenure).map(|(_, revision)| *revision)
+    }
+
+    fn set(&self, lease: &Key, tenure: &Arc<Tenure>, revision: Revision) {
+        let mut known = self.lock();
+        if KNOWN_MAX <= known.len() {
+            known.clear();
+        }
+        known.insert(lease.clone(), (Arc::clone(tenure), revision));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, (Arc<Tenure>, Revision)>> {
+        // What is in it is whole at any moment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(error: WriteError) -> Failure {
+    match error {
+        WriteError::Conflict { .. } => Failure::Raced,
+        error => ApiError::write_failed(&error).into(),
+    }
+}
+
+/// Does not say who holds it: who asks may not be allowed to know.
+fn not_held(resource: &Resource, key: &Key, tenure: &Tenure) -> ApiError {
+    let Tenure { namespace, name, holder, transitions } = tenure;
+    let why = format!("the lease {namespace}/{name} is not held by {holder:?} after {transitions} transitions: another may lead");
+    let object = key.as_str().rsplit('/').next().unwrap_or_default();
+    ApiError::conflict_about(resource, &resource.plural, object, &why)
+}

@@ -1,0 +1,88 @@
+//! Two managers of controllers, of which one leads.
+
+use super::{Part, World};
+use crate::{
+    lock,
+    network::{SimCluster, Writes},
+};
+use berth_api::{k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
+use berth_controllers::{
+    Cluster,
+    election::{Candidacy, Leader, RunningTime, Timing},
+    metrics::Metrics,
+};
+use berth_identity::ObjectKey;
+use berth_store::{
+    Event,
+    env::{Clock, Env},
+};
+use futures::{FutureExt, future::pending};
+use std::{sync::Arc, time::Duration};
+
+/// By which one of them leads.
+const LEASE: (&str, &str) = ("kube-system", "berth-controller-manager");
+
+impl World {
+    /// Has a manager stand for the lease: its controllers begin when it leads, and it ends when it leads no longer.
+    pub(super) fn elect(&self, part: Part, cluster: SimCluster, env: Env, metrics: Arc<Metrics>) {
+        let (time, since) = (self.time.clone(), self.time.now());
+        let running: RunningTime = Arc::new(move || Duration::try_from(time.now().duration_since(since)).expect("time does not go back"));
+        let seconds = Duration::from_secs;
+        let timing = Timing::new(seconds(15), seconds(10), seconds(2)).expect("upstream's own");
+        let candidacy = Candidacy { lease: ObjectKey::new(LEASE.0, LEASE.1), identity: format!("{part:?}-{}", self.started), timing };
+        let asking: Arc<dyn Cluster> = Arc::new(self.way(Writes::default()));
+        let (api, led, ended) = (self.api_of_parts.clone(), self.led.clone(), Arc::clone(&self.ended));
+        let begin = self.controllers(env.clone(), metrics);
+        let spawner = Arc::clone(&env.spawner);
+        let lead = async move {
+            let mut leader = Leader::elect(asking, env, running, candidacy).await;
+            begin(Arc::new(cluster.led_by(leader.gate(), api, led)));
+            leader.keep(pending()).await;
+            lock(&ended).push(part);
+        };
+        spawner.spawn("lead", lead.boxed());
+    }
+
+    /// Stops a part where it stands, until it is [resumed](Self::resume): it does not notice that time passes.
+    pub fn pause(&mut self, part: Part) {
+        if let Some(process) = self.parts.get(&part) {
+            process.pause();
+            self.note(&format!("{part:?} paused"));
+        }
+    }
+
+    /// Lets a part go on.
+    pub fn resume(&mut self, part: Part) {
+        if let Some(process) = self.parts.get(&part) {
+            process.resume();
+            self.note(&format!("{part:?} goes on"));
+        }
+    }
+
+    /// How many writes of a manager came to the API when another led.
+    #[must_use]
+    pub fn refused_writes(&self) -> u64 {
+        self.led.refused()
+    }
+
+    /// Remembers who has led since when.
+    pub(super) fn take_in_lease(&mut self, plural: &str, event: &Event) {
+        if (plural, event.entry.name()) != ("leases", LEASE.1) {
+            return;
+        }
+        let spec = serde_json::from_slice::<Lease>(&event.entry.value).ok().and_then(|lease| lease.spec).unwrap_or_default();
+        let (namespace, name) = (LEASE.0.to_owned(), LEASE.1.to_owned());
+        let (holder, transitions) = (spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap_or(0));
+        self.tenures.insert(event.entry.mod_revision, Tenure { namespace, name, holder, transitions });
+    }
+
+    /// Whoever has made something led then.
+    pub(super) fn check_made(&mut self) {
+        for (tenure, revision) in self.led.take_made() {
+            let then = self.tenures.range(..=revision).next_back().map(|(_, then)| then);
+            if then != Some(&*tenure) {
+                self.fail(&format!("revision {revision} was made for {tenure}, when {then:?} led"));
+            }
+        }
+    }
+}
