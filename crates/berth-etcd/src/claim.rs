@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Beside the keys of all resources: no group is called so.
 const OWNER: &str = "/registry/berth.dev/control-plane";
+/// Where that is, with how many keys there are at most.
+const OURS: (&str, usize) = ("/registry/berth.dev/", 2);
 /// How keys are laid out: as upstream does. A berth that lays them out otherwise counts on.
 const LAYOUT: u64 = 2;
 /// Before upstream's: by group and plural.
@@ -134,12 +136,15 @@ impl Client {
         }
         let authority = claim.authority;
         let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() else {
-            let keys = self.first_keys("/registry/", NAMED_MAX).await?;
+            let mut keys = self.first_keys("/registry/", NAMED_MAX + OURS.1).await?;
+            let is_owned = keys.iter().any(|found| found.key.as_str() == OWNER);
+            keys.retain(|found| !found.key.as_str().starts_with(OURS.0));
+            keys.truncate(NAMED_MAX);
             let origin = match &keys[..] {
                 [] => Origin::Own,
                 [..] if claim.take_over => Origin::TakenOver,
                 // Somebody was quicker: the next look sees whose it is.
-                [..] if keys.iter().any(|found| found.key.as_str() == OWNER) => Origin::Own,
+                [..] if is_owned => Origin::Own,
                 [..] => {
                     let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
                     return Err(ClaimError::Foreign { prefix, keys });
@@ -190,7 +195,8 @@ impl Client {
         while let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() {
             self.read_mark(&found, authority)?;
             let ports = self.first_keys(PORTS, COMMIT_WRITES_MAX).await?;
-            self.delete(if ports.is_empty() { vec![found] } else { ports }).await?;
+            let ours = self.first_keys(OURS.0, OURS.1).await?;
+            self.delete(if ports.is_empty() { ours } else { ports }).await?;
         }
         Ok(())
     }

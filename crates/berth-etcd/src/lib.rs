@@ -24,7 +24,7 @@ pub use options::{Fault, Options, Tls, User};
 pub use version::Version;
 
 use berth_store::{
-    Expected, Revision, Unchanged,
+    Revision, Unchanged,
     etcd::{Alarm, Etcd, EtcdError, Lease, Outcome, Page, Put, Query, Status, Watching},
 };
 use bytes::Bytes;
@@ -133,7 +133,7 @@ impl Etcd for Client {
     fn txn_while(&self, puts: Arc<[Put]>, unchanged: Arc<[Unchanged]>) -> BoxFuture<'_, Result<Outcome, EtcdError>> {
         let place = &self.members.place;
         let written = puts.iter().map(|put| (&put.key, put.expected));
-        let compared = written.chain(unchanged.iter().map(|Unchanged { key, revision }| (key, Expected::At(*revision))));
+        let compared = written.chain(unchanged.iter().map(|unchanged| (&unchanged.key, unchanged.expected())));
         let txn = messages::Txn {
             compare: compared.clone().map(|(key, expected)| place.compare(key, expected)).collect(),
             success: puts.iter().map(|put| place.write(put)).collect(),

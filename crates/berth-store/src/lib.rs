@@ -260,8 +260,16 @@ pub enum Expected {
 pub struct Unchanged {
     /// The key.
     pub key: Key,
-    /// When it was changed last.
+    /// When it was changed last; 0: it is not there.
     pub revision: Revision,
+}
+
+impl Unchanged {
+    /// The same as of a key that is written.
+    #[must_use]
+    pub fn expected(&self) -> Expected {
+        if self.revision == Revision(0) { Expected::Absent } else { Expected::At(self.revision) }
+    }
 }
 
 /// What becomes of one key.
@@ -297,8 +305,8 @@ impl Write {
     }
 }
 
-/// The most keys that one commit writes: etcd's default.
-pub const COMMIT_WRITES_MAX: usize = 128;
+/// The most keys that one commit writes: one fewer than etcd takes by default, which compares one more where something is created.
+pub const COMMIT_WRITES_MAX: usize = 127;
 
 /// A page of keys.
 #[derive(Clone, Debug)]

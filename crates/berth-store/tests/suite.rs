@@ -345,8 +345,10 @@ fn a_write_may_want_another_key_unchanged(open: Open) {
 
     world.delete(&pod("lease"));
     names_the_lease(tried(making(pod("q"), "1"), world.at(4)), Revision(0));
-    names_the_lease(tried(making(pod("q"), "1"), Revision(0)), Revision(0));
     assert_eq!((world.show(PODS).as_str(), world.newest()), ("", 6));
+    assert_eq!(tried(making(pod("q"), "1"), Revision(0)).ok(), Some(7), "it is not there, as it was");
+    world.create(&pod("lease"), "c");
+    names_the_lease(tried(making(pod("r"), "1"), Revision(0)), world.at(8));
 }
 
 fn a_recreated_key_begins_anew(open: Open) {

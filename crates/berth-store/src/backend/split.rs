@@ -63,9 +63,9 @@ impl Store for SplitStore {
         async move {
             for Unchanged { key, revision } in compared {
                 let found = self.get(&key).await.map_err(|error| WriteError::Unavailable { cause: error.to_string() })?;
-                let found = found.map(|entry| entry.mod_revision);
-                if found != Some(revision) {
-                    return Err(WriteError::Conflict { key, found: found.unwrap_or_default() });
+                let found = found.map(|entry| entry.mod_revision).unwrap_or_default();
+                if found != revision {
+                    return Err(WriteError::Conflict { key, found });
                 }
             }
             store.commit(writes).await

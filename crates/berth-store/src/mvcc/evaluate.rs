@@ -46,9 +46,9 @@ pub(crate) fn evaluate<'a>(
     current: impl Fn(&Key) -> Option<&'a Arc<Entry>>,
 ) -> Result<Commit, WriteError> {
     for Unchanged { key, revision } in writes.iter().filter_map(|write| write.only_while.as_ref()) {
-        let found = current(key).map(|entry| entry.mod_revision);
-        if found != Some(*revision) {
-            return Err(WriteError::Conflict { key: key.clone(), found: found.unwrap_or_default() });
+        let found = current(key).map(|entry| entry.mod_revision).unwrap_or_default();
+        if found != *revision {
+            return Err(WriteError::Conflict { key: key.clone(), found });
         }
     }
     let expiring = |write: &Prepared| write.expires_at.filter(|_| write.value.is_some()).map(|at| (write.key.clone(), at));

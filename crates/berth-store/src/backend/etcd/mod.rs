@@ -16,6 +16,7 @@ mod list;
 mod model;
 mod moving;
 mod newest;
+mod turn;
 mod writer;
 
 pub use api::{Alarm, Change, Etcd, EtcdError, KeyValue, Lease, Outcome, PAGE_BYTES, Page, Put, Query, Status, Watched, Watching};

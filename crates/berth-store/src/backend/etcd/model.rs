@@ -181,7 +181,7 @@ impl Kept {
             Expected::Absent => self.at(&put.key) == Revision(0),
             Expected::At(revision) => is_at(&put.key, revision),
         };
-        puts.iter().all(is_expected) && unchanged.iter().all(|unchanged| is_at(&unchanged.key, unchanged.revision))
+        puts.iter().all(is_expected) && unchanged.iter().all(|unchanged| self.at(&unchanged.key) == unchanged.revision)
     }
 
     fn apply_while(&mut self, puts: &[Put], unchanged: &[Unchanged]) -> Outcome {

@@ -55,9 +55,13 @@ impl World {
     }
 
     fn start<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Arc<Mutex<Option<T>>> {
+        self.start_in(&self.process, future)
+    }
+
+    fn start_in<T: Send + 'static>(&self, process: &Process, future: impl Future<Output = T> + Send + 'static) -> Arc<Mutex<Option<T>>> {
         let slot = Arc::new(Mutex::new(None));
         let result = Arc::clone(&slot);
-        self.process.spawn("test", future.map(move |done| *result.lock().expect("nothing panics under it") = Some(done)).boxed());
+        process.spawn("test", future.map(move |done| *result.lock().expect("nothing panics under it") = Some(done)).boxed());
         slot
     }
 
@@ -115,13 +119,89 @@ const UNKNOWN: &str = "whether /registry/pods/default/a was written is unknown: 
 fn a_write_without_an_answer_is_repeated_until_etcd_has_answered_it() {
     for fate in [Fate::Lost, Fate::Done, Fate::Late] {
         let world = World::new(0);
+        assert_eq!(world.put("1", Expected::Absent), Ok(2));
         world.model.fates([fate, fate, Fate::Unreachable]);
-        assert_eq!(world.put("1", Expected::Absent), Ok(2), "{fate:?}");
-        world.pass(1);
-        assert_eq!((world.get("a").as_str(), world.model.kept().revision), ("1@2", 2), "{fate:?}: once");
-        world.model.fates([fate]);
         assert_eq!(world.write(Write::delete(key("a"), Revision(2))), Ok(3), "{fate:?}");
+        world.pass(1);
+        assert_eq!((world.get("a").as_str(), world.model.kept().revision), ("", 3), "{fate:?}: once");
     }
+}
+
+/// Also where the end of the turn is not answered either: it is a revision of its own, before the creation or behind it.
+#[test]
+fn a_creation_without_an_answer_is_done_once_whatever_comes_late() {
+    for (fate, of_turn, made) in [
+        (Fate::Lost, Fate::Lost, 3),
+        (Fate::Lost, Fate::Done, 3),
+        (Fate::Lost, Fate::Late, 3),
+        (Fate::Done, Fate::Lost, 2),
+        (Fate::Done, Fate::Late, 2),
+        (Fate::Late, Fate::Done, 3),
+        // It comes before the turn ends.
+        (Fate::Late, Fate::Lost, 2),
+    ] {
+        let world = World::new(0);
+        world.model.fates([fate, of_turn]);
+        assert_eq!(world.put("1", Expected::Absent), Ok(made), "{fate:?}, {of_turn:?}");
+        assert_eq!(world.write(Write::delete(key("a"), Revision(made))), Ok(4), "{fate:?}, {of_turn:?}");
+        world.pass(1);
+        assert_eq!((world.get("a").as_str(), world.model.kept().revision), ("", 4), "{fate:?}, {of_turn:?}: for good");
+    }
+}
+
+#[test]
+fn what_was_created_without_an_answer_and_deleted_by_another_does_not_come_back() {
+    let world = World::new(0);
+    world.model.fates([Fate::Done]);
+    let store = Arc::clone(&world.store);
+    let write = Write::put(key("a"), "1".into(), Expected::Absent, Purpose::Growth);
+    let created = world.start(async move { store.commit(vec![write]).await });
+    while world.model.kept().keys.is_empty() {
+        world.step();
+    }
+    world.model.kept().apply(&[Put { key: key("a"), expected: Expected::At(Revision(2)), value: None, lease: None }]);
+    let entries = world.finish(&created).expect("it was there");
+    assert_eq!(entries[0].mod_revision, Revision(2), "as which it was there");
+    world.pass(1);
+    assert_eq!(world.get("a"), "");
+}
+
+#[test]
+fn a_creation_goes_on_in_the_turn_that_another_server_has_begun() {
+    let world = World::new(0);
+    assert_eq!(world.put("1", Expected::Absent), Ok(2));
+    let others = world.another();
+    let write = |name: &str| Write::put(key(name), "1".into(), Expected::Absent, Purpose::Growth);
+    let (one, two) = (write("b"), write("c"));
+    world.model.fates([Fate::Lost]);
+    world.wait(async move { others.commit(vec![one]).await }).expect("nobody else writes b");
+    assert_eq!(world.model.kept().keys.len(), 3, "two and the turn's");
+    world.write(two).expect("nobody else writes c");
+}
+
+#[test]
+fn what_a_former_process_has_under_way_is_not_done_behind_the_first_creation_of_the_next() {
+    let world = World::new(0);
+    world.write(Write::put(key("c"), "1".into(), Expected::Absent, Purpose::Growth)).expect("a new key");
+    let process = world.time.process();
+    let former = World::over(&world.model, &world.time, &process);
+    let write = Write::put(key("a"), "1".into(), Expected::Absent, Purpose::Growth);
+    let unanswered = world.start_in(&process, async move { former.commit(vec![write]).await });
+    // First it ends the turn that it finds.
+    while world.model.kept().revision < 3 {
+        world.step();
+    }
+    world.model.fates([Fate::Late]);
+    while !world.model.kept().fates.is_empty() {
+        world.step();
+    }
+    process.kill();
+    let next = world.another();
+    let write = Write::put(key("b"), "1".into(), Expected::Absent, Purpose::Growth);
+    world.wait(async move { next.commit(vec![write]).await }).expect("nobody else writes b");
+    world.pass(1);
+    assert!(unanswered.lock().expect("nothing panics under it").is_none(), "it was killed");
+    assert_eq!(world.get("a"), "", "it was under way then");
 }
 
 #[test]
@@ -558,7 +638,10 @@ fn nothing_is_told_that_is_not_so() {
                     let expected = current.map_or(Expected::Absent, |current| Expected::At(current.mod_revision));
                     // What is created names its maker; changes may be alike.
                     let value = if expected != Expected::Absent && rng.below(2) == 0 { "same".into() } else { format!("{writer}-{round}") };
-                    let write = Write::put(key, value.into(), expected, Purpose::Growth);
+                    let write = match expected {
+                        Expected::At(revision) if rng.below(3) == 0 => Write::delete(key, revision),
+                        _ => Write::put(key, value.into(), expected, Purpose::Growth),
+                    };
                     let written = store.commit(vec![write.clone()]).await.map(|entries| entries[0].mod_revision.0);
                     told.lock().expect("nothing panics under it").push((write, written));
                 }
@@ -568,20 +651,26 @@ fn nothing_is_told_that_is_not_so() {
         writers.iter().for_each(|writer| world.finish(writer));
         world.pass(1);
 
-        let log = world.model.kept().log.clone();
+        let mut log = world.model.kept().log.clone();
+        log.retain(|change| change.key.as_str().starts_with("/registry/pods/"));
         let is_it =
             |change: &Change, write: &Write| change.key == write.key && change.put.as_ref().map(|(value, _)| value) == write.value.as_ref();
         let mut claimed = std::collections::BTreeSet::new();
         for (write, written) in told.lock().expect("nothing panics under it").iter() {
+            let is_nobody_elses = write.value.as_deref().is_some_and(|value| value != b"same");
+            let times = log.iter().filter(|change| is_it(change, write)).count();
+            assert!(times < 2 || !is_nobody_elses, "seed {seed}: {write:?} was done {times} times");
             match written {
                 Ok(revision) => {
                     assert!(
                         log.iter().any(|change| change.revision.0 == *revision && is_it(change, write)),
                         "seed {seed}: {write:?} is missing"
                     );
-                    assert!(claimed.insert(*revision), "seed {seed}: two were told that {revision} is theirs");
+                    let is_first = claimed.insert(*revision);
+                    // What is gone is gone, whoever wanted it.
+                    assert!(is_first || write.value.is_none(), "seed {seed}: two were told that {revision} is theirs");
                 }
-                Err(WriteError::Conflict { .. }) if write.value.as_deref() != Some(b"same") => {
+                Err(WriteError::Conflict { .. }) if is_nobody_elses => {
                     assert!(!log.iter().any(|change| is_it(change, write)), "seed {seed}: {write:?} was refused and is there");
                 }
                 Err(WriteError::Conflict { .. } | WriteError::Unknown { .. }) => (),

@@ -6,14 +6,18 @@ use super::{
     copies::Copies,
     copy::Copy,
     leases::Leases,
+    turn::Turn,
 };
-use crate::{Bound, Entry, Event, EventKind, Expected, Key, Revision, Unchanged, Write, WriteError};
+use crate::{
+    Bound, Entry, Event, EventKind, Expected, Key, Revision, Unchanged, Write, WriteError,
+    env::{Clock, Timestamp},
+};
 use jiff::SignedDuration;
 use std::sync::Arc;
 
 /// How long a write of unknown outcome is repeated before its writer is told so.
 const SETTLED_WITHIN: SignedDuration = SignedDuration::from_secs(20);
-/// How long it waits before it repeats one, at first and at most.
+/// How long it waits before it goes on, at first and at most.
 const REPEAT: (SignedDuration, SignedDuration) = (SignedDuration::from_millis(20), SignedDuration::from_secs(1));
 /// How long a write that is done waits until this process shows it.
 const SHOWN_WITHIN: SignedDuration = SignedDuration::from_secs(10);
@@ -21,6 +25,7 @@ const SHOWN_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 pub(super) struct Writer {
     copies: Arc<Copies>,
     leases: Leases,
+    turn: Turn,
     condition: Arc<Condition>,
 }
 
@@ -37,8 +42,8 @@ type Entries = Vec<Arc<Entry>>;
 
 impl Writer {
     pub(super) fn new(copies: Arc<Copies>, condition: Arc<Condition>) -> Self {
-        let leases = Leases::new(Arc::clone(&copies.etcd));
-        Self { copies, leases, condition }
+        let (leases, turn) = (Leases::new(Arc::clone(&copies.etcd)), Turn::new(Arc::clone(&copies.etcd)));
+        Self { copies, leases, turn, condition }
     }
 
     /// The writes are checked: each key once, none too large, at least one.
@@ -62,13 +67,17 @@ impl Writer {
     }
 
     async fn write(&self, parts: &[Part]) -> Result<Entries, WriteError> {
-        let clock = &self.copies.env.clock;
-        let give_up_at = clock.now() + SETTLED_WITHIN;
-        let (mut pause, pause_max) = REPEAT;
+        let creates = parts.iter().any(|part| part.write.expected == Expected::Absent);
+        if creates { self.create(parts).await } else { self.change(parts).await }
+    }
+
+    /// Where each key is there, or is to be. Once it is done it cannot be done again: it is repeated until etcd has answered.
+    async fn change(&self, parts: &[Part]) -> Result<Entries, WriteError> {
+        let mut patience = Patience::new(&self.copies);
         // Why it is not known what became of an attempt.
         let mut unknown: Option<String> = None;
         loop {
-            let error = match self.attempt(parts).await {
+            let error = match self.attempt(parts, None).await {
                 Ok(Outcome::Done(revision)) => return done(parts, revision).await,
                 Ok(Outcome::Refused { found, revision }) => {
                     return match unknown {
@@ -78,24 +87,71 @@ impl Writer {
                 }
                 Err(error) => error,
             };
-            let is_over = give_up_at <= clock.now();
             // The lease of this attempt went meanwhile: the next has another.
-            let is_the_leases = error == EtcdError::NoLease && !is_over;
+            let is_the_leases = error == EtcdError::NoLease && !patience.is_over();
             match error {
                 EtcdError::Unknown(cause) => unknown = Some(cause),
                 error if unknown.is_none() && !is_the_leases => return Err(refused(&parts[0].write.key, error)),
                 // That says nothing of the attempt before.
                 _ => (),
             }
-            if let Some(cause) = unknown.take_if(|_| is_over) {
+            if let Some(cause) = unknown.take_if(|_| patience.is_over()) {
                 return Err(WriteError::Unknown { key: parts[0].write.key.clone(), cause });
             }
-            clock.sleep_until(clock.now() + pause).await;
-            pause = (pause * 2).min(pause_max);
+            patience.pause().await;
         }
     }
 
-    async fn attempt(&self, parts: &[Part]) -> Result<Outcome, EtcdError> {
+    /// Where a key is to be made. It could be done twice, if it is deleted between: before an attempt is repeated the turn ends that it was sent in,
+    /// and its outcome is in the history of the keys.
+    async fn create(&self, parts: &[Part]) -> Result<Entries, WriteError> {
+        let key = &parts[0].write.key;
+        let mut patience = Patience::new(&self.copies);
+        loop {
+            // Of what is to be written nothing is sent yet.
+            let turn = match self.turn.current().await {
+                Ok(turn) => turn,
+                Err(EtcdError::Unknown(_)) if !patience.is_over() => {
+                    patience.pause().await;
+                    continue;
+                }
+                Err(error) => return Err(refused(key, error)),
+            };
+            let error = match self.attempt(parts, Some(&turn)).await {
+                Ok(Outcome::Done(revision)) => return done(parts, revision).await,
+                Ok(Outcome::Refused { found, .. }) => match found.last() {
+                    Some(next) if *next != turn.revision && !patience.is_over() => {
+                        self.turn.ended(&turn, *next).await;
+                        continue;
+                    }
+                    _ => return Err(conflict(parts, &found)),
+                },
+                Err(error) => error,
+            };
+            match error {
+                EtcdError::Unknown(cause) => {
+                    let ended = loop {
+                        if patience.is_over() {
+                            return Err(WriteError::Unknown { key: key.clone(), cause });
+                        }
+                        patience.pause().await;
+                        if let Ok(ended) = self.turn.end(&turn).await {
+                            break ended;
+                        }
+                    };
+                    if let Some(events) = as_written(parts, ended, &cause).await? {
+                        return Ok(entries(events));
+                    }
+                }
+                // The lease of this attempt went meanwhile: the next has another.
+                EtcdError::NoLease if !patience.is_over() => patience.pause().await,
+                error => return Err(refused(key, error)),
+            }
+        }
+    }
+
+    /// `turn` is compared behind everything else.
+    async fn attempt(&self, parts: &[Part], turn: Option<&Unchanged>) -> Result<Outcome, EtcdError> {
         if let Some(cause) = self.copies.etcd.barred() {
             return Err(EtcdError::Refused(cause));
         }
@@ -105,7 +161,7 @@ impl Writer {
             puts.push(Put { key: write.key.clone(), expected: write.expected, value: write.value.clone(), lease });
         }
         let leases: Vec<Lease> = puts.iter().filter_map(|put| put.lease).collect();
-        let unchanged = unchanged(parts).cloned().collect();
+        let unchanged = unchanged(parts).chain(turn).cloned().collect();
         let outcome = self.copies.etcd.txn_while(puts.into(), unchanged).await;
         if outcome == Err(EtcdError::NoLease) {
             for lease in leases {
@@ -142,7 +198,7 @@ fn unchanged(parts: &[Part]) -> impl Iterator<Item = &Unchanged> {
 /// The first key that is not as expected.
 fn conflict(parts: &[Part], found: &[Revision]) -> WriteError {
     let compared = found.get(parts.len()..).unwrap_or_default();
-    let is_other = |(unchanged, found): &(&Unchanged, &Revision)| unchanged.revision != **found || **found == Revision(0);
+    let is_other = |(unchanged, found): &(&Unchanged, &Revision)| unchanged.revision != **found;
     if let Some((other, found)) = unchanged(parts).zip(compared).find(is_other) {
         return WriteError::Conflict { key: other.key.clone(), found: *found };
     }
@@ -176,29 +232,64 @@ async fn done(parts: &[Part], revision: Revision) -> Result<Entries, WriteError>
     Ok(entries)
 }
 
-/// etcd has answered a repeated attempt at `revision`: a key is not as expected, maybe since an earlier attempt was done. Then its changes are in the
-/// history of each key. If not, it will not be done any more, also where only a key has changed that is compared: no key comes back to a revision.
+/// etcd has answered a repeated attempt at `revision`: a key is not as expected, maybe since an earlier attempt was done. If not, it will not be done any more,
+/// also where only a key has changed that is compared: no key comes back to a revision.
 async fn settle(parts: &[Part], found: &[Revision], revision: Revision, cause: String) -> Result<Entries, WriteError> {
-    let unknown = |cause: &str| WriteError::Unknown { key: parts[0].write.key.clone(), cause: cause.into() };
-    let mut as_written: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
+    let Some(events) = as_written(parts, revision, &cause).await? else { return Err(conflict(parts, found)) };
+    // What is gone is gone whoever wanted it. But two may have changed a value in the same way from the same revision, as with a count, and one of them has not.
+    if parts.iter().any(|part| part.write.value.is_none()) {
+        return Ok(entries(events));
+    }
+    Err(unknown(parts, &format!("{cause}; what was to be written is there, and may be another's write")))
+}
+
+/// The changes that are just what was to be done, all in one revision up to this one, by the histories of the keys; `None` if there are none.
+/// What is created names its owner or has a uid, so that it is nobody else's.
+async fn as_written(parts: &[Part], revision: Revision, cause: &str) -> Result<Option<Vec<Arc<Event>>>, WriteError> {
+    let mut events: Vec<Arc<Event>> = Vec::with_capacity(parts.len());
     for part in parts {
-        part.copy.reach(revision, SHOWN_WITHIN).await.map_err(|why| unknown(&format!("{cause}; {why}")))?;
-        let changes = part.changes(part.began).ok_or_else(|| unknown(&cause))?;
-        match changes.into_iter().find(|event| part.is_as_written(event)) {
-            Some(event) => as_written.push(event),
-            None => return Err(conflict(parts, found)),
+        let shown = part.copy.reach(revision, SHOWN_WITHIN).await;
+        let changes = part.changes(part.began).ok_or_else(|| unknown(parts, cause))?;
+        match (changes.into_iter().find(|event| part.is_as_written(event)), shown) {
+            (Some(event), _) => events.push(event),
+            (None, Ok(())) => return Ok(None),
+            (None, Err(why)) => return Err(unknown(parts, &format!("{cause}; {why}"))),
         }
     }
-    if as_written.windows(2).any(|pair| pair[0].entry.mod_revision != pair[1].entry.mod_revision) {
-        return Err(conflict(parts, found));
+    let is_one = events.windows(2).all(|pair| pair[0].entry.mod_revision == pair[1].entry.mod_revision);
+    Ok(is_one.then_some(events))
+}
+
+fn entries(events: Vec<Arc<Event>>) -> Entries {
+    events.into_iter().map(|event| Arc::clone(&event.entry)).collect()
+}
+
+fn unknown(parts: &[Part], cause: &str) -> WriteError {
+    WriteError::Unknown { key: parts[0].write.key.clone(), cause: cause.into() }
+}
+
+/// How long a write of unknown outcome is tried.
+struct Patience<'c> {
+    clock: &'c dyn Clock,
+    ends: Timestamp,
+    pause: SignedDuration,
+}
+
+impl<'c> Patience<'c> {
+    fn new(copies: &'c Copies) -> Self {
+        let clock = &*copies.env.clock;
+        Self { clock, ends: clock.now() + SETTLED_WITHIN, pause: REPEAT.0 }
     }
-    // What is created names its owner or has a uid, and what is gone is gone whoever wanted it. But two may have changed a value in the same way from
-    // the same revision, as with a count, and one of them has not.
-    let tells_whose = |part: &Part| part.write.value.is_none() || part.write.expected == Expected::Absent;
-    if parts.iter().any(tells_whose) {
-        return Ok(as_written.into_iter().map(|event| Arc::clone(&event.entry)).collect());
+
+    fn is_over(&self) -> bool {
+        self.ends <= self.clock.now()
     }
-    Err(unknown(&format!("{cause}; what was to be written is there, and may be another's write")))
+
+    /// Waits, each time longer.
+    async fn pause(&mut self) {
+        self.clock.sleep_until(self.clock.now() + self.pause).await;
+        self.pause = (self.pause * 2).min(REPEAT.1);
+    }
 }
 
 impl Part {
