@@ -10,7 +10,7 @@ use berth_api::FeatureGates;
 use berth_store::env::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -47,6 +47,8 @@ pub struct Checker {
     deployment_bounds: BTreeMap<Uid, deployment::Bounds>,
     /// The most pods that each set may have.
     set_bounds: BTreeMap<Uid, i64>,
+    /// The size that each set had before, while its controller has shown in no way that it knows of the smaller one.
+    unseen: BTreeMap<Uid, i64>,
     /// How each pod that is there stands in the order of going, and since when.
     standings: BTreeMap<Uid, (replica_set::Standing, Timestamp)>,
     /// Of each set, the pods that must go now: another of it has gone that should have stayed longer.
@@ -61,6 +63,8 @@ pub struct Checker {
     strays: BTreeSet<Uid>,
     /// Of each workload, the templates that it was rolled back from by itself, and the record of the last time.
     rolled_back: BTreeMap<Uid, (BTreeSet<String>, String)>,
+    /// When pods were asked to go, or went without: those of late.
+    stopped_staying: VecDeque<Timestamp>,
     /// The controllers': without theirs no policy is honoured.
     gates: Arc<FeatureGates>,
 }
@@ -208,6 +212,15 @@ impl Checker {
         if before.as_ref().is_some_and(Pod::is_live) && pod.is_terminating() && pod.is_disrupted() {
             self.deleted_by_others.insert(pod.metadata.uid.clone());
         }
+        if before.as_ref().is_some_and(Pod::is_live) && (presence == Presence::Gone || !pod.is_live()) {
+            self.stopped_staying.push_back(now);
+            while self.stopped_staying.front().is_some_and(|at| now.duration_since(*at) > stateful_set::STALENESS_MAX) {
+                self.stopped_staying.pop_front();
+            }
+        }
+        if before.as_ref().is_some_and(Pod::is_live) && pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid) {
+            self.unseen.remove(&set);
+        }
         let deployment = self.deployment_of_set.get(&set).cloned();
         let telling = self.deployments_telling_of(&pod);
         let is_loss = self.is_loss(before.as_ref(), &pod, presence);
@@ -255,6 +268,13 @@ impl Checker {
         }
         if self.sets.get(&uid).is_some_and(|known| known.spec.replicas < set.spec.replicas) {
             self.note_disturbance(&uid, now);
+        }
+        let before = self.sets.get(&uid).map_or(0, |known| known.spec.replicas);
+        if presence == Presence::Gone || set.status.observed_generation == set.metadata.generation {
+            self.unseen.remove(&uid);
+        } else if set.spec.replicas < before {
+            let most = self.unseen.entry(uid.clone()).or_default();
+            *most = before.max(*most);
         }
         match presence {
             Presence::There => drop(self.sets.insert(uid.clone(), set)),

@@ -32,7 +32,8 @@ fn limits_hold_in_every_storm_whoever_leads_and_none_who_led_before_makes_anythi
 #[test]
 fn storms_that_failed_once_do_so_no_more() {
     [345, 709, 787, 872].into_iter().for_each(|seed| drop(storm::stateful_set(seed)));
-    [592, 599, 893].into_iter().for_each(|seed| drop(storm::deployment(seed)));
+    [592, 599, 893, 100_144, 100_642].into_iter().for_each(|seed| drop(storm::deployment(seed)));
+    [100_005, 100_122, 100_181, 100_250, 100_846, 100_892].into_iter().for_each(|seed| drop(storm::deployment_in_etcd(seed)));
 }
 
 /// The goal of KEP-3541: without faults every recreation is complete within the time that its pods need to stop and to start, and 30 s; and no

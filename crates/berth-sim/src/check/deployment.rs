@@ -30,6 +30,8 @@ struct Counts {
     left: i64,
     /// Pods that stay of nobody's any more: a Deployment that selects them tells of them too.
     strangers: i64,
+    /// Pods that stay, and were on their way when their set was deleted: nothing bounds them, but they are told of.
+    strays: i64,
     /// How many the stored status tells of.
     reported: i64,
     /// How many the stored statuses of the sets tell of.
@@ -37,7 +39,8 @@ struct Counts {
     available: i64,
     /// The sum of the sets' sizes.
     wanted: i64,
-    /// What the sets may come to, or still have, with the pods that leave. Those that leave by no controller's doing do not count: their sets
+    /// What the sets may come to, or still have, with the pods that leave. A set whose controller has not seen its new size may come to the one before:
+    /// it replaces a pod that is lost at that moment. Those that leave by no controller's doing do not count: their sets
     /// replace them at once. Where the Deployment says that they keep their place, all count, and a set has no more with them than its size.
     committed: i64,
 }
@@ -47,7 +50,9 @@ impl Checker {
         let Some(deployment) = self.deployments.get(uid) else { return Ok(()) };
         let after = self.counts(deployment, now);
         let (wanted, min_ready_seconds) = (deployment.spec.replicas, deployment.spec.min_ready_seconds);
-        let (ceiling, ceiling_reported) = (deployment.max(), deployment.max());
+        // Who looks first may have seen pods of a former Deployment that have gone since.
+        let ceiling = deployment.max();
+        let ceiling_reported = ceiling.max(after.strangers + self.gone_of_late(now));
         let first = Bounds {
             wanted,
             min_ready_seconds,
@@ -71,7 +76,7 @@ impl Checker {
             wanted,
             min_ready_seconds,
             ceiling: known.ceiling.max(deployment.max()),
-            ceiling_reported: reported.max(deployment.max()).max(after.live + after.strangers),
+            ceiling_reported: reported.max(deployment.max()).max(after.live + after.strangers + after.strays),
             reported_within: None,
             ceiling_with_leaving: known.ceiling_with_leaving.map(|most| most.max(deployment.max())),
             floor: floor.min(deployment.min_available()),
@@ -182,24 +187,27 @@ impl Checker {
         let ours = self.deployment_of_set.iter().filter(|(_, owner)| **owner == deployment.metadata.uid);
         let bounded = |pod: &&Pod| !self.strays.contains(&pod.metadata.uid);
         let pods: Vec<&Pod> = ours.clone().flat_map(|(set, _)| self.pods_of(set)).filter(bounded).collect();
+        let strays = count(ours.clone().flat_map(|(set, _)| self.pods_of(set)).filter(|pod| pod.is_live() && !bounded(pod)));
         let gone = ours.filter(|(set, _)| !self.sets.contains_key(*set));
         let left_with_leaving = count(gone.clone().flat_map(|(set, _)| self.pods_of(set)).filter(bounded).filter(|pod| !pod.is_finished()));
         let left = count(gone.flat_map(|(set, _)| self.pods_of(set)).filter(bounded).filter(|pod| pod.is_live()));
         let count_if = |wanted: &dyn Fn(&Pod) -> bool| count(pods.iter().filter(|pod| wanted(pod)));
         let sets: Vec<&ReplicaSet> = self.sets.values().filter(|set| set.metadata.controller() == deployment.metadata.uid).collect();
-        let most = |set: &&ReplicaSet| set.spec.replicas.max(self.live_of(&set.metadata.uid));
+        let unseen = |set: &ReplicaSet| self.unseen.get(&set.metadata.uid).copied().unwrap_or(0);
+        let most = |set: &ReplicaSet, has: i64| set.spec.replicas.max(has).max(unseen(set));
         Counts {
             live: count_if(&Pod::is_live),
             left,
             strangers: count(self.all_pods().filter(|pod| pod.is_live() && self.is_stranger(pod))),
+            strays,
             reported: deployment.status.replicas,
             reported_by_sets: sets.iter().map(|set| set.status.replicas).sum(),
             available: count_if(&|pod| pod.is_available(deployment.spec.min_ready_seconds, now)),
             wanted: sets.iter().map(|set| set.spec.replicas).sum(),
             committed: if deployment.waits_for_deleted() {
-                sets.iter().map(|set| set.spec.replicas.max(self.there_of(&set.metadata.uid))).sum::<i64>() + left_with_leaving
+                sets.iter().map(|set| most(set, self.there_of(&set.metadata.uid))).sum::<i64>() + left_with_leaving
             } else {
-                sets.iter().map(most).sum::<i64>()
+                sets.iter().map(|set| most(set, self.live_of(&set.metadata.uid))).sum::<i64>()
                     + left
                     + count_if(&|pod| pod.is_terminating() && !self.deleted_by_others.contains(&pod.metadata.uid))
             },
@@ -213,6 +221,11 @@ impl Checker {
         } else {
             self.deployment_of_set.get(pod.metadata.controller()).cloned().into_iter().collect()
         }
+    }
+
+    /// Pods that somebody may not know yet to have been asked to go, or to be gone.
+    fn gone_of_late(&self, now: Timestamp) -> i64 {
+        count(self.stopped_staying.iter().filter(|at| now.duration_since(**at) <= STALENESS_MAX))
     }
 
     /// Whether a pod's set was of a Deployment that is gone.
