@@ -572,9 +572,6 @@ pub(crate) fn write_anew(
     writer.finish(state.revision)
 }
 
-/// Objects by their keys.
-pub(crate) type Objects = BTreeMap<Key, Object>;
-
 /// Says in a folder that what [`write_anew`] wrote is all that was ever acknowledged.
 pub(crate) fn acknowledge(files: &dyn Files, revision: Revision) -> io::Result<()> {
     Acknowledged::replace(files, revision).map(drop)

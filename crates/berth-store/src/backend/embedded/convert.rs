@@ -15,11 +15,12 @@ use crate::{
     Key, Layout, Revision,
     env::Timestamp,
     files::folder::Folder,
-    log::{self, Object, Objects, Summary},
+    log::{self, Object, Summary},
 };
 use bytes::Bytes;
 use fjall::{Database, KeyspaceCreateOptions};
 use std::{
+    collections::BTreeMap,
     fs, io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -33,6 +34,7 @@ const NOTE: &str = "acknowledged";
 const EXPIRES: u64 = 1 << 63;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Objects = BTreeMap<Key, Object>;
 
 /// Converts the folder if it is an earlier one. Everything of it is read and checked before anything is changed.
 pub(super) fn convert(dir: &Path, folder: &Folder, layout: &dyn Layout) -> Result<(), Failure> {
