@@ -78,7 +78,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("berth-protobuf", "envelope walk", "a body may hold whole bodies"),
     (
         "berth-registry",
-        "admission allocation authorization lib ownership stored",
+        "admission allocation authorization led lib ownership stored",
         "verbs are methods of the Registry in the root, which keeps what they share; these are asked by it, and ask it for other objects",
     ),
     (

@@ -3,14 +3,13 @@
 use crate::{
     failure::causes,
     options::{Fault, Options, User},
-    rival::Rivals,
     version::Version,
     wire::Place,
 };
 use http::Uri;
 use std::{
     error::Error,
-    sync::{Arc, Mutex, MutexGuard, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::{runtime::Handle, sync::watch};
@@ -30,6 +29,26 @@ const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
 /// What etcd's tokens are.
 pub(crate) type Token = MetadataValue<Ascii>;
+
+/// The key of a kube-apiserver that runs, for each etcd of one store.
+pub(crate) struct Rivals(Mutex<Vec<Option<String>>>);
+
+impl Rivals {
+    /// None is known yet of so many etcds.
+    pub(crate) fn new(etcds: usize) -> Self {
+        Self(Mutex::new(vec![None; etcds]))
+    }
+
+    /// Why nothing is to be written to any of them.
+    pub(crate) fn cause(&self) -> Option<String> {
+        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().next().cloned()?;
+        Some(format!("a kube-apiserver runs over the same keys: {lease} says so; both at once would undo each other's work"))
+    }
+
+    pub(crate) fn set(&self, index: usize, lease: Option<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[index] = lease;
+    }
+}
 
 pub(crate) struct Members {
     pub(crate) runtime: Handle,

@@ -1,36 +1,18 @@
 //! A kube-apiserver over the same keys: both at once would each undo what the other does.
 
-use crate::Client;
+use crate::{Client, members::Rivals};
 use berth_store::{
     Revision,
     etcd::{Etcd, EtcdError, Query, Watched, Watching},
 };
 use futures::StreamExt;
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 /// Where each kube-apiserver that runs renews a key, which a lease ends some seconds after it has stopped.
 const LEASES: &str = "/registry/masterleases/";
 /// How long after a failure it is looked again.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// The key of a kube-apiserver that runs, for each etcd of one store.
-pub(crate) struct Rivals(Mutex<Vec<Option<String>>>);
-
-impl Rivals {
-    /// Why nothing is to be written to any of them.
-    pub(crate) fn cause(&self) -> Option<String> {
-        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().next().cloned()?;
-        Some(format!("a kube-apiserver runs over the same keys: {lease} says so; both at once would undo each other's work"))
-    }
-
-    fn set(&self, index: usize, lease: Option<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)[index] = lease;
-    }
-}
 
 impl Client {
     /// The key of a kube-apiserver that runs over the same keys, as etcd has it.
@@ -50,7 +32,7 @@ impl Client {
     /// None of these, which are one store, is written from now on while a kube-apiserver runs over the keys of any of them
     /// ([`Etcd::barred`]). For as long as the runtime lives. Once for each client.
     pub fn stand_back_from_rivals(clients: &[Self]) {
-        let rivals = Arc::new(Rivals(Mutex::new(vec![None; clients.len()])));
+        let rivals = Arc::new(Rivals::new(clients.len()));
         for (index, client) in clients.iter().cloned().enumerate() {
             let rivals = Arc::clone(client.members.rivals.get_or_init(|| Arc::clone(&rivals)));
             client.members.runtime.clone().spawn(async move {
