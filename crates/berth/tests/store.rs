@@ -97,7 +97,12 @@ fn objects(berth: &Berth) -> String {
 }
 
 fn field(berth: &Berth, of: &str, path: &str) -> String {
-    berth.kubectl(&["get", "--namespace", "shop", of, "--output", &format!("jsonpath={{{path}}}")])
+    fields(berth, of, &[path])
+}
+
+fn fields(berth: &Berth, of: &str, paths: &[&str]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| format!("{{{path}}}")).collect();
+    berth.kubectl(&["get", "--namespace", "shop", of, "--output", &format!("jsonpath={}", paths.join(" "))])
 }
 
 /// A shop whose objects are all there.
@@ -295,8 +300,8 @@ fn an_etcd_goes_from_a_kube_apiserver_to_berth_and_back_and_nothing_is_lost() {
     nobody_else_is_there(&endpoint);
 
     let berth = up_in(folder.path(), &take_over);
-    assert_eq!(field(&berth, "deployment/web", ".spec.podReplacementPolicy .spec.replicas"), "TerminationComplete 5");
-    assert_eq!(field(&berth, "statefulset/data", ".spec.updateStrategy.type .spec.replicas"), "Recreate 5");
+    assert_eq!(fields(&berth, "deployment/web", &[".spec.podReplacementPolicy", ".spec.replicas"]), "TerminationComplete 5");
+    assert_eq!(fields(&berth, "statefulset/data", &[".spec.updateStrategy.type", ".spec.replicas"]), "Recreate 5");
     for object in ["deployment/web", "statefulset/data"] {
         assert!(!field(&berth, object, ".metadata.annotations").contains("berth.dev/"), "{object}");
     }
