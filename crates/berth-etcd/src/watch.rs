@@ -24,6 +24,9 @@ use tonic_prost::ProstCodec;
 
 /// How many answers wait for their reader; behind them etcd is held up.
 const ANSWERS_MAX: usize = 16;
+/// How large a message may be. etcd sends fragments of the size that a request may have there, 1.5 MiB unless it is told otherwise, and advises against more
+/// than 10: so what is held of a watch is bounded whatever it has to catch up with.
+const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// How many questions wait for etcd: a progress that was asked for twice is asked for once too often.
 const QUESTIONS_MAX: usize = 4;
 
@@ -84,7 +87,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
     };
     let opened = async {
         let token = token.clone()?;
-        let mut grpc = calls::grpc(members.watch_channel(index), usize::MAX).await?;
+        let mut grpc = calls::grpc(members.watch_channel(index), MESSAGE_BYTES_MAX).await?;
         let questions = poll_fn(move |cx| questions.poll_recv(cx));
         let path = PathAndQuery::from_static(calls::WATCH);
         let answer = grpc.streaming(calls::asked(questions, token), path, ProstCodec::default()).await?;

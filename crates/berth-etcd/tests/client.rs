@@ -11,15 +11,16 @@ use berth_etcd::{Claim, ClaimError, Client, OpenError, Options, Origin, Tls, Use
 use berth_store::{
     Bound, Expected, Header, Health, Key, Lack, Layout, Purpose, RangeRequest, Revision, Store, WatchItem, Write, WriteError,
     env::Timestamp,
-    etcd::{Etcd as _, EtcdError, EtcdStore, Put, Query, Watched},
+    etcd::{Etcd as _, EtcdError, EtcdStore, Outcome, Put, Query, Watched},
 };
-use common::{Etcd, eventually};
+use common::{Etcd, PATIENCE, eventually};
 use futures::StreamExt;
 use futures_executor::block_on;
 use jiff::SignedDuration;
 use std::{collections::BTreeMap, sync::Arc, thread};
 use tempfile::tempdir;
 use tls::{Authority, Pair};
+use tokio::time::timeout;
 
 const PODS: &str = "/registry/pods/";
 const HISTORY: usize = 64 << 20;
@@ -149,22 +150,60 @@ fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
     let etcd = etcd!("");
     let store = etcd.store(Arc::new(Pods), HISTORY);
     let before = block_on(store.revision(PODS)).expect("it answers");
-    // Six times what a message usually may be.
-    (0..60).for_each(|number| _ = create(&store, number, &"x".repeat(400_000)).expect("a new key"));
+    // More than a message may be: it comes in fragments.
+    (0..90).for_each(|number| _ = create(&store, number, &"x".repeat(400_000)).expect("a new key"));
     let client = etcd.client();
     let all = Query { prefix: PODS.into(), start_after: None, at: None, limit: None };
     let page = client.wait(client.client.range(all)).expect("it answers");
-    assert!((1..=40).contains(&page.keys.len()) && page.count == 60, "{} of {}: a page is bounded", page.keys.len(), page.count);
+    assert!((1..=40).contains(&page.keys.len()) && page.count == 90, "{} of {}: a page is bounded", page.keys.len(), page.count);
     let late = etcd.store(Arc::new(Pods), HISTORY);
     let mut watch = late.watch(PODS, before).expect("etcd has it all");
     let mut seen = 0;
-    while seen < 60 {
+    while seen < 90 {
         if let WatchItem::Events(events) = block_on(watch.next()).expect("it goes on").expect("nothing is lost") {
             assert!(events.iter().all(|event| event.entry.value.len() == 400_000));
             seen += events.len();
         }
     }
-    assert_eq!(names(&late).len(), 60);
+    assert_eq!(names(&late).len(), 90);
+}
+
+/// Who is not asked for a long time learns so how far everything is, and does not fall behind what is compacted.
+#[test]
+fn etcd_tells_a_watch_of_progress_that_nobody_asks_for() {
+    // In nanoseconds. 3.6 takes only the new name, others only the old one.
+    let name = if common::upstream().is_ok() { "watch-progress-notify-interval" } else { "experimental-watch-progress-notify-interval" };
+    let etcd = etcd!(&format!("{name}: 100000000\n"));
+    let client = etcd.client();
+    let elsewhere: Arc<[Put]> =
+        Arc::new([Put { key: Key::new("/registry/other"), expected: Expected::Absent, value: Some("1".into()), lease: None }]);
+    let from = match client.wait(client.client.txn(elsewhere)).expect("it answers") {
+        Outcome::Done(revision) => revision,
+        refused => panic!("{refused:?}"),
+    };
+    let mut watching = client.client.watch(PODS, from);
+    let progress = async {
+        loop {
+            match watching.items.next().await.expect("it goes on").expect("nothing is lost") {
+                Watched::Progress(revision) => return revision,
+                Watched::Begun => (),
+                Watched::Changes(changes) => panic!("{changes:?}"),
+            }
+        }
+    };
+    let told = client.wait(async { timeout(PATIENCE, progress).await }).expect("a tenth of a second is often over by now");
+    assert!(from <= told, "{told} of {from}");
+}
+
+#[test]
+fn what_is_expected_at_no_revision_is_not_what_is_absent() {
+    let etcd = etcd!("");
+    let client = etcd.client();
+    let put = |expected| -> Arc<[Put]> { Arc::new([Put { key: pod("a"), expected, value: Some("1".into()), lease: None }]) };
+    let written = |expected| client.wait(client.client.txn(put(expected))).expect("it answers");
+    assert!(matches!(written(Expected::At(Revision(0))), Outcome::Refused { .. }), "nobody has read it, so nobody changes it");
+    assert!(matches!(written(Expected::Absent), Outcome::Done(_)));
+    assert!(matches!(written(Expected::At(Revision(0))), Outcome::Refused { .. }));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
 
 /// How long anything may take that must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes a value of berth's largest size with what stands around it; etcd's own default is just that size for all of a request.
 pub(crate) const PATIENT: &str = "max-request-bytes: 1703936\n";
