@@ -383,6 +383,22 @@ fn nothing_is_rolled_back_that_was_complete_once_or_is_not_asked_for() {
     }
 }
 
+#[test]
+fn a_set_that_is_being_deleted_is_no_way_back() {
+    let mut story = Story::new(spec(), usize::MAX);
+    story.roll_out(2);
+    story.settle();
+    let name = story.set(1).expect("a set");
+    let complete = story.world.sets.get_mut(&name).expect("a set");
+    assert_eq!(text(&complete.json["metadata"]["annotations"]["berth.dev/completed-revision"]), "1", "else it would be none anyway");
+    // As by a deletion in the foreground, or with a finalizer of somebody else's.
+    complete.json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    complete.json["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    story.run();
+    assert_eq!((story.image(), story.rollbacks.len()), (2, 0), "{:?}", story.events);
+    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other revision that is still there was ever complete"));
+}
+
 /// Whoever sets the annotation together with the new template has not asked for the mark before.
 #[test]
 fn what_was_complete_when_the_annotation_came_counts() {
