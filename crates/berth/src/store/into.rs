@@ -85,18 +85,19 @@ struct Archive {
     _kept: Option<NamedTempFile>,
     resources: Arc<Resources>,
     leaves_out: bool,
-    /// Objects that were told of, so that it is done once.
-    told: RefCell<BTreeMap<Key, Vec<String>>>,
+    /// What the last reading met: the first objects with fields that are not known, how many more there are, and how many are left out whole.
+    told: RefCell<Vec<(Key, Vec<String>)>>,
+    untold: Cell<u64>,
     left_out: Cell<u64>,
 }
 
 impl Archive {
     fn of(path: Option<&Path>, leaves_out: bool) -> Outcome<Self> {
         let resources = foreign().0.resources();
-        let (told, left_out) = (RefCell::default(), Cell::default());
+        let (told, untold, left_out) = (RefCell::default(), Cell::default(), Cell::default());
         if let Some(path) = path {
             let (path, name) = (path.to_owned(), path.display().to_string());
-            return Ok(Self { path, name, _kept: None, resources, leaves_out, told, left_out });
+            return Ok(Self { path, name, _kept: None, resources, leaves_out, told, untold, left_out });
         }
         if io::stdin().is_terminal() {
             return Err("name an archive, or have a program write one (|)".into());
@@ -111,6 +112,7 @@ impl Archive {
             resources,
             leaves_out,
             told,
+            untold,
             left_out,
         })
     }
@@ -132,6 +134,8 @@ impl Archive {
     /// Its objects as they are to be stored, with each read checked anew.
     fn objects(&self, now: Timestamp) -> Result<impl Iterator<Item = Result<Made, Fault>>, Fault> {
         let refused = self.refused();
+        self.told.borrow_mut().clear();
+        self.untold.set(0);
         self.left_out.set(0);
         let object = move |item: Result<Item, ArchiveError>| match item.map_err(&refused) {
             Ok(Item::Object { key, value }) => self.checked(key, &value, now).transpose(),
@@ -145,7 +149,13 @@ impl Archive {
         match self.resources.check_archived(&key, value.as_bytes(), now) {
             Ok(Archived { value, expires_at, unknown }) => {
                 if !unknown.is_empty() {
-                    self.told.borrow_mut().insert(key.clone(), unknown);
+                    let mut told = self.told.borrow_mut();
+                    // An archive of a newer version may have them in every object.
+                    if told.len() < TOLD_MAX {
+                        told.push((key.clone(), unknown));
+                    } else {
+                        self.untold.set(self.untold.get() + 1);
+                    }
                 }
                 Ok(Some(Made { key, value, expires_at }))
             }
@@ -159,12 +169,11 @@ impl Archive {
 
     /// Names what is not stored.
     fn tell(&self) {
-        let told = self.told.borrow();
-        for (key, fields) in told.iter().take(TOLD_MAX) {
+        for (key, fields) in self.told.borrow().iter() {
             tell(&format!("{key}: left out, since this berth does not know them: {}", fields.join(", ")));
         }
-        if TOLD_MAX < told.len() {
-            tell(&format!("and so of {}", counted((told.len() - TOLD_MAX) as u64, "more object")));
+        if 0 < self.untold.get() {
+            tell(&format!("and so of {}", counted(self.untold.get(), "more object")));
         }
         if 0 < self.left_out.get() {
             tell(&format!("{} left out of kinds that this berth does not have", counted(self.left_out.get(), "object")));
@@ -281,7 +290,7 @@ async fn into_etcd(archive: &Archive, clients: &Clients, data_dir: &Path) -> Out
     Ok(())
 }
 
-/// The lease of objects that are to go, which some share.
+/// The lease of objects that are to go, which some share: they are all events, go after the same time, and lie in the same etcd.
 #[derive(Default)]
 struct Leases(tokio::sync::Mutex<Option<(Lease, usize)>>);
 
