@@ -27,6 +27,7 @@ const LAYERS: &[&str] = &[
     "berth-protobuf",
     "berth-registry",
     "berth-store",
+    "berth-trace",
     "berth-workloads",
     "berth-fieldsets",
     "berth-rbac",

@@ -13,7 +13,7 @@ const NAME_LENGTH_MAX: usize = 253;
 /// FNV-1a over the template's canonical JSON, and over the number of collisions if there was one.
 #[must_use]
 pub fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
-    let mut bytes = canonical(template).to_string().into_bytes();
+    let mut bytes = canonical_template(template).to_string().into_bytes();
     if let Some(collisions) = collisions {
         bytes.extend(collisions.to_le_bytes());
         bytes.extend([0; 4]);
@@ -55,7 +55,7 @@ pub fn same_template(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
         && annotations(a).eq(annotations(b))
         && finalizers(a).eq(finalizers(b))
         && images(a).eq(images(b))
-        && (a.spec == b.spec || canonical(a)["spec"] == canonical(b)["spec"])
+        && (a.spec == b.spec || canonical_template(a)["spec"] == canonical_template(b)["spec"])
 }
 
 fn labels(template: &PodTemplateSpec) -> impl Iterator<Item = (&String, &String)> {
@@ -82,7 +82,9 @@ const QUANTITY_MAPS: &[&str] = &["limits", "overhead", "requests"];
 /// Fields that are quantities.
 const QUANTITIES: &[&str] = &["divisor", "sizeLimit"];
 
-fn canonical(template: &PodTemplateSpec) -> Value {
+/// The template without the hash label, in one form for all ways to write it: equal if and only if both make the same pods.
+#[must_use]
+pub fn canonical_template(template: &PodTemplateSpec) -> Value {
     let mut value = serde_json::to_value(without_hash(template)).expect("API types have string keys only");
     canonicalize("", &mut value);
     value

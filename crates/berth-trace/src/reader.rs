@@ -1,0 +1,315 @@
+//! Reads what anybody may have written. Nothing in it is believed: sizes, counts, times, names and numbers have bounds, and no object has anything that a
+//! recording would not have kept.
+
+use crate::{
+    allowed::{KINDS, kind},
+    line::{Ended, Gone, Header, Item, Moment, VERSION},
+    names::is_name,
+    shape::{Fault, Shape, Sieve, shown},
+};
+use serde_json::{Map, Value};
+use std::{
+    collections::BTreeSet,
+    io::{self, BufRead, BufReader, Read},
+    time::Duration,
+};
+
+/// How large a file may be.
+const FILE_BYTES_MAX: u64 = 2 << 30;
+/// How much may come out of it.
+const BYTES_MAX: u64 = 16 << 30;
+/// How long a line may be: no object that is kept is as large.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// How many lines there may be.
+const LINES_MAX: u64 = 20_000_000;
+/// How many objects may be there at once.
+const OBJECTS_MAX: usize = 300_000;
+/// How long a recording may last.
+const LASTS_MAX: Duration = Duration::from_secs(400 * 86_400);
+/// How far back a frame may look, as a power of two: what it is read with takes as much memory.
+const WINDOW_LOG_MAX: u32 = 23;
+/// The longest text of the header.
+const TEXT_MAX: usize = 300;
+
+/// Why a file cannot be read, or not further.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It is something else.
+    #[error("this is no recording of berth's: {0}")]
+    NoTrace(String),
+    /// A newer berth has written it.
+    #[error("it is a recording of version {0}, which this berth cannot read; it reads version {VERSION}")]
+    Version(u64),
+    /// A line is not as lines are.
+    #[error("line {line}: {field} {why}")]
+    Line {
+        /// Counted from 1.
+        line: u64,
+        /// `put.spec.replicas`.
+        field: String,
+        /// `is no whole number`.
+        why: String,
+    },
+    /// More than a recording may have.
+    #[error("line {line}: more than {most} {what}")]
+    TooMuch {
+        /// Counted from 1.
+        line: u64,
+        /// `bytes`.
+        what: &'static str,
+        /// How many there may be.
+        most: u64,
+    },
+    /// The machine does not give it.
+    #[error("it cannot be read")]
+    Read(#[source] io::Error),
+}
+
+/// Reads a recording, line by line. Ends where the file ends, and where a torn one is torn: [`Reader::torn`].
+pub struct Reader<R: Read> {
+    input: Input<R>,
+    header: Header,
+    line: u64,
+    bytes: u64,
+    at: Duration,
+    places: BTreeSet<(&'static str, String, String)>,
+    torn: Option<String>,
+    is_over: bool,
+    has_end: bool,
+}
+
+enum Input<R: Read> {
+    Plain(BufReader<io::Take<R>>),
+    Frames(Box<BufReader<zstd::Decoder<'static, BufReader<io::Take<R>>>>>),
+}
+
+impl<R: Read> Input<R> {
+    /// Frames, or what comes out of them.
+    fn of(input: R) -> io::Result<Self> {
+        let mut input = BufReader::new(input.take(FILE_BYTES_MAX));
+        if input.fill_buf()?.first().is_none_or(|first| *first == b'{') {
+            return Ok(Self::Plain(input));
+        }
+        let mut decoder = zstd::Decoder::with_buffer(input)?;
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        Ok(Self::Frames(Box::new(BufReader::new(decoder))))
+    }
+
+    fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Self::Plain(input) => input.take(LINE_BYTES_MAX + 1).read_until(b'\n', line),
+            Self::Frames(input) => input.take(LINE_BYTES_MAX + 1).read_until(b'\n', line),
+        }
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the first line.
+    ///
+    /// # Errors
+    /// It is none of a recording.
+    pub fn begin(input: R) -> Result<Self, TraceError> {
+        let input = Input::of(input).map_err(TraceError::Read)?;
+        let header = Header {
+            at: jiff::Timestamp::UNIX_EPOCH,
+            controllers: String::new(),
+            because: String::new(),
+            is_hashed: false,
+            namespace: None,
+            missing: Vec::new(),
+        };
+        let places = BTreeSet::new();
+        let mut reader = Self { input, header, line: 0, bytes: 0, at: Duration::ZERO, places, torn: None, is_over: false, has_end: false };
+        let first = reader.next_line()?;
+        let Some(first) = first else {
+            let why = reader.torn.take().unwrap_or_else(|| "it is empty".to_owned());
+            return Err(TraceError::NoTrace(why));
+        };
+        reader.header = header_of(&first)?;
+        Ok(reader)
+    }
+
+    /// The first line.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where it breaks off, once all is read, if it does.
+    pub fn torn(&self) -> Option<&str> {
+        self.torn.as_deref()
+    }
+
+    /// Whether its end says that it is one.
+    pub fn has_end(&self) -> bool {
+        self.has_end
+    }
+
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
+        let mut line = Vec::new();
+        match self.input.read_line(&mut line) {
+            Ok(0) => return Ok(None),
+            Ok(_) => (),
+            // What is not whole, or damaged, is torn off.
+            Err(error) => {
+                self.torn = Some(format!("what follows line {} cannot be read: {error}", self.line));
+                return Ok(None);
+            }
+        }
+        self.line += 1;
+        self.bytes += line.len() as u64;
+        let too_much = |what, most| Err(TraceError::TooMuch { line: self.line, what, most });
+        if line.len() as u64 > LINE_BYTES_MAX {
+            return too_much("bytes in a line", LINE_BYTES_MAX);
+        }
+        if BYTES_MAX < self.bytes {
+            return too_much("bytes", BYTES_MAX);
+        }
+        if LINES_MAX < self.line {
+            return too_much("lines", LINES_MAX);
+        }
+        if line.pop() != Some(b'\n') {
+            self.torn = Some(format!("line {} is not whole", self.line));
+            return Ok(None);
+        }
+        Ok(Some(line))
+    }
+
+    fn moment(&mut self, text: &[u8]) -> Result<Moment, TraceError> {
+        let line = self.line;
+        let fault = |Fault { field, why }: Fault| TraceError::Line { line, field, why };
+        let members = object_of(text).map_err(|why| fault(Fault { field: "it".to_owned(), why }))?;
+        let (at, item) = item_of(&members).map_err(fault)?;
+        if at < self.at {
+            return Err(fault(wrong("ms", format!("goes back from {} to {}", self.at.as_millis(), at.as_millis()))));
+        }
+        if LASTS_MAX < at {
+            return Err(fault(wrong("ms", format!("is beyond {} days", LASTS_MAX.as_secs() / 86_400))));
+        }
+        self.at = at;
+        match &item {
+            Item::Put(object) => {
+                let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let kind = kind(&text("/kind")).map_or("", |kind| kind.kind);
+                self.places.insert((kind, text("/metadata/namespace"), text("/metadata/name")));
+                if OBJECTS_MAX < self.places.len() {
+                    return Err(TraceError::TooMuch { line, what: "objects at once", most: OBJECTS_MAX as u64 });
+                }
+            }
+            Item::Gone(Gone { kind, namespace, name }) => {
+                self.places.remove(&(*kind, namespace.clone(), name.clone()));
+            }
+            Item::Ended(_) => self.has_end = true,
+            Item::Gap { .. } | Item::Listed => (),
+        }
+        Ok(Moment { at, line, item })
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Moment, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = match self.next_line() {
+            Ok(None) => None,
+            Ok(Some(line)) => Some(self.moment(&line)),
+            Err(error) => Some(Err(error)),
+        };
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn wrong(field: &str, why: impl Into<String>) -> Fault {
+    Fault { field: field.to_owned(), why: why.into() }
+}
+
+fn object_of(text: &[u8]) -> Result<Map<String, Value>, String> {
+    match serde_json::from_slice(text) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err("is no JSON object".to_owned()),
+        Err(error) => Err(format!("is no JSON: {error}")),
+    }
+}
+
+fn header_of(text: &[u8]) -> Result<Header, TraceError> {
+    let members = object_of(text).map_err(|why| TraceError::NoTrace(format!("its first line {why}")))?;
+    if members.get("trace").and_then(Value::as_str) != Some("berth") {
+        return Err(TraceError::NoTrace("its first line does not say so".to_owned()));
+    }
+    match members.get("version").and_then(Value::as_u64) {
+        Some(VERSION) => (),
+        other => return Err(TraceError::Version(other.unwrap_or(0))),
+    }
+    let fault = |Fault { field, why }: Fault| TraceError::Line { line: 1, field, why };
+    let text = |name: &str| match members.get(name).and_then(Value::as_str) {
+        Some(text) if text.len() <= TEXT_MAX && !text.chars().any(char::is_control) => Ok(text.to_owned()),
+        _ => Err(fault(wrong(name, "is no text of a header"))),
+    };
+    let at = Sieve::Check.keep(&Shape::Time, members.get("at").unwrap_or(&Value::Null), &mut vec!["at".to_owned()]).map_err(fault)?;
+    let at = at.and_then(|at| at.as_str()?.parse().ok()).ok_or_else(|| fault(wrong("at", "is no time")))?;
+    let controllers = text("controllers")?;
+    if !["berth", "kubernetes"].contains(&controllers.as_str()) {
+        return Err(fault(wrong("controllers", "is neither berth nor kubernetes")));
+    }
+    let namespace = match members.get("namespace") {
+        None | Some(Value::Null) => None,
+        Some(_) => Some(text("namespace")?).filter(|name| is_name(name)),
+    };
+    let missing = members.get("missing").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let known = |name: &Value| KINDS.iter().find(|kind| name == kind.plural).map(|kind| kind.plural.to_owned());
+    let missing =
+        missing.iter().map(|name| known(name).ok_or_else(|| fault(wrong("missing", "names no kind")))).collect::<Result<_, _>>()?;
+    let is_hashed = members.get("hashed").and_then(Value::as_bool).unwrap_or(false);
+    Ok(Header { at, controllers, because: text("because")?, is_hashed, namespace, missing })
+}
+
+fn item_of(members: &Map<String, Value>) -> Result<(Duration, Item), Fault> {
+    let ms = members.get("ms").and_then(Value::as_u64).ok_or_else(|| wrong("ms", "is no number of milliseconds"))?;
+    let mut others = members.iter().filter(|(name, _)| *name != "ms");
+    let (Some((name, value)), None) = (others.next(), others.next()) else {
+        return Err(wrong("it", "does not say one thing that happened"));
+    };
+    let item = match name.as_str() {
+        "put" => put(value)?,
+        "gone" => gone(value)?,
+        "gap" => {
+            let plural = KINDS.iter().find(|kind| value["plural"] == kind.plural).map(|kind| kind.plural);
+            let lasted = value["ms"].as_u64().ok_or_else(|| wrong("gap.ms", "is no number of milliseconds"))?;
+            Item::Gap { plural: plural.ok_or_else(|| wrong("gap.plural", "names no kind"))?, lasted: Duration::from_millis(lasted) }
+        }
+        "listed" => Item::Listed,
+        "ended" => {
+            let ended = Ended::ALL.iter().find(|(word, _)| value == word).map(|(_, ended)| *ended);
+            Item::Ended(ended.ok_or_else(|| wrong("ended", "is none of stopped, time, size"))?)
+        }
+        other => return Err(wrong("it", format!("has a member {} that no recording has", shown(other)))),
+    };
+    Ok((Duration::from_millis(ms), item))
+}
+
+fn put(value: &Value) -> Result<Item, Fault> {
+    let name = value["kind"].as_str().unwrap_or_default();
+    let kind = kind(name).ok_or_else(|| wrong("put.kind", format!("is {}, which no recording has", shown(name))))?;
+    let object = Sieve::Check.keep(&kind.shape, value, &mut vec!["put".to_owned()])?.unwrap_or_default();
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    if text("/metadata/name").is_empty() || text("/metadata/uid").is_empty() {
+        return Err(wrong("put.metadata", "has no name or no uid"));
+    }
+    if text("/metadata/namespace").is_empty() == kind.is_namespaced {
+        return Err(wrong("put.metadata.namespace", format!("is not as that of a {}", kind.kind)));
+    }
+    Ok(Item::Put(object))
+}
+
+fn gone(value: &Value) -> Result<Item, Fault> {
+    let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let kind = kind(&text("kind")).ok_or_else(|| wrong("gone.kind", "is none that a recording has"))?;
+    let (namespace, name) = (text("namespace"), text("name"));
+    if !is_name(&name) || !is_name(&namespace) || name.is_empty() || namespace.is_empty() == kind.is_namespaced {
+        return Err(wrong("gone", "does not say which object"));
+    }
+    Ok(Item::Gone(Gone { kind: kind.kind, namespace, name }))
+}

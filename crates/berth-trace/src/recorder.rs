@@ -1,0 +1,177 @@
+//! What a cluster shows becomes lines: only what may be kept, and only where that has changed.
+
+use crate::{
+    allowed::TracedKind,
+    line::{Ended, line},
+    names::{KEY_BYTES, Names, Naming},
+    selectors::{ALWAYS, take_keys},
+    shape::Sieve,
+    template::prepared,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Makes lines of what a cluster shows.
+pub struct Recorder {
+    names: Names,
+    /// Nothing is hashed in memory, where all labels are: a selector that comes later may name them.
+    plain: Names,
+    began: Timestamp,
+    last: Duration,
+    keys: BTreeSet<String>,
+    objects: BTreeMap<Place, Kept>,
+    /// What a list that goes on has named so far.
+    listing: BTreeMap<&'static str, BTreeSet<(String, String)>>,
+    lines: Vec<String>,
+}
+
+/// Plural, namespace, name.
+type Place = (&'static str, String, String);
+
+struct Kept {
+    uid: String,
+    /// What may be kept, with all its labels.
+    wide: String,
+    /// As it stands in the file.
+    written: String,
+}
+
+impl Recorder {
+    /// `key` is random and of this file alone; `began` is the header's.
+    #[must_use]
+    pub fn new(naming: Naming, key: &[u8; KEY_BYTES], began: Timestamp) -> Self {
+        Self {
+            names: Names::new(naming, key),
+            plain: Names::new(Naming::Plain, key),
+            began,
+            last: Duration::ZERO,
+            keys: ALWAYS.iter().map(|key| (*key).to_owned()).collect(),
+            objects: BTreeMap::new(),
+            listing: BTreeMap::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// A namespace's name as the file has it.
+    #[must_use]
+    pub fn named(&self, name: &str) -> String {
+        self.names.name(name)
+    }
+
+    /// The lines since.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// An object is there, as its server shows it.
+    pub fn put(&mut self, kind: &'static TracedKind, object: &Value, now: Timestamp) {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (namespace, name, uid) = (text("/metadata/namespace"), text("/metadata/name"), text("/metadata/uid"));
+        if let Some(listed) = self.listing.get_mut(kind.plural) {
+            listed.insert((namespace.clone(), name.clone()));
+        }
+        let mut typed = prepared(kind, object, &self.names);
+        (typed["apiVersion"], typed["kind"]) = (json!(kind.api_version), json!(kind.kind));
+        let all = Sieve::Record { names: &self.plain, keys: None };
+        let Ok(Some(wide)) = all.keep(&kind.shape, &typed, &mut Vec::new()) else { return };
+        let has = |pointer: &str| wide.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+        if !has("/metadata/name") || !has("/metadata/uid") || has("/metadata/namespace") != kind.is_namespaced {
+            return;
+        }
+        let place = (kind.plural, namespace, name);
+        if self.objects.get(&place).is_some_and(|known| known.uid != uid) {
+            self.forget(&place, now);
+        }
+        let new_keys: Vec<String> = kind
+            .selects
+            .iter()
+            .filter_map(|pointer| Some((pointer.rsplit('/').next()?, wide.pointer(pointer)?)))
+            .flat_map(|(name, value)| take_keys(name, value, &mut self.keys))
+            .collect();
+        if !new_keys.is_empty() {
+            self.show_labels(&new_keys, now);
+        }
+        let wide = wide.to_string();
+        let known = self.objects.entry(place.clone()).or_insert(Kept { uid, wide: String::new(), written: String::new() });
+        if known.wide != wide {
+            known.wide = wide;
+            self.write(&place, now);
+        }
+    }
+
+    /// An object is gone.
+    pub fn gone(&mut self, kind: &'static TracedKind, namespace: &str, name: &str, now: Timestamp) {
+        self.forget(&(kind.plural, namespace.to_owned(), name.to_owned()), now);
+    }
+
+    /// All objects of a kind are told of anew.
+    pub fn list_begins(&mut self, kind: &'static TracedKind) {
+        self.listing.insert(kind.plural, BTreeSet::new());
+    }
+
+    /// They are: what was not told of is gone.
+    pub fn list_ends(&mut self, kind: &'static TracedKind, now: Timestamp) {
+        let Some(listed) = self.listing.remove(kind.plural) else { return };
+        let is_gone = |(plural, namespace, name): &&Place| *plural == kind.plural && !listed.contains(&(namespace.clone(), name.clone()));
+        let gone: Vec<Place> = self.objects.keys().filter(is_gone).cloned().collect();
+        gone.iter().for_each(|place| self.forget(place, now));
+    }
+
+    /// Since `since` changes of a kind were missed, or came late.
+    pub fn gap(&mut self, kind: &'static TracedKind, since: Timestamp, now: Timestamp) {
+        let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        let lasted = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
+        self.push("gap", &json!({"plural": kind.plural, "ms": lasted}), now);
+    }
+
+    /// All that there was is told.
+    pub fn listed(&mut self, now: Timestamp) {
+        self.push("listed", &json!(true), now);
+    }
+
+    /// The last line.
+    pub fn ended(&mut self, how: Ended, now: Timestamp) -> String {
+        self.push("ended", &json!(how.word()), now);
+        self.lines.pop().unwrap_or_default()
+    }
+
+    /// Labels count that did not.
+    fn show_labels(&mut self, keys: &[String], now: Timestamp) {
+        let names_one = |kept: &Kept| keys.iter().any(|key| kept.wide.contains(key.as_str()));
+        let changed: Vec<Place> = self.objects.iter().filter(|(_, kept)| names_one(kept)).map(|(place, _)| place.clone()).collect();
+        changed.iter().for_each(|place| self.write(place, now));
+    }
+
+    fn write(&mut self, place: &Place, now: Timestamp) {
+        let Some(kind) = crate::allowed::KINDS.iter().find(|kind| kind.plural == place.0) else { return };
+        let Some(kept) = self.objects.get_mut(place) else { return };
+        let Ok(wide) = serde_json::from_str(&kept.wide) else { return };
+        let sieve = Sieve::Record { names: &self.names, keys: Some(&self.keys) };
+        let Ok(Some(object)) = sieve.keep(&kind.shape, &wide, &mut Vec::new()) else { return };
+        let text = object.to_string();
+        if kept.written != text {
+            kept.written = text;
+            self.push("put", &object, now);
+        }
+    }
+
+    fn forget(&mut self, place: &Place, now: Timestamp) {
+        let Some(kept) = self.objects.remove(place) else { return };
+        if kept.written.is_empty() {
+            return;
+        }
+        let kind = crate::allowed::KINDS.iter().find(|kind| kind.plural == place.0).map_or("", |kind| kind.kind);
+        let (namespace, name) = (self.names.name(&place.1), self.names.name(&place.2));
+        self.push("gone", &json!({"kind": kind, "namespace": namespace, "name": name}), now);
+    }
+
+    fn push(&mut self, member: &str, value: &Value, now: Timestamp) {
+        // A clock may be set back; a recording's time does not go back.
+        self.last = self.last.max(Duration::try_from(now.duration_since(self.began)).unwrap_or_default());
+        self.lines.push(line(self.last, member, value));
+    }
+}

@@ -1,0 +1,41 @@
+//! Which label keys count: those that a selector, a node selector, an affinity or a spread constraint names.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// More keys than these are not heeded: nobody has so many selectors that differ.
+const KEYS_MAX: usize = 4096;
+
+/// Keys that controllers and the scheduler read whatever selectors say.
+pub(crate) const ALWAYS: [&str; 5] = [
+    berth_api::annotations::POD_TEMPLATE_HASH,
+    berth_api::annotations::CONTROLLER_REVISION_HASH,
+    berth_api::annotations::STATEFUL_SET_POD_NAME,
+    berth_api::annotations::POD_INDEX,
+    "kubernetes.io/hostname",
+];
+
+/// Adds the keys that are named below `value`; gives those that are new.
+pub(crate) fn take_keys(name: &str, value: &Value, keys: &mut BTreeSet<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(name, value, &mut found);
+    found.retain(|key| keys.len() < KEYS_MAX && keys.insert(key.clone()));
+    found
+}
+
+fn walk(name: &str, value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) if name == "matchLabels" || name == "nodeSelector" => found.extend(members.keys().cloned()),
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value {
+                    Value::String(key) if name == "key" || name == "topologyKey" => found.push(key.clone()),
+                    _ => walk(name, value, found),
+                }
+            }
+        }
+        Value::Array(items) if name == "matchLabelKeys" => found.extend(items.iter().filter_map(Value::as_str).map(str::to_owned)),
+        Value::Array(items) => items.iter().for_each(|item| walk(name, item, found)),
+        _ => (),
+    }
+}

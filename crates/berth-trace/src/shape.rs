@@ -1,0 +1,287 @@
+//! What may stand in a place of an object, and no more: for those who record, a sieve; for those who read, a check.
+
+use crate::names::{NAME_MAX, Names, is_name};
+use berth_api::quantity::Quantity;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// A quantity beyond this many whole units is no amount of anything.
+const AMOUNT_MAX: i64 = 1 << 60;
+/// The longest word, quantity or time.
+const WORD_MAX: usize = 64;
+/// The longest text of an annotation.
+const MARK_MAX: usize = 512;
+/// A label key: a prefix, a slash, a name.
+const KEY_MAX: usize = 317;
+
+/// What may stand in a place.
+pub(crate) enum Shape {
+    /// A whole number from the one to the other.
+    Number(i64, i64),
+    /// `true`, `false`.
+    Flag,
+    /// RFC 3339.
+    Time,
+    /// A word of an API: letters and digits.
+    Word,
+    /// `apps/v1`.
+    Version,
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// A number, or a percentage.
+    Share,
+    /// A quantity.
+    Amount,
+    /// A name, or a label's value.
+    Name,
+    /// A label's key.
+    Key,
+    /// What an annotation says that controllers read: figures, words and the signs between them.
+    Mark,
+    /// Which template it is: `t-` and 32 digits.
+    Template,
+    /// So many of these at the most.
+    List(&'static Self, usize),
+    /// Labels. Whoever records keeps those that some selector names.
+    Labels,
+    /// Names of resources with amounts.
+    Amounts,
+    /// Label keys with values, all of them.
+    Pairs,
+    /// These members.
+    Members(&'static [Member]),
+}
+
+/// A member of an object.
+pub(crate) struct Member {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    /// Without it the object is none.
+    pub(crate) is_needed: bool,
+}
+
+/// What is wrong, and where: `put.spec.replicas`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) field: String,
+    pub(crate) why: String,
+}
+
+/// How an object is gone through.
+pub(crate) enum Sieve<'a> {
+    /// What does not fit is left out.
+    Record {
+        names: &'a Names,
+        /// The labels that count; `None`: all.
+        keys: Option<&'a BTreeSet<String>>,
+    },
+    /// What does not fit is a fault.
+    Check,
+}
+
+impl Sieve<'_> {
+    /// What is kept of `value`.
+    ///
+    /// # Errors
+    /// What does not fit, for those who check.
+    pub(crate) fn keep(&self, shape: &Shape, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
+        let kept = match shape {
+            Shape::Members(members) => return self.members(members, value, field),
+            Shape::List(of, most) => return self.list(of, *most, value, field),
+            Shape::Labels | Shape::Amounts | Shape::Pairs => return self.map(shape, value, field),
+            _ => self.text(shape, value),
+        };
+        match kept {
+            Ok(kept) => Ok(Some(kept)),
+            Err(why) => self.leave_out(field, why),
+        }
+    }
+
+    fn leave_out(&self, field: &[String], why: String) -> Result<Option<Value>, Fault> {
+        match self {
+            Self::Record { .. } => Ok(None),
+            Self::Check => Err(Fault { field: field.concat(), why }),
+        }
+    }
+
+    fn members(&self, members: &[Member], value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
+        let Value::Object(object) = value else { return self.leave_out(field, "is no object".to_owned()) };
+        if let (Self::Check, Some(unknown)) = (self, object.keys().find(|key| members.iter().all(|member| member.name != **key))) {
+            return self.leave_out(field, format!("has a member {} that no recording has", shown(unknown)));
+        }
+        let mut kept = Map::new();
+        for member in members {
+            let found = match object.get(member.name) {
+                None => None,
+                Some(Value::Null) if matches!(self, Self::Record { .. }) => None,
+                Some(value) => {
+                    field.push(format!(".{}", member.name));
+                    let found = self.keep(&member.shape, value, field)?;
+                    field.pop();
+                    found
+                }
+            };
+            match found {
+                Some(value) => drop(kept.insert(member.name.to_owned(), value)),
+                None if member.is_needed => return self.leave_out(field, format!("has no {}", member.name)),
+                None => (),
+            }
+        }
+        Ok(self.unless_emptied(object, kept))
+    }
+
+    fn list(&self, of: &Shape, most: usize, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
+        let Value::Array(items) = value else { return self.leave_out(field, "is no list".to_owned()) };
+        if most < items.len() && matches!(self, Self::Check) {
+            return self.leave_out(field, format!("has {} entries; {most} are the most", items.len()));
+        }
+        let mut kept = Vec::new();
+        for (index, item) in items.iter().take(most).enumerate() {
+            field.push(format!("[{index}]"));
+            kept.extend(self.keep(of, item, field)?);
+            field.pop();
+        }
+        Ok(Some(Value::Array(kept)))
+    }
+
+    fn map(&self, shape: &Shape, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
+        /// No object has more labels, no pod more resources.
+        const MOST: usize = 256;
+        let Value::Object(object) = value else { return self.leave_out(field, "is no object".to_owned()) };
+        if MOST < object.len() {
+            return self.leave_out(field, format!("has {} members; {MOST} are the most", object.len()));
+        }
+        let of = if matches!(shape, Shape::Amounts) { Shape::Amount } else { Shape::Name };
+        let mut kept = Map::new();
+        for (key, value) in object {
+            let is_wanted = match self {
+                Self::Record { keys: Some(keys), .. } if matches!(shape, Shape::Labels) => keys.contains(key.as_str()),
+                Self::Record { .. } | Self::Check => true,
+            };
+            if !is_wanted {
+                continue;
+            }
+            field.push(format!("[{}]", shown(key)));
+            let named = match of {
+                Shape::Amount if is_key(key) => Ok(key.clone()),
+                Shape::Amount => Err("is no name of a resource".to_owned()),
+                _ => self.key(key),
+            };
+            let named = match named {
+                Ok(named) => named,
+                Err(why) => {
+                    self.leave_out(field, why)?;
+                    field.pop();
+                    continue;
+                }
+            };
+            if let Some(value) = self.keep(&of, value, field)? {
+                kept.insert(named, value);
+            }
+            field.pop();
+        }
+        Ok(self.unless_emptied(object, kept))
+    }
+
+    /// What nothing is left of is left out itself; what was empty says something.
+    fn unless_emptied(&self, object: &Map<String, Value>, kept: Map<String, Value>) -> Option<Value> {
+        let is_emptied = matches!(self, Self::Record { .. }) && kept.is_empty() && !object.is_empty();
+        (!is_emptied).then_some(Value::Object(kept))
+    }
+
+    fn key(&self, key: &str) -> Result<String, String> {
+        match self {
+            _ if !is_key(key) => Err("is no key of a label".to_owned()),
+            Self::Record { names, .. } => Ok(names.key(key)),
+            Self::Check => Ok(key.to_owned()),
+        }
+    }
+
+    /// What is no list and no object.
+    fn text(&self, shape: &Shape, value: &Value) -> Result<Value, String> {
+        let text = || value.as_str().ok_or_else(|| "is no text".to_owned());
+        let word = |most: usize, is_sign: fn(u8) -> bool, what: &str| {
+            let text = text()?;
+            let fits = text.len() <= most && text.bytes().all(is_sign);
+            if fits { Ok(Value::from(text)) } else { Err(format!("{} is {what}", shown(text))) }
+        };
+        match shape {
+            Shape::Number(least, most) => {
+                let number = value.as_i64().ok_or("is no whole number")?;
+                let fits = (*least..=*most).contains(&number);
+                if fits { Ok(value.clone()) } else { Err(format!("{number} is not from {least} to {most}")) }
+            }
+            Shape::Flag if value.is_boolean() => Ok(value.clone()),
+            Shape::Flag => Err("is neither true nor false".to_owned()),
+            Shape::Time => {
+                let text = text()?;
+                let fits = text.len() <= WORD_MAX && text.parse::<Timestamp>().is_ok_and(is_plausible);
+                if fits { Ok(Value::from(text)) } else { Err(format!("{} is no time from 1970 to 2199", shown(text))) }
+            }
+            Shape::Word => word(WORD_MAX, |byte| byte.is_ascii_alphanumeric(), "no word of letters and digits"),
+            Shape::Version => word(NAME_MAX, |byte| byte.is_ascii_alphanumeric() || b"./-".contains(&byte), "no version of an API"),
+            Shape::Mark => word(MARK_MAX, |byte| byte.is_ascii_alphanumeric() || b" %+,-./:@".contains(&byte), "no such annotation"),
+            Shape::OneOf(words) => {
+                let text = text()?;
+                if words.contains(&text) { Ok(Value::from(text)) } else { Err(format!("{} is none of {}", shown(text), words.join(", "))) }
+            }
+            Shape::Share if value.is_number() => self.text(&Shape::Number(0, i32::MAX.into()), value),
+            Shape::Share => {
+                let text = text()?;
+                let figures = text.strip_suffix('%').filter(|figures| is_figures(figures, 6));
+                figures.map(|_| Value::from(text)).ok_or_else(|| format!("{} is neither a number nor a percentage", shown(text)))
+            }
+            Shape::Amount => amount(value),
+            Shape::Name => {
+                let text = text()?;
+                match self {
+                    _ if !is_name(text) => Err(format!("{} is no name", shown(text))),
+                    Self::Record { names, .. } => Ok(Value::from(names.name(text))),
+                    Self::Check => Ok(Value::from(text)),
+                }
+            }
+            Shape::Key => self.key(text()?).map(Value::from),
+            Shape::Template => {
+                let text = text()?;
+                let digits = text.strip_prefix("t-").filter(|digits| digits.len() == 32);
+                let fits = digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+                if fits { Ok(Value::from(text)) } else { Err(format!("{} is no template's hash", shown(text))) }
+            }
+            // Gone through above.
+            Shape::List(..) | Shape::Labels | Shape::Amounts | Shape::Pairs | Shape::Members(_) => Err("has parts".to_owned()),
+        }
+    }
+}
+
+fn is_plausible(time: Timestamp) -> bool {
+    (0..7_258_118_400).contains(&time.as_second())
+}
+
+fn is_figures(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_key(key: &str) -> bool {
+    (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
+}
+
+fn amount(value: &Value) -> Result<Value, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err("is no quantity".to_owned()),
+    };
+    let quantity: Option<Quantity> = Some(&text).filter(|text| text.len() <= WORD_MAX).and_then(|text| text.parse().ok());
+    match quantity {
+        Some(quantity) if (-AMOUNT_MAX..=AMOUNT_MAX).contains(&quantity.value()) => Ok(Value::from(text)),
+        _ => Err(format!("{} is no quantity within bounds", shown(&text))),
+    }
+}
+
+/// A text as an error shows it: short, and without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    const SHOWN_MAX: usize = 40;
+    let cut: String = text.chars().take(SHOWN_MAX).collect();
+    if cut.len() < text.len() { format!("{cut:?}…") } else { format!("{cut:?}") }
+}

@@ -1,0 +1,85 @@
+//! Templates without what they run: which template it is, is a hash; containers are numbered.
+
+use crate::{allowed::TracedKind, names::Names};
+use berth_workloads::hash::canonical_template;
+use serde_json::{Map, Value, json};
+
+/// An object as the table can read it: containers have their numbers for names, and a template's first container has the template's hash for an image.
+pub(crate) fn prepared(kind: &TracedKind, object: &Value, names: &Names) -> Value {
+    let mut object = object.clone();
+    if let Some(template) = kind.template.and_then(|pointer| object.pointer_mut(pointer)) {
+        let identity = identity(template, names);
+        number(&mut template["spec"]);
+        if let Some(first) = template.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) {
+            first.insert("image".to_owned(), json!(identity));
+        }
+        if let Some(spec) = template["spec"].as_object_mut() {
+            keep_host_ports(spec);
+        }
+    }
+    if kind.kind == "Pod" {
+        let statuses = numbered_statuses(&object);
+        number(&mut object["spec"]);
+        if let Some(spec) = object["spec"].as_object_mut() {
+            keep_host_ports(spec);
+        }
+        for (member, list) in statuses {
+            object["status"][member] = list;
+        }
+    }
+    object
+}
+
+/// The same for all templates that make the same pods, whichever workload has them.
+fn identity(template: &Value, names: &Names) -> String {
+    let mut template = template.clone();
+    if let Some(members) = template.as_object_mut() {
+        // How a ControllerRevision is applied is not part of it.
+        members.remove("$patch");
+    }
+    let canonical = serde_json::from_value(template.clone()).map_or(template, |template| canonical_template(&template));
+    names.template(&canonical.to_string())
+}
+
+const LISTS: [(&str, &str, &str); 2] = [("containers", "containerStatuses", "c"), ("initContainers", "initContainerStatuses", "i")];
+
+fn number(spec: &mut Value) {
+    for (member, _, letter) in LISTS {
+        for (index, container) in spec.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
+            if let Some(container) = container.as_object_mut() {
+                container.insert("name".to_owned(), json!(format!("{letter}{index}")));
+                container.remove("image");
+            }
+        }
+    }
+}
+
+/// Only ports of nodes count.
+fn keep_host_ports(spec: &mut Map<String, Value>) {
+    for (member, ..) in LISTS {
+        for container in spec.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(container) = container.as_object_mut() else { continue };
+            let is_hosts = |port: &Value| port["hostPort"].as_i64().is_some_and(|port| port != 0);
+            if let Some(ports) = container.get_mut("ports").and_then(Value::as_array_mut) {
+                ports.retain(is_hosts);
+                if ports.is_empty() {
+                    container.remove("ports");
+                }
+            }
+        }
+    }
+}
+
+fn numbered_statuses(pod: &Value) -> Vec<(&'static str, Value)> {
+    let mut lists = Vec::new();
+    for (member, statuses, letter) in LISTS {
+        let Some(mut list) = pod["status"][statuses].as_array().cloned() else { continue };
+        let containers = pod["spec"][member].as_array().map(Vec::as_slice).unwrap_or_default();
+        for status in &mut list {
+            let index = containers.iter().position(|container| container["name"] == status["name"]);
+            status["name"] = index.map_or(Value::Null, |index| json!(format!("{letter}{index}")));
+        }
+        lists.push((statuses, Value::Array(list)));
+    }
+    lists
+}
