@@ -62,7 +62,7 @@ fn ended(outcome: &Outcome) -> Duration {
 }
 
 /// Oldest first: those that are there when the change is made, the less the more is left of them at the end, then those that come.
-fn revisions(lanes: &[Lane]) -> Vec<String> {
+pub(crate) fn revisions(lanes: &[Lane]) -> Vec<String> {
     let mut places: BTreeMap<&str, (usize, u32)> = BTreeMap::new();
     for (index, lane) in lanes.iter().enumerate() {
         for revision in lane.revisions.keys() {
@@ -75,12 +75,12 @@ fn revisions(lanes: &[Lane]) -> Vec<String> {
     sorted.into_iter().map(|(revision, _)| revision.to_owned()).collect()
 }
 
-fn counts(counts: &PodCounts) -> Counts {
+pub(crate) fn counts(counts: &PodCounts) -> Counts {
     let PodCounts { pending, starting, ready, available, terminating } = *counts;
     Counts { available, ready, starting, pending, failed: 0, terminating }
 }
 
-fn pod(life: &Life, revisions: &[String]) -> Pod {
+pub(crate) fn pod(life: &Life, revisions: &[String]) -> Pod {
     let revision = revisions.iter().position(|revision| *revision == life.revision).unwrap_or(usize::MAX);
     let states = life.states.iter().map(|state| (state.at, Some(of(state.is)))).chain(life.gone.map(|gone| (gone, None)));
     Pod { name: life.pod.clone(), revision, states: states.collect() }

@@ -18,6 +18,7 @@ mod habits;
 mod learn;
 mod read;
 mod record;
+mod replay;
 mod snapshot;
 mod stage;
 mod tally;
@@ -37,5 +38,9 @@ pub use forecast::{
 };
 pub use learn::{Source, Timing};
 pub use read::{Suppositions, forecast};
+pub use replay::{
+    Column, Ending, Facts, Missed, Passing, Policy, Recorded, Replay, ReplayError, ReplayOptions, Rollout, Size, Sum, WorkloadColumn,
+    charts as replay_charts, replay, text as replay_text,
+};
 pub use snapshot::{Controllers, KINDS, Snapshot, SnapshotKind, SnapshotScope};
 pub use text::{compared, text, victims};

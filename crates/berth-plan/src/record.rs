@@ -601,7 +601,8 @@ struct Named {
     name: String,
 }
 
-fn state(view: &PodView, ripe_at: Option<Timestamp>, now: Timestamp) -> Option<PodState> {
+/// How far a pod is; `None`: it has ended.
+pub(crate) fn state(view: &PodView, ripe_at: Option<Timestamp>, now: Timestamp) -> Option<PodState> {
     if view.phase.is_finished() {
         return None;
     }

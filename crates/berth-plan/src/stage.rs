@@ -1,5 +1,7 @@
 //! The world of a forecast: a store, the API rules, the controllers, the scheduler and the nodes, wired as `berth up` wires them, in virtual time.
 
+mod hands;
+
 use crate::{
     difference::{difference, written},
     error::PlanError,
@@ -109,6 +111,10 @@ impl Stage {
 
     /// Starts controllers, scheduler and nodes.
     pub(crate) fn start(&self, controllers: Controllers, nodes: ForeignNodes) {
+        self.start_these(controllers, nodes, CONTROLLERS);
+    }
+
+    fn start_these(&self, controllers: Controllers, nodes: ForeignNodes, enabled: &str) {
         let spawner: Arc<dyn Spawner> = Arc::new(self.parts.clone());
         let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
         let network = Network::new(self.seed, Arc::clone(&clock), Arc::clone(&spawner), Faults::NONE);
@@ -124,7 +130,7 @@ impl Stage {
             env,
             gates: Arc::new(controllers.gates()),
             metrics,
-            enabled: Enabled::parse(CONTROLLERS).expect("all are known"),
+            enabled: Enabled::parse(enabled).expect("all are known"),
             provision_latency: PROVISION_LATENCY,
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
             follower: Some(Arc::<Told>::clone(&self.told) as Arc<dyn Follower>),

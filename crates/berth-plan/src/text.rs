@@ -19,7 +19,7 @@ const WAIT_MIN: Duration = Duration::from_millis(100);
 const NAMES_MAX: usize = 3;
 
 /// A time as people read it: `0s`, `2.5s`, `3m20s`.
-struct Shown(Duration);
+pub(crate) struct Shown(pub(crate) Duration);
 
 impl Display for Shown {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -206,7 +206,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
 }
 
 /// An amount as the wire writes it.
-fn amount(resource: &str, amount: i64) -> String {
+pub(crate) fn amount(resource: &str, amount: i64) -> String {
     const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     match resource {
         "cpu" if amount % 1000 == 0 => (amount / 1000).to_string(),

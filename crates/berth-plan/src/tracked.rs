@@ -42,7 +42,9 @@ pub(crate) struct Tracked {
 }
 
 /// A workload as it is now.
+#[derive(Default)]
 pub(crate) enum Tracking {
+    #[default]
     Nothing,
     Deployment(Box<DeploymentView>),
     StatefulSet(Box<StatefulSetView>),
@@ -64,6 +66,62 @@ impl Tracking {
                 !view.spec.paused && is_complete(goal, &view.status)
             }
             Self::StatefulSet(view) => is_set_complete(view, gates),
+        }
+    }
+
+    /// The numbers that the strategy keeps to; `None`: it has none.
+    pub(crate) fn size(&self) -> Option<Size> {
+        let Self::Deployment(view) = self else { return None };
+        let strategy = view.choices.strategy.clone().ok().filter(|strategy| *strategy == DeploymentStrategy::RollingUpdate)?;
+        let replicas = view.spec.replicas.unwrap_or(1);
+        let rolling = view.spec.strategy.rolling_update.as_ref();
+        let limits = Limits::resolve(
+            rolling.and_then(|rolling| rolling.max_surge.as_ref()),
+            rolling.and_then(|rolling| rolling.max_unavailable.as_ref()),
+            replicas,
+        );
+        Some(Size::new(strategy, replicas.into(), limits.ok()?))
+    }
+
+    pub(crate) fn min_ready_seconds(&self) -> i32 {
+        match self {
+            Self::Nothing => 0,
+            Self::Deployment(view) => view.spec.min_ready_seconds,
+            Self::StatefulSet(view) => view.spec.min_ready_seconds,
+        }
+    }
+
+    /// How its pods give way, in words.
+    pub(crate) fn policy(&self, gates: &FeatureGates) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::Deployment(view) => {
+                let policy = match (gates.enabled(Gate::DeploymentPodReplacementPolicy), &view.choices.policy) {
+                    (true, Ok(PodReplacementPolicy::TerminationComplete)) => "TerminationComplete",
+                    (true, Ok(PodReplacementPolicy::TerminationStarted)) => "TerminationStarted",
+                    (false, Ok(PodReplacementPolicy::TerminationComplete | PodReplacementPolicy::TerminationStarted)) => {
+                        "its podReplacementPolicy has no effect"
+                    }
+                    _ => "no podReplacementPolicy",
+                };
+                format!("{}, {policy}", view.spec.strategy.type_)
+            }
+            Self::StatefulSet(view) => {
+                let strategy = match strategy(view, gates) {
+                    EffectiveStrategy::RollingUpdate => "RollingUpdate",
+                    EffectiveStrategy::OnDelete => "OnDelete",
+                    EffectiveStrategy::Recreate => "Recreate",
+                };
+                format!("{strategy}, {}", view.spec.pod_management_policy)
+            }
+        }
+    }
+
+    pub(crate) fn replicas(&self) -> i64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Deployment(view) => view.spec.replicas.unwrap_or(1).into(),
+            Self::StatefulSet(view) => view.spec.replicas.unwrap_or(1).into(),
         }
     }
 
@@ -99,24 +157,11 @@ fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
 impl Tracked {
     /// The numbers that the strategy keeps to; `None`: it has none.
     pub(crate) fn size(&self) -> Option<Size> {
-        let Tracking::Deployment(view) = &self.view else { return None };
-        let strategy = view.choices.strategy.clone().ok().filter(|strategy| *strategy == DeploymentStrategy::RollingUpdate)?;
-        let replicas = view.spec.replicas.unwrap_or(1);
-        let rolling = view.spec.strategy.rolling_update.as_ref();
-        let limits = Limits::resolve(
-            rolling.and_then(|rolling| rolling.max_surge.as_ref()),
-            rolling.and_then(|rolling| rolling.max_unavailable.as_ref()),
-            replicas,
-        );
-        Some(Size::new(strategy, replicas.into(), limits.ok()?))
+        self.view.size()
     }
 
     pub(crate) fn min_ready_seconds(&self) -> i32 {
-        match &self.view {
-            Tracking::Nothing => 0,
-            Tracking::Deployment(view) => view.spec.min_ready_seconds,
-            Tracking::StatefulSet(view) => view.spec.min_ready_seconds,
-        }
+        self.view.min_ready_seconds()
     }
 
     /// Why a set may grow, or shrink, now.
@@ -152,36 +197,11 @@ impl Tracked {
 
     /// How its pods give way, in words.
     pub(crate) fn policy(&self, gates: &FeatureGates) -> String {
-        match &self.view {
-            Tracking::Nothing => String::new(),
-            Tracking::Deployment(view) => {
-                let policy = match (gates.enabled(Gate::DeploymentPodReplacementPolicy), &view.choices.policy) {
-                    (true, Ok(PodReplacementPolicy::TerminationComplete)) => "TerminationComplete",
-                    (true, Ok(PodReplacementPolicy::TerminationStarted)) => "TerminationStarted",
-                    (false, Ok(PodReplacementPolicy::TerminationComplete | PodReplacementPolicy::TerminationStarted)) => {
-                        "its podReplacementPolicy has no effect"
-                    }
-                    _ => "no podReplacementPolicy",
-                };
-                format!("{}, {policy}", view.spec.strategy.type_)
-            }
-            Tracking::StatefulSet(view) => {
-                let strategy = match strategy(view, gates) {
-                    EffectiveStrategy::RollingUpdate => "RollingUpdate",
-                    EffectiveStrategy::OnDelete => "OnDelete",
-                    EffectiveStrategy::Recreate => "Recreate",
-                };
-                format!("{strategy}, {}", view.spec.pod_management_policy)
-            }
-        }
+        self.view.policy(gates)
     }
 
     pub(crate) fn replicas(&self) -> i64 {
-        match &self.view {
-            Tracking::Nothing => 0,
-            Tracking::Deployment(view) => view.spec.replicas.unwrap_or(1).into(),
-            Tracking::StatefulSet(view) => view.spec.replicas.unwrap_or(1).into(),
-        }
+        self.view.replicas()
     }
 
     /// What it still waits for.

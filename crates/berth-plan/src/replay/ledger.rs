@@ -1,0 +1,514 @@
+//! What workloads cost while time passes: counted from objects as they change, whether these are a recording's or a simulation's.
+
+use crate::{
+    forecast::{Peak, PodCounts, PodState},
+    learn::WorkloadKey,
+    record::state,
+    replay::column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
+    tally::Tally,
+    times::since,
+    tracked::Tracking,
+};
+use berth_api::FeatureGates;
+use berth_identity::{ObjectKey, Revision};
+use berth_node::{resources::Amounts, scheduler::PodInfo};
+use berth_store::env::Timestamp;
+use berth_workloads::view::{DeploymentView, Meta, PodView, ReplicaSetView, StatefulSetView, View};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// How many rollouts of one workload are told of.
+const ROLLOUTS_MAX: usize = 2000;
+/// How many sizes of one template are told of.
+const SIZES_MAX: usize = 2000;
+/// How much of a template's hash is shown.
+const SHOWN_DIGITS: usize = 10;
+
+/// The counts of all workloads.
+pub(crate) struct Ledger {
+    gates: FeatureGates,
+    began: Option<Timestamp>,
+    /// From then on only rollouts are followed.
+    closed: Option<Duration>,
+    books: BTreeMap<WorkloadKey, Book>,
+    sets: BTreeMap<ObjectKey, Set>,
+    pods: BTreeMap<ObjectKey, Pod>,
+    /// Pods whose set was not seen yet.
+    early: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    ripening: BTreeSet<(Timestamp, ObjectKey)>,
+    all: Totals,
+    told: Vec<(Duration, String)>,
+}
+
+/// Counts over time.
+#[derive(Clone, Default)]
+struct Totals {
+    counts: PodCounts,
+    held: Amounts,
+    pods: Peak<u32>,
+    terminating: Peak<u32>,
+    resources: BTreeMap<String, Peak<i64>>,
+    pod_millis: u128,
+    last: Duration,
+}
+
+/// One workload.
+#[derive(Default)]
+struct Book {
+    tracking: Tracking,
+    template: String,
+    tally: Tally,
+    totals: Totals,
+    frozen: Option<Totals>,
+    rollouts: Vec<Rollout>,
+    is_open: bool,
+    sizes: BTreeMap<String, Vec<Size>>,
+    wanted: Vec<(Duration, u32)>,
+}
+
+struct Set {
+    book: WorkloadKey,
+    template: String,
+    replicas: i64,
+}
+
+struct Pod {
+    view: PodView,
+    book: Option<WorkloadKey>,
+    revision: String,
+    state: Option<PodState>,
+    requests: Amounts,
+    ripe_at: Option<Timestamp>,
+}
+
+impl Totals {
+    /// Time passes; the counts are as they were.
+    fn pass(&mut self, at: Duration) {
+        let passed = at.saturating_sub(self.last).as_millis();
+        self.pod_millis += passed * u128::from(self.counts.total());
+        self.last = self.last.max(at);
+    }
+
+    fn change(&mut self, from: Option<PodState>, to: Option<PodState>) {
+        for (state, by) in [(from, -1_i64), (to, 1)] {
+            let Some(state) = state else { continue };
+            let counts = &mut self.counts;
+            let place = match state {
+                PodState::Pending => &mut counts.pending,
+                PodState::Starting => &mut counts.starting,
+                PodState::Ready => &mut counts.ready,
+                PodState::Available => &mut counts.available,
+                PodState::Terminating => &mut counts.terminating,
+            };
+            *place = place.saturating_add_signed(i32::try_from(by).unwrap_or(0));
+        }
+    }
+
+    fn note(&mut self, at: Duration) {
+        raise(&mut self.pods, self.counts.total(), at);
+        raise(&mut self.terminating, self.counts.terminating, at);
+        for (name, value) in self.held.iter() {
+            raise(self.resources.entry(name.to_owned()).or_default(), value, at);
+        }
+    }
+
+    fn sum(self) -> Sum {
+        let resources = self.resources.into_iter().filter(|(name, _)| name != "pods").collect();
+        Sum { pods: self.pods, terminating: self.terminating, resources, pod_minutes: minutes(self.pod_millis) }
+    }
+}
+
+fn raise<T: PartialOrd>(peak: &mut Peak<T>, value: T, at: Duration) {
+    if peak.value < value {
+        *peak = Peak { value, at };
+    }
+}
+
+fn minutes(millis: u128) -> f64 {
+    let seconds = u64::try_from(millis / 100).unwrap_or(u64::MAX);
+    // A recording's minutes are far below 2^52 tenths of a second.
+    seconds as f64 / 600.0
+}
+
+impl Ledger {
+    pub(crate) fn new(gates: FeatureGates) -> Self {
+        Self {
+            gates,
+            began: None,
+            closed: None,
+            books: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            early: BTreeMap::new(),
+            ripening: BTreeSet::new(),
+            all: Totals::default(),
+            told: Vec::new(),
+        }
+    }
+
+    /// It begins: what is there now is where it begins.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        self.ripen(now);
+        self.began = Some(now);
+        let of = |counts: PodCounts, held: &Amounts| {
+            let mut totals = Totals { counts, held: held.clone(), ..Totals::default() };
+            totals.note(Duration::ZERO);
+            totals
+        };
+        self.all = of(self.all.counts, &self.all.held);
+        for book in self.books.values_mut() {
+            book.tally.begin();
+            book.totals = of(book.totals.counts, &book.totals.held);
+            let wanted = u32::try_from(book.tracking.replicas()).unwrap_or(0);
+            book.wanted = vec![(Duration::ZERO, wanted)];
+            let keep = |sizes: &mut Vec<Size>| {
+                let last = sizes.pop();
+                *sizes = last.into_iter().map(|size| Size { at: Duration::ZERO, ..size }).collect();
+            };
+            book.sizes.values_mut().for_each(keep);
+            book.rollouts.clear();
+            book.is_open = false;
+            if !matches!(book.tracking, Tracking::Nothing) && !book.tracking.is_complete(&self.gates) {
+                book.open(Duration::ZERO, Ending::UnderWay);
+            }
+        }
+        self.told.clear();
+    }
+
+    /// It ends: pods are not counted any more, rollouts that go on are followed.
+    pub(crate) fn close(&mut self, now: Timestamp) {
+        self.ripen(now);
+        let at = self.at(now);
+        self.closed = Some(at);
+        self.all.pass(at);
+        for book in self.books.values_mut() {
+            book.totals.pass(at);
+            book.frozen = Some(book.totals.clone());
+        }
+    }
+
+    /// Whether some rollout goes on.
+    pub(crate) fn has_open(&self) -> bool {
+        self.books.values().any(|book| book.is_open)
+    }
+
+    /// Rollouts that began or ended since, in words.
+    pub(crate) fn take_told(&mut self) -> Vec<(Duration, String)> {
+        std::mem::take(&mut self.told)
+    }
+
+    fn at(&self, now: Timestamp) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| since(began, now))
+    }
+
+    /// An object is there, or is another now.
+    pub(crate) fn put(&mut self, plural: &str, json: &[u8], now: Timestamp) {
+        self.ripen(now);
+        match plural {
+            "pods" => PodView::decode(json, Revision(0)).ok().into_iter().for_each(|view| self.put_pod(view, json, now)),
+            "replicasets" => ReplicaSetView::decode(json, Revision(0)).ok().into_iter().for_each(|view| self.put_set(&view, now)),
+            "deployments" => {
+                if let Ok(view) = DeploymentView::decode(json, Revision(0)) {
+                    let template = template_of(view.spec.template.spec.as_ref());
+                    let key = key("Deployment", &view.meta);
+                    self.put_workload(key, Tracking::Deployment(Box::new(view)), template, now);
+                }
+            }
+            "statefulsets" => {
+                if let Ok(view) = StatefulSetView::decode(json, Revision(0)) {
+                    let template = template_of(view.spec.template.spec.as_ref());
+                    let key = key("StatefulSet", &view.meta);
+                    self.put_workload(key, Tracking::StatefulSet(Box::new(view)), template, now);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    /// An object is gone.
+    pub(crate) fn remove(&mut self, plural: &str, namespace: &str, name: &str, now: Timestamp) {
+        self.ripen(now);
+        let at = self.at(now);
+        let key = ObjectKey::new(namespace, name);
+        match plural {
+            "pods" => self.remove_pod(&key, at),
+            "replicasets" => drop(self.sets.remove(&key)),
+            "deployments" | "statefulsets" => {
+                let kind = if plural == "deployments" { "Deployment" } else { "StatefulSet" };
+                if let Some(book) = self.books.get_mut(&(kind, namespace.to_owned(), name.to_owned())) {
+                    book.tracking = Tracking::Nothing;
+                    book.template.clear();
+                    book.end(at, Ending::Deleted);
+                    book.want(at, 0);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn put_workload(&mut self, key: WorkloadKey, tracking: Tracking, template: String, now: Timestamp) {
+        let (at, has_begun) = (self.at(now), self.began.is_some());
+        let book = self.books.entry(key.clone()).or_insert_with(|| Book::new(has_begun));
+        let is_first = book.template.is_empty();
+        let is_new = book.template != template;
+        book.tracking = tracking;
+        book.template = template;
+        if has_begun {
+            let wanted = u32::try_from(book.tracking.replicas()).unwrap_or(0);
+            book.want(at, wanted);
+            if is_new {
+                book.end(at, Ending::Superseded);
+                book.open(at, if is_first { Ending::First } else { Ending::Replacing });
+                self.told.push((at, format!("{} {}/{}: a rollout begins", key.0, key.1, key.2)));
+            }
+        }
+        self.judge(&key, at);
+    }
+
+    fn put_set(&mut self, view: &ReplicaSetView, now: Timestamp) {
+        let (at, has_begun) = (self.at(now), self.began.is_some());
+        let set = view.meta.key();
+        let owner = view.meta.controller().filter(|owner| owner.kind == "Deployment");
+        let namespace = view.meta.namespace.to_string();
+        let book = match owner {
+            Some(owner) => ("Deployment", namespace, owner.name.clone()),
+            None => ("ReplicaSet", namespace, view.meta.name.to_string()),
+        };
+        let (template, replicas) = (template_of(view.template.spec.as_ref()), i64::from(view.replicas));
+        let known = self.sets.insert(set.clone(), Set { book: book.clone(), template: template.clone(), replicas });
+        let entry = self.books.entry(book.clone()).or_insert_with(|| Book::new(has_begun));
+        if book.0 == "ReplicaSet" && has_begun {
+            entry.want(at, u32::try_from(replicas).unwrap_or(0));
+        }
+        if known.as_ref().is_none_or(|known| known.replicas != replicas || known.template != template) {
+            let sizes = entry.sizes.entry(template).or_default();
+            if sizes.len() < SIZES_MAX && sizes.last().is_none_or(|last| last.replicas != replicas) {
+                sizes.push(Size { at, replicas });
+            }
+        }
+        for pod in self.early.remove(&set).into_iter().flatten() {
+            if let Some(pod) = self.pods.remove(&pod) {
+                self.place(pod.view, pod.requests, None, now);
+            }
+        }
+    }
+
+    fn put_pod(&mut self, view: PodView, json: &[u8], now: Timestamp) {
+        match self.pods.remove(&view.meta.key()) {
+            Some(known) if known.view.meta.uid == view.meta.uid => {
+                let requests = known.requests.clone();
+                self.place(view, requests, Some(known), now);
+            }
+            known => {
+                if let Some(known) = known {
+                    let key = known.view.meta.key();
+                    self.pods.insert(key.clone(), known);
+                    self.remove_pod(&key, self.at(now));
+                }
+                let requests = PodInfo::decode(json, Revision(0)).map(|info| info.requests).unwrap_or_default();
+                self.place(view, requests, None, now);
+            }
+        }
+    }
+
+    /// Counts a pod as it is now; `known`: as it was.
+    fn place(&mut self, view: PodView, requests: Amounts, known: Option<Pod>, now: Timestamp) {
+        let (at, key) = (self.at(now), view.meta.key());
+        let (book, revision) = match &known {
+            Some(known) => (known.book.clone(), known.revision.clone()),
+            None => self.owner_of(&view, &key),
+        };
+        let before = known.as_ref().and_then(|known| known.state);
+        if let Some(ripe) = known.as_ref().and_then(|known| known.ripe_at) {
+            self.ripening.remove(&(ripe, key.clone()));
+        }
+        let min_ready = book.as_ref().and_then(|book| self.books.get(book)).map_or(0, |book| book.tracking.min_ready_seconds());
+        let ripe = view.available_at(min_ready);
+        let state = state(&view, ripe, now);
+        let ripe_at = ripe.filter(|_| state == Some(PodState::Ready));
+        if let Some(ripe) = ripe_at {
+            self.ripening.insert((ripe, key.clone()));
+        }
+        if let Some(book) = &book {
+            self.change(book, &revision, (before, state), &requests, (&view, at));
+        }
+        self.pods.insert(key, Pod { view, book, revision, state, requests, ripe_at });
+    }
+
+    /// The workload that a pod is of, and its template.
+    fn owner_of(&mut self, view: &PodView, key: &ObjectKey) -> (Option<WorkloadKey>, String) {
+        let Some(owner) = view.meta.controller() else { return (None, String::new()) };
+        match owner.kind.as_str() {
+            "StatefulSet" => {
+                let revision = view.meta.labels.get("controller-revision-hash").map(ToString::to_string).unwrap_or_default();
+                (Some(("StatefulSet", key.namespace.to_string(), owner.name.clone())), revision)
+            }
+            "ReplicaSet" => {
+                let set = ObjectKey::new(&*key.namespace, owner.name.as_str());
+                match self.sets.get(&set) {
+                    Some(set) => (Some(set.book.clone()), shown(&set.template)),
+                    None => {
+                        self.early.entry(set).or_default().insert(key.clone());
+                        (None, String::new())
+                    }
+                }
+            }
+            _ => (None, String::new()),
+        }
+    }
+
+    fn change(
+        &mut self,
+        key: &WorkloadKey,
+        revision: &str,
+        (from, to): (Option<PodState>, Option<PodState>),
+        requests: &Amounts,
+        (view, at): (&PodView, Duration),
+    ) {
+        if from == to {
+            return;
+        }
+        let (has_begun, counts) = (self.began.is_some(), self.closed.is_none());
+        let book = self.books.entry(key.clone()).or_insert_with(|| Book::new(has_begun));
+        book.tally.change(revision, from, to, at);
+        book.tally.follow(&view.meta.uid, &view.meta.name, revision, to, at);
+        for totals in [&mut book.totals, &mut self.all] {
+            if counts {
+                totals.pass(at);
+            }
+            totals.change(from, to);
+            match (from, to) {
+                (None, Some(_)) => totals.held.add(requests),
+                (Some(_), None) => totals.held.subtract(requests),
+                _ => (),
+            }
+            if has_begun && counts {
+                totals.note(at);
+            }
+        }
+        if let Some(rollout) = book.rollouts.last_mut().filter(|_| book.is_open) {
+            rollout.note(book.totals.counts, at);
+        }
+        self.judge(key, at);
+    }
+
+    fn remove_pod(&mut self, key: &ObjectKey, at: Duration) {
+        let Some(pod) = self.pods.remove(key) else { return };
+        if let Some(ripe) = pod.ripe_at {
+            self.ripening.remove(&(ripe, key.clone()));
+        }
+        if let Some(book) = &pod.book {
+            self.change(book, &pod.revision, (pod.state, None), &pod.requests, (&pod.view, at));
+        }
+    }
+
+    /// Pods become available by time alone.
+    pub(crate) fn ripen(&mut self, now: Timestamp) {
+        while let Some((ripe, key)) = self.ripening.first().filter(|(ripe, _)| *ripe <= now).cloned() {
+            self.ripening.pop_first();
+            let Some(mut pod) = self.pods.remove(&key) else { continue };
+            let (from, at) = (pod.state, self.at(ripe));
+            (pod.state, pod.ripe_at) = (Some(PodState::Available), None);
+            if let Some(book) = &pod.book {
+                self.change(book, &pod.revision, (from, pod.state), &pod.requests, (&pod.view, at));
+            }
+            self.pods.insert(key, pod);
+        }
+    }
+
+    /// Whether the rollout is complete now.
+    fn judge(&mut self, key: &WorkloadKey, at: Duration) {
+        let Some(book) = self.books.get_mut(key).filter(|book| book.is_open) else { return };
+        if !book.tracking.is_complete(&self.gates) {
+            return;
+        }
+        let is_settled = book.totals.counts.terminating == 0;
+        let Some(rollout) = book.rollouts.last_mut() else { return };
+        if rollout.complete.is_none() {
+            rollout.complete = Some(at);
+            self.told.push((at, format!("{} {}/{}: the rollout is complete", key.0, key.1, key.2)));
+        }
+        if is_settled {
+            rollout.settled = Some(at);
+            book.is_open = false;
+        }
+    }
+
+    /// What there is to say.
+    pub(crate) fn column(self, name: String, notes: Vec<String>) -> Column {
+        let (all, gates) = (self.all, self.gates);
+        let workloads = self.books.into_iter().filter_map(|(key, book)| book.column(key, &gates));
+        Column { name, workloads: workloads.collect(), sum: all.sum(), notes }
+    }
+}
+
+impl Book {
+    fn new(has_begun: bool) -> Self {
+        let mut book = Self::default();
+        if has_begun {
+            book.tally.begin();
+        }
+        book
+    }
+
+    fn open(&mut self, at: Duration, how: Ending) {
+        if self.rollouts.len() < ROLLOUTS_MAX {
+            let mut rollout = Rollout::new(at, how);
+            rollout.note(self.totals.counts, at);
+            self.rollouts.push(rollout);
+            self.is_open = true;
+        }
+    }
+
+    fn end(&mut self, at: Duration, how: Ending) {
+        if let Some(rollout) = self.rollouts.last_mut().filter(|_| self.is_open) {
+            rollout.end(at, how);
+        }
+        self.is_open = false;
+    }
+
+    fn want(&mut self, at: Duration, wanted: u32) {
+        if self.wanted.last().is_none_or(|(_, last)| *last != wanted) && self.wanted.len() < SIZES_MAX {
+            self.wanted.push((at, wanted));
+        }
+    }
+
+    fn column(mut self, (kind, namespace, name): WorkloadKey, gates: &FeatureGates) -> Option<WorkloadColumn> {
+        let totals = self.frozen.unwrap_or(self.totals);
+        let has_any = 0 < totals.pods.value || !self.rollouts.is_empty() || !matches!(self.tracking, Tracking::Nothing);
+        // Sets that were scaled down long ago are nobody's workload.
+        let is_one = has_any || (kind == "ReplicaSet" && self.wanted.iter().any(|(_, wanted)| 0 < *wanted));
+        is_one.then(|| {
+            let lowest = self.rollouts.iter().filter_map(|rollout| rollout.lowest).min_by_key(|lowest| lowest.value);
+            WorkloadColumn {
+                kind,
+                namespace,
+                name,
+                policy: self.tracking.policy(gates),
+                available: lowest,
+                rollouts: self.rollouts,
+                sets: self.sizes.into_iter().filter(|(_, sizes)| sizes.iter().any(|size| 0 < size.replicas)).collect(),
+                bound: self.tracking.size().map(berth_workloads::deployment::limits::Size::max),
+                wanted: self.wanted,
+                lives: self.tally.take_lives(),
+                lanes: self.tally.lanes,
+                sum: totals.sum(),
+            }
+        })
+    }
+}
+
+fn key(kind: &'static str, meta: &Meta) -> WorkloadKey {
+    (kind, meta.namespace.to_string(), meta.name.to_string())
+}
+
+/// Which template it is: in a recording, and in what is made of one, the first container's image says so.
+fn template_of(spec: Option<&berth_api::k8s_openapi::api::core::v1::PodSpec>) -> String {
+    spec.and_then(|spec| spec.containers.first()?.image.clone()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn shown(template: &str) -> String {
+    template.chars().take(SHOWN_DIGITS).collect()
+}

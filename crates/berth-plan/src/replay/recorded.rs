@@ -1,0 +1,312 @@
+//! A recording, as a replay needs it: what there was, what somebody changed, how long pods took, and what it came to.
+
+use crate::{
+    difference::{difference, written},
+    replay::{
+        column::{Column, Facts, Missed},
+        ledger::Ledger,
+        lives::{Lives, Watched},
+    },
+    snapshot::{Controllers, entries},
+};
+use berth_api::annotations::REVISION;
+use berth_store::env::Timestamp;
+use berth_trace::{Gone, Item, KINDS, Reader, TraceError};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    time::Duration,
+};
+
+/// More pods than these no recording's workloads may want together: a replay makes them all.
+const WANTED_MAX: i64 = 200_000;
+/// How many changes are made again.
+const CHANGES_MAX: usize = 500_000;
+/// How many gaps are told of.
+const GAPS_MAX: usize = 1000;
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// It is of no use.
+    #[error("line {line}: {why}")]
+    Unfit {
+        /// Counted from 1.
+        line: u64,
+        /// What is the matter.
+        why: String,
+    },
+}
+
+/// A recording.
+pub struct Recorded {
+    /// What it is of.
+    pub facts: Facts,
+    pub(crate) controllers: Controllers,
+    pub(crate) begins: Timestamp,
+    pub(crate) initial: Vec<Value>,
+    pub(crate) inputs: Vec<(Duration, Input)>,
+    pub(crate) nodes: BTreeSet<String>,
+    pub(crate) lives: Lives,
+    pub(crate) column: Column,
+}
+
+/// What somebody other than the controllers did.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Input {
+    Put(Value),
+    Gone(Gone),
+}
+
+/// Kind, namespace, name.
+pub(crate) type Place = (String, String, String);
+
+pub(crate) fn place(object: &Value) -> Place {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&object["kind"]), text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
+}
+
+struct Reading {
+    objects: BTreeMap<Place, Value>,
+    watched: Watched,
+    ledger: Ledger,
+    inputs: Vec<(Duration, Input)>,
+    nodes: BTreeSet<String>,
+    gaps: Vec<Missed>,
+    wanted: BTreeMap<Place, i64>,
+    wants: i64,
+}
+
+impl Recorded {
+    /// Reads it to its end, or to where it breaks off.
+    ///
+    /// # Errors
+    /// What is in it cannot be, or cannot be replayed.
+    pub fn read<R: Read>(mut reader: Reader<R>) -> Result<Self, ReplayError> {
+        let header = reader.header().clone();
+        let controllers = if header.controllers == "berth" { Controllers::Berth } else { Controllers::Kubernetes };
+        let mut reading = Reading {
+            objects: BTreeMap::new(),
+            watched: Watched::default(),
+            ledger: Ledger::new(controllers.gates()),
+            inputs: Vec::new(),
+            nodes: BTreeSet::new(),
+            gaps: Vec::new(),
+            wanted: BTreeMap::new(),
+            wants: 0,
+        };
+        let mut begun: Option<(Duration, Vec<Value>)> = None;
+        let (mut lines, mut last) = (1, Duration::ZERO);
+        for moment in reader.by_ref() {
+            let moment = moment?;
+            (lines, last) = (moment.line, moment.at);
+            let now = header.at + moment.at;
+            let since_begun = begun.as_ref().map(|(at, _)| moment.at.saturating_sub(*at));
+            match moment.item {
+                Item::Put(object) => reading.put(object, since_begun, now, moment.line)?,
+                Item::Gone(gone) => reading.gone(gone, since_begun, now),
+                Item::Gap { plural, lasted } if reading.gaps.len() < GAPS_MAX => {
+                    reading.gaps.push(Missed { plural, until: since_begun.unwrap_or_default(), lasted });
+                }
+                Item::Listed if begun.is_none() => {
+                    reading.ledger.begin(now);
+                    begun = Some((moment.at, reading.initial()));
+                }
+                Item::Gap { .. } | Item::Listed | Item::Ended(_) => (),
+            }
+        }
+        let Some((began, initial)) = begun else {
+            let torn = reader.torn().map(|torn| format!(" ({torn})")).unwrap_or_default();
+            return Err(ReplayError::Unfit {
+                line: lines,
+                why: format!("it ends before all is told that there was at the beginning{torn}"),
+            });
+        };
+        let begins = header.at + began;
+        reading.ledger.close(header.at + last);
+        let lives = reading.watched.end();
+        let (starts, stops) = lives.known();
+        let torn = reader.torn().map(str::to_owned);
+        let torn = torn.or_else(|| (!reader.has_end()).then(|| format!("after line {lines}, without having been ended")));
+        let facts = Facts {
+            at: begins,
+            lasts: last.saturating_sub(began),
+            controllers: controllers.name(),
+            because: header.because,
+            hashed: header.is_hashed,
+            lines,
+            changes: reading.inputs.len(),
+            starts,
+            stops,
+            gaps: reading.gaps,
+            missing: header.missing,
+            torn,
+        };
+        let column = reading.ledger.column("recorded".to_owned(), Vec::new());
+        Ok(Self { facts, controllers, begins, initial, inputs: reading.inputs, nodes: reading.nodes, lives, column })
+    }
+}
+
+impl Reading {
+    fn put(&mut self, object: Value, since: Option<Duration>, now: Timestamp, line: u64) -> Result<(), ReplayError> {
+        let place = place(&object);
+        let kind = KINDS.iter().find(|kind| kind.kind == place.0);
+        let Some(kind) = kind else { return Ok(()) };
+        self.want(&place, &object, line)?;
+        match kind.kind {
+            "Pod" => self.watched.pod(&object, since.is_none(), now),
+            "ReplicaSet" | "ControllerRevision" => self.watched.template(kind.kind, &object),
+            "Node" => drop(self.nodes.insert(place.2.clone())),
+            _ => (),
+        }
+        self.ledger.put(kind.plural, object.to_string().as_bytes(), now);
+        let object = if kind.kind == "Pod" { object } else { unowned(object) };
+        if let Some(since) = since {
+            let is_change = is_input(&object) && self.objects.get(&place).is_none_or(|known| differ(known, &object));
+            if is_change {
+                if self.inputs.len() == CHANGES_MAX {
+                    return Err(ReplayError::Unfit { line, why: format!("it has more than {CHANGES_MAX} changes") });
+                }
+                self.inputs.push((since, Input::Put(unowned(object.clone()))));
+            }
+            if is_input(&object) {
+                self.objects.insert(place, object);
+            }
+        } else {
+            self.objects.insert(place, object);
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, gone: Gone, since: Option<Duration>, now: Timestamp) {
+        let place = (gone.kind.to_owned(), gone.namespace.clone(), gone.name.clone());
+        if let Some(kind) = KINDS.iter().find(|kind| kind.kind == gone.kind) {
+            self.ledger.remove(kind.plural, &gone.namespace, &gone.name, now);
+        }
+        if gone.kind == "Pod" {
+            self.watched.gone(&gone.namespace, &gone.name, now);
+        }
+        self.wants -= self.wanted.remove(&place).unwrap_or(0);
+        let was_input = self.objects.remove(&place).is_some_and(|object| is_input(&object));
+        if let Some(since) = since.filter(|_| was_input && self.inputs.len() < CHANGES_MAX) {
+            self.inputs.push((since, Input::Gone(gone)));
+        }
+    }
+
+    fn want(&mut self, place: &Place, object: &Value, line: u64) -> Result<(), ReplayError> {
+        let is_workload = ["Deployment", "StatefulSet"].contains(&place.0.as_str()) || (place.0 == "ReplicaSet" && is_input(object));
+        if !is_workload {
+            return Ok(());
+        }
+        let wants = object["spec"]["replicas"].as_i64().unwrap_or(1);
+        self.wants += wants - self.wanted.insert(place.clone(), wants).unwrap_or(0);
+        if WANTED_MAX < self.wants {
+            let why = format!("put.spec.replicas: the workloads want {} pods together; {WANTED_MAX} are the most", self.wants);
+            return Err(ReplayError::Unfit { line, why });
+        }
+        Ok(())
+    }
+
+    /// All that there is now, owners before what they own.
+    fn initial(&self) -> Vec<Value> {
+        let of = |kind: &str| -> Vec<Value> {
+            self.objects.iter().filter(|(place, _)| place.0 == kind).map(|(_, object)| object.clone()).collect()
+        };
+        KINDS.iter().flat_map(|kind| of(kind.kind)).map(|object| self.stored(object)).collect()
+    }
+
+    /// As a store can have it.
+    fn stored(&self, object: Value) -> Value {
+        let mut object = if object["kind"] == "Pod" { self.placed(object) } else { object };
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        // What nobody here owns, nobody shall sweep up.
+        if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+            owners.retain(|owner| {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                self.objects
+                    .get(&(text(&owner["kind"]), namespace.clone(), text(&owner["name"])))
+                    .is_some_and(|own| own["metadata"]["uid"] == owner["uid"])
+            });
+        }
+        object
+    }
+
+    /// A pod, with its template in the place of the images that it is recorded without.
+    fn placed(&self, pod: Value) -> Value {
+        let namespace = pod["metadata"]["namespace"].clone();
+        let owner = entries(&pod["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true).cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let of = match owner["kind"].as_str() {
+            Some("ReplicaSet") => ("ReplicaSet", text(&owner["name"]), "/spec/template"),
+            _ => ("ControllerRevision", text(&pod["metadata"]["labels"]["controller-revision-hash"]), "/data/spec/template"),
+        };
+        let template = self.objects.get(&(of.0.to_owned(), text(&namespace), of.1)).and_then(|object| object.pointer(of.2));
+        let image = template.and_then(|template| template["spec"]["containers"][0]["image"].as_str()).map(str::to_owned);
+        imaged(pod, image.as_deref())
+    }
+}
+
+/// A pod with images: a recording keeps none.
+pub(crate) fn imaged(mut pod: Value, image: Option<&str>) -> Value {
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            container["image"] = json!(image.unwrap_or("recorded"));
+        }
+    }
+    pod
+}
+
+/// Without owners other than the workloads that controllers make things for.
+fn unowned(mut object: Value) -> Value {
+    let kept = match object["kind"].as_str() {
+        Some("ReplicaSet") => "Deployment",
+        Some("ControllerRevision") => "StatefulSet",
+        Some("Pod") if !is_input(&object) => return object,
+        _ => "",
+    };
+    if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+        owners.retain(|owner| owner["kind"] == kept);
+    }
+    object
+}
+
+/// Whether it is changed by others than the controllers that run in a replay.
+fn is_input(object: &Value) -> bool {
+    let is_owned_by = |kinds: &[&str]| {
+        entries(&object["metadata"]["ownerReferences"])
+            .any(|owner| owner["controller"] == true && kinds.iter().any(|kind| owner["kind"] == *kind))
+    };
+    match object["kind"].as_str() {
+        Some("Pod") => !is_owned_by(&["ReplicaSet", "StatefulSet"]) && object["spec"]["nodeName"].is_string(),
+        Some("ReplicaSet") => !is_owned_by(&["Deployment"]),
+        Some("ControllerRevision") => false,
+        _ => true,
+    }
+}
+
+/// Whether somebody has changed what is wanted, or what nodes say.
+fn differ(known: &Value, object: &Value) -> bool {
+    match object["kind"].as_str() {
+        Some("Pod") => false,
+        Some("Node") => known != object,
+        _ => difference(&wanted(known), &wanted(object)).is_some(),
+    }
+}
+
+/// What somebody wants of it, without what controllers write there.
+pub(crate) fn wanted(object: &Value) -> Value {
+    let mut object = written(object);
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("ownerReferences");
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(REVISION);
+    }
+    object
+}

@@ -1,0 +1,301 @@
+//! The changes of a recording, made again in a simulation.
+
+use crate::{
+    difference::difference,
+    error::PlanError,
+    replay::{
+        column::{Column, Replay},
+        ledger::Ledger,
+        recorded::{Input, Place, Recorded, imaged, place, wanted},
+    },
+    snapshot::{Controllers, Snapshot},
+    stage::{Stage, Subject},
+};
+use berth_store::{EventKind, env::Timestamp};
+use berth_trace::Gone;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long the parts have to read what there is before the recording begins.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// How long rollouts that are not complete when the recording ends are followed at the most.
+const AFTER_MAX: Duration = Duration::from_secs(6 * 3600);
+/// How many changes that could not be made are told of.
+const NOTES_MAX: usize = 20;
+
+/// How pods are replaced in the third column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Of all Deployments.
+    TerminationComplete,
+    /// Of all Deployments.
+    TerminationStarted,
+    /// The strategy of all Deployments and StatefulSets.
+    Recreate,
+    /// The strategy of all Deployments and StatefulSets, with the figures that they have or the usual ones.
+    RollingUpdate,
+}
+
+impl Policy {
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TerminationComplete => "TerminationComplete",
+            Self::TerminationStarted => "TerminationStarted",
+            Self::Recreate => "Recreate",
+            Self::RollingUpdate => "RollingUpdate",
+        }
+    }
+
+    /// A workload that has it.
+    fn given_to(self, mut object: Value) -> Value {
+        let is_deployment = object["kind"] == "Deployment";
+        let member = match object["kind"].as_str() {
+            Some("Deployment") => "strategy",
+            Some("StatefulSet") => "updateStrategy",
+            _ => return object,
+        };
+        let spec = &mut object["spec"];
+        match self {
+            Self::TerminationComplete | Self::TerminationStarted if is_deployment => spec["podReplacementPolicy"] = json!(self.name()),
+            Self::TerminationComplete | Self::TerminationStarted => (),
+            Self::Recreate => spec[member] = json!({"type": "Recreate"}),
+            Self::RollingUpdate if spec[member]["type"] == "RollingUpdate" => (),
+            Self::RollingUpdate => spec[member] = json!({"type": "RollingUpdate"}),
+        }
+        object
+    }
+}
+
+/// How a recording is replayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplayOptions {
+    /// Under which policy, besides as it was.
+    pub policy: Option<Policy>,
+    /// Which interleaving.
+    pub seed: u64,
+}
+
+/// How far a replay is, whenever a rollout begins or ends.
+#[derive(Clone, Debug)]
+pub struct Passing<'a> {
+    /// `replayed`, or the policy's name.
+    pub column: &'a str,
+    /// Since the recording began.
+    pub at: Duration,
+    /// Rollouts that began or ended since, in words.
+    pub told: &'a [(Duration, String)],
+}
+
+/// Replays a recording as it was and, if that is asked for, under another policy. `passing` is told of each rollout that begins or ends.
+///
+/// Costs what the changes cost a server in work, and none of their time.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn replay(recorded: Recorded, options: ReplayOptions, mut passing: impl FnMut(&Passing<'_>)) -> Result<Replay, PlanError> {
+    let as_it_was = Run { name: "replayed", controllers: recorded.controllers, policy: None, seed: options.seed };
+    let replayed = as_it_was.run(&recorded, &mut passing)?;
+    // Kubernetes' own controllers know no policy: it is berth's that would have had it.
+    let under = |policy: Policy| Run { name: policy.name(), controllers: Controllers::Berth, policy: Some(policy), seed: options.seed };
+    let under_policy = options.policy.map(|policy| under(policy).run(&recorded, &mut passing)).transpose()?;
+    Ok(Replay { recording: recorded.facts, recorded: recorded.column, replayed, under_policy })
+}
+
+struct Run {
+    name: &'static str,
+    controllers: Controllers,
+    policy: Option<Policy>,
+    seed: u64,
+}
+
+struct World<'a> {
+    stage: Stage,
+    ledger: Ledger,
+    run: &'a Run,
+    /// As it was wanted last.
+    known: BTreeMap<Place, Value>,
+    notes: Vec<String>,
+    unsaid: usize,
+}
+
+impl Run {
+    fn given(&self, object: Value) -> Value {
+        match self.policy {
+            Some(policy) => policy.given_to(object),
+            None => object,
+        }
+    }
+
+    fn run(&self, recorded: &Recorded, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<Column, PlanError> {
+        let objects: Vec<Value> = recorded.initial.iter().cloned().map(|object| self.given(object)).collect();
+        let before = recorded.begins - WARM_UP;
+        let mut stage = Stage::new(self.seed, before);
+        let known = objects.iter().map(|object| (place(object), object.clone())).collect();
+        let accounts = accounts(&objects);
+        let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
+        let mut stored = snapshot.stored();
+        stored.extend(accounts);
+        let mut nodes = recorded.nodes.clone();
+        nodes.extend(stored.iter().filter(|object| object["kind"] == "Node").map(|node| place(node).2));
+        stage.restore(stored)?;
+        stage.start_with_deletions(self.controllers, recorded.lives.nodes(nodes, before));
+        let ledger = Ledger::new(self.controllers.gates());
+        let mut world = World { stage, ledger, run: self, known, notes: Vec::new(), unsaid: 0 };
+        world.follow(recorded.begins, passing)?;
+        world.ledger.begin(recorded.begins);
+        for (at, input) in &recorded.inputs {
+            world.follow(recorded.begins + *at, passing)?;
+            world.make(input)?;
+        }
+        let end = recorded.begins + recorded.facts.lasts;
+        world.follow(end, passing)?;
+        world.ledger.close(end.max(world.stage.now()));
+        world.finish_rollouts(end + AFTER_MAX, passing)?;
+        world.stage.check_panics()?;
+        if world.unsaid > 0 {
+            world.notes.push(format!("{} more changes could not be made again", world.unsaid));
+        }
+        Ok(world.ledger.column(self.name.to_owned(), world.notes))
+    }
+}
+
+impl World<'_> {
+    /// Lets time pass.
+    fn follow(&mut self, until: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
+        while self.step(until)? {
+            self.tell(passing);
+        }
+        self.ledger.ripen(until);
+        Ok(())
+    }
+
+    /// Lets time pass until no rollout goes on.
+    fn finish_rollouts(&mut self, longest: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
+        while self.ledger.has_open() && self.step(longest)? {
+            self.tell(passing);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, until: Timestamp) -> Result<bool, PlanError> {
+        let mut events = Vec::new();
+        let goes_on = self.stage.step(until, |plural, event| events.push((plural.to_owned(), Arc::clone(event))))?;
+        let now = self.stage.now();
+        for (plural, event) in events {
+            match event.kind {
+                EventKind::Put => self.ledger.put(&plural, &event.entry.value, now),
+                EventKind::Deleted => {
+                    // `/registry/pods/NAMESPACE/NAME`
+                    let mut parts = event.entry.key.as_str().rsplit('/');
+                    if let (Some(name), Some(namespace)) = (parts.next(), parts.next()) {
+                        self.ledger.remove(&plural, namespace, name, now);
+                    }
+                }
+            }
+        }
+        self.ledger.ripen(now);
+        // What it says meanwhile nobody reads here.
+        let mut said = self.stage.told().said();
+        said.waits.clear();
+        said.warnings.clear();
+        said.rules.clear();
+        drop(said);
+        Ok(goes_on)
+    }
+
+    /// Tells of rollouts that began or ended.
+    fn tell(&mut self, passing: &mut dyn FnMut(&Passing<'_>)) {
+        let told = self.ledger.take_told();
+        if let Some((at, _)) = told.last() {
+            passing(&Passing { column: self.run.name, at: *at, told: &told });
+        }
+    }
+
+    /// Makes a change again. One that the rules refuse is noted.
+    fn make(&mut self, input: &Input) -> Result<(), PlanError> {
+        let made = match input {
+            Input::Put(object) => self.put(self.run.given(object.clone())),
+            Input::Gone(gone) => self.delete(gone),
+        };
+        match made {
+            Err(PlanError::Fault(fault)) => Err(PlanError::Fault(fault)),
+            Err(error) if self.notes.len() < NOTES_MAX => {
+                let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+                self.notes.push(format!("{error}{source}"));
+                Ok(())
+            }
+            Err(_) => {
+                self.unsaid += 1;
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn put(&mut self, object: Value) -> Result<(), PlanError> {
+        let (place, subject) = (place(&object), Subject::of(&object, ""));
+        let before = self.known.insert(place, object.clone());
+        if !subject.namespace.is_empty() && before.is_none() {
+            self.stage.make_namespace(&subject.namespace)?;
+        }
+        match (object["kind"].as_str(), before) {
+            // On a node already: nobody here placed it.
+            (Some("Pod"), _) => self.stage.restore(vec![imaged(object, None)]),
+            (Some("Node"), None) => self.stage.restore(vec![object]),
+            (Some("Node"), Some(before)) => {
+                if let Some(patch) = difference(&wanted(&before), &wanted(&object)) {
+                    self.stage.patch(&subject, patch)?;
+                }
+                self.stage.patch_status(&subject, json!({"status": object["status"]}))
+            }
+            (_, None) => self.stage.apply(&wanted(&object), &subject.namespace),
+            (_, Some(before)) => {
+                let patch = difference(&wanted(&before), &wanted(&object));
+                patch.map_or(Ok(()), |patch| self.stage.patch(&subject, patch))
+            }
+        }
+    }
+
+    fn delete(&mut self, gone: &Gone) -> Result<(), PlanError> {
+        let Gone { kind, namespace, name } = gone;
+        let known = self.known.remove(&((*kind).to_owned(), namespace.clone(), name.clone()));
+        let api_version = known.map(|object| object["apiVersion"].as_str().unwrap_or_default().to_owned()).unwrap_or_default();
+        let subject = Subject { api_version, kind: (*kind).to_owned(), namespace: namespace.clone(), name: name.clone() };
+        // A pod that somebody else runs is gone when it is gone.
+        self.stage.delete(&subject, (*kind == "Pod").then_some(0))
+    }
+}
+
+/// The account that pods have which name none, of each namespace.
+fn accounts(objects: &[Value]) -> Vec<Value> {
+    let namespaces: BTreeSet<&str> = objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
+    let account = |namespace: &str| {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "automountServiceAccountToken": false,
+            "metadata": {"name": "default", "namespace": namespace, "uid": format!("account-{namespace}"), "creationTimestamp": Timestamp::UNIX_EPOCH}})
+    };
+    namespaces.into_iter().chain(["default"]).collect::<BTreeSet<_>>().into_iter().map(account).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_given_to_the_workloads_that_have_such_a_one() {
+        let deployment =
+            || json!({"kind": "Deployment", "spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
+        let set = || json!({"kind": "StatefulSet", "spec": {}});
+        let given = |policy: Policy, object: Value| policy.given_to(object)["spec"].clone();
+        assert_eq!(given(Policy::TerminationComplete, deployment())["podReplacementPolicy"], "TerminationComplete");
+        assert_eq!(given(Policy::TerminationComplete, set()), json!({}));
+        assert_eq!(given(Policy::Recreate, deployment()), json!({"strategy": {"type": "Recreate"}}));
+        assert_eq!(given(Policy::Recreate, set()), json!({"updateStrategy": {"type": "Recreate"}}));
+        assert_eq!(given(Policy::RollingUpdate, deployment()), deployment()["spec"]);
+    }
+}

@@ -1,0 +1,42 @@
+//! What a replay does to a world besides a plan: it deletes, and tells what nodes report.
+
+use super::{CONTROLLERS, Stage, Subject, options};
+use crate::{error::PlanError, snapshot::Controllers};
+use berth_api::Subresource;
+use berth_node::ForeignNodes;
+use berth_registry::{ApiError, DeleteOptions, Patch};
+use serde_json::Value;
+
+impl Stage {
+    /// Starts what a plan starts, and who deletes what nobody owns any more: workloads go in a recording.
+    pub(crate) fn start_with_deletions(&self, controllers: Controllers, nodes: ForeignNodes) {
+        self.start_these(controllers, nodes, &format!("{CONTROLLERS},garbagecollector"));
+    }
+
+    /// Deletes an object, and in the background what it owns; one that is gone stays so. `grace`: of a pod.
+    ///
+    /// # Errors
+    /// The API server would refuse it.
+    pub(crate) fn delete(&mut self, subject: &Subject, grace: Option<i64>) -> Result<(), PlanError> {
+        let target = self.target(subject)?;
+        let registry = self.registry.clone();
+        let how =
+            DeleteOptions { grace_period_seconds: grace, propagation_policy: Some("Background".to_owned()), ..DeleteOptions::default() };
+        match self.block_on(async move { registry.delete(&target, &how).await })? {
+            Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
+            Err(source) => Err(subject.refused(source)),
+        }
+    }
+
+    /// Changes an object's status by a JSON merge patch.
+    ///
+    /// # Errors
+    /// The API server would refuse it.
+    pub(crate) fn patch_status(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
+        let mut target = self.target(subject)?;
+        target.subresource = Some(Subresource::Status);
+        let registry = self.registry.clone();
+        let written = self.block_on(async move { registry.patch(&target, Patch::MergeValue(patch), &options()).await })?;
+        written.map(drop).map_err(|source| subject.refused(source))
+    }
+}
