@@ -9,7 +9,10 @@ use crate::{
     logging::LogFormat,
     nodes::NodeOptions,
     progress::warn,
-    rollout::options::{ExplainOptions, PlanOptions, Rollout},
+    rollout::{
+        options::{ExplainOptions, PlanOptions, Rollout},
+        trace_options::{RECORD_EXAMPLES, REPLAY_EXAMPLES, RecordOptions, ReplayOptions},
+    },
     services::ServiceOptions,
     store::options::{BACKUP_EXAMPLES, Backup, RESTORE_EXAMPLES, Restore, STORE_EXAMPLES, Store},
     variables,
@@ -38,6 +41,7 @@ const EXAMPLES: &str = "Examples:
   berth rollout status deployment/web      how a rollout stands in any cluster, and what it waits for
   berth explain deployment/web             what stands in its way, and what to do
   berth plan -f web.yaml                   what a change will do, before it is made
+  berth replay week.jsonl.zst              what another policy would have done to what berth record saw
 
 Every option has an environment variable, which its help names; what stands on the command line counts more.";
 
@@ -111,6 +115,19 @@ pub(crate) enum Command {
     /// 3 if something happens that --fail-on names.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanOptions>),
+    /// Records what happens to the workloads of any cluster, for berth replay: Deployments, StatefulSets, ReplicaSets, pods, nodes, quotas, budgets, priorities.
+    ///
+    /// Only reads, and no Secrets. Of each object the file keeps what planners read: names, the labels that selectors name, counts, resources, conditions and
+    /// times; no environment, command, argument, image or other annotation. Ctrl-C ends it with a whole file, and one that is torn can be replayed up to
+    /// its last whole line.
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(Box<RecordOptions>),
+    /// Replays a recording in virtual time, as it was and under another policy, and tells what it cost: pods, resources, time.
+    ///
+    /// The same changes are made again in a simulation in which berth's own controllers, scheduler and API rules run; pods take as long as they did. Asks no
+    /// cluster. The file may be anybody's: all in it has a bound.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(Box<ReplayOptions>),
     /// Says why a workload or a pod is not as it is wanted: one cause first, what shows it, what happens next, and what to do.
     ///
     /// Looks once, at any cluster, and changes nothing. What may not be read is named. The exit code is 0 whatever is found.

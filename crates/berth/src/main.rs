@@ -67,6 +67,8 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Restore(options) => store::restore(&options)?,
         Command::Store(options) => store::run(&options.command)?,
         Command::Plan(options) => return rollout::plan::run(&options),
+        Command::Record(options) => rollout::record::run(&options)?,
+        Command::Replay(options) => rollout::replay::run(&options)?,
         Command::Explain(options) => rollout::explain::run(&options)?,
         Command::Rollout(options) => rollout::run(&options)?,
         Command::Kubeconfig(options) => issue::run(&options)?,

@@ -145,6 +145,9 @@ fn kind(command: &str) -> Kind {
         "berth" if words.get(1) == Some(&"up") || words.get(1) == Some(&"test") => Kind::Do,
         "berth" | "kubectl" if has(&["rollout"]) && has(&["status"]) && !has(&["--watch=false"]) => Kind::Follow,
         "kubectl" if has(&["--watch", "-w"]) => Kind::Watch,
+        "berth" if words.get(1) == Some(&"record") => Kind::Watch,
+        // What is being recorded comes into the file a little later.
+        "berth" if words.get(1) == Some(&"replay") => Kind::Ask,
         "berth" | "kubectl" if has(&["get", "describe", "explain", "auth", "history", "status", "diff", "logs", "version"]) => Kind::Ask,
         "berth" | "kubectl" | "helm" | "ln" | "mkdir" | "sed" | "curl" => Kind::Do,
         _ => Kind::Unknown,

@@ -40,6 +40,8 @@ pub(super) struct Item {
 struct Only<'a> {
     labels: Option<&'a str>,
     fields: Option<&'a str>,
+    /// Only the first so many.
+    most: Option<u32>,
 }
 
 /// Whether a write is kept.
@@ -103,9 +105,18 @@ impl Connection {
         self.list_at(Request::new(format!("{}/{plural}", root(api_version))), plural, Only { labels: selector, ..Only::default() }).await
     }
 
+    /// Some objects of a namespace, or of all: no more than `most`.
+    pub(super) async fn some(&self, api_version: &str, plural: &str, namespace: Option<&str>, most: u32) -> Result<Vec<Item>, Error> {
+        let at = match namespace {
+            Some(namespace) => self.in_namespace(namespace).request(api_version, plural),
+            None => Request::new(format!("{}/{plural}", root(api_version))),
+        };
+        self.list_at(at, plural, Only { most: Some(most), ..Only::default() }).await
+    }
+
     async fn list_at(&self, at: Request, plural: &str, only: Only<'_>) -> Result<Vec<Item>, Error> {
         let (label_selector, field_selector) = (only.labels.map(str::to_owned), only.fields.map(str::to_owned));
-        let params = ListParams { label_selector, field_selector, ..ListParams::default() };
+        let params = ListParams { label_selector, field_selector, limit: only.most, ..ListParams::default() };
         let request = at.list(&params).map_err(|error| Error::Usage(error.to_string()))?;
         let list: List = self.answer(self.client.request(request)).await?;
         list.items
@@ -178,8 +189,22 @@ impl Connection {
         plural: &str,
         config: watcher::Config,
     ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
+        self.watch_in(kind, plural, Some(&self.namespace), config)
+    }
+
+    /// The same in a namespace, or in all.
+    pub(super) fn watch_in(
+        &self,
+        kind: &GroupVersionKind,
+        plural: &str,
+        namespace: Option<&str>,
+        config: watcher::Config,
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
         let resource = ApiResource::from_gvk_with_plural(kind, plural);
-        let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let api = match namespace {
+            Some(namespace) => Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
         watcher(api, config).default_backoff().boxed()
     }
 

@@ -205,7 +205,7 @@ pub(crate) enum PictureFile {
 }
 
 /// Reads `plan.svg`: no file of another kind is ever written over.
-fn picture(text: &str) -> Result<PictureFile, String> {
+pub(super) fn picture(text: &str) -> Result<PictureFile, String> {
     let path = PathBuf::from(text);
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(PictureFile::Svg(path)),

@@ -1,0 +1,250 @@
+//! `berth record`: what happens to a cluster's workloads, into a file. What of it is kept is `berth-trace`'s.
+
+use super::{
+    cluster::{Connection, gvk},
+    error::Error,
+    trace_options::RecordOptions,
+};
+use crate::{
+    progress::{self, chain, warn},
+    signals::Signals,
+};
+use berth_plan::Snapshot;
+use berth_trace::{Ended, Frames, Header, KEY_BYTES, KINDS, Naming, Recorder, TracedKind};
+use futures::{
+    Stream, StreamExt,
+    stream::{SelectAll, select_all},
+};
+use jiff::Timestamp;
+use kube::{
+    api::DynamicObject,
+    runtime::watcher::{self, Event},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    pin::Pin,
+    time::Duration,
+};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// What is seen is in the file after so long at the latest.
+const FLUSH_EVERY: Duration = Duration::from_secs(2);
+/// A watch that breaks was quiet for no longer than this before: servers end each within minutes.
+const QUIET_MAX: Duration = Duration::from_secs(300);
+/// How many objects of a kind are looked at to find out whose controllers there are.
+const LOOKED_AT: u32 = 50;
+/// What is read first: it says which labels of nodes and pods count.
+const LAST: [&str; 2] = ["nodes", "pods"];
+
+type Watches = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, watcher::Result<Event<DynamicObject>>)> + Send>>>;
+
+/// Records until somebody ends it.
+///
+/// # Errors
+/// The cluster cannot be read, or the file not be written.
+pub(crate) fn run(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(record(options))
+}
+
+async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error>> {
+    let connection = Connection::open(&options.cluster).await?;
+    let namespace = options.cluster.namespace.as_deref();
+    let (kinds, missing) = readable(&connection, namespace).await?;
+    let (controllers, because) = whose(&connection, namespace).await?;
+    let signals = Signals::take()?;
+    let file = create(&options.output)?;
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key)?;
+    let naming = if options.hash_names { Naming::Hashed } else { Naming::Plain };
+    let began = Timestamp::now();
+    let recorder = Recorder::new(naming, &key, began);
+    let header = Header {
+        at: began,
+        controllers,
+        because,
+        is_hashed: options.hash_names,
+        namespace: namespace.map(|namespace| recorder.named(namespace)),
+        missing: missing.iter().map(|kind| kind.plural.to_owned()).collect(),
+    };
+    let failed = |error: io::Error| format!("cannot write {}: {error}", options.output.display());
+    let mut frames = Frames::new(file, options.max_size);
+    frames.line(&header.line()).and_then(|()| frames.flush()).map_err(failed)?;
+    for kind in &missing {
+        warn(&format!("PARTIAL: {} may not be read; they are not recorded", kind.plural));
+    }
+    let mut recording = Recording { recorder, frames, lost: BTreeMap::new(), seen: BTreeMap::new(), lines: 1 };
+    let of = namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
+    let begun = format!("Recording {of} into {}; all that there is now is in it. Ctrl-C ends it.", options.output.display());
+    let how = recording.run(&connection, namespace, &kinds, (options.lasts, &signals), &begun).await.map_err(failed)?;
+    let Recording { mut recorder, frames, lines, .. } = recording;
+    let last = recorder.ended(how, Timestamp::now());
+    let written = frames.finish(&last).and_then(|file| file.sync_all().and_then(|()| file.metadata())).map_err(failed)?.len();
+    let why = match how {
+        Ended::Stopped => "",
+        Ended::Time => " The time is over.",
+        Ended::Size => " It is as large as it may be (--max-size).",
+    };
+    progress::line(&format!("{}: {} lines in {written} bytes.{why}", options.output.display(), lines + 1));
+    Ok(())
+}
+
+/// A new file that its owner alone can read.
+fn create(path: &Path) -> Result<File, String> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => format!("{} is there already, and is not overwritten", path.display()),
+        _ => format!("cannot write {}: {error}", path.display()),
+    })
+}
+
+/// Which kinds may be read, and which may not.
+async fn readable(connection: &Connection, namespace: Option<&str>) -> Result<(Vec<&'static TracedKind>, Vec<&'static TracedKind>), Error> {
+    let (mut may, mut may_not) = (Vec::new(), Vec::new());
+    for kind in KINDS {
+        match connection.some(kind.api_version, kind.plural, namespace.filter(|_| kind.is_namespaced), 1).await {
+            Ok(_) => may.push(kind),
+            Err(Error::Refused { .. }) if !kind.is_needed => may_not.push(kind),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((may, may_not))
+}
+
+/// Whose controllers the cluster seems to have, and by what that is found.
+async fn whose(connection: &Connection, namespace: Option<&str>) -> Result<(String, String), Error> {
+    let mut objects = Vec::new();
+    for kind in KINDS.iter().filter(|kind| ["Deployment", "ReplicaSet", "StatefulSet", "Node"].contains(&kind.kind)) {
+        let found = connection.some(kind.api_version, kind.plural, namespace.filter(|_| kind.is_namespaced), LOOKED_AT).await;
+        for item in found.unwrap_or_default() {
+            if let Ok(mut object) = serde_json::from_str::<Value>(&item.json) {
+                (object["apiVersion"], object["kind"]) = (json!(kind.api_version), json!(kind.kind));
+                objects.push(object);
+            }
+        }
+    }
+    let (controllers, because) = Snapshot::of_documents(objects).controllers();
+    Ok((controllers.name().to_owned(), because))
+}
+
+struct Recording {
+    recorder: Recorder,
+    frames: Frames<File>,
+    /// Since when the watch of a kind is broken.
+    lost: BTreeMap<&'static str, Timestamp>,
+    /// When the watch of a kind said something last.
+    seen: BTreeMap<&'static str, Timestamp>,
+    lines: u64,
+}
+
+impl Recording {
+    async fn run(
+        &mut self,
+        connection: &Connection,
+        namespace: Option<&str>,
+        kinds: &[&'static TracedKind],
+        (lasts, signals): (Option<Duration>, &Signals),
+        begun: &str,
+    ) -> io::Result<Ended> {
+        let watch = |kind: &&'static TracedKind| {
+            let kind = *kind;
+            let config = watcher::Config::default();
+            let scope = namespace.filter(|_| kind.is_namespaced);
+            connection.watch_in(&gvk(kind.api_version, kind.kind), kind.plural, scope, config).map(move |event| (kind, event)).boxed()
+        };
+        let (last, first): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| LAST.contains(&kind.plural));
+        let mut watches: Watches = select_all(first.iter().map(&watch));
+        let mut awaited: BTreeSet<&'static str> = first.iter().map(|kind| kind.plural).collect();
+        let mut then = last;
+        let mut is_listed = false;
+        let mut flushes = interval(FLUSH_EVERY);
+        flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ends = lasts.map(|lasts| Instant::now() + lasts);
+        loop {
+            tokio::select! {
+                biased;
+                _ = signals.beyond(0) => return Ok(Ended::Stopped),
+                () = sleep_until(ends.unwrap_or_else(Instant::now)), if ends.is_some() => return Ok(Ended::Time),
+                _ = flushes.tick() => {
+                    self.frames.flush()?;
+                    self.frames.get_ref().sync_data()?;
+                }
+                event = watches.next() => {
+                    let Some((kind, event)) = event else { return Ok(Ended::Stopped) };
+                    if self.take(kind, event) {
+                        awaited.remove(kind.plural);
+                    }
+                    if awaited.is_empty() && !is_listed {
+                        if then.is_empty() {
+                            is_listed = true;
+                            self.recorder.listed(Timestamp::now());
+                            self.write()?;
+                            self.frames.flush()?;
+                            progress::line(begun);
+                        }
+                        for kind in std::mem::take(&mut then) {
+                            awaited.insert(kind.plural);
+                            watches.push(watch(&kind));
+                        }
+                    }
+                    self.write()?;
+                }
+            }
+            if self.frames.is_full() {
+                return Ok(Ended::Size);
+            }
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        for line in self.recorder.take_lines() {
+            self.lines += 1;
+            self.frames.line(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what a watch says; gives whether its list is whole now.
+    fn take(&mut self, kind: &'static TracedKind, event: watcher::Result<Event<DynamicObject>>) -> bool {
+        let now = Timestamp::now();
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                let seen = self.seen.get(kind.plural).copied().unwrap_or(now);
+                if !self.lost.contains_key(kind.plural) {
+                    warn(&format!("the watch of {} broke, and goes on as soon as it can: {}", kind.plural, chain(&error)));
+                    self.lost.insert(kind.plural, seen.max(now - QUIET_MAX));
+                }
+                return false;
+            }
+        };
+        // A list that begins says only that it is asked for.
+        if !matches!(event, Event::Init)
+            && let Some(since) = self.lost.remove(kind.plural)
+        {
+            self.recorder.gap(kind, since, now);
+        }
+        self.seen.insert(kind.plural, now);
+        match event {
+            Event::Init => self.recorder.list_begins(kind),
+            Event::InitDone => {
+                self.recorder.list_ends(kind, now);
+                return true;
+            }
+            Event::InitApply(object) | Event::Apply(object) => {
+                if let Ok(object) = serde_json::to_value(&object) {
+                    self.recorder.put(kind, &object, now);
+                }
+            }
+            Event::Delete(object) => {
+                let (namespace, name) = (object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
+                self.recorder.gone(kind, &namespace, &name, now);
+            }
+        }
+        false
+    }
+}

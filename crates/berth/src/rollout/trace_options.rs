@@ -1,0 +1,126 @@
+//! Options of `berth record` and `berth replay`.
+
+use super::options::{PictureFile, PlanOutput, picture};
+use crate::{cluster_options::ClusterOptions, duration::duration};
+use berth_api::quantity::Quantity;
+use clap::{Args, ValueEnum};
+use std::{path::PathBuf, time::Duration};
+
+pub(crate) const RECORD_EXAMPLES: &str = "Examples:
+  berth record -o week.jsonl.zst                                  until Ctrl-C
+  berth record -o hour.jsonl.zst --for 1h --max-size 100Mi
+  berth record -o shop.jsonl.zst -n shop --hash-names             one namespace, for somebody else to look at
+  zstdcat week.jsonl.zst | head -3                                it is lines of JSON";
+
+pub(crate) const REPLAY_EXAMPLES: &str = "Examples:
+  berth replay week.jsonl.zst                                     as it was, in the simulation, beside what was recorded
+  berth replay week.jsonl.zst --policy TerminationComplete        and under another policy
+  berth replay week.jsonl.zst --policy Recreate --output-file week.html
+  berth replay week.jsonl.zst --speed 1000                        at a pace at which rollouts can be watched
+  berth replay week.jsonl.zst --policy TerminationComplete -o json | jq .underPolicy.sum";
+
+/// Options of `berth record`.
+#[derive(Args, Debug)]
+pub(crate) struct RecordOptions {
+    /// The file to write, readable by its owner alone. One that is there is never written over.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// How long to record [default: until Ctrl-C].
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) lasts: Option<Duration>,
+
+    /// How large the file may become; the recording ends, whole, before it is larger.
+    #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = size)]
+    pub(crate) max_size: u64,
+
+    /// Writes a hash for each name, label and uid: the same all through the file, and another in any other. The key is written nowhere.
+    #[arg(long)]
+    pub(crate) hash_names: bool,
+
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+/// Options of `berth replay`.
+#[derive(Args, Debug)]
+pub(crate) struct ReplayOptions {
+    /// A recording of berth record.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Replays it under this policy too: a podReplacementPolicy of all Deployments, or a strategy of all Deployments and StatefulSets.
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(crate) policy: Option<PolicyOf>,
+
+    /// Goes so many times as fast as it went then, and tells of each rollout as it begins and ends [default: as fast as this machine can].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) speed: Option<u32>,
+
+    /// Another order of what happens at the same time.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Draws it too: the pods of each workload over time, as recorded, replayed and under the policy.
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) chart: bool,
+
+    /// Writes the same as a picture, or as a page with the text below it: the name's ending says which. A file that is there is replaced.
+    #[arg(long, value_name = "FILE.svg|FILE.html", value_parser = picture)]
+    pub(crate) output_file: Option<PictureFile>,
+
+    /// For programs: one object, which docs/how-to/record-and-replay.md describes.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<PlanOutput>,
+}
+
+/// A policy of workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyOf {
+    /// New pods come when the old ones are gone.
+    #[value(name = "TerminationComplete")]
+    TerminationComplete,
+    /// New pods come when the old ones are told to go.
+    #[value(name = "TerminationStarted")]
+    TerminationStarted,
+    /// All old pods go before the first new one comes.
+    #[value(name = "Recreate")]
+    Recreate,
+    /// Step by step.
+    #[value(name = "RollingUpdate")]
+    RollingUpdate,
+}
+
+impl From<PolicyOf> for berth_plan::Policy {
+    fn from(policy: PolicyOf) -> Self {
+        match policy {
+            PolicyOf::TerminationComplete => Self::TerminationComplete,
+            PolicyOf::TerminationStarted => Self::TerminationStarted,
+            PolicyOf::Recreate => Self::Recreate,
+            PolicyOf::RollingUpdate => Self::RollingUpdate,
+        }
+    }
+}
+
+/// Reads `100Mi`.
+fn size(text: &str) -> Result<u64, String> {
+    /// What its first and last lines take, and some between.
+    const LEAST: u64 = 64 << 10;
+    let bytes = text.parse::<Quantity>().ok().and_then(|quantity| u64::try_from(quantity.value()).ok());
+    match bytes {
+        Some(bytes) if LEAST <= bytes => Ok(bytes),
+        Some(_) => Err(format!("{text:?} is less than 64Ki")),
+        None => Err(format!("{text:?} is no size; write 100Mi or 1G")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_kubernetes_writes_them() {
+        assert_eq!([size("100Mi"), size("1G")], [Ok(100 << 20), Ok(1_000_000_000)]);
+        assert!(size("1Ki").is_err() && size("much").is_err() && size("-1Gi").is_err());
+    }
+}
