@@ -170,9 +170,10 @@ impl Election {
         if !self.is_fresh {
             return Move::Read;
         }
-        if self.observed.as_ref().is_some_and(|observed| self.is_held_by_another(observed, now)) {
+        if let Some(ends) = self.observed.as_ref().and_then(|observed| self.anothers_until(observed)).filter(|ends| now < *ends) {
             let pause = self.timing.retry_period.mul_f64(1.0 + (JITTER - 1.0) * chance.clamp(0.0, 1.0));
-            (self.is_fresh, self.next_try) = (false, now + pause);
+            // Not later than it ends: who was killed just after it renewed was seen to do so within a pause, and a second one is not waited for.
+            (self.is_fresh, self.next_try) = (false, ends.min(now + pause));
             return Move::Wait(self.next_try);
         }
         Move::Write(self.claim(wall))
@@ -243,9 +244,10 @@ impl Election {
         })
     }
 
-    fn is_held_by_another(&self, observed: &Observed, now: Elapsed) -> bool {
+    /// Until when it is another's, unless it is renewed; `None`: it is no other's.
+    fn anothers_until(&self, observed: &Observed) -> Option<Elapsed> {
         let Record { holder, lease_duration, .. } = &observed.record;
-        !holder.is_empty() && *holder != self.identity && now < observed.since + *lease_duration
+        (!holder.is_empty() && *holder != self.identity).then(|| observed.since + *lease_duration)
     }
 
     fn claim(&self, wall: Timestamp) -> Claim {

@@ -64,10 +64,29 @@ fn a_lease_is_taken_over_when_nothing_of_it_has_changed_for_as_long_as_it_holds(
     election.read(Some((renewed("a", 3, 2), Revision(6))), seconds(103));
     assert_eq!(election.next(seconds(103), WALL, 0.0), Move::Wait(seconds(105)));
     election.read(Some((renewed("a", 3, 2), Revision(6))), seconds(117));
-    assert_eq!(election.next(seconds(117), WALL, 0.0), Move::Wait(seconds(119)), "it was seen to be renewed at 103");
-    election.read(Some((renewed("a", 3, 2), Revision(6))), seconds(119));
-    let taken = claim(&mut election, seconds(119));
+    assert_eq!(election.next(seconds(117), WALL, 0.0), Move::Wait(seconds(118)), "it was seen to be renewed at 103");
+    election.read(Some((renewed("a", 3, 2), Revision(6))), seconds(118));
+    let taken = claim(&mut election, seconds(118));
     assert_eq!(taken, Claim { record: record("b", 4), over: Some(Revision(6)) });
+}
+
+/// The worst moment: just after it renewed, which was just after the other had looked.
+#[test]
+fn the_next_leads_within_a_lease_and_a_pause_of_a_kill() {
+    for chance in [0.0, 0.3, 1.0] {
+        let (mut election, killed) = (Election::new("b".to_owned(), timing()), seconds(100));
+        election.read(Some((renewed("a", 0, 1), Revision(1))), killed);
+        let mut now = killed;
+        loop {
+            match election.next(now, WALL, chance) {
+                Move::Wait(until) => now = until,
+                Move::Read => election.read(Some((renewed("a", 0, 2), Revision(2))), now),
+                Move::Write(_) => break,
+                Move::Stop => panic!("it never led"),
+            }
+        }
+        assert!(now <= killed + seconds(15) + Duration::from_millis(2_400), "{now:?} with {chance}");
+    }
 }
 
 #[test]
