@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bind = arguments.next().unwrap_or_else(|| "127.0.0.1:6443".to_owned()).parse()?;
     let folder: PathBuf = arguments.next().unwrap_or_else(|| "/tmp/serve".to_owned()).into();
     let config = common::config(&folder.join("pki"), bind).await;
-    let (pki, readiness) = (config.pki.clone(), config.readiness.clone());
+    let (pki, readiness) = (common::pki(&folder.join("pki"), bind), config.readiness.clone());
     let server = Server::bind(config).await?;
     let kubeconfig = Kubeconfig {
         name: "serve",

@@ -77,6 +77,16 @@ pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     written.map_err(|error| io::Error::new(error.kind(), format!("could not write {}: {error}", path.display())))
 }
 
+/// Makes a file with mode 0600.
+///
+/// # Errors
+/// There is one of that name already, or what the file system says.
+pub(crate) fn create_private(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = private_file().open(path)?;
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
 /// Hidden, and always the same: what is left behind by a writer that died goes with the next write.
 fn temporary_beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
@@ -85,7 +95,7 @@ fn temporary_beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn private_folder() -> DirBuilder {
+pub(crate) fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -13,6 +13,8 @@ pub mod auth;
 mod body;
 mod brief;
 mod connections;
+pub mod credentials;
+mod current;
 mod flow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -30,6 +32,7 @@ mod protocol;
 pub mod query;
 mod sending;
 mod server;
+pub mod shared_pki;
 mod stall;
 mod state_metrics;
 pub mod status;
@@ -39,6 +42,7 @@ mod warnings;
 mod watch;
 mod x509;
 
+pub use credentials::Credentials;
 pub use health::{Failure, Found, Readiness};
 pub use kubeconfig::Kubeconfig;
 pub use limits::Limits;

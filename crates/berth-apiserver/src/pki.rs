@@ -18,7 +18,7 @@ use rcgen::{
 };
 use rustls::{
     RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
+    pki_types::{CertificateDer, UnixTime, pem::PemObject as _},
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use std::{
@@ -146,7 +146,7 @@ impl Pair {
     }
 
     /// The same of an authority, of whose certificate nobody else says that it is whole.
-    fn parse_authority(text: &str) -> Result<Self, Fault> {
+    pub(crate) fn parse_authority(text: &str) -> Result<Self, Fault> {
         let pair = Self::parse(text)?;
         let is_whole = pair.der().is_some_and(|der| x509::is_signed_by_itself(&der));
         if is_whole { Ok(pair) } else { Err(Fault::Changed) }
@@ -160,20 +160,17 @@ impl Pair {
         is_its_own.then_some(pair)
     }
 
-    fn der(&self) -> Option<CertificateDer<'static>> {
+    pub(crate) fn der(&self) -> Option<CertificateDer<'static>> {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).ok()
-    }
-
-    /// Both, as the TLS library takes them.
-    pub(crate) fn for_tls(&self) -> Option<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
-        Some((self.der()?, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).ok()?))
     }
 }
 
-/// The authority as the judge of client certificates.
-pub(crate) fn client_verifier(ca_certificate: &str) -> Option<Arc<dyn ClientCertVerifier>> {
+/// The authorities in a text, one or more, as the judges of client certificates.
+pub(crate) fn client_verifier(authorities: &str) -> Option<Arc<dyn ClientCertVerifier>> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(ca_certificate.as_bytes()).ok()?).ok()?;
+    for certificate in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+        roots.add(certificate.ok()?).ok()?;
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).allow_unauthenticated().build().ok()
 }
@@ -266,7 +263,7 @@ fn authority_params(now: Timestamp) -> CertificateParams {
     params
 }
 
-fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
+pub(crate) fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
     let made = KeyPair::generate().and_then(|key| {
         let certificate = authority_params(now).self_signed(&key)?;
         Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
@@ -276,8 +273,12 @@ fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
 
 /// The kept authority, ready to sign. Only its name and key reach what it signs, so its other parameters need not be read back.
 fn issuer(ca: &Pair, options: &PkiOptions<'_>) -> Result<Issuer<'static, KeyPair>, PkiError> {
-    let key = KeyPair::from_pem(&ca.key).map_err(|_| unusable(&options.folder.join("ca.pem")))?;
-    Ok(Issuer::new(authority_params(options.now), key))
+    issuer_of(ca, options.now).ok_or_else(|| unusable(&options.folder.join("ca.pem")))
+}
+
+/// `None`: its key cannot be used.
+pub(crate) fn issuer_of(ca: &Pair, now: Timestamp) -> Option<Issuer<'static, KeyPair>> {
+    Some(Issuer::new(authority_params(now), KeyPair::from_pem(&ca.key).ok()?))
 }
 
 fn make_admin(issuer: &Issuer<'_, KeyPair>, now: Timestamp) -> Result<Pair, PkiError> {
@@ -285,7 +286,7 @@ fn make_admin(issuer: &Issuer<'_, KeyPair>, now: Timestamp) -> Result<Pair, PkiE
         .map_err(|source| PkiError::Make { subject: "the administrator", source })
 }
 
-fn make_client(
+pub(crate) fn make_client(
     issuer: &Issuer<'_, KeyPair>,
     user: &str,
     groups: &[String],
@@ -299,6 +300,12 @@ fn make_client(
     let subject = x509::Subject { common_name: user.to_owned(), organizations: groups.to_vec() };
     let named = x509::with_subject(unnamed.der(), &subject, |body| issuer.key().sign(body)).expect("a new certificate is well formed")?;
     Ok(Pair { certificate: pem(&named), key: key.serialize_pem() })
+}
+
+/// Every certificate in a text, each as text of one form: what stands around them, and how long their lines are, is left out.
+#[must_use]
+pub fn certificates(text: &str) -> Vec<String> {
+    CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(Result::ok).map(|der| pem(&der)).collect()
 }
 
 /// A certificate as text.
@@ -344,15 +351,24 @@ const SERVER_NAMES: [&str; 8] = [
 ];
 
 fn make_server(issuer: &Issuer<'_, KeyPair>, options: &PkiOptions<'_>) -> Result<Pair, PkiError> {
-    let failed = |source| PkiError::Make { subject: "the server", source };
     let bind = (!options.bind.is_unspecified()).then(|| options.bind.to_string());
-    let mut names: Vec<String> =
-        SERVER_NAMES.iter().map(ToString::to_string).chain(bind).chain(options.extra_names.iter().cloned()).collect();
+    let names = bind.into_iter().chain(options.extra_names.iter().cloned());
+    // It lives in memory only and may have to serve for as long as the process runs.
+    server_certificate(issuer, names, (options.now, AUTHORITY_LIFETIME))
+}
+
+/// A certificate of servers that have these names and addresses besides those that each has.
+pub(crate) fn server_certificate(
+    issuer: &Issuer<'_, KeyPair>,
+    names: impl IntoIterator<Item = String>,
+    (now, lifetime): (Timestamp, SignedDuration),
+) -> Result<Pair, PkiError> {
+    let failed = |source| PkiError::Make { subject: "the server", source };
+    let mut names: Vec<String> = SERVER_NAMES.iter().map(ToString::to_string).chain(names).collect();
     names.sort();
     names.dedup();
     let named = CertificateParams::new(names).map_err(failed)?;
-    // It lives in memory only and may have to serve for as long as the process runs.
-    let mut params = params("kube-apiserver", options.now, AUTHORITY_LIFETIME);
+    let mut params = params("kube-apiserver", now, lifetime);
     params.subject_alt_names = named.subject_alt_names;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

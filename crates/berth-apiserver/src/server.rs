@@ -3,19 +3,20 @@
 use crate::{
     activity::Activity,
     audit::AuditLog,
-    auth::{AccountTokens, Anonymous, Authenticator, BadKey, MASTERS, Peer, User},
+    auth::{Anonymous, Authenticator, MASTERS, Peer, User},
     brief::{Rare, cut},
     connections::Connections,
+    credentials::Credentials,
+    current::Current,
     flow::{Flow, Memory, Turns},
     handlers::{self, Documents, Origin, Shared},
     health::{CHECK_TIMEOUT, Failure, Readiness},
     in_hand::Streams,
     limits::{Limits, Quota},
     metrics::Metrics,
-    pki::Pki,
     protocol::{self, Protocol},
     stall::StallGuard,
-    tls::{Tls, TlsError},
+    tls::{Shown, Tls, TlsError},
 };
 use berth_api::FeatureGates;
 use berth_registry::Registry;
@@ -46,8 +47,8 @@ pub struct Config {
     pub bind: SocketAddr,
     /// Whose objects are served.
     pub registry: Registry,
-    /// Certificates, token, the key of service accounts' tokens.
-    pub pki: Pki,
+    /// What it proves itself with, and whom it believes.
+    pub credentials: Credentials,
     /// Where its objects are.
     pub storage: Storage,
     /// Who else is known.
@@ -96,13 +97,11 @@ pub struct Access {
     pub audit: Option<AuditLog>,
 }
 
-/// Who signs tokens of service accounts, and their audience unless another is asked for.
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-
-fn authenticator(config: &Config) -> Result<Authenticator, BadKey> {
+fn authenticator(config: &Config) -> Result<Authenticator, TlsError> {
     let admin = User::authenticated("kubernetes-admin", &[MASTERS.to_owned()]);
-    let tokens = config.access.tokens.iter().cloned().chain([(config.pki.admin_token.clone(), admin)]);
-    Ok(Authenticator::new(tokens, AccountTokens::new(&config.pki.service_account_key, ISSUER)?, config.access.anonymous))
+    let admins = config.credentials.admin_token.clone().map(|token| (token, admin));
+    let tokens = config.access.tokens.iter().cloned().chain(admins);
+    Ok(Authenticator::new(tokens, config.credentials.account_keys.tokens()?, config.access.anonymous))
 }
 
 /// Why a server does not start.
@@ -122,12 +121,9 @@ pub enum BindError {
         /// Why.
         source: io::Error,
     },
-    /// The certificates cannot be used.
-    #[error("could not set up TLS")]
-    Tls(#[from] TlsError),
-    /// The key cannot sign tokens.
-    #[error("could not use the key for service account tokens")]
-    Key(#[from] BadKey),
+    /// The credentials cannot be used.
+    #[error("could not use the server's credentials")]
+    Credentials(#[from] TlsError),
     /// A metric's name is taken.
     #[error("could not register the server's metrics")]
     Metrics(#[from] prometheus::Error),
@@ -137,7 +133,7 @@ pub enum BindError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Tls,
+    tls: Arc<Current<Tls>>,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
 }
@@ -148,7 +144,7 @@ impl Server {
     /// # Errors
     /// [`BindError`].
     pub async fn bind(config: Config) -> Result<Self, BindError> {
-        let tls = Tls::new(&config.pki)?;
+        let tls = Tls::new(&config.credentials.serving, &config.credentials.client_authorities)?;
         let authenticator = authenticator(&config)?;
         let limits = config.limits;
         let metrics = Metrics::register(&config.metrics, &config.gates, &config.controller_gates)?;
@@ -176,13 +172,25 @@ impl Server {
             turns: Turns::new(config.users),
             stopping,
         };
-        Ok(Self { listener, address, tls, shared: Arc::new(shared), stop })
+        Ok(Self { listener, address, tls: Arc::new(Current::new(tls)), shared: Arc::new(shared), stop })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Gives it other credentials while it serves: new connections, and new requests on those that are open, meet them. The administrator's token stays.
+    /// What cannot be used changes nothing.
+    pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
+        let (tls, shared) = (Arc::clone(&self.tls), Arc::clone(&self.shared));
+        move |credentials| {
+            let used = Tls::new(&credentials.serving, &credentials.client_authorities)?;
+            shared.authenticator.set_account_tokens(credentials.account_keys.tokens()?);
+            tls.set(used);
+            Ok(())
+        }
     }
 
     /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, watches end, and what is being
@@ -206,7 +214,7 @@ impl Server {
                         let origin = Origin { from, place: Arc::new(place), first: Arc::default() };
                         tokio::select! {
                             Ok(()) = is_cut => tracing::debug!(%from, "connection closed: there are too many"),
-                            () = connection(stream, origin, &tls, shared, activity) => tracing::debug!(%from, "connection closed"),
+                            () = connection(stream, origin, tls, shared, activity) => tracing::debug!(%from, "connection closed"),
                         }
                     });
                 }
@@ -284,11 +292,12 @@ async fn accept(listener: &TcpListener, places: &Connections) -> (TcpStream, Soc
 }
 
 /// Serves one connection to its end, until nobody uses it any more, or until the server stops.
-async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Shared>, activity: Arc<Activity>) {
+async fn connection(stream: TcpStream, origin: Origin, tls: Arc<Current<Tls>>, shared: Arc<Shared>, activity: Arc<Activity>) {
     let from = origin.from;
+    let met = tls.get();
     // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
     let _ = stream.set_nodelay(true);
-    let handshake = TlsAcceptor::from(tls.config.clone()).accept(StallGuard::new(stream, shared.limits.stall_timeout));
+    let handshake = TlsAcceptor::from(met.config.clone()).accept(StallGuard::new(stream, shared.limits.stall_timeout));
     let stream = match timeout(shared.limits.handshake_timeout, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tell_of_failed_handshake(from, &error),
@@ -297,9 +306,9 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
     let session = stream.get_ref().1;
     // Which protocol it is was said in the handshake: a client that then says nothing is one that has no request.
     let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
-    let peer = tls.peer(session, shared.registry.now());
-    if let Peer::Known { user, .. } = &peer
-        && origin.place.belongs_to(user).is_err()
+    let shown = Arc::new(Shown::new(session, Arc::clone(&met), shared.registry.now()));
+    if let Peer::Known { user, .. } = shown.peer(&met, shared.registry.now())
+        && origin.place.belongs_to(&user).is_err()
     {
         tracing::debug!(%from, "closed: its user has too many connections");
         return;
@@ -318,7 +327,8 @@ async fn connection(stream: TcpStream, origin: Origin, tls: &Tls, shared: Arc<Sh
         sleep(GOODBYE_TIMEOUT).await;
     };
     let service = service_fn(|request| {
-        let (shared, peer, origin, open) = (shared.clone(), peer.clone(), origin.clone(), activity.begin());
+        let peer = shown.peer(&tls.get(), shared.registry.now());
+        let (shared, origin, open) = (shared.clone(), origin.clone(), activity.begin());
         Box::pin(async move { Ok::<_, Infallible>(handlers::serve(shared, &peer, &origin, request, open).await) })
     });
     let as_agreed = (protocol, Streams::of(origin.place.clone()));

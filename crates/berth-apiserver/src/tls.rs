@@ -2,56 +2,103 @@
 //! that a client with a bad one is told so in HTTP.
 
 use crate::{
-    auth::{CREDENTIAL_ID, Peer, User},
-    pki::{self, Pki},
+    auth::{BadKey, CREDENTIAL_ID, Peer, User},
+    pki::{self, Pair},
     x509,
 };
 use jiff::Timestamp;
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
+    DigitallySignedStruct, DistinguishedName, Error, InconsistentKeys, ServerConfig, ServerConnection, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    pki_types::{CertificateDer, UnixTime},
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
     server::danger::{ClientCertVerified, ClientCertVerifier},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 use sha2::{Digest, Sha256};
-use std::{fmt::Write as _, sync::Arc};
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-/// Why TLS cannot be spoken with these certificates.
+/// Why these are no credentials of a server.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A PEM text holds no certificate or no key.
-    #[error("the server's certificate, its key or its authority's certificate is no PEM of such")]
-    Pem,
+    /// There is no certificate, or one of them is none.
+    #[error("it has no certificate in PEM, or one that cannot be read")]
+    NoCertificate,
+    /// There is no key, or none that TLS takes.
+    #[error("it has no private key in PEM that TLS takes: RSA, or elliptic on P-256, P-384 or Ed25519")]
+    NoKey,
+    /// The key is not the certificate's.
+    #[error("the server's key is not that of its certificate")]
+    Mismatch,
     /// The TLS library does not take them.
-    #[error("the server's certificate and key cannot be used for TLS")]
+    #[error("its certificate cannot be used for TLS")]
     Certificate(#[source] Error),
+    /// There is no authority's certificate, or one of them is none.
+    #[error("it has no certificate of an authority in PEM, or one that cannot be read")]
+    Authority,
+    /// The keys of service accounts' tokens.
+    #[error("the keys of service accounts' tokens cannot be used")]
+    Tokens(#[from] BadKey),
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Whether clients can be judged by it.
+///
+/// # Errors
+/// It has no authorities, or something else.
+pub(crate) fn check_authorities(authorities: &str) -> Result<(), TlsError> {
+    pki::client_verifier(authorities).map(drop).ok_or(TlsError::Authority)
+}
+
+/// Whether a server can show it.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_pair(pair: &Pair) -> Result<(), TlsError> {
+    certified(pair).map(drop)
+}
+
+fn certified(pair: &Pair) -> Result<CertifiedKey, TlsError> {
+    let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or(TlsError::NoCertificate)?;
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|_| TlsError::NoKey)?;
+    let key = provider().key_provider.load_private_key(key).map_err(|_| TlsError::NoKey)?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(Error::InconsistentKeys(_)) => Err(TlsError::Mismatch),
+        Err(error) => Err(TlsError::Certificate(error)),
+    }
 }
 
 /// The server's side of TLS, and the judge of its clients' certificates.
-#[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     judge: Arc<dyn ClientCertVerifier>,
 }
 
 impl Tls {
-    pub(crate) fn new(pki: &Pki) -> Result<Self, TlsError> {
-        let judge = pki::client_verifier(&pki.ca_certificate).ok_or(TlsError::Pem)?;
-        let (certificate, key) = pki.server.for_tls().ok_or(TlsError::Pem)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+    pub(crate) fn new(serving: &Pair, client_authorities: &str) -> Result<Self, TlsError> {
+        let judge = pki::client_verifier(client_authorities).ok_or(TlsError::Authority)?;
+        let certified = certified(serving)?;
+        let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Certificate)?
             .with_client_cert_verifier(Arc::new(TakeAny(judge.clone())))
-            .with_single_cert(vec![certificate], key)
-            .map_err(TlsError::Certificate)?;
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), judge })
     }
 
-    /// Who is at the other end, by certificate. Its holder proved in the handshake that the key is theirs.
-    pub(crate) fn peer(&self, connection: &ServerConnection, now: Timestamp) -> Peer {
-        let Some((leaf, chain)) = connection.peer_certificates().and_then(<[_]>::split_first) else { return Peer::Nobody };
+    /// Who shows these certificates.
+    fn peer(&self, shown: &[CertificateDer<'_>], now: Timestamp) -> Peer {
+        let Some((leaf, chain)) = shown.split_first() else { return Peer::Nobody };
         let trusted = self.judge.verify_client_cert(leaf, chain, pki::unix_time(now)).is_ok();
         match trusted.then(|| x509::subject(leaf).zip(x509::not_after(leaf))).flatten() {
             Some((subject, until)) if !subject.common_name.is_empty() => {
@@ -61,6 +108,29 @@ impl Tls {
             }
             _ => Peer::Untrusted,
         }
+    }
+}
+
+/// What the other end of a connection has shown, and what that is worth. Its holder proved in the handshake that the key is theirs.
+pub(crate) struct Shown {
+    certificates: Vec<CertificateDer<'static>>,
+    judged: Mutex<(Arc<Tls>, Peer)>,
+}
+
+impl Shown {
+    pub(crate) fn new(connection: &ServerConnection, tls: Arc<Tls>, now: Timestamp) -> Self {
+        let certificates: Vec<_> = connection.peer_certificates().into_iter().flatten().map(|shown| shown.clone().into_owned()).collect();
+        let peer = tls.peer(&certificates, now);
+        Self { certificates, judged: Mutex::new((tls, peer)) }
+    }
+
+    /// Who it is to these judges: authorities may have come and gone since the connection began.
+    pub(crate) fn peer(&self, tls: &Arc<Tls>, now: Timestamp) -> Peer {
+        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&judged.0, tls) {
+            *judged = (Arc::clone(tls), tls.peer(&self.certificates, now));
+        }
+        judged.1.clone()
     }
 }
 

@@ -4,11 +4,17 @@
 //! Only certificates whose chain has been verified, or that were read from the server's own folder, come here; malformed ones give `None`.
 
 use jiff::Timestamp;
+use std::net::IpAddr;
 use x509_parser::{
     asn1_rs::{Any, BitString, Class, DerParser, FromDer, Sequence, SequenceIterator, Set, Tag, ToDer},
     certificate::{X509Certificate, X509CertificateParser},
+    extensions::GeneralName,
     nom::Parser,
-    oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME, Oid},
+    oid_registry::{
+        OID_EC_P256, OID_KEY_TYPE_EC_PUBLIC_KEY, OID_NIST_EC_P384, OID_PKCS1_RSAENCRYPTION, OID_X509_COMMON_NAME,
+        OID_X509_ORGANIZATION_NAME, Oid,
+    },
+    x509::SubjectPublicKeyInfo,
 };
 
 /// The subject of a certificate, as Kubernetes reads it.
@@ -42,6 +48,65 @@ pub(crate) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
 /// The public key, as it stands in it.
 pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(parse(certificate)?.public_key().subject_public_key.as_ref().to_vec())
+}
+
+/// The public key with what it is, as DER (RFC 5280, `SubjectPublicKeyInfo`).
+pub(crate) fn public_key_info(certificate: &[u8]) -> Option<Vec<u8>> {
+    Some(parse(certificate)?.public_key().raw.to_vec())
+}
+
+/// Names and addresses that it is for.
+pub(crate) fn server_names(certificate: &[u8]) -> Option<Vec<String>> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let names = parsed.subject_alternative_name().ok()?;
+    let names = names.iter().flat_map(|found| &found.value.general_names).filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => address(bytes).map(|address| address.to_string()),
+        _ => None,
+    });
+    Some(names.collect())
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
+/// What a key is of those that tokens are signed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    Rsa,
+    P256,
+    P384,
+}
+
+/// What a `SubjectPublicKeyInfo` says: the kind, and the key itself. `None`: it is malformed, or of another kind.
+pub(crate) fn key_of_info(info: &[u8]) -> Option<(KeyKind, Vec<u8>)> {
+    let (rest, info) = SubjectPublicKeyInfo::from_der(info).ok()?;
+    let curve = || info.algorithm.parameters.as_ref()?.as_oid().ok();
+    let kind = if info.algorithm.algorithm == OID_PKCS1_RSAENCRYPTION {
+        KeyKind::Rsa
+    } else if info.algorithm.algorithm != OID_KEY_TYPE_EC_PUBLIC_KEY {
+        return None;
+    } else if curve()? == OID_EC_P256 {
+        KeyKind::P256
+    } else if curve()? == OID_NIST_EC_P384 {
+        KeyKind::P384
+    } else {
+        return None;
+    };
+    rest.is_empty().then(|| (kind, info.subject_public_key.data.to_vec()))
+}
+
+/// The two numbers of an RSA key or of a signature by an elliptic one, without leading zeros.
+pub(crate) fn two_integers(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
+    let (rest, pair) = Any::from_der(bytes).ok()?;
+    let [first, second]: [Any<'_>; 2] = parts(pair.data)?.try_into().ok()?;
+    let number = |value: &Any<'_>| {
+        let is_positive = value.tag() == Tag::Integer && value.data.first().is_some_and(|byte| byte & 0x80 == 0);
+        is_positive.then(|| value.data.iter().copied().skip_while(|byte| *byte == 0).collect())
+    };
+    if rest.is_empty() { Some([number(&first)?, number(&second)?]) } else { None }
 }
 
 /// Whether the certificate is signed by the key that it is of, and nothing stands in it or behind it that is not signed: no other bytes say the same.

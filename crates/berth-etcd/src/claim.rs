@@ -89,6 +89,8 @@ pub enum ClaimError {
 pub struct Claim<'c> {
     /// The certificate of the control plane's authority, PEM.
     pub authority: &'c str,
+    /// Authorities that may have said so before: where one of them does, the place is said to be that of `authority` from now on.
+    pub before: &'c [String],
     /// Where keys stand, and where earlier builds had them.
     pub layout: &'c dyn Layout,
     /// Whether it takes over what a kube-apiserver has stored there.
@@ -153,8 +155,19 @@ impl Client {
             self.mark(&Mark { layout: LAYOUT.into(), authority, origin }, Expected::Absent).await?;
             return Ok(origin);
         };
-        let mark = self.read_mark(&found, authority)?;
+        let (mark, is_renamed) = match self.read_mark(&found, authority) {
+            Err(ClaimError::Others { prefix, owner }) => {
+                let earlier = claim.before.iter().find_map(|before| self.read_mark(&found, before).ok());
+                (earlier.map(|mark| Mark { authority, ..mark }).ok_or(ClaimError::Others { prefix, owner })?, true)
+            }
+            mark => (mark?, false),
+        };
         if mark.layout == LAYOUT {
+            if is_renamed {
+                let origin = mark.origin;
+                self.mark(&mark, Expected::At(found.mod_revision)).await?;
+                return Ok(origin);
+            }
             return Ok(mark.origin);
         }
         if mark.layout == IMPORTING {

@@ -306,7 +306,9 @@ fn an_etcd_with_keys_of_others_is_not_taken() {
     let below = |prefix: &str| etcd.open(&Options { prefix: prefix.into(), ..etcd.options() }).expect("it answers");
     let (plain, ours) = (etcd.client(), below("/ours"));
     let claim = |client: &common::TestClient, authority: &str| {
-        client.wait(client.client.claim(&Claim { authority, layout: &Pods, take_over: false })).map_err(|error| error.to_string())
+        client
+            .wait(client.client.claim(&Claim { authority, before: &[], layout: &Pods, take_over: false }))
+            .map_err(|error| error.to_string())
     };
     assert_eq!(claim(&plain, "one"), Ok(Origin::Own));
     create(&etcd.store_of(&plain, Arc::new(Pods), HISTORY), "a", "1").expect("a new key");
@@ -348,7 +350,9 @@ fn what_an_earlier_build_kept_is_moved_when_its_control_plane_starts() {
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     (0..150).for_each(|number| put(&format!("/registry/core/pods/default/{number:03}"), "x", (number == 7).then_some(lease)));
     let claim = |authority: &str| {
-        client.wait(client.client.claim(&Claim { authority, layout: &Pods, take_over: false })).map_err(|error| error.to_string())
+        client
+            .wait(client.client.claim(&Claim { authority, before: &[], layout: &Pods, take_over: false }))
+            .map_err(|error| error.to_string())
     };
     assert!(claim("other").is_err_and(|error| error.contains("a control plane with other certificates")));
     let all = |prefix: &str| {
@@ -373,7 +377,7 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
         let put = Put { key: Key::new(key), expected: Expected::Absent, value: Some("x".into()), lease };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
     };
-    let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", layout: &Pods, take_over }));
+    let claim = |take_over: bool| client.wait(client.client.claim(&Claim { authority: "one", before: &[], layout: &Pods, take_over }));
     put("/registry/pods/default/theirs", None);
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
     put("/registry/masterleases/10.0.0.1", Some(lease));
@@ -416,6 +420,25 @@ fn a_place_is_taken_over_from_who_has_stopped_and_written_while_nobody_else_does
     assert!(matches!(client.wait(client.client.check_own("one")), Err(ClaimError::Nobodys { .. })));
 }
 
+#[test]
+fn an_authority_takes_the_place_of_one_that_is_named_beside_it() {
+    let etcd = etcd!("");
+    let client = etcd.client();
+    let claim = |authority: &str, before: &[&str]| {
+        let before: Vec<_> = before.iter().map(|before| (*before).to_owned()).collect();
+        client
+            .wait(client.client.claim(&Claim { authority, before: &before, layout: &Pods, take_over: false }))
+            .map_err(|error| error.to_string())
+    };
+    let is_refused =
+        |claimed: Result<Origin, String>| claimed.is_err_and(|error| error.contains("a control plane with other certificates"));
+    assert_eq!(claim("old", &[]), Ok(Origin::Own));
+    assert!(is_refused(claim("new", &["another"])));
+    assert_eq!(claim("new", &["another", "old"]), Ok(Origin::Own));
+    assert_eq!(claim("new", &[]), Ok(Origin::Own), "it is the new one's from now on");
+    assert!(is_refused(claim("old", &[])));
+}
+
 /// All keys of the place.
 fn keys(client: &common::TestClient) -> Vec<String> {
     let query = Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None };
@@ -428,7 +451,7 @@ fn nobody_starts_over_an_import_before_it_is_whole_and_the_next_try_begins_anew(
     let etcd = etcd!("");
     let client = etcd.client();
     let begin = |authority: &str| client.wait(client.client.begin_import(authority)).map_err(|error| error.to_string());
-    let claim = || client.wait(client.client.claim(&Claim { authority: "one", layout: &Pods, take_over: true }));
+    let claim = || client.wait(client.client.claim(&Claim { authority: "one", before: &[], layout: &Pods, take_over: true }));
     let put = |name: &str| {
         let put = Put { key: pod(name), expected: Expected::Absent, value: Some("x".into()), lease: None };
         client.wait(client.client.txn(Arc::new([put]))).expect("it answers");

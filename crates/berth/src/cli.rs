@@ -3,11 +3,13 @@
 use crate::{
     apart::options::{ControllerManager, Node, Scheduler},
     controllers::ControllerOptions,
+    credentials::CredentialOptions,
     data_dir::StoreKind,
     duration::duration,
     etcd::EtcdOptions,
     logging::LogFormat,
     nodes::NodeOptions,
+    pki::{PKI_EXAMPLES, PkiCommands},
     progress::warn,
     rollout::{
         options::{ExplainOptions, PlanOptions, Rollout},
@@ -139,6 +141,9 @@ pub(crate) enum Command {
     /// Makes a kubeconfig for another user, with a client certificate of the control plane's own authority.
     #[command(after_help = KUBECONFIG_EXAMPLES)]
     Kubeconfig(IssueKubeconfig),
+    /// Makes and renews credentials that several servers share: an authority, certificates, keys, kubeconfigs.
+    #[command(after_help = PKI_EXAMPLES)]
+    Pki(PkiCommands),
     /// Reads the store in a data folder, all of it, and says what is whole. Changes nothing; refuses while a server uses the folder.
     ///
     /// The exit code is 0 if everything is whole, and 1 if something is damaged or the store could not be read.
@@ -422,6 +427,9 @@ pub(crate) struct ServerOptions {
     /// Where the administrator's kubeconfig is written, readable by its owner alone [default: <data-dir>/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) credentials: CredentialOptions,
 
     /// Bearer tokens and their users: a file of token,user,uid,"group1,group2", a line each.
     #[arg(long, value_name = "FILE")]

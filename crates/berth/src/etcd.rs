@@ -272,8 +272,8 @@ fn with_option(fault: &Fault, servers: &str) -> String {
 
 /// What a store is opened with.
 pub(crate) struct Opening<'a> {
-    /// Of the control plane that it belongs to: the certificate, as PEM.
-    pub(crate) authority: &'a str,
+    /// Of the control plane that it belongs to: certificates, as PEM, of which the first says from now on whose it is.
+    pub(crate) authorities: &'a [String],
     /// Whether it goes on with what others have stored.
     pub(crate) take_over: bool,
     pub(crate) table: &'a Arc<ResourceTable>,
@@ -294,10 +294,11 @@ impl Opening<'_> {
     pub(crate) async fn open(&self, places: &Places) -> Outcome<Opened> {
         let layout = Arc::new(Foreign(Arc::clone(self.table)));
         let clients = places.open().await?;
+        let (authority, before) = self.authorities.split_first().ok_or("a control plane has an authority")?;
         let mut taken_over = Vec::new();
         // First that of the rest, where a kube-apiserver would say that it runs.
         for client in [&clients.rest].into_iter().chain(clients.parts.iter().map(|(_, client)| client)) {
-            let claim = Claim { authority: self.authority, layout: &*layout, take_over: self.take_over };
+            let claim = Claim { authority, before, layout: &*layout, take_over: self.take_over };
             if client.claim(&claim).await.map_err(with_advice)? == Origin::TakenOver {
                 taken_over.push(client.clone());
             }
@@ -337,7 +338,7 @@ pub(crate) fn with_advice(error: ClaimError) -> String {
         ClaimError::Nobodys { .. } => "see --etcd-prefix".to_owned(),
         ClaimError::Others { owner, .. } => {
             format!(
-                "start it with its own --data-dir, or take another place with --etcd-prefix. If that folder is lost: etcdctl del {owner}"
+                "start it with its own --data-dir or --client-ca-file, or take another place with --etcd-prefix. If that folder is lost: etcdctl del {owner}"
             )
         }
     };

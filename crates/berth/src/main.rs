@@ -6,6 +6,7 @@ mod check;
 mod cli;
 mod cluster_options;
 mod controllers;
+mod credentials;
 mod data_dir;
 mod duration;
 mod env;
@@ -19,6 +20,7 @@ mod manifests;
 mod manual;
 mod memory;
 mod nodes;
+mod pki;
 mod progress;
 mod rollout;
 mod rollouts;
@@ -72,6 +74,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Explain(options) => rollout::explain::run(&options)?,
         Command::Rollout(options) => rollout::run(&options)?,
         Command::Kubeconfig(options) => issue::run(&options)?,
+        Command::Pki(options) => pki::run(&options.command)?,
         Command::Version(options) => version::run(&options),
         Command::Completion(options) => manual::complete(&options)?,
         Command::Man(options) => manual::write_man_pages(&options)?,

@@ -17,9 +17,10 @@ use crate::{
 };
 use berth_api::FeatureGates;
 use berth_apiserver::{
-    Access, Config, Failure, Found, Limits, Pki, PkiOptions, Readiness, Server, Storage,
+    Access, Config, Failure, Found, Limits, Readiness, Server, Storage,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
+    pki::Pair,
 };
 use berth_controllers::{
     Cluster,
@@ -128,6 +129,7 @@ impl Settings {
         if let Some(path) = &options.kubeconfig_file {
             KubeconfigFile::check(path)?;
         }
+        options.credentials.check()?;
         let gates = |own: &str| FeatureGates::parse(&format!("{},{own}", options.feature_gates)).map(Arc::new);
         let (api_gates, controller_gates) = (gates(&options.apiserver_feature_gates)?, gates(&options.controller_feature_gates)?);
         api_gates.warnings().iter().for_each(|warning| tracing::warn!("API server: {warning}"));
@@ -197,7 +199,8 @@ pub(crate) struct Plane {
     controllers: Arc<Metrics>,
     are_synced: Arc<AtomicBool>,
     pub(crate) controller_gates: Arc<FeatureGates>,
-    pub(crate) kubeconfig: KubeconfigFile,
+    /// The administrator's; `None`: those of others are used.
+    pub(crate) kubeconfig: Option<KubeconfigFile>,
     address: SocketAddr,
     /// Where the Service `kubernetes` leads.
     advertised: Option<IpAddr>,
@@ -228,12 +231,9 @@ impl Plane {
         let ranges = options.services.ranges();
         let own_addresses: Vec<String> =
             advertised.into_iter().chain([ranges.cluster_ips.host(0)]).map(|address| address.to_string()).collect();
-        let pki = Pki::load_or_create(
-            &PkiOptions { folder: &data_dir.join("pki"), bind: options.bind_address, extra_names: &own_addresses, now: env.clock.now() },
-            env.rng.as_ref(),
-        )?;
+        let identity = options.credentials.identity(data_dir, options.bind_address, &own_addresses, &env)?;
         // Behind the keys: opening it begins a new log, and a start that a damaged key ends shall have changed nothing.
-        let Opened { store, untouched, close } = open_store(options, &settings, data_dir, &pki, &table, &env).await?;
+        let Opened { store, untouched, close } = open_store(options, &settings, data_dir, &identity.authorities, &table, &env).await?;
         if untouched.is_some() && options.control.controllers.is_none() {
             settings.controllers = Enabled::parse("-*")?;
         }
@@ -247,7 +247,7 @@ impl Plane {
             registry = registry.with_pressure(pressure);
         }
         if settings.controllers.contains("root-ca-cert-publisher") {
-            registry = registry.with_root_ca(&pki.ca_certificate);
+            registry = registry.with_root_ca(&identity.root_ca);
         }
         match untouched {
             Some(untouched) => {
@@ -262,11 +262,12 @@ impl Plane {
         registry.repair_allocations().await?;
 
         let metrics = prometheus::Registry::new();
+        identity.following.register(&metrics)?;
         let readiness = Readiness::default();
         let config = Config {
             bind: SocketAddr::new(options.bind_address, options.secure_port),
             registry: registry.clone(),
-            pki: pki.clone(),
+            credentials: identity.following.credentials().clone(),
             storage: if settings.etcd.is_some() { options.etcd.storage() } else { Storage::default() },
             access: std::mem::take(&mut settings.access),
             limits: limits(options),
@@ -279,7 +280,10 @@ impl Plane {
         };
         let server = Server::bind(config).await.map_err(|error| format!("{} (--secure-port, --bind-address)", chain(&error)))?;
         let address = server.local_addr();
-        let kubeconfig = write_kubeconfig(options, data_dir, &pki, address)?;
+        let kubeconfig = match &identity.admin {
+            Some(admin) => Some(write_kubeconfig(options, data_dir, &identity.root_ca, admin, address)?),
+            None => None,
+        };
 
         let reachable = ServerAddress { address: advertised, port: address.port() };
         if let Err(error) = registry.publish_server(reachable).await {
@@ -287,6 +291,7 @@ impl Plane {
         }
         service_allocation::start(&registry, reachable, &env);
 
+        tokio::spawn(faults.clone().watch("credentials", identity.following.follow(server.replace())));
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
         let (controllers, lags) = start_controllers(options, &settings, &registry, &env, &metrics)?;
@@ -327,7 +332,10 @@ impl Plane {
         };
         let took = self.started.elapsed().as_millis();
         Output::Stdout.line(&format!("API server ready at https://{} after {took} ms; {kept}", self.address));
-        Output::Stdout.line(&format!("  export KUBECONFIG={}", self.kubeconfig.path().display()));
+        match &self.kubeconfig {
+            Some(kubeconfig) => Output::Stdout.line(&format!("  export KUBECONFIG={}", kubeconfig.path().display())),
+            None => Output::Stdout.line("  clients have certificates of the authorities in --client-ca-file"),
+        }
         if self.advertised.is_none() {
             Output::Stdout.line("  no address but loopback: the Service kubernetes has no endpoints (--advertise-address)");
         }
@@ -370,7 +378,7 @@ async fn open_store(
     options: &Up,
     settings: &Settings,
     data_dir: &Path,
-    pki: &Pki,
+    authorities: &[String],
     table: &Arc<ResourceTable>,
     env: &Env,
 ) -> Outcome<Opened> {
@@ -383,7 +391,7 @@ async fn open_store(
         }
         StoreKind::Etcd => {
             let opening = etcd::Opening {
-                authority: &pki.ca_certificate,
+                authorities,
                 take_over: options.etcd.take_over,
                 table,
                 history_bytes: options.history_bytes,
@@ -412,12 +420,12 @@ fn with_advice(error: OpenError) -> Box<dyn Error> {
     format!("{error}: {source}. {advice}").into()
 }
 
-fn write_kubeconfig(options: &Up, data_dir: &Path, pki: &Pki, address: SocketAddr) -> Outcome<KubeconfigFile> {
+fn write_kubeconfig(options: &Up, data_dir: &Path, root_ca: &str, admin: &Pair, address: SocketAddr) -> Outcome<KubeconfigFile> {
     let reachable = if address.ip().is_unspecified() { SocketAddr::new([127, 0, 0, 1].into(), address.port()) } else { address };
     let access = kubeconfig_file::Access {
         server: &format!("https://{reachable}"),
-        ca_certificate: &pki.ca_certificate,
-        client: (&pki.admin.certificate, &pki.admin.key),
+        ca_certificate: root_ca,
+        client: (&admin.certificate, &admin.key),
     };
     Ok(KubeconfigFile::write(options.kubeconfig_file.as_deref(), data_dir, &access)?)
 }

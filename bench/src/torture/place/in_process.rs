@@ -4,7 +4,7 @@
 use super::{Refusal, Users, endpoint};
 use crate::{client::Endpoint, torture::draw::Draw};
 use berth_api::FeatureGates;
-use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, Storage};
+use berth_apiserver::{Access, Config, Credentials, Limits, Pki, PkiOptions, Readiness, Server, Storage};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, EmbeddedStore, Limits as StoreLimits, Opening,
@@ -150,7 +150,7 @@ async fn serve(disk: Disk, keys: impl AsRef<Path>, env: Env, users: Handle) -> R
         bind,
         registry,
         storage: Storage::default(),
-        pki: pki.clone(),
+        credentials: Credentials::from(&pki),
         access: Access::default(),
         limits: Limits::default(),
         gates: Arc::clone(&gates),

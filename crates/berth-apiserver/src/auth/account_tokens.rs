@@ -1,28 +1,18 @@
-//! Tokens of service accounts: JSON web tokens of one algorithm, ES256, signed by the server's own key.
+//! Tokens of service accounts: JSON web tokens, signed by the server's own key, and checked with that and others' that it is told of.
 //!
-//! One algorithm and one key: nothing that a token says about itself decides how it is checked.
+//! Each key has one algorithm: nothing that a token says about itself decides how it is checked.
 
-use super::{CREDENTIAL_ID, User};
+use super::{
+    CREDENTIAL_ID, User,
+    token_keys::{BadKey, PrivateKey, PublicKey},
+};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey},
-};
-use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-const ALGORITHM: &str = "ES256";
-/// The uncompressed form of a point: this byte, then both coordinates.
-const UNCOMPRESSED: u8 = 4;
-const COORDINATE_BYTES: usize = 32;
-
-/// The key for tokens is not one.
-#[derive(Debug, thiserror::Error)]
-#[error("the key for service account tokens is no PKCS #8 key on the curve P-256")]
-pub struct BadKey;
+/// How many keys a server checks tokens with, at most: a token of an unknown key costs a look at each of them.
+pub const TOKEN_KEYS_MAX: usize = 16;
 
 /// What a token says (RFC 7519).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,35 +86,57 @@ impl Claims {
 #[derive(Serialize, Deserialize)]
 struct Header {
     alg: String,
+    #[serde(default)]
     kid: String,
 }
 
 /// Signs and checks tokens.
 #[derive(Debug)]
 pub struct AccountTokens {
-    key: EcdsaKeyPair,
-    key_id: String,
-    issuer: String,
-    random: SystemRandom,
+    key: PrivateKey,
+    /// What checks, its own first.
+    keys: Vec<PublicKey>,
+    /// Who signs, its own name first.
+    issuers: Vec<String>,
 }
 
 impl AccountTokens {
-    /// With the PEM of a PKCS #8 key on P-256.
+    /// With the PEM of a private key, under one name.
     ///
     /// # Errors
     /// [`BadKey`].
     pub fn new(key: &str, issuer: &str) -> Result<Self, BadKey> {
-        let random = SystemRandom::new();
-        let der = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes()).map_err(|_| BadKey)?;
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_pkcs8_der(), &random).map_err(|_| BadKey)?;
-        let key_id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.public_key()));
-        Ok(Self { key, key_id, issuer: issuer.to_owned(), random })
+        Ok(Self::shared(PrivateKey::of(key)?, [], vec![issuer.to_owned()]))
     }
 
-    /// Who signs: also the audience of the API server itself.
+    /// Signs with `key` under the first of these names, and takes what any of the keys has signed under any of the names. No more than
+    /// [`TOKEN_KEYS_MAX`] keys are looked at.
+    ///
+    /// # Panics
+    /// Without a name.
+    #[must_use]
+    pub fn shared(key: PrivateKey, others: impl IntoIterator<Item = PublicKey>, issuers: Vec<String>) -> Self {
+        assert!(!issuers.is_empty(), "somebody signs");
+        let mut keys = vec![key.public().clone()];
+        for other in others {
+            if !keys.contains(&other) {
+                keys.push(other);
+            }
+        }
+        keys.truncate(TOKEN_KEYS_MAX);
+        Self { key, keys, issuers }
+    }
+
+    /// Who signs.
     #[must_use]
     pub fn issuer(&self) -> &str {
-        &self.issuer
+        &self.issuers[0]
+    }
+
+    /// The audiences of the API server itself: all who sign.
+    #[must_use]
+    pub fn audiences(&self) -> &[String] {
+        &self.issuers
     }
 
     /// A token that says this (RFC 7515, compact serialisation).
@@ -133,15 +145,16 @@ impl AccountTokens {
     /// Where the machine has no randomness.
     #[must_use]
     pub fn sign(&self, claims: &Claims) -> String {
-        let header = Header { alg: ALGORITHM.to_owned(), kid: self.key_id.clone() };
+        let key = self.key.public();
+        let header = Header { alg: key.algorithm().to_owned(), kid: key.id().to_owned() };
         let part = |json: Vec<u8>| URL_SAFE_NO_PAD.encode(json);
         let header = part(serde_json::to_vec(&header).expect("a header is JSON"));
         let signed = format!("{header}.{}", part(serde_json::to_vec(claims).expect("claims are JSON")));
-        let signature = self.key.sign(&self.random, signed.as_bytes()).expect("the machine has randomness");
+        let signature = self.key.sign(signed.as_bytes());
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// What a token says, if this server signed it and it holds at `now`.
+    /// What a token says, if one of the keys signed it and it holds at `now`.
     #[must_use]
     pub fn verify(&self, token: &[u8], now: Timestamp) -> Option<Claims> {
         let token = std::str::from_utf8(token).ok()?;
@@ -149,35 +162,34 @@ impl AccountTokens {
         let (header, claims) = signed.split_once('.')?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
         let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
-        if header.alg != ALGORITHM || header.kid != self.key_id {
-            return None;
-        }
-        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key());
-        public.verify(signed.as_bytes(), &decode(signature)?).ok()?;
+        let signature = decode(signature)?;
+        // Others, and earlier builds, call the same key otherwise.
+        let is_known = self.keys.iter().any(|key| key.id() == header.kid);
+        let mut may_have = self.keys.iter().filter(|key| key.algorithm() == header.alg && (!is_known || key.id() == header.kid));
+        may_have.find(|key| key.has_signed(signed.as_bytes(), &signature))?;
         let claims: Claims = serde_json::from_slice(&decode(claims)?).ok()?;
         let now = now.as_second();
-        (claims.iss == self.issuer && claims.nbf <= now && now < claims.exp).then_some(claims)
+        (self.issuers.contains(&claims.iss) && claims.nbf <= now && now < claims.exp).then_some(claims)
     }
 
-    /// The public key, for others who check tokens (RFC 7517).
+    /// The public keys, for others who check tokens (RFC 7517).
     #[must_use]
     pub fn json_web_keys(&self) -> Value {
-        let point = self.key.public_key().as_ref();
-        let coordinates = point.strip_prefix(&[UNCOMPRESSED]).unwrap_or_default();
-        let (x, y) = coordinates.split_at_checked(COORDINATE_BYTES).unwrap_or_default();
-        let [x, y] = [x, y].map(|coordinate| URL_SAFE_NO_PAD.encode(coordinate));
-        json!({"keys": [{"use": "sig", "kty": "EC", "kid": self.key_id, "crv": "P-256", "alg": ALGORITHM, "x": x, "y": y}]})
+        json!({"keys": self.keys.iter().map(PublicKey::json).collect::<Vec<_>>()})
     }
 
-    /// Where others find the key; `server` is `https://host:port`.
+    /// Where others find the keys; `server` is `https://host:port`.
     #[must_use]
     pub fn configuration(&self, server: &str) -> Value {
+        let mut algorithms: Vec<_> = self.keys.iter().map(PublicKey::algorithm).collect();
+        algorithms.sort_unstable();
+        algorithms.dedup();
         json!({
-            "issuer": self.issuer,
+            "issuer": self.issuer(),
             "jwks_uri": format!("{server}/openid/v1/jwks"),
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [ALGORITHM],
+            "id_token_signing_alg_values_supported": algorithms,
         })
     }
 }

@@ -4,12 +4,15 @@ mod account_tokens;
 mod attributes;
 pub mod impersonation;
 mod token_file;
+mod token_keys;
 
-pub use account_tokens::{AccountTokens, BadKey, Bound, Claims, Reference};
+pub use account_tokens::{AccountTokens, Bound, Claims, Reference, TOKEN_KEYS_MAX};
 pub use attributes::{Asked, resource_verb};
 pub use berth_rbac::{MASTERS, User};
 pub use token_file::{TokenFileError, parse_token_file};
+pub use token_keys::{BadKey, PrivateKey, PublicKey};
 
+use crate::current::Current;
 use berth_registry::{GetOptions, Registry, Target, resource};
 use hyper::{
     HeaderMap,
@@ -57,7 +60,7 @@ pub enum Anonymous {
 pub struct Authenticator {
     /// By digest: how long a look-up takes tells nothing about the tokens.
     tokens: BTreeMap<[u8; 32], Arc<User>>,
-    account_tokens: AccountTokens,
+    account_tokens: Current<AccountTokens>,
     anonymous: Option<Arc<User>>,
 }
 
@@ -76,15 +79,20 @@ impl Authenticator {
     pub fn new(tokens: impl IntoIterator<Item = (String, User)>, account_tokens: AccountTokens, anonymous: Anonymous) -> Self {
         Self {
             tokens: tokens.into_iter().map(|(token, user)| (Sha256::digest(token).into(), Arc::new(user))).collect(),
-            account_tokens,
+            account_tokens: Current::new(account_tokens),
             anonymous: (anonymous == Anonymous::Allowed).then(|| Arc::new(User::anonymous())),
         }
     }
 
     /// Signs and checks tokens of service accounts.
     #[must_use]
-    pub fn account_tokens(&self) -> &AccountTokens {
-        &self.account_tokens
+    pub fn account_tokens(&self) -> Arc<AccountTokens> {
+        self.account_tokens.get()
+    }
+
+    /// From now on tokens of service accounts are signed and checked so.
+    pub(crate) fn set_account_tokens(&self, account_tokens: AccountTokens) {
+        self.account_tokens.set(account_tokens);
     }
 
     /// The user behind a request: by certificate, else by token, else nobody in particular.
@@ -95,8 +103,8 @@ impl Authenticator {
         match (peer, bearer_token(headers)) {
             (Peer::Known { user, until }, _) if registry.now() < *until => Ok(user.clone()),
             (_, Some(token)) => {
-                let own = [self.account_tokens.issuer().to_owned()];
-                self.holder(registry, token, &own).await.map(|holder| holder.user).ok_or(Unauthorized)
+                let tokens = self.account_tokens();
+                self.holder(registry, token, tokens.audiences()).await.map(|holder| holder.user).ok_or(Unauthorized)
             }
             (Peer::Nobody, None) => self.anonymous.clone().ok_or(Unauthorized),
             (Peer::Known { .. } | Peer::Untrusted, None) => Err(Unauthorized),
@@ -105,15 +113,13 @@ impl Authenticator {
 
     /// Whose token this is, for one of these audiences. A service account that is gone has no tokens any more.
     pub async fn holder(&self, registry: &Registry, token: &[u8], audiences: &[String]) -> Option<Holder> {
-        let own = self.account_tokens.issuer();
+        let tokens = self.account_tokens();
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some(user) = self.tokens.get(&digest) {
-            return audiences
-                .iter()
-                .any(|audience| audience == own)
-                .then(|| Holder { user: user.clone(), audiences: vec![own.to_owned()] });
+            let own: Vec<String> = audiences.iter().filter(|audience| tokens.audiences().contains(audience)).cloned().collect();
+            return (!own.is_empty()).then(|| Holder { user: user.clone(), audiences: own });
         }
-        let claims = self.account_tokens.verify(token, registry.now())?;
+        let claims = tokens.verify(token, registry.now())?;
         let audiences: Vec<String> = audiences.iter().filter(|audience| claims.aud.contains(audience)).cloned().collect();
         if audiences.is_empty() || !still_holds(registry, &claims.kubernetes).await {
             return None;

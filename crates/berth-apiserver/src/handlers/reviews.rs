@@ -92,8 +92,8 @@ async fn token(exchange: &Exchange<'_>, review: TokenReview) -> Result<TokenRevi
         return Err(ApiError::BadRequest { message: "token is required for TokenReview in authentication".to_owned() });
     }
     let authenticator = &exchange.shared.authenticator;
-    let own = [authenticator.account_tokens().issuer().to_owned()];
-    let audiences = review.spec.audiences.as_deref().filter(|audiences| !audiences.is_empty()).unwrap_or(&own);
+    let tokens = authenticator.account_tokens();
+    let audiences = review.spec.audiences.as_deref().filter(|audiences| !audiences.is_empty()).unwrap_or_else(|| tokens.audiences());
     let status = match authenticator.holder(&exchange.shared.registry, review.spec.token.as_bytes(), audiences).await {
         Some(holder) => TokenReviewStatus {
             authenticated: Some(true),

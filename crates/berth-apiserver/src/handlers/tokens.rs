@@ -47,7 +47,7 @@ pub(super) async fn request(exchange: &Exchange<'_>, target: &Target, body: &mut
         bind(exchange, &mut bound, object).await?;
     }
     let audiences = spec.audiences.take().filter(|audiences| !audiences.is_empty());
-    let audiences = audiences.unwrap_or_else(|| vec![tokens.issuer().to_owned()]);
+    let audiences = audiences.unwrap_or_else(|| tokens.audiences().to_vec());
     let now = exchange.registry().now().as_second();
     let claims = Claims {
         aud: audiences.clone(),

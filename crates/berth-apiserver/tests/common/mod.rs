@@ -5,7 +5,9 @@
 pub(crate) mod widget;
 
 use berth_api::FeatureGates;
-use berth_apiserver::{Access, Config, Limits, Pki, PkiOptions, Readiness, Server, Storage, pki::Pair};
+use berth_apiserver::{
+    Access, Config, Credentials, Limits, Pki, PkiOptions, Readiness, Server, Storage, credentials::Following, pki::Pair,
+};
 use berth_registry::{Registry, ResourceTable};
 use berth_store::{
     DEFAULT_HISTORY_BYTES, MemoryStore,
@@ -97,6 +99,12 @@ impl std::io::Write for Log {
     }
 }
 
+/// The keys in a folder.
+pub(crate) fn pki(folder: &Path, bind: SocketAddr) -> Pki {
+    let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
+    Pki::load_or_create(&options, &MachineRng).expect("certificates")
+}
+
 /// What a server over an empty store needs.
 pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     config_by(Arc::new(MachineClock), folder, bind).await
@@ -105,8 +113,7 @@ pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
 /// The same, by another time.
 pub(crate) async fn config_by(clock: Arc<dyn Clock>, folder: &Path, bind: SocketAddr) -> Config {
     let rng = Arc::new(MachineRng);
-    let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
-    let pki = Pki::load_or_create(&options, &*rng).expect("certificates");
+    let pki = pki(folder, bind);
     let table = Arc::new(ResourceTable::default());
     let store = Arc::new(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES));
     let gates = Arc::new(FeatureGates::default());
@@ -117,7 +124,7 @@ pub(crate) async fn config_by(clock: Arc<dyn Clock>, folder: &Path, bind: Socket
     Config {
         bind,
         registry,
-        pki,
+        credentials: Credentials::from(&pki),
         storage: Storage::default(),
         access,
         limits: Limits::default(),
@@ -161,8 +168,24 @@ impl TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = config_by(clock, folder.path(), ([127, 0, 0, 1], 0).into()).await;
         change(&mut config);
-        let (pki, readiness) = (config.pki.clone(), config.readiness.clone());
+        Self::start_in(folder, config, None).await
+    }
+
+    /// One whose credentials are in files.
+    pub(crate) async fn start_following(following: Following) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
+        config.credentials = following.credentials().clone();
+        following.register(&config.metrics).expect("nobody else has them");
+        Self::start_in(folder, config, Some(following)).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, config: Config, following: Option<Following>) -> Self {
+        let (pki, readiness) = (pki(folder.path(), config.bind), config.readiness.clone());
         let server = Server::bind(config).await.expect("a free port");
+        if let Some(following) = following {
+            tokio::spawn(following.follow(server.replace()));
+        }
         let address = server.local_addr();
         let (stop, stopped) = oneshot::channel();
         let serving = tokio::spawn(server.serve(async {

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests meet the machine")]
 
 use berth_api::FeatureGates;
-use berth_apiserver::{Access, Config, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server, Storage};
+use berth_apiserver::{Access, Config, Credentials, Kubeconfig, Limits, Pki, PkiOptions, Readiness, Server, Storage};
 use berth_controllers::{Change, Cluster, local::LocalCluster};
 use berth_registry::{Registry, ResourceTable};
 use berth_remote::{Options, RemoteCluster};
@@ -83,7 +83,7 @@ impl Running {
         let config = Config {
             bind,
             registry: registry.clone(),
-            pki: pki.clone(),
+            credentials: Credentials::from(&pki),
             storage: Storage::default(),
             access: Access::default(),
             limits: Limits::default(),

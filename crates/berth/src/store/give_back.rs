@@ -7,10 +7,10 @@ use berth_etcd::ClaimError;
 pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
     let At::Etcd(runtime, clients) = At::open(options)? else { return Err("only an etcd is given back: --store etcd".into()) };
     let data_dir = locked(options.data_dir.as_ref())?;
-    if !data_dir.path().join("pki/ca.pem").is_file() {
+    if options.client_ca_file.is_none() && !data_dir.path().join("pki/ca.pem").is_file() {
         return Err(format!("there are no keys of a control plane in {} (--data-dir)", data_dir.path().display()).into());
     }
-    let authority = super::authority(data_dir.path())?;
+    let authority = super::authority(options.client_ca_file.as_ref(), data_dir.path())?;
     runtime.block_on(async {
         let mut own = Vec::new();
         for client in clients.all() {

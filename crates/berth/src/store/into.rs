@@ -2,7 +2,7 @@
 
 use super::{
     At, Outcome, authority, counted, counting, foreign, locked,
-    options::{Import, Restore},
+    options::{Import, Restore, StoreOptions},
     tell, with_advice,
 };
 use crate::{data_dir::DataDir, etcd::Clients, progress::chain};
@@ -54,7 +54,7 @@ pub(super) fn import(options: &Import) -> Outcome<()> {
         }
         At::Etcd(runtime, clients) => {
             let data_dir = locked(options.into.data_dir.as_ref())?;
-            runtime.block_on(into_etcd(&archive, &clients, data_dir.path()))
+            runtime.block_on(into_etcd(&archive, &clients, &options.into, data_dir.path()))
         }
     }
 }
@@ -254,11 +254,11 @@ fn put_keys(keys: &BTreeMap<String, String>, folder: &Path) -> Outcome<()> {
     Ok(File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?)
 }
 
-async fn into_etcd(archive: &Archive, clients: &Clients, data_dir: &Path) -> Outcome<()> {
+async fn into_etcd(archive: &Archive, clients: &Clients, options: &StoreOptions, data_dir: &Path) -> Outcome<()> {
     let now = Timestamp::now();
     let header = archive.header()?;
     archive.objects(now)?.try_for_each(|object| object.map(drop))?;
-    let authority = authority(data_dir)?;
+    let authority = authority(options.client_ca_file.as_ref(), data_dir)?;
     for client in clients.all() {
         client.begin_import(&authority).await.map_err(with_advice)?;
     }

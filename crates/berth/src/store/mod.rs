@@ -6,6 +6,7 @@ pub(crate) mod options;
 mod out;
 
 use crate::{
+    credentials::authorities_in,
     data_dir::{self, DataDir, StoreKind},
     env,
     etcd::{Clients, with_advice},
@@ -81,8 +82,11 @@ fn locked(asked: Option<&PathBuf>) -> Outcome<DataDir> {
     Ok(DataDir::open(asked.cloned(), StoreKind::Embedded)?.locked()?)
 }
 
-/// The certificate of the authority in a data folder; made if it is missing.
-fn authority(data_dir: &Path) -> Outcome<String> {
+/// The certificate of the authority that says whose objects in etcd are: the first of the servers', or that in a data folder, made if it is missing.
+fn authority(client_ca_file: Option<&PathBuf>, data_dir: &Path) -> Outcome<String> {
+    if let Some(path) = client_ca_file {
+        return Ok(authorities_in(path, "--client-ca-file")?.swap_remove(0));
+    }
     let options = PkiOptions { folder: &data_dir.join("pki"), bind: Ipv4Addr::LOCALHOST.into(), extra_names: &[], now: Timestamp::now() };
     Ok(Pki::load_or_create(&options, &env::RealRng::new())?.ca_certificate)
 }

@@ -41,6 +41,10 @@ pub(crate) struct StoreOptions {
     #[arg(long, value_name = "DIR", env = "BERTH_DATA_DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
 
+    /// The authorities of clients' certificates that the servers are told of: they say whose objects in etcd are [default: the one in --data-dir].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_ca_file: Option<PathBuf>,
+
     /// Where objects are kept.
     #[arg(long, value_enum, default_value = "embedded")]
     pub(crate) store: StoreKind,

@@ -1,0 +1,138 @@
+//! Options about credentials, named as upstream's, and what a server is started with: its own keys, or files that several servers share.
+
+use berth_apiserver::{
+    Credentials, Pki, PkiOptions,
+    credentials::{AccountKeys, CredentialFiles, Following, ISSUER},
+    pki::{Pair, certificates},
+};
+use berth_store::env::Env;
+use clap::Args;
+use std::{
+    error::Error,
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What a server is told of credentials.
+#[derive(Args, Debug)]
+pub(crate) struct CredentialOptions {
+    /// The authorities of clients' certificates, as PEM, which several servers share: see berth pki. No kubeconfig is written then [default: an authority
+    /// of the server's own, in --data-dir]. This file and the next ones are read again while the server runs; what cannot be used changes nothing.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_cert_file", "service_account_signing_key_file"])]
+    pub(crate) client_ca_file: Option<PathBuf>,
+
+    /// The server's certificate, as PEM, with those of the authorities between it and the one that clients know [default: made at the start].
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+
+    /// Its key, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+
+    /// The authority of the server's certificate, as PEM: what pods, and the kubeconfig, are told to trust. Read at the start [default: --client-ca-file].
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(crate) root_ca_file: Option<PathBuf>,
+
+    /// The private key that signs service accounts' tokens, as PEM: RSA, or elliptic on P-256 or P-384 [default: one of the server's own, in --data-dir].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) service_account_signing_key_file: Option<PathBuf>,
+
+    /// Keys that service accounts' tokens are checked with, besides the one that signs: public or private ones, or certificates, as PEM. Repeatable, or several
+    /// with commas between them.
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',')]
+    pub(crate) service_account_key_file: Vec<PathBuf>,
+
+    /// Who signs service accounts' tokens, as they say it, and their audience unless another is asked for. Repeatable: tokens of all of them are taken, the first
+    /// is said in new ones.
+    #[arg(long, value_name = "ISSUER", default_value = ISSUER, value_parser = issuer)]
+    pub(crate) service_account_issuer: Vec<String>,
+}
+
+/// By upstream's rule: with a colon it is an address.
+fn issuer(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("an issuer has a name"),
+        _ if text.contains(':') && text.parse::<http::Uri>().is_err() => {
+            Err("an issuer with a colon is an address: https://issuer.example")
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// What a server is started with.
+pub(crate) struct Identity {
+    pub(crate) following: Following,
+    /// The authority that clients are told to trust, as PEM.
+    pub(crate) root_ca: String,
+    /// The authorities of the control plane, as PEM: the first says whose objects they are, the others may have said so before.
+    pub(crate) authorities: Vec<String>,
+    /// The administrator's certificate; `None`: others make them.
+    pub(crate) admin: Option<Pair>,
+}
+
+impl CredentialOptions {
+    /// What must be right before anything starts.
+    ///
+    /// # Errors
+    /// Nobody would know whom to trust.
+    pub(crate) fn check(&self) -> Outcome<()> {
+        if self.tls_cert_file.is_some() && self.client_ca_file.is_none() && self.root_ca_file.is_none() {
+            return Err("--tls-cert-file wants --root-ca-file too: the authority that clients are told to trust".into());
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> CredentialFiles {
+        CredentialFiles {
+            client_ca: self.client_ca_file.clone(),
+            serving: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            signing_key: self.service_account_signing_key_file.clone(),
+            checking_keys: self.service_account_key_file.clone(),
+        }
+    }
+
+    /// Reads the files. What none is named for is the server's own, kept in the data folder; where clients' authorities are named nothing is.
+    ///
+    /// # Errors
+    /// A file that is no such thing.
+    pub(crate) fn identity(&self, data_dir: &Path, bind: IpAddr, extra_names: &[String], env: &Env) -> Outcome<Identity> {
+        if let Some(path) = &self.client_ca_file {
+            let nothing = Pair { certificate: String::new(), key: String::new() };
+            let own = Credentials {
+                serving: nothing,
+                client_authorities: String::new(),
+                admin_token: None,
+                account_keys: AccountKeys { issuers: self.service_account_issuer.clone(), ..AccountKeys::of("") },
+            };
+            let following = Following::read(self.files(), own)?;
+            let authorities = certificates(&following.credentials().client_authorities);
+            let root_ca = authority_in(self.root_ca_file.as_ref().unwrap_or(path), "--root-ca-file")?;
+            return Ok(Identity { following, root_ca, authorities, admin: None });
+        }
+        let options = PkiOptions { folder: &data_dir.join("pki"), bind, extra_names, now: env.clock.now() };
+        let pki = Pki::load_or_create(&options, env.rng.as_ref())?;
+        let mut own = Credentials::from(&pki);
+        own.account_keys.issuers.clone_from(&self.service_account_issuer);
+        let root_ca = match &self.root_ca_file {
+            Some(path) => authority_in(path, "--root-ca-file")?,
+            None => pki.ca_certificate.clone(),
+        };
+        let following = Following::read(self.files(), own)?;
+        Ok(Identity { following, root_ca, authorities: vec![pki.ca_certificate], admin: Some(pki.admin) })
+    }
+}
+
+/// The certificates of a file, as PEM, and nothing else that may stand there.
+fn authority_in(path: &Path, option: &str) -> Outcome<String> {
+    Ok(authorities_in(path, option)?.concat())
+}
+
+/// The same, each by itself.
+pub(crate) fn authorities_in(path: &Path, option: &str) -> Outcome<Vec<String>> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error} ({option})", path.display()))?;
+    let found = certificates(&text);
+    if found.is_empty() { Err(format!("{}: it has no certificate in PEM ({option})", path.display()).into()) } else { Ok(found) }
+}
