@@ -1,40 +1,157 @@
 //! Keeps what Services are given in order: the Service `kubernetes` stays what it should be, claims that a crash left are given back.
 
 use berth_registry::{
-    Registry, ServerAddress,
+    ApiError, Registry, ServerAddress,
     allocation::{Good, repair::Step},
 };
-use berth_store::env::Env;
+use berth_store::{
+    EventKind, Watch, WatchItem,
+    env::{Clock, Env, Timestamp},
+};
+use futures::{
+    StreamExt,
+    future::{AbortHandle, FutureExt, abortable, select},
+};
 use jiff::SignedDuration;
+use std::{net::SocketAddr, sync::Arc};
 
 /// How often it is looked whether the Service `kubernetes` is there, as upstream's API server does.
 const PUBLISH_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// How often claims are compared with Services.
 const REPAIR_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
+/// How often one of several servers says that it lives: so that it may fail twice until others think it does not.
+const ALIVE_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
+/// The same after a failure, and how long after it fell behind the others' words are asked for anew.
+const RETRY_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
+/// How long it may take to say that a server lives no more: its store may be gone before it.
+const FAREWELL_MAX: SignedDuration = SignedDuration::from_secs(2);
 
-/// Starts to do both, for as long as the process runs.
-pub fn start(registry: &Registry, server: ServerAddress, env: &Env) {
-    let (clock, publisher) = (std::sync::Arc::clone(&env.clock), registry.clone());
+/// Who else serves the same store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// Nobody.
+    Alone,
+    /// Others, as many as like.
+    Others,
+}
+
+/// A server that the Service `kubernetes` leads to, with others where there are others.
+pub struct Presence {
+    registry: Registry,
+    server: ServerAddress,
+    clock: Arc<dyn Clock>,
+    publishing: AbortHandle,
+    among: Among,
+}
+
+/// Publishes the server, and starts to do so again and to repair, for as long as the process runs.
+pub async fn start(registry: &Registry, server: ServerAddress, among: Among, env: &Env) -> Presence {
+    let (clock, publisher) = (Arc::clone(&env.clock), registry.clone());
+    let first = match among {
+        Among::Alone => publisher.publish_server(server).await,
+        Among::Others => show_alive(&publisher, server).await,
+    };
+    if let Err(error) = first {
+        tracing::warn!(%error, "the Service kubernetes could not be made; trying again within 10 s");
+    }
     let publish = async move {
-        loop {
-            clock.sleep_until(clock.now() + PUBLISH_INTERVAL).await;
-            if let Err(error) = publisher.publish_server(server).await {
-                tracing::debug!(%error, "the Service kubernetes is not what it should be; trying again");
-            }
+        match among {
+            Among::Alone => publish_again(&publisher, server, &*clock).await,
+            Among::Others => live(&publisher, server, &*clock).await,
         }
     };
-    env.spawner.spawn("kubernetes service", Box::pin(publish));
-    let (clock, registry) = (std::sync::Arc::clone(&env.clock), registry.clone());
+    let (publish, publishing) = abortable(publish);
+    env.spawner.spawn("kubernetes service", publish.map(drop).boxed());
+    let (clock, repairer) = (Arc::clone(&env.clock), registry.clone());
     let repair = async move {
         loop {
             clock.sleep_until(clock.now() + REPAIR_INTERVAL).await;
-            match registry.repair_allocations().await {
+            match repairer.repair_allocations().await {
                 Ok(steps) => steps.iter().for_each(tell),
                 Err(error) => tracing::warn!(%error, "Services could not be compared with what they were given; trying again in a minute"),
             }
         }
     };
     env.spawner.spawn("service allocation repair", Box::pin(repair));
+    Presence { registry: registry.clone(), server, clock: Arc::clone(&env.clock), publishing, among }
+}
+
+impl Presence {
+    /// The server is about to end: one of several is told of no more. Takes two seconds at most; what it cannot say, its key's end does.
+    pub async fn end(self) {
+        self.publishing.abort();
+        if self.among == Among::Alone {
+            return;
+        }
+        let farewell = async {
+            if let Some(own) = own(self.server) {
+                self.registry.say_gone(own).await?;
+            }
+            self.registry.publish_living_servers(self.server).await
+        };
+        let late = self.clock.sleep_until(self.clock.now() + FAREWELL_MAX);
+        if let futures::future::Either::Left((Err(error), _)) = select(farewell.boxed(), late).await {
+            tracing::debug!(%error, "other servers learn only later that this one has ended");
+        }
+    }
+}
+
+fn own(server: ServerAddress) -> Option<SocketAddr> {
+    server.address.map(|address| SocketAddr::new(address, server.port))
+}
+
+async fn publish_again(registry: &Registry, server: ServerAddress, clock: &dyn Clock) {
+    loop {
+        clock.sleep_until(clock.now() + PUBLISH_INTERVAL).await;
+        told(registry.publish_server(server).await);
+    }
+}
+
+/// Says that the server lives, and where all are that do.
+async fn show_alive(registry: &Registry, server: ServerAddress) -> Result<(), ApiError> {
+    if let Some(own) = own(server) {
+        registry.say_alive(own).await?;
+    }
+    registry.publish_living_servers(server).await
+}
+
+/// Does so again and again, and whenever one comes or goes. Never ends.
+async fn live(registry: &Registry, server: ServerAddress, clock: &dyn Clock) {
+    let mut due = clock.now() + ALIVE_INTERVAL;
+    loop {
+        // Before it is published who lives, so that nobody comes or goes in between unseen.
+        let watch = registry.living_servers().await.and_then(|living| registry.watch_servers(living.revision));
+        let is_due = due <= clock.now();
+        let shown = if is_due { show_alive(registry, server).await } else { registry.publish_living_servers(server).await };
+        if is_due || shown.is_err() {
+            due = clock.now() + if shown.is_ok() { ALIVE_INTERVAL } else { RETRY_INTERVAL };
+        }
+        told(shown);
+        select(somebody_comes_or_goes(watch, clock).boxed(), clock.sleep_until(due)).await;
+    }
+}
+
+fn told(published: Result<(), ApiError>) {
+    if let Err(error) = published {
+        tracing::debug!(%error, "the Service kubernetes is not what it should be; trying again");
+    }
+}
+
+/// Until the set of living servers is another one, or it is unknown whether it is.
+async fn somebody_comes_or_goes(watch: Result<Watch, ApiError>, clock: &dyn Clock) {
+    if let Ok(mut watch) = watch {
+        while let Some(Ok(item)) = watch.next().await {
+            // Who says again that it lives changes nothing.
+            let is_new = |kind: EventKind, is_first: bool| kind == EventKind::Deleted || is_first;
+            if let WatchItem::Events(events) = item
+                && events.iter().any(|event| is_new(event.kind, event.previous.is_none()))
+            {
+                return;
+            }
+        }
+    }
+    let again: Timestamp = clock.now() + RETRY_INTERVAL;
+    clock.sleep_until(again).await;
 }
 
 fn tell(step: &Step) {
@@ -53,5 +170,147 @@ fn tell(step: &Step) {
             let (namespace, name) = (&holder.namespace, &holder.name);
             tracing::warn!("{} {good} of Service {namespace}/{name} belongs to another; please recreate the Service", kind(good));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+    use berth_api::FeatureGates;
+    use berth_registry::{Collection, ListOptions, ResourceTable};
+    use berth_store::{MemoryStore, expiry};
+    use serde_json::Value;
+    use std::{collections::BTreeSet, net::IpAddr};
+
+    struct Servers {
+        world: World,
+        registry: Registry,
+    }
+
+    impl Servers {
+        fn new() -> Self {
+            let world = World::default();
+            world.run_for(SignedDuration::from_secs(1_800_000_000));
+            let env = world.env();
+            let table = Arc::new(ResourceTable::default());
+            let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 26));
+            expiry::start(Arc::<MemoryStore>::clone(&store), &env);
+            let gates = Arc::new(FeatureGates::default());
+            let registry = Registry::new(store, table, Arc::clone(&env.clock), Arc::clone(&env.rng), gates);
+            let bootstrap = registry.clone();
+            world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
+            Self { world, registry }
+        }
+
+        /// A server in a process of its own.
+        fn start(&self, address: &str) -> (Presence, berth_store::virtual_time::Process) {
+            let (env, process) = self.world.another();
+            let server: SocketAddr = address.parse().expect("an address");
+            let server = ServerAddress { address: Some(server.ip()), port: server.port() };
+            let registry = self.registry.clone();
+            (self.world.block_on(async move { start(&registry, server, Among::Others, &env).await }), process)
+        }
+
+        fn list(&self, group: &str, plural: &str) -> Vec<Value> {
+            let resource = self.registry.resources().by_name(group, plural).cloned().expect("served");
+            let (registry, at) = (self.registry.clone(), Collection { resource, namespace: Some("default".to_owned()) });
+            let list = self.world.block_on(async move { registry.list(&at, &ListOptions::default()).await }).expect("a list");
+            list.items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
+        }
+
+        /// Where the Service leads, by what old clients read, which must be what new ones do.
+        fn published(&self) -> Vec<String> {
+            let mut found = BTreeSet::new();
+            for subset in
+                self.list("", "endpoints").iter().flat_map(|endpoints| endpoints["subsets"].as_array().cloned().unwrap_or_default())
+            {
+                for address in subset["addresses"].as_array().expect("addresses") {
+                    let address: IpAddr = address["ip"].as_str().expect("text").parse().expect("an address");
+                    let port = u16::try_from(subset["ports"][0]["port"].as_u64().expect("a port")).expect("a port");
+                    found.insert(SocketAddr::new(address, port));
+                }
+            }
+            let mut in_slices = BTreeSet::new();
+            for slice in self.list("discovery.k8s.io", "endpointslices") {
+                for endpoint in slice["endpoints"].as_array().expect("endpoints") {
+                    let address: IpAddr = endpoint["addresses"][0].as_str().expect("text").parse().expect("an address");
+                    let port = u16::try_from(slice["ports"][0]["port"].as_u64().expect("a port")).expect("a port");
+                    in_slices.insert(SocketAddr::new(address, port));
+                }
+            }
+            assert_eq!(found, in_slices);
+            found.iter().map(ToString::to_string).collect()
+        }
+
+        fn pass(&self, milliseconds: i64) {
+            self.world.run_for(SignedDuration::from_millis(milliseconds));
+        }
+    }
+
+    #[test]
+    fn the_service_leads_to_the_servers_that_live() {
+        let servers = Servers::new();
+        let (first, _) = servers.start("192.0.2.1:6443");
+        assert_eq!(servers.published(), ["192.0.2.1:6443"]);
+        let (_second, of_second) = servers.start("192.0.2.2:6443");
+        let (_third, _) = servers.start("192.0.2.3:6443");
+        let all = ["192.0.2.1:6443", "192.0.2.2:6443", "192.0.2.3:6443"];
+        assert_eq!(servers.published(), all);
+        servers.pass(120_000);
+        assert_eq!(servers.published(), all, "they go on saying so");
+        assert_eq!(servers.list("discovery.k8s.io", "endpointslices").len(), 1, "one slice, of upstream's name");
+
+        of_second.kill();
+        servers.pass(9_000);
+        assert_eq!(servers.published(), all, "its key has not ended");
+        servers.pass(7_500);
+        assert_eq!(servers.published(), ["192.0.2.1:6443", "192.0.2.3:6443"]);
+
+        servers.world.block_on(first.end());
+        assert_eq!(servers.published(), ["192.0.2.3:6443"], "at once");
+        servers.pass(120_000);
+        assert_eq!(servers.published(), ["192.0.2.3:6443"], "for good");
+    }
+
+    #[test]
+    fn the_last_one_is_not_taken_away() {
+        let servers = Servers::new();
+        let (only, _) = servers.start("192.0.2.1:6443");
+        servers.world.block_on(only.end());
+        assert_eq!(servers.published(), ["192.0.2.1:6443"]);
+    }
+
+    #[test]
+    fn servers_of_one_machine_have_ports_of_their_own() {
+        let servers = Servers::new();
+        let started = ["192.0.2.1:6444", "192.0.2.1:6443", "[2001:db8::1]:6443"].map(|address| servers.start(address));
+        assert_eq!(servers.published(), ["192.0.2.1:6443", "192.0.2.1:6444", "[2001:db8::1]:6443"]);
+        let names: Vec<_> =
+            servers.list("discovery.k8s.io", "endpointslices").iter().map(|slice| slice["metadata"]["name"].clone()).collect();
+        assert_eq!(names, ["kubernetes", "kubernetes-ipv4-6444", "kubernetes-ipv6-6443"]);
+        let port = || servers.list("", "services")[0]["spec"]["ports"][0]["targetPort"].clone();
+        assert_eq!(port(), 6443);
+        let written = servers.list("", "services")[0]["metadata"]["resourceVersion"].clone();
+        servers.pass(60_000);
+        assert_eq!(servers.list("", "services")[0]["metadata"]["resourceVersion"], written, "they do not write over each other");
+        let [_, (second, _), (third, _)] = started;
+        servers.world.block_on(second.end());
+        servers.world.block_on(third.end());
+        assert_eq!((servers.published(), port()), (vec!["192.0.2.1:6444".to_owned()], 6444.into()));
+        assert_eq!(servers.list("discovery.k8s.io", "endpointslices").len(), 1, "what is not needed any more is gone");
+    }
+
+    #[test]
+    fn what_somebody_takes_away_comes_back() {
+        let servers = Servers::new();
+        let _first = servers.start("192.0.2.1:6443");
+        let registry = servers.registry.clone();
+        let resource = registry.resources().by_name("", "endpoints").cloned().expect("served");
+        let target =
+            berth_registry::Target { resource, namespace: Some("default".to_owned()), name: "kubernetes".to_owned(), subresource: None };
+        servers.world.block_on(async move { registry.delete(&target, &berth_registry::DeleteOptions::default()).await }).expect("deleted");
+        servers.pass(6_000);
+        assert_eq!(servers.published(), ["192.0.2.1:6443"]);
     }
 }

@@ -60,6 +60,12 @@ impl World {
         Env { clock: Arc::new(self.time.clone()), rng: Arc::new(Numbers::default()), spawner: Arc::new(self.process.clone()) }
     }
 
+    /// Another process in the same time.
+    pub(crate) fn another(&self) -> (Env, Process) {
+        let process = self.time.process();
+        (Env { spawner: Arc::new(process.clone()), ..self.env() }, process)
+    }
+
     /// Lets everybody run, and time pass, until `duration` is over.
     pub(crate) fn run_for(&self, duration: SignedDuration) {
         let until = self.time.now() + duration;

@@ -10,8 +10,12 @@ use std::sync::Arc;
 
 /// Beside the keys of all resources: no group is called so.
 const OWNER: &str = "/registry/berth.dev/control-plane";
-/// Where that is, with how many keys there are at most.
-const OURS: (&str, usize) = ("/registry/berth.dev/", 2);
+/// Where that is, with how many keys there are at most: two of the place's own, and one of each server that lives.
+const OURS: (&str, usize) = ("/registry/berth.dev/", 2 + SERVERS_MAX);
+/// What the keys of servers begin with that live (`living_servers.rs` in berth-registry).
+const SERVERS: &str = "/registry/berth.dev/servers/";
+/// More are not counted with.
+const SERVERS_MAX: usize = 100;
 /// How keys are laid out: as upstream does. A berth that lays them out otherwise counts on.
 const LAYOUT: u64 = 2;
 /// Before upstream's: by group and plural.
@@ -73,6 +77,14 @@ pub enum ClaimError {
     Occupied {
         /// Below which.
         prefix: String,
+    },
+    /// A berth serves it.
+    #[error("a berth serves what etcd has below {prefix}: {server} there says so")]
+    Served {
+        /// Below which.
+        prefix: String,
+        /// The key that it renews, as etcd has it.
+        server: String,
     },
     /// No berth has it.
     #[error("what etcd has below {prefix} is not berth's")]
@@ -207,6 +219,9 @@ impl Client {
     pub async fn give_back(&self, authority: &str) -> Result<(), ClaimError> {
         while let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() {
             self.read_mark(&found, authority)?;
+            if let Some(served) = self.first_keys(SERVERS, 1).await?.first() {
+                return Err(ClaimError::Served { prefix: self.as_in_etcd("/registry"), server: self.as_in_etcd(served.key.as_str()) });
+            }
             let ports = self.first_keys(PORTS, COMMIT_WRITES_MAX).await?;
             let ours = self.first_keys(OURS.0, OURS.1).await?;
             self.delete(if ports.is_empty() { ours } else { ports }).await?;

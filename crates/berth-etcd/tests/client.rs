@@ -439,6 +439,22 @@ fn an_authority_takes_the_place_of_one_that_is_named_beside_it() {
     assert!(is_refused(claim("old", &[])));
 }
 
+#[test]
+fn a_place_that_a_server_is_alive_over_is_not_given_back() {
+    let etcd = etcd!("");
+    let client = etcd.client();
+    assert!(client.wait(client.client.claim(&Claim { authority: "one", before: &[], layout: &Pods, take_over: false })).is_ok());
+    let lease = client.wait(client.client.grant(3600)).expect("it answers");
+    let key = Key::new("/registry/berth.dev/servers/192.0.2.1:6443");
+    let put = Put { key, expected: Expected::Absent, value: Some("{}".into()), lease: Some(lease) };
+    client.wait(client.client.txn(Arc::new([put]))).expect("it answers");
+    let give_back = || client.wait(client.client.give_back("one")).map_err(|error| error.to_string());
+    let served = "a berth serves what etcd has below /registry: /registry/berth.dev/servers/192.0.2.1:6443 there says so";
+    assert_eq!(give_back(), Err(served.into()));
+    client.wait(client.client.revoke(lease)).expect("it answers");
+    assert_eq!((give_back(), keys(&client)), (Ok(()), Vec::new()));
+}
+
 /// All keys of the place.
 fn keys(client: &common::TestClient) -> Vec<String> {
     let query = Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None };

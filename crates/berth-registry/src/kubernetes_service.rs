@@ -1,7 +1,8 @@
 //! The Service `kubernetes`: how the API server is reached from inside the cluster. Tools wait for it when they start.
 
 use crate::{
-    ApiError, Body, Collection, DeleteOptions, Patch, Registry, Target, WriteOptions, allocation::DEFAULT_CIDR, key, resource, stored,
+    ApiError, Body, Collection, DeleteOptions, Patch, Registry, Target, WriteOptions, allocation::DEFAULT_CIDR, key, options::Precondition,
+    resource, stored,
 };
 use berth_api::{
     Kind,
@@ -15,8 +16,13 @@ use berth_api::{
         apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
     },
 };
+use berth_store::{RangeRequest, Revision};
 use serde_json::{Value, json};
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -25,6 +31,10 @@ const SERVER: &str = "kube-apiserver";
 const PORT_NAME: &str = "https";
 /// The port of the Service, whatever the server's is.
 const PORT: i32 = 443;
+/// On a slice: whose it is.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// How often it is tried to say where the servers are, while others say so too.
+const ATTEMPTS: usize = 3;
 
 /// Where the API server is reached from outside itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,28 +46,91 @@ pub struct ServerAddress {
 }
 
 impl Registry {
-    /// Makes the ServiceCIDR, the Service, its Endpoints and its EndpointSlice what they should be. To be called when the server starts and
-    /// now and then: what somebody deletes or changes comes back.
+    /// Makes the ServiceCIDR, the Service, its Endpoints and its EndpointSlice what they should be, for the only server of a store. To be called when it
+    /// starts and now and then: what somebody deletes or changes comes back.
     ///
     /// # Errors
     /// The store's; a first address of the range that another Service has.
     pub async fn publish_server(&self, server: ServerAddress) -> Result<(), ApiError> {
+        self.publish_range().await?;
+        self.publish_service(server.port).await?;
+        let found = self.published().await?;
+        let servers: Vec<_> = server.address.map(|address| SocketAddr::new(address, server.port)).into_iter().collect();
+        match self.publish_all(found, &servers).await {
+            // Somebody else writes there at this moment: the next look tells what.
+            Err(ApiError::Conflict { .. } | ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => Ok(()),
+            published => published,
+        }
+    }
+
+    /// The same for one of several that share a store, with all that live. Where none does nothing is taken away: somebody may look for a server that is
+    /// about to come back.
+    ///
+    /// # Errors
+    /// As of [`Registry::publish_server`]; another was quicker several times.
+    pub async fn publish_living_servers(&self, server: ServerAddress) -> Result<(), ApiError> {
+        self.publish_range().await?;
+        let mut tries = 1..ATTEMPTS;
+        loop {
+            // Before it is asked who lives: what another has published since then is newer, and is not replaced.
+            let found = self.published().await?;
+            let living = self.living_servers().await?.servers;
+            // One port for all, whoever asks: the Service has no more.
+            self.publish_service(
+                living.first().map_or(server.port, |first| living.iter().map(SocketAddr::port).fold(first.port(), u16::min)),
+            )
+            .await?;
+            if living.is_empty() {
+                return Ok(());
+            }
+            match self.publish_all(found, &living).await {
+                Err(ApiError::Conflict { .. } | ApiError::NotFound { .. } | ApiError::AlreadyExists { .. }) if tries.next().is_some() => (),
+                published => return published,
+            }
+        }
+    }
+
+    async fn publish_range(&self) -> Result<(), ApiError> {
         let spec = ServiceCIDRSpec { cidrs: Some(vec![self.ranges.cluster_ips.network().to_string()]) };
         let metadata = ObjectMeta { name: Some(DEFAULT_CIDR.to_owned()), ..ObjectMeta::default() };
         if self.find::<ServiceCIDR>(None).await?.is_none() {
             self.make(None, ServiceCIDR { metadata, spec: Some(spec), status: None }).await?;
         }
-        self.publish_service(server.port).await?;
-        match server.address {
-            Some(address) => {
-                self.publish(endpoints(address, server.port), "subsets").await?;
-                self.publish(slice(address, server.port), "endpoints").await
+        Ok(())
+    }
+
+    /// What says where the servers are.
+    async fn published(&self) -> Result<Published, ApiError> {
+        let endpoints = self.find_at::<Endpoints>(Some(NAMESPACE)).await?;
+        let resource = resource::of::<EndpointSlice>();
+        let request = RangeRequest::all(key::key_of(resource, Some(NAMESPACE), NAME).as_str());
+        let mut slices = BTreeMap::new();
+        for entry in self.store.range(request).await?.entries {
+            if !is_ours(entry.name()) {
+                continue;
             }
-            None => {
-                self.withdraw::<Endpoints>().await?;
-                self.withdraw::<EndpointSlice>().await
-            }
+            let Some(slice) = stored::load(resource, &entry)?.downcast_ref::<EndpointSlice>().cloned() else { continue };
+            slices.insert(entry.name().to_owned(), (slice, entry.mod_revision));
         }
+        Ok(Published { endpoints, slices })
+    }
+
+    /// Makes it what is wanted, if it is still what was found.
+    async fn publish_all(&self, found: Published, servers: &[SocketAddr]) -> Result<(), ApiError> {
+        let Published { endpoints: found, mut slices } = found;
+        match (found, servers) {
+            (Some((_, revision)), []) => self.withdraw::<Endpoints>(NAME, revision).await?,
+            (None, []) => (),
+            (found, _) => self.publish(NAME, found, endpoints(servers), "subsets").await?,
+        }
+        for (name, wanted) in wanted_slices(servers) {
+            let found = slices.remove(&name);
+            self.publish(&name, found, wanted, "endpoints").await?;
+        }
+        for (name, (_, revision)) in slices {
+            self.withdraw::<EndpointSlice>(&name, revision).await?;
+        }
+        Ok(())
     }
 
     async fn publish_service(&self, port: u16) -> Result<(), ApiError> {
@@ -66,7 +139,7 @@ impl Registry {
         match self.find::<Service>(Some(NAMESPACE)).await? {
             None => self.make(Some(NAMESPACE), wanted).await,
             Some(found) if found.spec.as_ref().and_then(|spec| spec.ports.clone()) == ports => Ok(()),
-            Some(_) => self.change::<Service>(json!({"spec": {"type": "ClusterIP", "ports": ports}})).await,
+            Some(_) => self.change::<Service>(NAME, json!({"spec": {"type": "ClusterIP", "ports": ports}})).await,
         }
     }
 
@@ -84,95 +157,147 @@ impl Registry {
             ports: Some(vec![port]),
             ..ServiceSpec::default()
         };
-        let metadata = ObjectMeta { labels: Some(labels.into()), ..meta() };
+        let metadata = ObjectMeta { labels: Some(labels.into()), ..meta(NAME) };
         Service { metadata, spec: Some(spec), status: None }
     }
 
-    /// Makes an object what is wanted, by the member that says it.
-    async fn publish<K: Kind>(&self, wanted: K, member: &str) -> Result<(), ApiError> {
+    /// Makes an object what is wanted, by the member that says it, if it is still what was found.
+    async fn publish<K: Kind>(&self, name: &str, found: Option<(K, Revision)>, wanted: K, member: &str) -> Result<(), ApiError> {
         let tree = |object: &K| -> Value { serde_json::to_value(object).expect("API types have string keys only") };
-        match self.find::<K>(Some(NAMESPACE)).await? {
-            None => self.make(Some(NAMESPACE), wanted).await,
-            Some(found) => {
+        match found {
+            None => self.create_in(Some(NAMESPACE), wanted).await,
+            Some((found, revision)) => {
                 let (found, mut wanted) = (tree(&found), tree(&wanted));
                 let is_same = |member: &str| found.get(member) == wanted.get(member);
                 if is_same(member) && is_same("ports") {
                     return Ok(());
                 }
-                let mut patch = json!({member: wanted[member].take()});
+                let mut patch = json!({"metadata": {"resourceVersion": revision.to_string()}, member: wanted[member].take()});
                 if let Some(ports) = wanted.get_mut("ports") {
                     patch["ports"] = ports.take();
                 }
-                self.change::<K>(patch).await
+                self.change::<K>(name, patch).await
             }
         }
     }
 
     async fn find<K: Kind>(&self, namespace: Option<&str>) -> Result<Option<K>, ApiError> {
+        Ok(self.find_at::<K>(namespace).await?.map(|(found, _)| found))
+    }
+
+    async fn find_at<K: Kind>(&self, namespace: Option<&str>) -> Result<Option<(K, Revision)>, ApiError> {
         let resource = resource::of::<K>();
         let Some(entry) = self.store.get(&key::key_of(resource, namespace, NAME)).await? else { return Ok(None) };
-        Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned())
+        Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned().map(|found| (found, entry.mod_revision)))
     }
 
     /// Another server may have been quicker.
     async fn make<K: Kind>(&self, namespace: Option<&str>, object: K) -> Result<(), ApiError> {
+        match self.create_in(namespace, object).await {
+            Err(ApiError::AlreadyExists { .. }) => Ok(()),
+            made => made,
+        }
+    }
+
+    async fn create_in<K: Kind>(&self, namespace: Option<&str>, object: K) -> Result<(), ApiError> {
         let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: namespace.map(str::to_owned) };
-        match self.create(&at, Body::Object(Box::new(object)), &options()).await {
-            Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.create(&at, Body::Object(Box::new(object)), &options()).await.map(drop)
     }
 
-    async fn change<K: Kind>(&self, patch: Value) -> Result<(), ApiError> {
-        self.patch(&target::<K>(), Patch::MergeValue(patch), &options()).await.map(drop)
+    async fn change<K: Kind>(&self, name: &str, patch: Value) -> Result<(), ApiError> {
+        self.patch(&target::<K>(name), Patch::MergeValue(patch), &options()).await.map(drop)
     }
 
-    async fn withdraw<K: Kind>(&self) -> Result<(), ApiError> {
-        if self.find::<K>(Some(NAMESPACE)).await?.is_none() {
-            return Ok(());
-        }
-        match self.delete(&target::<K>(), &DeleteOptions::default()).await {
+    async fn withdraw<K: Kind>(&self, name: &str, revision: Revision) -> Result<(), ApiError> {
+        let precondition = Precondition { resource_version: Some(revision.to_string()), ..Precondition::default() };
+        let options = DeleteOptions { precondition, ..DeleteOptions::default() };
+        match self.delete(&target::<K>(name), &options).await {
             Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-fn endpoints(address: IpAddr, port: u16) -> Endpoints {
-    // The server makes the slice too: nobody has to copy these.
-    let labels = [("endpointslice.kubernetes.io/skip-mirror".to_owned(), "true".to_owned())].into();
-    let port =
-        EndpointPort { name: Some(PORT_NAME.to_owned()), port: port.into(), protocol: Some("TCP".to_owned()), ..EndpointPort::default() };
-    let subset = EndpointSubset {
-        addresses: Some(vec![EndpointAddress { ip: address.to_string(), ..EndpointAddress::default() }]),
-        ports: Some(vec![port]),
-        ..EndpointSubset::default()
-    };
-    Endpoints { metadata: ObjectMeta { labels: Some(labels), ..meta() }, subsets: Some(vec![subset]) }
+/// What says where the servers are, each with its revision.
+struct Published {
+    endpoints: Option<(Endpoints, Revision)>,
+    slices: BTreeMap<String, (EndpointSlice, Revision)>,
 }
 
-fn slice(address: IpAddr, port: u16) -> EndpointSlice {
-    let labels = [("kubernetes.io/service-name".to_owned(), NAME.to_owned())].into();
-    let conditions = EndpointConditions { ready: Some(true), ..EndpointConditions::default() };
-    let endpoint = Endpoint { addresses: vec![address.to_string()], conditions: Some(conditions), ..Endpoint::default() };
+/// The servers of each port, in order.
+fn by_port(servers: &[SocketAddr]) -> BTreeMap<u16, Vec<IpAddr>> {
+    let mut by_port = BTreeMap::<_, Vec<_>>::new();
+    for server in servers {
+        by_port.entry(server.port()).or_default().push(server.ip());
+    }
+    by_port
+}
+
+fn endpoints(servers: &[SocketAddr]) -> Endpoints {
+    // The server makes the slice too: nobody has to copy these.
+    let labels = [("endpointslice.kubernetes.io/skip-mirror".to_owned(), "true".to_owned())].into();
+    let port = |port: u16| EndpointPort {
+        name: Some(PORT_NAME.to_owned()),
+        port: port.into(),
+        protocol: Some("TCP".to_owned()),
+        ..EndpointPort::default()
+    };
+    let address = |address: &IpAddr| EndpointAddress { ip: address.to_string(), ..EndpointAddress::default() };
+    let subset = |(at, addresses): (u16, Vec<IpAddr>)| EndpointSubset {
+        addresses: Some(addresses.iter().map(address).collect()),
+        ports: Some(vec![port(at)]),
+        ..EndpointSubset::default()
+    };
+    let subsets = by_port(servers).into_iter().map(subset).collect();
+    Endpoints { metadata: ObjectMeta { labels: Some(labels), ..meta(NAME) }, subsets: Some(subsets) }
+}
+
+/// What the names of more slices begin with, by the family of their addresses; behind it stands the port.
+const MORE: [&str; 2] = ["kubernetes-ipv4-", "kubernetes-ipv6-"];
+
+/// Whether a slice of this name is made here: others may have slices whose names begin so.
+fn is_ours(name: &str) -> bool {
+    name == NAME || MORE.iter().any(|more| name.strip_prefix(more).is_some_and(|port| port.parse::<u16>().is_ok()))
+}
+
+/// The slices by name: a slice has addresses of one family and one list of ports. The first has upstream's name.
+fn wanted_slices(servers: &[SocketAddr]) -> Vec<(String, EndpointSlice)> {
+    let mut slices: Vec<(String, EndpointSlice)> = Vec::new();
+    for (port, addresses) in by_port(servers) {
+        let (four, six): (Vec<IpAddr>, Vec<IpAddr>) = addresses.into_iter().partition(IpAddr::is_ipv4);
+        for addresses in [four, six].into_iter().filter(|addresses| !addresses.is_empty()) {
+            let name = if slices.is_empty() { NAME.to_owned() } else { format!("{}{port}", MORE[usize::from(addresses[0].is_ipv6())]) };
+            slices.push((name.clone(), slice(&name, &addresses, port)));
+        }
+    }
+    slices
+}
+
+fn slice(name: &str, addresses: &[IpAddr], port: u16) -> EndpointSlice {
+    let labels = [(SERVICE_NAME.to_owned(), NAME.to_owned())].into();
+    let endpoint = |address: &IpAddr| Endpoint {
+        addresses: vec![address.to_string()],
+        conditions: Some(EndpointConditions { ready: Some(true), ..EndpointConditions::default() }),
+        ..Endpoint::default()
+    };
     let port =
         SlicePort { name: Some(PORT_NAME.to_owned()), port: Some(port.into()), protocol: Some("TCP".to_owned()), ..SlicePort::default() };
     EndpointSlice {
-        address_type: family(address).to_owned(),
-        endpoints: Some(vec![endpoint]),
-        metadata: ObjectMeta { labels: Some(labels), ..meta() },
+        address_type: family(addresses[0]).to_owned(),
+        endpoints: Some(addresses.iter().map(endpoint).collect()),
+        metadata: ObjectMeta { labels: Some(labels), ..meta(name) },
         ports: Some(vec![port]),
     }
 }
 
-fn meta() -> ObjectMeta {
-    ObjectMeta { name: Some(NAME.to_owned()), namespace: Some(NAMESPACE.to_owned()), ..ObjectMeta::default() }
+fn meta(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), namespace: Some(NAMESPACE.to_owned()), ..ObjectMeta::default() }
 }
 
 fn options() -> WriteOptions {
     WriteOptions { field_manager: SERVER.to_owned(), ..WriteOptions::default() }
 }
 
-fn target<K: Kind>() -> Target {
-    Target { resource: Arc::clone(resource::of::<K>()), namespace: Some(NAMESPACE.to_owned()), name: NAME.to_owned(), subresource: None }
+fn target<K: Kind>(name: &str) -> Target {
+    Target { resource: Arc::clone(resource::of::<K>()), namespace: Some(NAMESPACE.to_owned()), name: name.to_owned(), subresource: None }
 }

@@ -332,6 +332,7 @@ pub(crate) fn with_advice(error: ClaimError) -> String {
         ClaimError::Foreign { .. } => {
             "take it over with --take-over if it is a kube-apiserver's, or take another place with --etcd-prefix".to_owned()
         }
+        ClaimError::Served { .. } => "stop it first; what one that was killed has left goes by itself within 20 s".to_owned(),
         ClaimError::Rival { .. } => "stop it first; what one that was killed has left goes by itself within 15 s".to_owned(),
         ClaimError::Layout { .. } | ClaimError::Occupied { .. } => "take another place with --etcd-prefix".to_owned(),
         ClaimError::HalfImported { .. } => "run berth store import again, which begins anew".to_owned(),

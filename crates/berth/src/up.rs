@@ -29,7 +29,7 @@ use berth_controllers::{
     local::LocalCluster,
     manager::{ControllerManager, Enabled},
     metrics::Metrics,
-    service_allocation,
+    service_allocation::{self, Among, Presence},
 };
 use berth_identity::ResourceName;
 use berth_node::Scheduler;
@@ -207,6 +207,7 @@ pub(crate) struct Plane {
     started: Instant,
     faults: Faults,
     readiness: Readiness,
+    presence: Presence,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
     close: Box<dyn FnOnce()>,
@@ -286,10 +287,8 @@ impl Plane {
         };
 
         let reachable = ServerAddress { address: advertised, port: address.port() };
-        if let Err(error) = registry.publish_server(reachable).await {
-            tracing::warn!(%error, "the Service kubernetes could not be made; trying again every 10 s");
-        }
-        service_allocation::start(&registry, reachable, &env);
+        let among = if options.store == StoreKind::Etcd { Among::Others } else { Among::Alone };
+        let presence = service_allocation::start(&registry, reachable, among, &env).await;
 
         tokio::spawn(faults.clone().watch("credentials", identity.following.follow(server.replace())));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -311,6 +310,7 @@ impl Plane {
             started,
             faults,
             readiness,
+            presence,
             stop,
             serving,
             close,
@@ -353,8 +353,12 @@ impl Plane {
         let told = signals.count();
         self.readiness.set_stopping();
         let _ = self.stop.send(());
+        let ended = async {
+            // Together: whoever looks for a server is to find another at once.
+            let (_, ()) = tokio::join!(&mut self.serving, self.presence.end());
+        };
         let hurried = tokio::select! {
-            _ = &mut self.serving => None,
+            () = ended => None,
             signal = signals.beyond(told) => Some(signal),
         };
         self.serving.abort();
