@@ -25,6 +25,8 @@ use berth_store::{
     etcd::{Etcd as _, EtcdError, EtcdStore, Watched},
 };
 use cluster::Cluster;
+// As it is called where the cluster is used by others.
+use common as etcd;
 use common::{env, eventually};
 use futures::StreamExt;
 use futures_executor::block_on;

@@ -4,6 +4,7 @@
 mod common;
 
 use berth_testing::Upstream;
+use common::part::Part;
 use futures::StreamExt;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -19,54 +20,14 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
     path::Path,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 use tokio::time::timeout;
-
-/// A process, ended when it is dropped.
-struct Part {
-    child: Child,
-    output: common::Lines,
-}
-
-impl Part {
-    fn start(arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        if let Some(path) = kubeconfig {
-            command.arg("--kubeconfig").arg(path);
-        }
-        let mut child = command.spawn().unwrap();
-        let output = common::Lines::of(child.stdout.take().unwrap());
-        Self { child, output }
-    }
-
-    /// Waits until it prints a line with `text`.
-    fn line_with(&mut self, text: &str) -> String {
-        self.output.by_ref().find(|line| line.contains(text)).unwrap_or_else(|| panic!("it ended without printing {text:?}"))
-    }
-
-    /// Tells it to end, and waits until it has.
-    fn terminate(&mut self) -> ExitStatus {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
-        self.child.wait().unwrap()
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn deployment(image: &str) -> Deployment {
     let metadata = json!({"labels": {"app": "web"}, "annotations": {"sim.berth.dev/terminates-after": "500ms"}});

@@ -1,8 +1,9 @@
 //! Three members of one etcd, and what befalls them.
+#![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have other programs, files and the real time")]
 
 use crate::{
-    common::{TestClient, eventually, upstream},
+    etcd::{Tasks, TestClient, eventually, program, upstream},
     gateway::{post, try_post},
 };
 use berth_etcd::{Client, Options};
@@ -10,14 +11,15 @@ use serde_json::json;
 use std::{
     fs,
     net::TcpListener,
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
 pub(crate) struct Cluster {
+    program: PathBuf,
     members: Vec<Member>,
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: Tasks,
 }
 
 struct Member {
@@ -30,6 +32,16 @@ struct Member {
 impl Cluster {
     /// Of etcd 3.6.
     pub(crate) fn start() -> Self {
+        Self::of(upstream())
+    }
+
+    /// Of whichever etcd there is.
+    pub(crate) fn of_any() -> Self {
+        Self::of(program())
+    }
+
+    fn of(program: &Result<PathBuf, String>) -> Self {
+        let program = program.clone().expect("whoever starts one has asked whether there is one");
         let places: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
         let places: Vec<_> = places.into_iter().map(|place| format!("http://{}", place.local_addr().expect("it has one"))).collect();
         let member = |place: &[String]| Member {
@@ -38,8 +50,8 @@ impl Cluster {
             peer: place[1].clone(),
             child: None,
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let mut cluster = Self { members: places.chunks(2).map(member).collect(), runtime };
+        let runtime = Tasks::new();
+        let mut cluster = Self { program, members: places.chunks(2).map(member).collect(), runtime };
         cluster.start_again(&[0, 1, 2]);
         cluster
     }
@@ -118,7 +130,7 @@ impl Cluster {
         let (file, log) = (folder.path().join("etcd.yaml"), folder.path().join("log"));
         fs::write(&file, text).expect("the folder is ours");
         let log = fs::OpenOptions::new().append(true).create(true).open(log).expect("the folder is ours");
-        let mut command = Command::new(upstream().as_ref().expect("whoever starts one has asked whether there is one"));
+        let mut command = Command::new(&self.program);
         command.arg("-config-file").arg(&file).stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
         *child = Some(command.spawn().expect("etcd runs"));
     }

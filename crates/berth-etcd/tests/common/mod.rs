@@ -13,6 +13,7 @@ use futures::{FutureExt, future::BoxFuture};
 use jiff::SignedDuration;
 use std::{
     fs,
+    ops::Deref,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, OnceLock},
@@ -35,7 +36,30 @@ pub(crate) struct Etcd {
     settings: String,
     child: Child,
     pub(crate) endpoint: String,
-    runtime: Runtime,
+    runtime: Tasks,
+}
+
+/// A runtime, whose tasks end with it; also where somebody drops it who may not wait.
+pub(crate) struct Tasks(Option<Runtime>);
+
+impl Tasks {
+    pub(crate) fn new() -> Self {
+        Self(Some(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")))
+    }
+}
+
+impl Deref for Tasks {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.take().expect("it is dropped once").shutdown_background();
+    }
 }
 
 impl Etcd {
@@ -43,7 +67,7 @@ impl Etcd {
     pub(crate) fn start(settings: &str) -> Self {
         let program = program().clone().expect("whoever starts one has asked whether there is one");
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let runtime = Tasks::new();
         let (child, endpoint) = run(&program, &folder, settings, "127.0.0.1:0");
         Self { program, folder, settings: settings.into(), child, endpoint, runtime }
     }
@@ -183,7 +207,7 @@ pub(crate) fn tells_progress() -> bool {
 
 /// The etcd that `BERTH_ETCD` names; else 3.6 from the folder that `BERTH_UPSTREAM` names, or from `../shared/upstream`; else Debian's, which
 /// `cargo xtask test` unpacks.
-fn program() -> &'static Result<PathBuf, String> {
+pub(crate) fn program() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

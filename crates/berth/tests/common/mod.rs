@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod part;
+
 use berth_testing::{Tool, skip};
 use std::{
     io::{BufRead, BufReader, Write},

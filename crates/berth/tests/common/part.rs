@@ -1,0 +1,57 @@
+//! A part of a control plane as a process of its own.
+
+use super::Lines;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+/// A process, ended when it is dropped.
+pub(crate) struct Part {
+    pub(crate) child: Child,
+    output: Lines,
+}
+
+impl Part {
+    pub(crate) fn start(arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        if let Some(path) = kubeconfig {
+            command.arg("--kubeconfig").arg(path);
+        }
+        let mut child = command.spawn().unwrap();
+        let output = Lines::of(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
+    /// Waits until it prints a line with `text`.
+    pub(crate) fn line_with(&mut self, text: &str) -> String {
+        self.output.by_ref().find(|line| line.contains(text)).unwrap_or_else(|| panic!("it ended without printing {text:?}"))
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap()
+    }
+
+    /// Ends it as if its machine had failed.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
