@@ -122,3 +122,64 @@ fn ring_each(bells: &mut Names) {
         None => false,
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Header, Key, Revision};
+    use event_listener::Listener;
+
+    fn label(value: &str) -> Mark {
+        Mark::Label { key: "app".into(), value: value.into() }
+    }
+
+    fn field(value: &str) -> Mark {
+        Mark::Field { field: "spec.nodeName".into(), value: value.into() }
+    }
+
+    /// Otherwise every mark that anybody ever watched would stay, and each change of the resource look at them.
+    #[test]
+    fn bells_of_watchers_that_are_gone_are_forgotten() {
+        for kept in [Mark::Name("a".into()), label("web"), field("n1")] {
+            let mut bells = Bells::default();
+            let gone = [Mark::Name("b".into()), label("db"), field("n2")].map(|mark| bells.bell("/pods/", Some(&mark)));
+            let bell = bells.bell("/pods/", Some(&kept));
+            drop(gone);
+            bells.ring_all();
+            let marked = &bells.marked["/pods/"];
+            let names = [&marked.names].into_iter().chain(marked.labels.values()).chain(marked.fields.values());
+            let left: Vec<_> = names.flat_map(BTreeMap::keys).map(|name| &**name).collect();
+            assert_eq!(left.len(), 1, "{kept:?}: {left:?}");
+            assert_eq!(marked.labels.len() + marked.fields.len() + usize::from(!marked.names.is_empty()), 1, "{kept:?}");
+
+            let listener = bell.listen();
+            assert!(Arc::ptr_eq(&bell, &bells.bell("/pods/", Some(&kept))), "{kept:?}: who comes later hears the same one");
+            bells.ring_all();
+            assert!(listener.wait_timeout(std::time::Duration::ZERO).is_some(), "{kept:?}");
+            drop(bell);
+            bells.ring_all();
+            assert!(bells.marked.is_empty(), "{kept:?}");
+        }
+    }
+
+    /// So that nobody falls behind what is kept because nothing was for him.
+    #[test]
+    fn before_half_of_what_is_kept_came_to_pass_all_are_rung() {
+        let mut bells = Bells::default();
+        let bell = bells.bell("/pods/", Some(&label("web")));
+        let other = Entry {
+            key: Key::new("/pods/a"),
+            value: "1".into(),
+            header: Header::default(),
+            create_revision: Revision(1),
+            mod_revision: Revision(1),
+        };
+        let mut rung = Vec::new();
+        for _ in 0..6 {
+            let listener = bell.listen();
+            bells.ring_marked("/pods/", [&other].into_iter(), || 6);
+            rung.push(listener.wait_timeout(std::time::Duration::ZERO).is_some());
+        }
+        assert_eq!(rung, [false, false, true, false, false, true]);
+    }
+}

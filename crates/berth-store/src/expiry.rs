@@ -44,3 +44,48 @@ pub(crate) async fn delete(store: &dyn Store, due: Vec<(crate::Key, crate::Revis
     }
     Ok(deleted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Expected, Key, MemoryStore, Purpose, RangeRequest, Write,
+        env::Rng,
+        virtual_time::{Order, Step, VirtualTime},
+    };
+
+    struct Zeros;
+
+    impl Rng for Zeros {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(0);
+        }
+    }
+
+    fn left(store: &MemoryStore) -> usize {
+        let range = store.range(RangeRequest::all("")).now_or_never().expect("ready at once");
+        range.expect("readable").entries.len()
+    }
+
+    /// More than are ended together, as behind a long rest: those whose time comes next shall not wait for them.
+    #[test]
+    fn all_that_is_due_goes_at_once_however_much_it_is() {
+        let time = VirtualTime::new(Order::Fifo, Arc::new(Zeros), Timestamp::UNIX_EPOCH);
+        let env = Env { clock: Arc::new(time.clone()), rng: Arc::new(Zeros), spawner: Arc::new(time.process()) };
+        let store = Arc::new(MemoryStore::new(Arc::new(()), 1 << 20));
+        let second = |second| Timestamp::from_second(second).expect("in range");
+        for number in 0..2500 {
+            let until = if number < 2400 { second(1) } else { second(9) };
+            let put = Write::put(Key::new(&format!("/events/{number}")), "1".into(), Expected::Absent, Purpose::Growth);
+            store.commit(vec![Write { expires_at: Some(until), ..put }]).now_or_never().expect("ready at once").expect("a new key");
+        }
+        start(Arc::clone(&store) as Arc<dyn Expire>, &env);
+        let pass_until = |until| while time.step(until) != Step::Quiet {};
+        pass_until(second(1) - SignedDuration::from_nanos(1));
+        assert_eq!(left(&store), 2500, "nothing goes before its time");
+        pass_until(second(1) + INTERVAL);
+        assert_eq!(left(&store), 100);
+        pass_until(second(9) + INTERVAL);
+        assert_eq!(left(&store), 0, "it goes on looking");
+    }
+}

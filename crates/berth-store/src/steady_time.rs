@@ -57,6 +57,13 @@ struct Speed {
     den: Nanoseconds,
 }
 
+impl Speed {
+    /// How long it must run until the wall clock is no more `ahead`, or behind where that is less than nothing.
+    fn takes(self, ahead: Nanoseconds) -> Nanoseconds {
+        ahead * self.den / (self.num - self.den)
+    }
+}
+
 /// How time passes: from `from` to `until`, on the machine's running time, at `speed`, then evenly.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
@@ -96,12 +103,12 @@ impl Pace {
         }
         let at = self.time_at(running);
         let ahead = wall_clock - at;
-        let (speed, takes) = match ahead {
+        let speed = match ahead {
             _ if CAUGHT_UP_MAX < ahead => return Some((Self::even(running, wall_clock), ahead)),
-            0.. => (FASTER, ahead * FASTER.den / (FASTER.num - FASTER.den)),
-            _ => (SLOWER, -ahead * SLOWER.den / (SLOWER.den - SLOWER.num)),
+            0.. => FASTER,
+            _ => SLOWER,
         };
-        Some((Self { from: running, at, until: running + takes, speed }, ahead))
+        Some((Self { from: running, at, until: running + speed.takes(ahead), speed }, ahead))
     }
 }
 
@@ -190,9 +197,12 @@ mod tests {
         env::{Rng, Spawner},
         virtual_time::{Order, Step, VirtualTime},
     };
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
+    use std::{
+        collections::VecDeque,
+        sync::{
+            Mutex,
+            atomic::{AtomicU64, Ordering},
+        },
     };
 
     struct Zeros;
@@ -315,6 +325,49 @@ mod tests {
             assert_eq!(running.as_secs() / 60, after_minutes, "{set_by}");
             // One look each second, and the sleeper once more for the step.
             assert!(machine.sleeps.load(Ordering::Relaxed) <= 20 * 60 + 2, "{set_by}: sleepers woke again and again");
+        }
+    }
+
+    /// A machine that tells what it was given, one after the other, in milliseconds since it began.
+    struct Readings {
+        running: Mutex<VecDeque<u64>>,
+        wall_clock: Mutex<VecDeque<i64>>,
+    }
+
+    impl Machine for Readings {
+        fn running(&self) -> Duration {
+            Duration::from_millis(self.running.lock().expect("one thread").pop_front().expect("given"))
+        }
+
+        fn wall_clock(&self) -> Timestamp {
+            seconds(BEGINNING) + SignedDuration::from_millis(self.wall_clock.lock().expect("one thread").pop_front().expect("given"))
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Else a busy machine would let time run slower whenever it looks at its clock.
+    #[test]
+    fn a_thread_that_was_stopped_between_two_readings_does_not_turn_the_clock() {
+        for (stopped, wall_clock, ahead) in [
+            (0, 61_000, Some(60_000)),
+            (50, 61_000, Some(59_950)),
+            (51, 61_000, None),
+            // Read before it was stopped: the clock seems to be behind.
+            (5_000, 1_000, None),
+            (5_000, 6_000, None),
+            (50, 1_000, None),
+            (0, 1_100, None),
+            (0, 1_101, Some(101)),
+            (0, 900, None),
+            (0, 899, Some(-101)),
+        ] {
+            let running = Mutex::new(VecDeque::from([0, 1_000, 1_000 + stopped]));
+            let steady = SteadyTime::new(Readings { running, wall_clock: Mutex::new(VecDeque::from([0, wall_clock])) });
+            let told = steady.0.look().map(|ahead| ahead / 1_000_000);
+            assert_eq!(told, ahead, "stopped for {stopped} ms, the clock at {wall_clock}");
         }
     }
 

@@ -120,7 +120,7 @@ impl Store for SplitStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Expected, MemoryStore, Purpose, WatchItem};
+    use crate::{Expected, Lack, MemoryStore, Purpose, WatchItem};
     use futures::StreamExt;
     use futures_executor::block_on;
 
@@ -179,6 +179,18 @@ mod tests {
         let bytes = |store: &dyn Store| store.usage().expect("it counts").bytes;
         assert!(0 < bytes(&*rest) && bytes(&*rest) < bytes(&*events));
         assert_eq!(bytes(&split), bytes(&*rest) + bytes(&*events));
+    }
+
+    #[test]
+    fn refusals_are_counted_together_and_what_one_lacks_is_told() {
+        let store = |quota| Arc::new(MemoryStore::new(Arc::new(()), 1 << 20).with_quota(quota)) as Arc<dyn Store>;
+        let split = SplitStore::new(store(Some(4096)), [(EVENTS.to_owned(), store(Some(570)))]);
+        let large = Write { value: Some(vec![b'x'; 5000].into()), ..making("/registry/pods/a/x") };
+        for write in [large, making("/registry/events/a/x"), making("/registry/events/a/y"), making("/registry/events/a/z")] {
+            let _ = block_on(split.commit(vec![write]));
+        }
+        let usage = split.usage().expect("it counts");
+        assert_eq!((usage.refused, usage.quota, usage.lacks), (3, Some(4096), Some(Lack::Quota)));
     }
 
     #[test]

@@ -111,10 +111,8 @@ fn make(dir: &Path) -> io::Result<()> {
     }
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make(parent)?;
-    match DirBuilder::new().mode(FOLDER_MODE).create(dir) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
-        made => made?,
-    }
+    // That takes one which another has made since.
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(dir)?;
     fs::File::open(parent)?.sync_all()
 }
 
@@ -237,6 +235,40 @@ mod tests {
         let folder = Folder::take(dir.path()).expect("nobody has it");
         folder.create("another").expect("writable");
         assert_eq!(modes(dir.path()), [0o700, 0o600, 0o600, 0o600]);
+    }
+
+    #[test]
+    fn whoever_makes_a_folder_together_with_others_has_it() {
+        let above = tempfile::tempdir().expect("a temporary folder");
+        let dir = above.path().join("a/b/c");
+        let together = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            let make_it = || {
+                together.wait();
+                make(&dir)
+            };
+            let made: Vec<_> = (0..8).map(|_| scope.spawn(make_it)).collect();
+            made.into_iter().for_each(|made| made.join().expect("it does not panic").expect("one of them makes it"));
+        });
+        assert_eq!(modes(&dir), [0o700]);
+    }
+
+    #[test]
+    fn a_file_where_the_folder_should_be_is_told_of() {
+        let above = tempfile::tempdir().expect("a temporary folder");
+        let dir = above.path().join("data");
+        fs::write(&dir, "").expect("writable");
+        let Err(FolderError::Io { what: "make", path, source }) = Folder::take(&dir) else { panic!("it is no folder") };
+        assert_eq!((path, source.kind()), (dir, io::ErrorKind::AlreadyExists));
+    }
+
+    /// What a full disk is recognised by.
+    #[test]
+    fn a_real_folder_says_how_much_is_free() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let folder = Folder::take(dir.path()).expect("nobody has it");
+        let free = folder.free_bytes().expect("a file system that knows");
+        assert!(1 << 16 < free, "{free}: tests write more than that");
     }
 
     #[test]

@@ -242,6 +242,34 @@ mod tests {
         }
     }
 
+    /// A disk that does not answer.
+    struct Ill;
+
+    impl File for Ill {
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            Err(ErrorKind::TimedOut.into())
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            Err(ErrorKind::TimedOut.into())
+        }
+
+        fn allocate(&self, _: u64) -> io::Result<()> {
+            Err(ErrorKind::TimedOut.into())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Err(ErrorKind::TimedOut.into())
+        }
+    }
+
+    /// Else a store would take it for a torn end, and go on without what stands there.
+    #[test]
+    fn what_cannot_be_read_is_no_end() {
+        let told = Reader::new(&Ill, 0).next().map(|seal| seal.is_some());
+        assert!(matches!(&told, Err(error) if error.kind() == ErrorKind::TimedOut), "{told:?}");
+    }
+
     #[test]
     fn a_frame_is_of_its_place() {
         let mut frame = Vec::new();

@@ -144,3 +144,71 @@ impl History {
         (since, changes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Header;
+
+    struct Folders;
+
+    impl Layout for Folders {
+        fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+            let known = ["/pods/", "/maps/"].into_iter().find(|prefix| text.starts_with(prefix))?;
+            Some(&text[..known.len()])
+        }
+
+        fn header(&self, _: &Key, _: &[u8]) -> Header {
+            Header::default()
+        }
+    }
+
+    /// Keeps what so many new values of a byte cost.
+    fn keeping(changes: usize) -> History {
+        History::new(Arc::new(Folders), changes * mvcc::change_bytes(1, 0))
+    }
+
+    fn add(history: &mut History, revision: u64, key: &str) {
+        history.add(&Key::new(key), Revision(revision), Some("x".into()), None);
+    }
+
+    /// From where on changes are kept, and of which revisions there are.
+    fn kept(history: History) -> (Vec<(String, u64)>, Vec<u64>) {
+        let (since, changes) = history.into_changes();
+        (since.iter().map(|(name, since)| (name.to_string(), since.0)).collect(), changes.iter().map(|change| change.revision.0).collect())
+    }
+
+    #[test]
+    fn as_much_is_kept_as_may_be_and_no_more() {
+        for (bytes, left) in [(3, vec![1, 2, 3]), (2, vec![2, 3])] {
+            let mut history = keeping(bytes);
+            (1..=3).for_each(|revision| add(&mut history, revision, "/pods/a"));
+            assert_eq!(kept(history).1, left, "room for {bytes}");
+        }
+    }
+
+    /// What was forgotten together with others, before anything of the resource was named, stays so: a follower would take a part for the whole.
+    #[test]
+    fn a_resource_that_is_named_later_is_kept_from_where_the_others_are() {
+        let mut history = keeping(10);
+        history.begin("", Revision(5));
+        history.begin("/maps/", Revision(2));
+        for revision in 3..=7 {
+            add(&mut history, revision, "/pods/a");
+            add(&mut history, revision, "/maps/a");
+        }
+        let since = [("", 5), ("/maps/", 2), ("/pods/", 5)].map(|(name, since)| (name.to_owned(), since));
+        assert_eq!(kept(history), (since.to_vec(), vec![3, 4, 5, 6, 6, 7, 7]));
+    }
+
+    #[test]
+    fn what_is_compacted_stays_forgotten() {
+        let mut history = keeping(10);
+        (1..=3).for_each(|revision| add(&mut history, revision, "/pods/a"));
+        history.compact(Revision(2));
+        add(&mut history, 2, "/maps/a");
+        add(&mut history, 4, "/maps/a");
+        let since = ["", "/maps/", "/pods/"].map(|name| (name.to_owned(), 2));
+        assert_eq!(kept(history), (since.to_vec(), vec![3, 4]));
+    }
+}

@@ -1,5 +1,7 @@
 //! The log on a disk that fails: at every operation of a workload, power loss, kill and refusals.
 
+mod folder;
+
 use super::*;
 use crate::{
     Expected, Header, Layout, MemoryStore, Purpose, RangeRequest, Store, WatchItem, Write, WriteError,
@@ -573,8 +575,8 @@ fn changes_of(found: Found) -> (u64, String) {
     (since[0].1.0, shown.collect::<Vec<_>>().join(" "))
 }
 
-/// What is found when others wrote while a checkpoint was written, beside a history of so many bytes.
-fn found_behind_a_checkpoint(history_bytes: usize) -> Found {
+/// A disk on which others wrote while a checkpoint was written, beside a history of so many bytes.
+fn behind_a_checkpoint(history_bytes: usize) -> Disk {
     let disk = Disk::default();
     let mut log = Log::open(Arc::new(disk.clone()), SMALL, OnDamage::Refuse, keeping(history_bytes)).expect("an empty disk").0;
     let shared = Shared::new(Mvcc::new(Arc::new(()), history_bytes));
@@ -612,7 +614,12 @@ fn found_behind_a_checkpoint(history_bytes: usize) -> Found {
     write(&mut log, "/e", Some("2"));
     drop(log);
     assert!(disk.read("log-00000001").is_none(), "the log before it is gone");
-    let found = recover::read(&disk, keeping(HISTORY_BYTES)).expect("memory");
+    disk
+}
+
+/// What is found there.
+fn found_behind_a_checkpoint(history_bytes: usize) -> Found {
+    let found = recover::read(&behind_a_checkpoint(history_bytes), keeping(HISTORY_BYTES)).expect("memory");
     assert!(found.faults.is_empty(), "{:?}", found.faults);
     found
 }

@@ -356,6 +356,16 @@ fn write(mvcc: &mut Mvcc, number: usize) {
     mvcc.apply(&commit);
 }
 
+/// A token to go on with may be of another list.
+#[test]
+fn who_goes_on_behind_a_key_before_the_first_begins_with_the_first() {
+    let mvcc = ten_keys(1 << 20);
+    for (after, found) in [("/r/core/pods/a/8", 1), ("/r/core/pods/a/9", 0), ("/a", 10), ("/r/core/nodes/x", 10), ("/z", 0)] {
+        let request = RangeRequest { start_after: Some(Key::new(after)), ..RangeRequest::all("/r/core/pods/") };
+        assert_eq!(mvcc.range(&request).expect("the newest").entries.len(), found, "behind {after}");
+    }
+}
+
 #[test]
 fn the_oldest_lists_of_who_makes_most_be_kept_end_first() {
     // Room for 25 versions that are kept for lists, and for as much history.

@@ -161,6 +161,19 @@ fn commits_that_come_together_do_not_pass_a_bound_together() {
     assert_eq!(mvcc.usage().refused, 1);
 }
 
+/// A layout that says nothing of what is to come.
+#[test]
+fn a_key_takes_what_it_is_and_what_stands_around_it() {
+    let entry = Entry {
+        key: Key::new("/odd"),
+        value: "12".into(),
+        header: Header::default(),
+        create_revision: Revision(1),
+        mod_revision: Revision(1),
+    };
+    assert_eq!(Space::of(&(), [Arc::new(entry)].iter()).usage().bytes, KEY_OVERHEAD_BYTES + 4 + 2);
+}
+
 #[test]
 fn what_a_key_is_still_to_get_is_paid_for_when_it_is_made() {
     let mut mvcc = open(Revision(0), Vec::new());

@@ -1,0 +1,113 @@
+//! What else a folder may hold, and how much space.
+
+use super::*;
+
+fn names_of(disk: &Disk) -> Vec<String> {
+    disk.list().expect("memory")
+}
+
+#[test]
+fn a_start_removes_what_was_never_finished_and_nothing_of_others() {
+    let (disk, model) = written();
+    let others = ["notes", "notes.new", "log-1", "log-00000001.gz", "checkpoint-00000001.bak", "my-log-00000001", ".new"];
+    let left_over = ["log-00000077.new", "checkpoint-00000077.new", "acknowledged.new", "log-00000000", "checkpoint-00000000"];
+    let own: Vec<_> = names_of(&disk);
+    others.iter().chain(&left_over).for_each(|name| disk.damage(name, Some(b"something".to_vec())));
+    check(&open(&disk).expect("whole"), &model).expect("all of it");
+    let found = names_of(&disk);
+    assert!(others.iter().all(|name| found.iter().any(|found| found == name)), "{found:?}");
+    assert!(!left_over.iter().any(|name| found.iter().any(|found| found == name)), "{found:?}");
+    assert!(own.iter().all(|name| found.contains(name)), "{found:?}");
+}
+
+#[test]
+fn only_the_damaged_store_is_put_aside_when_its_loss_is_accepted() {
+    let (disk, _) = written();
+    let own: Vec<_> = names_of(&disk).into_iter().filter(|name| name != acknowledged::NAME).collect();
+    let log = own.iter().rfind(|name| name.starts_with("log")).expect("there is one");
+    let mut bytes = disk.read(log).expect("listed");
+    let end = used(&bytes);
+    bytes[end - 4] ^= 1;
+    disk.damage(log, Some(bytes));
+    disk.damage("notes", Some(b"of somebody else".to_vec()));
+    Log::open(Arc::new(disk.clone()), SMALL, OnDamage::AcceptLoss, keeping(HISTORY_BYTES)).expect("accepted");
+    let aside: Vec<_> = names_of(&disk).into_iter().filter(|name| name.starts_with("damaged-")).collect();
+    let mut expected: Vec<_> = own.iter().map(|name| format!("damaged-{name}")).collect();
+    expected.sort();
+    assert_eq!(aside, expected);
+    assert_eq!(disk.read("notes").as_deref(), Some(&b"of somebody else"[..]));
+}
+
+/// A checkpoint may hold versions that only a later part of the log tells. Where that part is damaged, they are all that is left of them.
+#[test]
+fn what_a_checkpoint_holds_stays_though_the_log_that_tells_it_is_damaged() {
+    let disk = behind_a_checkpoint(0);
+    let log = names_of(&disk).into_iter().rfind(|name| name.starts_with("log")).expect("there is one");
+    let bytes = disk.read(&log).expect("listed");
+    let frames = frames(&bytes);
+    // The last three tell `/d=3`, `/e=2`, and where the file ends.
+    let last = frames.len() - 3;
+    let mut damaged = bytes;
+    damaged[frames[last] + frame::HEAD_BYTES] ^= 1;
+    disk.damage(&log, Some(damaged));
+    let found = recover::read(&disk, keeping(HISTORY_BYTES)).expect("memory");
+    assert!(found.faults.iter().any(|fault| fault.why == "its checksum is wrong"), "{:?}", found.faults);
+    assert_eq!(objects(&found), ["/b=2", "/d=3", "/e=2"]);
+}
+
+/// Each file may be as it was written, and yet not hold what was acknowledged: a fault of who wrote it, or a file of another store that fits.
+#[test]
+fn what_is_there_is_counted() {
+    let objects = ["/a", "/b"].map(|key| {
+        let revision = Revision(7);
+        let value = "1".into();
+        (Key::new(key), Object { value, create_revision: revision, mod_revision: revision, expires_at: None })
+    });
+    let of = |objects: &[(Key, Object)]| Summary::of(Revision(7), objects.iter().map(|(key, object)| (key, object)));
+    let faults = |said: Summary| {
+        let disk = Disk::default();
+        write_anew(&disk, 1, objects.clone(), said).expect("memory");
+        acknowledge(&disk, Revision(7)).expect("memory");
+        recover::read(&disk, keeping(HISTORY_BYTES)).expect("memory").faults
+    };
+    assert_eq!(faults(of(&objects)), []);
+    for said in [of(&objects[..1]), Summary { sum: 1, ..of(&objects) }] {
+        let found = faults(said);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].file.starts_with("log-") && found[0].why.starts_with("2 objects, sum "), "{found:?}");
+    }
+}
+
+/// A log whose objects take so much, with so much in its files, on a disk with so much free.
+fn log_with(live_bytes: u64, bytes: u64, free: Option<u64>) -> Log {
+    let disk = Disk::default();
+    let limits = Limits { log_step_bytes: 1000, checkpoint_bytes_min: 1 << 30, free_bytes_min: 1_000_000 };
+    let mut log = Log::open(Arc::new(disk.clone()), limits, OnDamage::Refuse, keeping(0)).expect("an empty disk").0;
+    (log.live_bytes, log.to_read.bytes) = (live_bytes, bytes);
+    disk.set_free_bytes(free);
+    log
+}
+
+#[test]
+fn a_disk_is_short_below_what_is_kept_free_and_a_step_of_the_log() {
+    let is_short = |free| log_with(0, 0, free).is_short();
+    assert_eq!([Some(1_000_999), Some(1_001_000), None].map(is_short), [true, false, false]);
+}
+
+/// Written again in a quarter, and what the first log takes.
+#[test]
+fn on_a_short_disk_a_checkpoint_is_made_as_soon_as_it_makes_room() {
+    let is_due = |bytes, free| log_with(400_000, bytes, free).is_checkpoint_due();
+    assert_eq!([100_999, 101_000].map(|bytes| is_due(bytes, Some(900_000))), [false, true]);
+    assert!(!is_due(101_000, Some(2_000_000)), "there is space enough to wait");
+}
+
+/// The new files stand beside the old ones until they are whole.
+#[test]
+fn a_checkpoint_wants_space_for_itself_and_an_eighth_more() {
+    let has_room = |history, free| log_with(80_008, 0, Some(free)).has_room_for(history);
+    let needed = 80_008 + 10_001 + 2_000;
+    assert_eq!([needed - 1, needed].map(|free| has_room(0, free)), [false, true]);
+    assert_eq!([needed + 499, needed + 500].map(|free| has_room(500, free)), [false, true]);
+    assert!(log_with(80_008, 0, None).has_room_for(0), "a file system that does not say has to show it");
+}
