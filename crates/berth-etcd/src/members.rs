@@ -181,3 +181,39 @@ impl Member {
 fn chain(error: &dyn Error) -> String {
     causes(error).into_iter().fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_token_that_is_not_known_any_more_is_forgotten() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let options = Options { endpoints: vec!["http://127.0.0.1:1".to_owned()], ..Options::default() };
+        let members = Members::new(&options, runtime.handle().clone()).expect("an address");
+        let [old, new] = ["old", "new"].map(Token::from_static);
+        let left_of = |unknown: Option<&Token>| {
+            runtime.block_on(async {
+                *members.token.lock().await = Some(new.clone());
+                members.forget_token(unknown).await;
+                members.token.lock().await.clone()
+            })
+        };
+        assert_eq!(left_of(Some(&old)), Some(new.clone()), "somebody has got another since");
+        assert_eq!(left_of(None), Some(new.clone()));
+        assert_eq!(left_of(Some(&new)), None);
+    }
+
+    /// Whoever finds out late that a member does not answer must not leave the next one too.
+    #[test]
+    fn a_member_is_left_once_whoever_else_finds_out() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let endpoints = (1..=3).map(|port| format!("http://127.0.0.1:{port}")).collect();
+        let members = Members::new(&Options { endpoints, ..Options::default() }, runtime.handle().clone()).expect("addresses");
+        let at = [0, 0, 1, 0, 2, 2].map(|index| {
+            members.leave(index);
+            members.current()
+        });
+        assert_eq!(at, [1, 1, 2, 2, 0, 0]);
+    }
+}

@@ -49,6 +49,27 @@ pub(crate) fn forget_tokens(endpoint: &str) {
     try_post_with(endpoint, "/v3/auth/user/changepw", &format!("Authorization: {token}\r\n"), &root).expect("it is let in");
 }
 
+/// Makes a user who may read and write what begins with `/registry/`, and nothing else.
+pub(crate) fn add_user_of_registry(endpoint: &str, name: &str) {
+    let perm = json!({"permType": "READWRITE", "key": "L3JlZ2lzdHJ5Lw==", "range_end": "L3JlZ2lzdHJ5MA=="});
+    post(endpoint, "/v3/auth/user/add", &json!({"name": name, "password": "secret"}));
+    post(endpoint, "/v3/auth/role/add", &json!({"name": name}));
+    post(endpoint, "/v3/auth/role/grant", &json!({"name": name, "perm": perm}));
+    post(endpoint, "/v3/auth/user/grant", &json!({"user": name, "role": name}));
+}
+
+/// How often somebody has shown a password since it was started.
+pub(crate) fn passwords_shown(endpoint: &str) -> u64 {
+    let address = endpoint.strip_prefix("http://").expect("plain http");
+    let mut stream = TcpStream::connect(address).expect("it answers");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("that is some time");
+    write!(stream, "GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    let mut counts = answer.lines().filter(|line| line.starts_with("grpc_server_started_total{grpc_method=\"Authenticate\""));
+    counts.next().and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("it counts calls")
+}
+
 /// Raises the alarm for space, as if the database had reached its quota.
 pub(crate) fn raise_no_space(endpoint: &str) {
     let status = post(endpoint, "/v3/maintenance/status", &json!({}));

@@ -54,6 +54,8 @@ pub(super) struct Kept {
     pub(super) is_cut: bool,
     /// It has lost the other members: it says how it is, and no more.
     pub(super) is_alone: bool,
+    /// It does not say how it is, and does all else.
+    pub(super) hides: bool,
     /// It tells of progress before it has sent what was before, as old releases do.
     pub(super) overtakes: bool,
     /// Another program writes there.
@@ -387,7 +389,11 @@ impl Etcd for Model {
     }
 
     fn status(&self) -> BoxFuture<'_, Result<Status, EtcdError>> {
-        ready(self.reached(|kept| Status { database_bytes: kept.log.len() as u64, alarms: kept.alarms.clone() })).boxed()
+        let status = self.reached(|kept| match kept.hides {
+            true => Err(EtcdError::Unknown("no status".into())),
+            false => Ok(Status { database_bytes: kept.log.len() as u64, alarms: kept.alarms.clone() }),
+        });
+        ready(status.and_then(|status| status)).boxed()
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), EtcdError>> {

@@ -469,6 +469,41 @@ fn an_etcd_that_was_not_there_and_is_again_is_known_to_be_though_nobody_asks() {
     assert_eq!(world.store.health(), Health::Ready);
 }
 
+/// Whether it has an alarm nobody knows then.
+#[test]
+fn an_etcd_that_does_not_say_how_it_is_is_told_of() {
+    let world = World::new(0);
+    world.pass(2);
+    world.model.kept().hides = true;
+    world.pass(6);
+    assert_eq!(world.store.health(), Health::Refusing { cause: "no status".into() });
+    world.model.kept().hides = false;
+    world.pass(2);
+    assert_eq!(world.store.health(), Health::Ready);
+}
+
+#[test]
+fn what_reaches_etcd_tells_that_it_is_there_and_what_does_not_that_it_is_not() {
+    let world = World::new(0);
+    world.pass(2);
+    let read = || {
+        let store = Arc::clone(&world.store);
+        world.wait(async move { store.revision("/registry/pods/").await.map_err(|error| error.to_string()) })
+    };
+    world.model.cut(true);
+    assert_eq!(read(), Err("the store is not available: it is cut off".into()));
+    assert_eq!(world.store.health(), Health::Refusing { cause: "it is cut off".into() }, "a read has met it");
+    world.model.cut(false);
+    assert_eq!(read(), Ok(Revision(1)));
+    assert_eq!(world.store.health(), Health::Ready, "the next one has not");
+    world.model.cut(true);
+    read().expect_err("it is cut off");
+    world.model.raise(&[Alarm::NoSpace]);
+    world.model.cut(false);
+    world.put("1", Expected::Absent).expect_err("there is no space");
+    assert_eq!(world.store.health(), Health::Ready, "who refuses for want of space is there");
+}
+
 #[test]
 fn a_revision_that_is_still_to_come_cannot_be_read() {
     let world = World::new(0);
@@ -481,6 +516,22 @@ fn a_revision_that_is_still_to_come_cannot_be_read() {
     assert_eq!(read(2).ok(), Some(1));
     let told = read(9);
     assert!(matches!(told, Err(ReadError::Future { requested: Revision(9), newest: Revision(2) })), "{told:?}");
+    // Others have written, of which this process has not heard.
+    world.model.kept().revision = 7;
+    assert_eq!(read(7).ok(), Some(1), "the newest of all can be");
+}
+
+#[test]
+fn of_one_key_etcd_is_asked_for_no_other() {
+    let world = World::new(0);
+    let mut kept = world.model.kept();
+    kept.overtakes = true;
+    for name in ["a", "ab", "abc", "b"] {
+        kept.apply(&[Put { key: key(name), expected: Expected::Absent, value: Some("x".into()), lease: None }]);
+    }
+    drop(kept);
+    assert_eq!((world.get("a").as_str(), world.get("").as_str()), ("x@2", ""));
+    assert_eq!(world.model.kept().pages, [1, 1]);
 }
 
 /// Two servers compact every minute, for twenty of which the first is there for ten, while somebody writes.
