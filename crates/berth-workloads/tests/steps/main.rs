@@ -94,6 +94,14 @@ impl Story {
         self.settle();
     }
 
+    /// Somebody deletes the set of this image, and all its pods with it.
+    fn lose(&mut self, image: &str) {
+        let is_of = |set: &world::Stored| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == image;
+        let name = self.world.sets.iter().find(|(_, set)| is_of(set)).map(|(name, _)| name.clone()).expect("a set");
+        let uid = self.world.sets.remove(&name).expect("a set").json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+    }
+
     /// Sizes by image, those without pods left out.
     fn sizes(&self) -> Vec<(String, i64)> {
         let sets = self.world.sets.values().map(|set| {
@@ -184,13 +192,83 @@ fn what_changes_in_the_middle_keeps_the_share() {
     story.check(&[("web:3", 10)], &[], "NewReplicaSetAvailable");
 }
 
+/// The place that a set keeps is of the rollout that it was in.
+#[test]
+fn a_template_that_comes_back_before_it_was_complete_begins_anew() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    story.roll_out(3);
+    story.roll_out(2);
+    let waits: Vec<_> = story.world.plan_deployment().waits.iter().map(ToString::to_string).collect();
+    assert!(waits.len() == 1 && waits[0].starts_with("step 2 of 5, at 10%: waiting until "), "{waits:?}");
+}
+
+/// Where it has more than its share, of a rollout before, it keeps them: old pods go in their stead.
+#[test]
+fn a_step_makes_no_set_smaller() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.world.edit(&json!({"spec": {"template": template(3)}}));
+    while story.sizes().iter().map(|(_, size)| size).sum::<i64>() == 10 {
+        assert_ne!(story.act(), 0, "the third set is to come");
+    }
+    let two = |story: &Story| story.sizes().into_iter().find(|(image, _)| image == "web:2").expect("a set").1;
+    assert_eq!(two(&story), 5);
+    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    for _ in 0..10 {
+        story.act();
+        assert_eq!(two(&story), 5);
+        story.others();
+    }
+}
+
+#[test]
+fn a_step_is_not_over_before_its_pods_are_available() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.bad.push(2);
+    story.roll_out(2);
+    let waits = |story: &Story| story.world.plan_deployment().waits.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(waits(&story).iter().all(|wait| !wait.starts_with("step")), "{:?}", waits(&story));
+    story.bad.clear();
+    story.others();
+    story.settle();
+    story.check(&[("web:1", 9), ("web:2", 1)], &[FIVE_MINUTES], "StepWaiting");
+}
+
+/// Old sets that have less than what is left at a step, by whatever cause: no step costs pods.
+#[test]
+fn what_old_sets_lack_the_new_one_makes_up_for() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.roll_out(3);
+    story.lose("web:2");
+    story.settle();
+    let sizes: BTreeMap<_, _> = story.sizes().into_iter().collect();
+    assert_eq!((sizes.values().sum::<i64>(), sizes.len()), (10, 2), "{sizes:?}");
+    assert!(sizes["web:1"] < 9 && 1 < sizes["web:3"], "{sizes:?}");
+}
+
+/// Whoever takes steps away in the middle is asked for none that he is past.
+#[test]
+fn a_rollout_that_is_beyond_the_last_step_is_at_the_last() {
+    let mut story = Story::new(1, 0, None, usize::MAX);
+    story.roll_out(2);
+    story.pass(300);
+    story.check(&[("web:1", 5), ("web:2", 5)], &[PAUSED], "StepWaiting");
+    story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": "10%, pause, 100%"}}}));
+    story.settle();
+    story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
+}
+
 #[test]
 fn pods_that_are_lost_with_their_set_are_made_up_for() {
     let mut story = Story::new(1, 0, None, usize::MAX);
     story.roll_out(2);
-    let old = story.world.sets.iter().find(|(_, set)| set.json["spec"]["replicas"] == 9).map(|(name, _)| name.clone()).expect("a set");
-    let uid = story.world.sets.remove(&old).expect("a set").json["metadata"]["uid"].as_str().expect("a uid").to_owned();
-    story.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+    story.lose("web:1");
     story.settle();
     story.check(&[("web:2", 10)], &[], "NewReplicaSetAvailable");
 }
