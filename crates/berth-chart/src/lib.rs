@@ -16,7 +16,7 @@ mod text;
 
 pub use html::html;
 pub use scale::time_text;
-pub use svg::svg;
+pub use svg::{STYLE, fragment, svg};
 pub use terminal::{Ink, Line, Span, ansi, lines, plain};
 pub use text::{one_line, printable};
 

@@ -38,7 +38,7 @@ const LABEL_COLUMNS: usize = 600;
 const NEUTRAL: usize = 9;
 
 /// Colours that the colour-blind can tell apart (Okabe and Ito's, lighter where it is dark), the newest revision's first.
-pub(crate) const STYLE: &str = "\
+pub const STYLE: &str = "\
 .bc text{font:12px system-ui,'DejaVu Sans',sans-serif;fill:#1f2328}
 .bc .bg{fill:#fff}.bc .t{font-size:15px;font-weight:600}.bc .n{fill:#59636e}.bc .r{text-anchor:end}.bc .c{text-anchor:middle}
 .bc .g{stroke:#d8dee4;fill:none}.bc .a{stroke:#59636e;fill:none}
@@ -59,6 +59,16 @@ pub(crate) const STYLE: &str = "\
 /// It may stand in a file of its own or within HTML; there its style is one element, as [`html()`](crate::html()) allows it.
 #[must_use]
 pub fn svg(charts: &[Chart]) -> String {
+    drawn(charts, &format!("<style>{STYLE}</style>\n"))
+}
+
+/// As [`svg()`], without its style: for a page whose style sheet has [`STYLE`], and whose policy allows no other. Ids in it are the same in each.
+#[must_use]
+pub fn fragment(charts: &[Chart]) -> String {
+    drawn(charts, "")
+}
+
+fn drawn(charts: &[Chart], style: &str) -> String {
     let frame = Frame::of(charts);
     let charts: Vec<(&Chart, Prepared)> = charts.iter().map(|chart| (chart, Prepared::new(chart, frame, plot(LEFT) / THINNED))).collect();
     let left = if charts.iter().any(|(_, prepared)| !prepared.lanes.is_empty()) { LEFT_OF_LANES } else { LEFT };
@@ -68,7 +78,7 @@ pub fn svg(charts: &[Chart]) -> String {
     }
     drawing.legend(&charts).expect(WRITES);
     let label: Vec<String> = charts.iter().map(|(chart, _)| format!("{}: {}", chart.title, chart.note)).collect();
-    drawing.document(&label.join(". ")).expect(WRITES)
+    drawing.document(&label.join(". "), style).expect(WRITES)
 }
 
 const WRITES: &str = "writing to a String does not fail";
@@ -391,7 +401,7 @@ impl Drawing {
         Ok(())
     }
 
-    fn document(self, label: &str) -> Result<String, fmt::Error> {
+    fn document(self, label: &str, style: &str) -> Result<String, fmt::Error> {
         let mut out = String::new();
         let (wide, high) = (Px(WIDTH), Px(self.y));
         let label = safe(label, LABEL_COLUMNS);
@@ -399,7 +409,7 @@ impl Drawing {
             out,
             r#"<svg xmlns="http://www.w3.org/2000/svg" class="bc" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" role="img" aria-label="{label}">"#
         )?;
-        writeln!(out, "<style>{STYLE}</style>\n<defs>")?;
+        writeln!(out, "{style}<defs>")?;
         for (hue, state) in &self.used {
             out.push_str(&pattern(*hue, *state));
         }
