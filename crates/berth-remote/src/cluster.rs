@@ -7,7 +7,7 @@ use crate::{
     follower::{REFRESH, follow},
     options::{OpenError, Options},
 };
-use berth_api::{Object, Subresource, tenure};
+use berth_api::{Object, Scope, Subresource, tenure};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind,
     election::{Gate, Pass},
@@ -36,6 +36,8 @@ pub struct RemoteCluster {
     manager: &'static str,
     /// Whether writes may begin; `None`: always.
     gate: Option<Gate>,
+    /// Where alone objects are followed; `None`: everywhere.
+    within: Option<Namespace>,
 }
 
 /// Why there is no cluster to work with.
@@ -60,13 +62,20 @@ impl RemoteCluster {
     pub async fn connect(options: &Options, env: Env) -> Result<Self, ConnectError> {
         let connection = Connection::open_with(options, Retries::None).await?;
         let caller = Caller::new(connection, env).await.map_err(ConnectError::Discover)?;
-        Ok(Self { caller: Arc::new(caller), manager: FIELD_MANAGER, gate: None })
+        Ok(Self { caller: Arc::new(caller), manager: FIELD_MANAGER, gate: None, within: None })
     }
 
     /// The same cluster, written to under another name in `managedFields`.
     #[must_use]
     pub fn named(self, manager: &'static str) -> Self {
         Self { manager, ..self }
+    }
+
+    /// The same cluster, of which only what is in this namespace is followed: for somebody who may read no other. Kinds that live in no namespace are
+    /// followed as ever.
+    #[must_use]
+    pub fn in_namespace(self, namespace: Namespace) -> Self {
+        Self { within: Some(namespace), ..self }
     }
 
     /// The same cluster, written to only while whoever has made the gate leads.
@@ -158,7 +167,7 @@ impl Cluster for RemoteCluster {
     }
 
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
-        follow(Arc::clone(&self.caller), resource)
+        follow(Arc::clone(&self.caller), resource, self.within.clone())
     }
 
     fn get(&self, resource: ResourceName, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
@@ -176,7 +185,9 @@ impl Cluster for RemoteCluster {
 
     fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move {
-            let page = self.caller.page(&self.caller.kind(resource)?, None, Some(1), None).await;
+            let kind = self.caller.kind(resource)?;
+            let within = self.within.as_ref().filter(|_| kind.scope == Scope::Namespaced);
+            let page = self.caller.page(&kind, within, Some(1), None).await;
             page.map(|page| page.revision).map_err(|trouble| trouble.error)
         }
         .boxed()

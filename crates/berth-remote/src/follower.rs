@@ -5,8 +5,9 @@ use crate::{
     backoff::Backoff,
     caller::{At, Caller, PAGE, Trouble, TroubleKind},
 };
+use berth_api::Scope;
 use berth_controllers::{Change, ClusterError, ServedKind};
-use berth_identity::{ResourceName, Revision};
+use berth_identity::{Namespace, ResourceName, Revision};
 use bytes::{Bytes, BytesMut};
 use futures::{
     StreamExt,
@@ -28,8 +29,8 @@ const WATCH_SECONDS: u64 = 300;
 const QUIET_MAX: SignedDuration = SignedDuration::from_secs(90);
 
 /// All objects of a resource, then every change, for ever.
-pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName) -> BoxStream<'static, Change> {
-    let follower = Follower { caller, resource, place: Place::Begin(Paging::On), backoff: Backoff::default() };
+pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName, within: Option<Namespace>) -> BoxStream<'static, Change> {
+    let follower = Follower { caller, resource, within, place: Place::Begin(Paging::On), backoff: Backoff::default() };
     let step = |mut follower: Follower| async move { Some((stream::iter(follower.step().await), follower)) };
     stream::unfold(follower, step).flatten().boxed()
 }
@@ -37,6 +38,8 @@ pub(crate) fn follow(caller: Arc<Caller>, resource: ResourceName) -> BoxStream<'
 struct Follower {
     caller: Arc<Caller>,
     resource: ResourceName,
+    /// Where alone objects are asked for, of kinds that live in namespaces.
+    within: Option<Namespace>,
     place: Place,
     backoff: Backoff,
 }
@@ -79,9 +82,13 @@ impl Follower {
         }
     }
 
+    fn namespace(&self, kind: &ServedKind) -> Option<&Namespace> {
+        self.within.as_ref().filter(|_| kind.scope == Scope::Namespaced)
+    }
+
     async fn list(&mut self, kind: &ServedKind, paging: Paging, token: Option<String>) -> Vec<Change> {
         let limit = (paging == Paging::On).then_some(PAGE);
-        let page = match self.caller.page(kind, None, limit, token.as_deref()).await {
+        let page = match self.caller.page(kind, self.namespace(kind), limit, token.as_deref()).await {
             Ok(page) => page,
             Err(trouble) => {
                 let again = token.map_or(Place::Begin(paging), |token| Place::Within { token });
@@ -101,7 +108,7 @@ impl Follower {
 
     async fn open(&mut self, kind: &ServedKind, told: Revision) -> Vec<Change> {
         let seconds = WATCH_SECONDS + self.caller.env.rng.below(WATCH_SECONDS);
-        let at = At::all(kind.api_version, kind.resource.plural, None);
+        let at = At::all(kind.api_version, kind.resource.plural, self.namespace(kind).map(|namespace| &**namespace));
         let at = at.with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
         match self.caller.open_watch(at.with("timeoutSeconds", &seconds.to_string())).await {
             Ok(body) => self.place = Place::Watching { told, lines: Lines::of(body) },
