@@ -21,6 +21,7 @@ const LAYERS: &[&str] = &[
     "berth-sim",
     "berth-etcd",
     "berth-remote",
+    "berth-rollout",
     "berth-node",
     "berth-controllers",
     "berth-apiserver",

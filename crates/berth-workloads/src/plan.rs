@@ -177,7 +177,8 @@ impl Action {
 
 /// The merge patch that turns `old` into `new`; `None` if they are equal. What is in `old` only becomes null, lists that differ are given
 /// whole.
-pub(crate) fn merge_patch<T: Serialize + PartialEq>(old: &T, new: &T) -> Option<Value> {
+#[must_use]
+pub fn merge_patch<T: Serialize + PartialEq>(old: &T, new: &T) -> Option<Value> {
     // Most looks find nothing to write: two trees for each would cost more than the rest of them.
     if old == new {
         return None;

@@ -4,15 +4,15 @@ use crate::{
     apply::{self, Applied},
     manifests::Document,
     progress::{Output, Pods, Progress, Screen, Workload, title},
-    rollout::{
-        state::{self, Rollout},
-        stateful_set,
-    },
     trouble::{self, Trouble},
 };
 use berth_api::FeatureGates;
 use berth_identity::Revision;
 use berth_registry::{Collection, Registry, WatchEvent, WatchOptions, resource};
+use berth_rollout::{
+    state::{self, Rollout},
+    stateful_set,
+};
 use berth_workloads::view::{DeploymentView, StatefulSetView, View};
 use futures::{StreamExt, stream, stream::BoxStream};
 use std::{

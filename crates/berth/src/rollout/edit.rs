@@ -8,18 +8,10 @@ use super::{
     report,
     target::{Found, Kind},
 };
-use berth_api::{
-    annotations::{BERTH_PROMOTED, BERTH_STEPS, RESTARTED_AT},
-    apps::steps::Step,
-};
-use berth_workloads::{
-    deployment::steps::Place,
-    hash::same_template,
-    rollback,
-    view::{APPS_V1, DeploymentView, ReplicaSetView},
-};
+use berth_rollout::verbs;
+use berth_workloads::view::{APPS_V1, DeploymentView, ReplicaSetView};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Holds a Deployment's changes back.
 pub(super) async fn pause(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
@@ -48,23 +40,7 @@ pub(super) async fn promote(change: &Change, connection: &Connection, workload: 
 }
 
 fn promote_patch(workload: &Found, deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<Value, Error> {
-    let steps = deployment.choices.steps.as_deref().unwrap_or_default();
-    if steps.is_empty() {
-        return Err(workload.fault(format!("has no steps: the annotation {BERTH_STEPS} says which")));
-    }
-    let newest = sets.iter().find(|set| same_template(&set.template, &deployment.spec.template));
-    let Some(newest) = newest.filter(|set| rollback::completed_revision(&set.annotations).is_none()) else {
-        return Err(workload.fault("is at no step: its newest template is not being rolled out"));
-    };
-    let place = Place::of(&newest.annotations);
-    match steps.get(place.index) {
-        Some(Step::Seconds(_) | Step::Pause) => Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.name()}}})),
-        Some(Step::Percent(_)) | None => Err(workload.fault(format!(
-            "is at step {} of {}, which does not wait: its pods are being replaced",
-            place.index + 1,
-            steps.len()
-        ))),
-    }
+    verbs::promote(deployment, sets).map_err(|why| workload.fault(why))
 }
 
 async fn send(change: &Change, connection: &Connection, workload: &Found, mut patch: Value, done: &str) -> Result<(), Error> {
@@ -76,38 +52,23 @@ async fn send(change: &Change, connection: &Connection, workload: &Found, mut pa
 }
 
 fn pause_patch(workload: &Found) -> Result<Value, Error> {
-    match is_paused(workload, "pausing is not supported")? {
-        true => Err(workload.fault("is already paused")),
-        false => Ok(json!({"spec": {"paused": true}})),
-    }
+    only_deployments(workload, "pausing is not supported")?;
+    verbs::pause(&object(workload)?).map_err(|why| workload.fault(why))
 }
 
 fn resume_patch(workload: &Found) -> Result<Value, Error> {
-    match is_paused(workload, "resuming is not supported")? {
-        true => Ok(json!({"spec": {"paused": null}})),
-        false => Err(workload.fault("is not paused")),
-    }
+    only_deployments(workload, "resuming is not supported")?;
+    verbs::resume(&object(workload)?).map_err(|why| workload.fault(why))
 }
 
 fn restart_patch(workload: &Found, now: Timestamp) -> Result<Value, Error> {
-    let object = object(workload)?;
-    if object["spec"]["paused"] == true {
-        return Err(workload.fault("can't restart paused deployment (run rollout resume first)"));
-    }
-    let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let annotations = object.pointer("/spec/template/metadata/annotations");
-    if annotations.is_some_and(|annotations| annotations[RESTARTED_AT] == at.as_str()) {
-        let message = "if restart has already been triggered within the past second, please wait before attempting to trigger another";
-        return Err(workload.fault(message));
-    }
-    Ok(json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}}))
+    verbs::restart(&object(workload)?, now).map_err(|why| workload.fault(why))
 }
 
-/// Whether it is paused; only Deployments can be.
-fn is_paused(workload: &Found, unsupported: &str) -> Result<bool, Error> {
+fn only_deployments(workload: &Found, otherwise: &str) -> Result<(), Error> {
     match workload.kind {
-        Kind::StatefulSet => Err(workload.fault(unsupported)),
-        Kind::Deployment => Ok(object(workload)?["spec"]["paused"] == true),
+        Kind::StatefulSet => Err(workload.fault(otherwise)),
+        Kind::Deployment => Ok(()),
     }
 }
 
@@ -120,6 +81,7 @@ mod tests {
     use super::*;
     use berth_identity::Revision;
     use berth_workloads::view::View;
+    use serde_json::json;
 
     fn found(kind: Kind, spec: &Value) -> Found {
         Found { kind, name: "web".to_owned(), json: json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec}).to_string() }

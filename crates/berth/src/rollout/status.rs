@@ -5,14 +5,16 @@ use super::{
     error::Error,
     features::{self, Features},
     history::selector_text,
-    look::{Look, RolloutStage},
     options::{Status, StatusOutput},
     report, status_json,
     target::{Found, Kind},
-    waits,
     world::{Of, Seen, World},
 };
 use crate::progress::line;
+use berth_rollout::{
+    look::{Look, RolloutStage},
+    waits,
+};
 use berth_workloads::{
     cause::Cause,
     rollback::Record,

@@ -5,9 +5,9 @@
 
 use super::{
     features::{Finding, Source},
-    look::{Look, Replicas, RolloutStage},
     target::Found,
 };
+use berth_rollout::look::{Look, Replicas, RolloutStage};
 use berth_workloads::{Wait, cause::Cause, rollback::Record, stateful_set::Phase};
 use serde::Serialize;
 
@@ -202,10 +202,11 @@ fn feature(finding: &Finding) -> Feature {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{look::Standing, report::json, stateful_set, target::Kind},
+        super::{report::json, target::Kind},
         *,
     };
     use berth_api::Gate;
+    use berth_rollout::look::{Standing, UnreadyPod};
     use berth_workloads::cause;
 
     fn look() -> Look {
@@ -244,7 +245,7 @@ mod tests {
             replicas: Replicas { terminating: Some(1), ..look().replicas },
             causes: vec![cause],
             waits: vec![Wait::Partition { pods: 1, from: 2 }],
-            unready_pods: vec![stateful_set::UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ErrImagePull".to_owned()] }],
+            unready_pods: vec![UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ErrImagePull".to_owned()] }],
             ..look()
         };
         let finding =

@@ -3,13 +3,15 @@
 use super::{
     error::Error,
     features::{Feature, Features},
-    look::{self, Look},
-    stateful_set::{self, Belongings},
     target::{Found, Kind},
-    waits::{self, Observed},
 };
 use crate::progress::warn;
 use berth_identity::Revision;
+use berth_rollout::{
+    look::{self, Look},
+    stateful_set::{self, Belongings},
+    waits::{self, Observed},
+};
 use berth_workloads::{
     cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
     view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},

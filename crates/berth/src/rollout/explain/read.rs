@@ -6,16 +6,18 @@ use super::{
         error::Error,
         features::{self, Feature},
         history::selector_text,
-        look::{self, Look, RolloutStage},
-        stateful_set::{self, Belongings},
         target::{self, Found, changed},
-        waits,
     },
     Explanation, Kind, Next, Subject,
     facts::{self, Around, Condition},
 };
 use berth_api::FeatureGates;
 use berth_identity::Revision;
+use berth_rollout::{
+    look::{self, Look, RolloutStage},
+    stateful_set::{self, Belongings},
+    waits,
+};
 use berth_workloads::{
     Wait,
     cause::{self, Cause, DeploymentFacts, Obstacle, Place, PodFacts, ReplicaSetFacts, Rival, StatefulSetFacts, ranked},

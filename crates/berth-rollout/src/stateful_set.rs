@@ -1,6 +1,6 @@
 //! How far a StatefulSet's rollout is, under every strategy, and what it waits for: the waits of the very plan that its controller makes.
 
-use super::look::{Look, Replicas, RolloutStage, Standing, rollback_to};
+use crate::look::{Look, Replicas, RolloutStage, Standing, UnreadyPod, rollback_to};
 use berth_api::{FeatureGates, apps::StatefulSetStatus};
 use berth_controllers::{cache::Known, claim_doubts::ClaimDoubts, plan_loop::Look as PlanLook, pods::PodIndex, stateful_set as controller};
 use berth_workloads::{
@@ -17,22 +17,18 @@ const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// What belongs to a set; `None` where it cannot be read.
 #[derive(Debug, Default)]
-pub(super) struct Belongings {
-    pub(super) revisions: Option<Vec<Arc<RevisionView>>>,
-    pub(super) pods: Option<Vec<Arc<PodView>>>,
-    pub(super) claims: Vec<Arc<ClaimView>>,
-}
-
-/// A pod that is not ready, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UnreadyPod {
-    pub(super) name: String,
-    /// `ImagePullBackOff`, `Unschedulable`, …
-    pub(super) reasons: Vec<String>,
+pub struct Belongings {
+    /// Its revisions.
+    pub revisions: Option<Vec<Arc<RevisionView>>>,
+    /// Its pods.
+    pub pods: Option<Vec<Arc<PodView>>>,
+    /// Claims of its namespace.
+    pub claims: Vec<Arc<ClaimView>>,
 }
 
 /// One look at a set. `causes` is what stands in its way, `gates` are those of the cluster's controllers.
-pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
+#[must_use]
+pub fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates: &FeatureGates, now: Timestamp) -> Look {
     let status = &set.status;
     let strategy = stateful_set::strategy(set, gates);
     let standing = standing(set, strategy);
@@ -66,7 +62,8 @@ pub(super) fn look(set: &StatefulSetView, of: &Belongings, causes: Causes, gates
 }
 
 /// What is left to do, in kubectl's words where it has any; `None` if nothing is.
-pub(crate) fn pending(set: &StatefulSetView) -> Option<String> {
+#[must_use]
+pub fn pending(set: &StatefulSetView) -> Option<String> {
     let standing = standing(set, stateful_set::strategy(set, &FeatureGates::default()));
     (standing.state != RolloutStage::Complete).then_some(standing.message)
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Where a Deployment's rollout stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Rollout {
+pub enum Rollout {
     /// Under way.
     Waiting(Pending),
     /// Every pod has the newest template and is available, and none is left over.
@@ -17,17 +17,33 @@ pub(crate) enum Rollout {
 
 /// What a rollout has not got to yet; `Display` gives kubectl's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pending {
+pub enum Pending {
     /// Its controller has not seen the newest spec.
     Observed,
     /// Pods of the new template are missing.
-    Updated { updated: i32, wanted: i32 },
+    Updated {
+        /// There are.
+        updated: i32,
+        /// There should be.
+        wanted: i32,
+    },
     /// Pods of older templates are still wanted.
-    OldGone { old: i32 },
+    OldGone {
+        /// How many.
+        old: i32,
+    },
     /// New pods are not available.
-    Available { available: i32, updated: i32 },
+    Available {
+        /// Those that are.
+        available: i32,
+        /// Those of the new template.
+        updated: i32,
+    },
     /// TerminationComplete: replaced pods are on their way out.
-    Terminated { terminating: i32 },
+    Terminated {
+        /// How many.
+        terminating: i32,
+    },
 }
 
 impl fmt::Display for Pending {
@@ -44,7 +60,8 @@ impl fmt::Display for Pending {
 
 impl Pending {
     /// The sentence that `kubectl rollout status` prints.
-    pub(crate) fn sentence(&self, name: &str) -> String {
+    #[must_use]
+    pub fn sentence(&self, name: &str) -> String {
         match self {
             Self::Observed => format!("Waiting for deployment {self}..."),
             _ => format!("Waiting for deployment \"{name}\" rollout to finish: {self}..."),
@@ -54,7 +71,8 @@ impl Pending {
 
 /// Reads the rollout's state from spec and status, in the order in which kubectl judges, and terminating pods where the policy counts them:
 /// `terminating` is how many there are.
-pub(crate) fn of(deployment: &DeploymentView, terminating: i32) -> Rollout {
+#[must_use]
+pub fn of(deployment: &DeploymentView, terminating: i32) -> Rollout {
     let status = &deployment.status;
     let exceeded = status.conditions.iter().flatten().find(|c| c.reason.as_deref() == Some("ProgressDeadlineExceeded"));
     if status.observed_generation < deployment.meta.generation {

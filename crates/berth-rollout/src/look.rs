@@ -1,8 +1,7 @@
 //! How far a rollout is, in kubectl's words, and what it waits for.
 
-use super::{
+use crate::{
     state::{self, Rollout},
-    stateful_set::UnreadyPod,
     waits::Observed,
 };
 use berth_api::{FeatureGates, Gate};
@@ -20,29 +19,41 @@ use std::collections::BTreeMap;
 
 /// One look at a workload.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub struct Look {
     /// The number of the revision that is rolled out.
-    pub(super) revision: Option<i64>,
-    pub(super) standing: Standing,
+    pub revision: Option<i64>,
+    /// How far it is.
+    pub standing: Standing,
     /// The automatic rollback that has made this revision.
-    pub(super) rollback: Option<Record>,
+    pub rollback: Option<Record>,
     /// The revision that its controller is about to go back to by itself.
-    pub(super) goes_back_to: Option<i64>,
+    pub goes_back_to: Option<i64>,
     /// Of a StatefulSet's Recreate.
-    pub(super) phase: Option<Phase>,
-    pub(super) replicas: Replicas,
+    pub phase: Option<Phase>,
+    /// How many pods there are.
+    pub replicas: Replicas,
     /// What stands in the way, most telling first.
-    pub(super) causes: Vec<Cause>,
+    pub causes: Vec<Cause>,
     /// What is left undone on purpose.
-    pub(super) waits: Vec<Wait>,
+    pub waits: Vec<Wait>,
     /// Of StatefulSets: pods that something keeps from being ready.
-    pub(super) unready_pods: Vec<UnreadyPod>,
+    pub unready_pods: Vec<UnreadyPod>,
     /// When there will be more to say although nothing has changed.
-    pub(super) look_again: Option<Timestamp>,
+    pub look_again: Option<Timestamp>,
 }
 
-/// `observed` and `causes` are what its sets and pods say besides; `gates` those of the cluster's controllers.
-pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> Look {
+/// A pod that is not ready, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadyPod {
+    /// Its name.
+    pub name: String,
+    /// `ImagePullBackOff`, `Unschedulable`, …
+    pub reasons: Vec<String>,
+}
+
+/// One look at a Deployment. `observed` and `causes` are what its sets and pods say besides; `gates` those of the cluster's controllers.
+#[must_use]
+pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Causes, gates: &FeatureGates) -> Look {
     let terminating = deployment.status.terminating_replicas.unwrap_or(observed.terminating);
     let name = &deployment.meta.name;
     let waited_for = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { terminating } else { 0 };
@@ -68,20 +79,23 @@ pub(super) fn of_deployment(deployment: &DeploymentView, observed: Observed, cau
 }
 
 /// The automatic rollback that a workload's annotations tell of, if it has made this revision.
-pub(super) fn rollback_to(annotations: &BTreeMap<String, String>, revision: Option<i64>, template: &PodTemplateSpec) -> Option<Record> {
+#[must_use]
+pub fn rollback_to(annotations: &BTreeMap<String, String>, revision: Option<i64>, template: &PodTemplateSpec) -> Option<Record> {
     Record::of(annotations).filter(|record| revision.is_some_and(|revision| record.has_made(revision, template)))
 }
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    pub(super) state: RolloutStage,
+pub struct Standing {
+    /// In a word.
+    pub state: RolloutStage,
     /// kubectl's sentence, where it has one.
-    pub(super) message: String,
+    pub message: String,
 }
 
+/// How far a rollout is, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RolloutStage {
+pub enum RolloutStage {
     /// Under way.
     Waiting,
     /// Nothing is left to do.
@@ -92,13 +106,15 @@ pub(super) enum RolloutStage {
 
 /// Pods, by the workload's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Replicas {
+pub struct Replicas {
     /// `spec.replicas`.
-    pub(super) wanted: i32,
-    pub(super) total: i32,
+    pub wanted: i32,
+    /// `status.replicas`.
+    pub total: i32,
     /// Of the newest template.
-    pub(super) updated: i32,
-    pub(super) available: i32,
+    pub updated: i32,
+    /// `status.availableReplicas`.
+    pub available: i32,
     /// Being deleted and still there; not known of a StatefulSet whose pods cannot be read.
-    pub(super) terminating: Option<i32>,
+    pub terminating: Option<i32>,
 }

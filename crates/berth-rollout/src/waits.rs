@@ -17,18 +17,19 @@ use std::sync::Arc;
 
 /// What pods and ReplicaSets say that the Deployment alone does not.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Observed {
+pub struct Observed {
     /// What is left undone on purpose, and why.
-    pub(super) waits: Vec<Wait>,
+    pub waits: Vec<Wait>,
     /// Pods of the Deployment on their way out.
-    pub(super) terminating: i32,
+    pub terminating: i32,
     /// The revision that its controller is about to go back to by itself.
-    pub(super) goes_back_to: Option<i64>,
+    pub goes_back_to: Option<i64>,
 }
 
 /// Plans for the Deployment with the gates of the cluster's controllers, and takes the waits alone. `sets` are all of its namespace, `pods` those
 /// that it selects.
-pub(super) fn observe(
+#[must_use]
+pub fn observe(
     deployment: &DeploymentView,
     sets: &[Arc<ReplicaSetView>],
     pods: &[Arc<PodView>],
@@ -37,7 +38,13 @@ pub(super) fn observe(
 ) -> Observed {
     let sets: Sets = sets.iter().cloned().collect();
     let mut pods: Known<PodView, PodIndex> = pods.iter().cloned().collect();
-    with_state(deployment, &sets, pods.index_mut(), Look { last_error: None, gates, now }, |state| {
+    observe_known(deployment, &sets, pods.index_mut(), gates, now)
+}
+
+/// As [`observe`], from what is known of all sets and pods: costs what has changed since the last time.
+#[must_use]
+pub fn observe_known(deployment: &DeploymentView, sets: &Sets, pods: &mut PodIndex, gates: &FeatureGates, now: Timestamp) -> Observed {
+    with_state(deployment, sets, pods, Look { last_error: None, gates, now }, |state| {
         let own = state.sets.iter().filter(|set| set.meta.is_controlled_by(&deployment.meta.uid));
         let terminating = own.map(|set| state.pods.counts(&set.meta.uid).all_terminating()).sum::<u32>();
         let terminating = i32::try_from(terminating + state.pods.left_behind().terminating).unwrap_or(i32::MAX);
@@ -51,7 +58,8 @@ pub(super) fn observe(
 }
 
 /// Whether two lists of waits are the same but for the time that has passed.
-pub(super) fn same(a: &[Wait], b: &[Wait]) -> bool {
+#[must_use]
+pub fn same(a: &[Wait], b: &[Wait]) -> bool {
     a.iter().map(timeless).eq(b.iter().map(timeless))
 }
 

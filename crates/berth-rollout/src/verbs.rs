@@ -1,0 +1,213 @@
+//! What is written to pause, resume, restart, promote, undo, scale or give another image: a JSON merge patch each, or why there is nothing to write.
+//!
+//! A refusal is what follows the workload's name: `deployments.apps "web" is already paused`.
+
+use berth_api::{
+    annotations::{BERTH_PROMOTED, BERTH_STEPS, POD_TEMPLATE_HASH, RESTARTED_AT},
+    apps::steps::Step,
+};
+use berth_workloads::{
+    deployment::{
+        annotations::{BeforeScale, after_rollback},
+        steps::Place,
+    },
+    hash::same_template,
+    plan::merge_patch,
+    rollback,
+    view::{DeploymentView, ReplicaSetView},
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Holds a Deployment's changes back.
+///
+/// # Errors
+/// It is paused.
+pub fn pause(deployment: &Value) -> Result<Value, String> {
+    match is_paused(deployment) {
+        true => Err("is already paused".to_owned()),
+        false => Ok(json!({"spec": {"paused": true}})),
+    }
+}
+
+/// Lets them go.
+///
+/// # Errors
+/// It is not paused.
+pub fn resume(deployment: &Value) -> Result<Value, String> {
+    match is_paused(deployment) {
+        true => Ok(json!({"spec": {"paused": null}})),
+        false => Err("is not paused".to_owned()),
+    }
+}
+
+/// Changes an annotation of the template, so that every pod is replaced.
+///
+/// # Errors
+/// It is paused, or was restarted within this second.
+pub fn restart(workload: &Value, now: Timestamp) -> Result<Value, String> {
+    if is_paused(workload) {
+        return Err("can't restart paused deployment (run rollout resume first)".to_owned());
+    }
+    let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let annotations = workload.pointer("/spec/template/metadata/annotations");
+    if annotations.is_some_and(|annotations| annotations[RESTARTED_AT] == at.as_str()) {
+        let message = "if restart has already been triggered within the past second, please wait before attempting to trigger another";
+        return Err(message.to_owned());
+    }
+    Ok(json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}}))
+}
+
+/// Ends the wait of a step. What is written names rollout and step: it means nothing to any other. `sets` are those that the Deployment controls.
+///
+/// # Errors
+/// It has no steps, or none of them waits.
+pub fn promote(deployment: &DeploymentView, sets: &[&ReplicaSetView]) -> Result<Value, String> {
+    let steps = deployment.choices.steps.as_deref().unwrap_or_default();
+    if steps.is_empty() {
+        return Err(format!("has no steps: the annotation {BERTH_STEPS} says which"));
+    }
+    let newest = sets.iter().find(|set| same_template(&set.template, &deployment.spec.template));
+    let Some(newest) = newest.filter(|set| rollback::completed_revision(&set.annotations).is_none()) else {
+        return Err("is at no step: its newest template is not being rolled out".to_owned());
+    };
+    let place = Place::of(&newest.annotations);
+    match steps.get(place.index) {
+        Some(Step::Seconds(_) | Step::Pause) => Ok(json!({"metadata": {"annotations": {BERTH_PROMOTED: place.name()}}})),
+        Some(Step::Percent(_)) | None => {
+            Err(format!("is at step {} of {}, which does not wait: its pods are being replaced", place.index + 1, steps.len()))
+        }
+    }
+}
+
+/// Only Deployments can be.
+fn is_paused(workload: &Value) -> bool {
+    workload["spec"]["paused"] == true
+}
+
+/// Goes back to a revision of a Deployment: template and annotations as the ReplicaSet has them that keeps it. Both objects whole, so that fields of a newer
+/// server are not lost.
+///
+/// # Errors
+/// It is paused, or has this template.
+pub fn back_to_set(deployment: &Value, set: &Value) -> Result<Value, String> {
+    if is_paused(deployment) {
+        return Err("cannot be rolled back while it is paused; resume it first".to_owned());
+    }
+    let mut template = set["spec"]["template"].clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(POD_TEMPLATE_HASH);
+    }
+    let annotations = |object: &Value| -> BTreeMap<String, String> {
+        let all = object["metadata"]["annotations"].as_object().into_iter().flatten();
+        all.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    };
+    let (now, kept) = (annotations(deployment), annotations(set));
+    let then = after_rollback(&now, &kept, BeforeScale::Managed);
+    let mut patch = back_to_template(deployment, &template)?;
+    if let Some(annotations) = merge_patch(&now, &then) {
+        patch["metadata"] = json!({"annotations": annotations});
+    }
+    Ok(patch)
+}
+
+/// Goes back to a revision of a StatefulSet: the template as the ControllerRevision has it that keeps it.
+///
+/// # Errors
+/// It has this template.
+pub fn back_to_revision(stateful_set: &Value, revision: &Value) -> Result<Value, String> {
+    let mut template = revision["data"]["spec"]["template"].clone();
+    if let Some(members) = template.as_object_mut() {
+        members.remove("$patch");
+    }
+    back_to_template(stateful_set, &template)
+}
+
+fn back_to_template(workload: &Value, template: &Value) -> Result<Value, String> {
+    let patch = merge_patch(&workload["spec"]["template"], template);
+    patch.map(|patch| json!({"spec": {"template": patch}})).ok_or_else(|| "has the template of that revision already".to_owned())
+}
+
+/// Wants so many pods.
+///
+/// # Errors
+/// They are negative, or it wants so many already.
+pub fn scale(workload: &Value, replicas: i32) -> Result<Value, String> {
+    match replicas {
+        ..0 => Err("cannot have fewer than no pods".to_owned()),
+        _ if workload["spec"]["replicas"] == replicas => Err(format!("wants {replicas} pods already")),
+        _ => Ok(json!({"spec": {"replicas": replicas}})),
+    }
+}
+
+/// Gives a container of the template another image. Lists are given whole in a merge patch: it is to be guarded by the resource version.
+///
+/// # Errors
+/// There is no such container, it has this image, or the image has no name.
+pub fn set_image(workload: &Value, container: &str, image: &str) -> Result<Value, String> {
+    if image.is_empty() || image.chars().any(|char| char.is_whitespace() || char.is_control()) {
+        return Err(format!("cannot have {image:?} as an image"));
+    }
+    let mut containers = workload["spec"]["template"]["spec"]["containers"].clone();
+    let found = containers.as_array_mut().into_iter().flatten().find(|known| known["name"] == container);
+    let Some(found) = found else { return Err(format!("has no container {container:?}")) };
+    if found["image"] == image {
+        return Err(format!("has {image} in container {container} already"));
+    }
+    found["image"] = json!(image);
+    Ok(json!({"spec": {"template": {"spec": {"containers": containers}}}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(image: &str) -> Value {
+        json!({
+            "metadata": {"name": "web", "annotations": {"deployment.kubernetes.io/revision": "2", "kubernetes.io/change-cause": "new", "note": "x"}},
+            "spec": {"replicas": 3, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": image, "args": ["a"]}, {"name": "log", "image": "log:1"}], "added": 1},
+            }},
+        })
+    }
+
+    #[test]
+    fn going_back_gives_the_template_as_it_was_and_takes_away_what_was_added() {
+        let set = json!({
+            "metadata": {"annotations": {"deployment.kubernetes.io/revision": "1", "kubernetes.io/change-cause": "old"}},
+            "spec": {"template": {
+                "metadata": {"labels": {"app": "web", "pod-template-hash": "x"}},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}], "ofTomorrow": true},
+            }},
+        });
+        let patch = back_to_set(&workload("web:2"), &set).expect("a patch");
+        let template = json!({"spec": {"containers": [{"name": "main", "image": "web:1"}], "ofTomorrow": true, "added": null}});
+        assert_eq!(patch["spec"]["template"], template);
+        assert_eq!(patch["metadata"]["annotations"]["kubernetes.io/change-cause"], "old");
+        let mut paused = workload("web:2");
+        paused["spec"]["paused"] = json!(true);
+        assert!(back_to_set(&paused, &set).is_err_and(|why| why.contains("paused")));
+        let revision = json!({"data": {"spec": {"template": {"$patch": "replace", "spec": {}}}}});
+        let template = back_to_revision(&json!({"spec": {"template": {"spec": {"a": 1}}}}), &revision).expect("a patch");
+        assert_eq!(template, json!({"spec": {"template": {"spec": {"a": null}}}}));
+        assert!(back_to_revision(&json!({"spec": {"template": {"spec": {}}}}), &revision).is_err());
+    }
+
+    #[test]
+    fn a_size_and_an_image_are_changed_only_where_they_are_others() {
+        let web = workload("web:1");
+        assert_eq!(scale(&web, 5), Ok(json!({"spec": {"replicas": 5}})));
+        assert_eq!(
+            (scale(&web, 3), scale(&web, -1)),
+            (Err("wants 3 pods already".to_owned()), Err("cannot have fewer than no pods".to_owned()))
+        );
+        let patch = set_image(&web, "main", "web:2").expect("a patch");
+        let containers = json!([{"name": "main", "image": "web:2", "args": ["a"]}, {"name": "log", "image": "log:1"}]);
+        assert_eq!(patch["spec"]["template"]["spec"]["containers"], containers);
+        for (container, image) in [("main", "web:1"), ("other", "web:2"), ("main", ""), ("main", "a b")] {
+            assert!(set_image(&web, container, image).is_err(), "{container} {image}");
+        }
+    }
+}
