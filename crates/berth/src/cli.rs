@@ -4,6 +4,7 @@ use crate::{
     apart::options::{ControllerManager, Node, Scheduler},
     controllers::ControllerOptions,
     credentials::CredentialOptions,
+    dashboard::{DASHBOARD_EXAMPLES, DashboardOptions},
     data_dir::StoreKind,
     duration::duration,
     etcd::EtcdOptions,
@@ -135,6 +136,11 @@ pub(crate) enum Command {
     /// Looks once, at any cluster, and changes nothing. What may not be read is named. The exit code is 0 whatever is found.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Box<ExplainOptions>),
+    /// Serves a web page of any cluster's workloads: how they stand, why they wait, and what was, live.
+    ///
+    /// It shows what the kubeconfig's user may read. It listens on loopback, and prints a link that works once, for a minute; any other address wants TLS.
+    #[command(after_help = DASHBOARD_EXAMPLES)]
+    Dashboard(Box<DashboardOptions>),
     /// Shows, undoes, pauses and restarts rollouts of any cluster's Deployments and StatefulSets, and says what they wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),

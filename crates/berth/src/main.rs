@@ -7,6 +7,7 @@ mod cli;
 mod cluster_options;
 mod controllers;
 mod credentials;
+mod dashboard;
 mod data_dir;
 mod duration;
 mod env;
@@ -71,6 +72,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Plan(options) => return rollout::plan::run(&options),
         Command::Record(options) => rollout::record::run(&options)?,
         Command::Replay(options) => rollout::replay::run(&options)?,
+        Command::Dashboard(options) => return dashboard::run(&options),
         Command::Explain(options) => rollout::explain::run(&options)?,
         Command::Rollout(options) => rollout::run(&options)?,
         Command::Kubeconfig(options) => issue::run(&options)?,

@@ -1,0 +1,387 @@
+//! What a reader can have done: first a question that says what will happen, then the write. Both are made anew from the object as it is: what is written is what was asked
+//! about, or nothing.
+
+use crate::{
+    board::Card,
+    difference,
+    id::{Id, Kind},
+    world::World,
+};
+use berth_controllers::{ClusterError, RawObject};
+use berth_identity::ObjectKey;
+use berth_rollout::verbs;
+use berth_workloads::{
+    deployment::annotations,
+    resources::{REPLICA_SETS, REVISIONS},
+    view::{DeploymentView, ReplicaSetView},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// How often a write is tried that others were quicker than.
+const TRIES_MAX: u32 = 8;
+
+/// What can be done to a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Promote,
+    Undo,
+    Pause,
+    Resume,
+    Restart,
+    Scale,
+    SetImage,
+}
+
+impl Verb {
+    const ALL: [Self; 7] = [Self::Promote, Self::Undo, Self::Pause, Self::Resume, Self::Restart, Self::Scale, Self::SetImage];
+
+    /// As an address has it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Promote => "promote",
+            Self::Undo => "undo",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Restart => "restart",
+            Self::Scale => "scale",
+            Self::SetImage => "set-image",
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verb| verb.word() == word)
+    }
+
+    /// As a link or a button has it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Promote => "Promote",
+            Self::Undo => "Undo",
+            Self::Pause => "Pause",
+            Self::Resume => "Resume",
+            Self::Restart => "Restart",
+            Self::Scale => "Scale",
+            Self::SetImage => "Set image",
+        }
+    }
+
+    /// What was done.
+    pub(crate) fn done(self) -> &'static str {
+        match self {
+            Self::Promote => "Promoted: the next step may come.",
+            Self::Undo => "Rolled back.",
+            Self::Pause => "Paused.",
+            Self::Resume => "Resumed.",
+            Self::Restart => "Restarted: every pod is replaced.",
+            Self::Scale => "Scaled.",
+            Self::SetImage => "The image was set.",
+        }
+    }
+
+    /// What makes sense for a workload as it is.
+    pub(crate) fn of(kind: Kind, card: &Card) -> Vec<Self> {
+        let has_earlier = card.revision.is_some_and(|revision| 1 < revision);
+        let fits = |verb: &Self| match verb {
+            Self::Promote => card.waits_at_step,
+            Self::Undo => has_earlier && !card.is_paused,
+            Self::Pause => kind == Kind::Deployment && !card.is_paused,
+            Self::Resume => kind == Kind::Deployment && card.is_paused,
+            Self::Restart => !card.is_paused,
+            Self::Scale | Self::SetImage => true,
+        };
+        Self::ALL.into_iter().filter(fits).collect()
+    }
+}
+
+/// What is asked before anything is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// What will happen, in sentences.
+    pub(crate) says: Vec<String>,
+    /// What changes in the template, a line each.
+    pub(crate) lines: Vec<String>,
+    /// The object that it was asked about, and its generation: another is not changed.
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+    patch: Value,
+}
+
+/// What has to be said first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Prepared {
+    Question(Question),
+    /// How many pods; there are so many.
+    Replicas {
+        now: i64,
+    },
+    /// Which image; containers, each with its own.
+    Image {
+        containers: Vec<(String, String)>,
+    },
+}
+
+/// Why nothing is done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("{0}")]
+    Text(String),
+    /// What was asked about is no more.
+    #[error("somebody has changed it since you were asked; look at what would happen now")]
+    Changed,
+}
+
+impl From<ClusterError> for Refusal {
+    fn from(error: ClusterError) -> Self {
+        Self::Text(error.to_string())
+    }
+}
+
+/// What a reader has said: fields of an address or a form.
+pub(crate) type Said = BTreeMap<String, String>;
+
+impl World {
+    /// What will happen.
+    ///
+    /// # Errors
+    /// [`Refusal`]: it makes no sense, or the cluster says no.
+    pub(crate) async fn prepare(&self, id: &Id, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
+        let (_, object) = self.object(id).await?;
+        self.question(id, verb, said, &object).await
+    }
+
+    /// Does what was asked about.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) async fn carry_out(&self, id: &Id, verb: Verb, said: &Said) -> Result<(), Refusal> {
+        let asked_about = (said.get("uid").cloned(), said.get("generation").and_then(|text| text.parse::<i64>().ok()));
+        for _ in 0..TRIES_MAX {
+            let (raw, object) = self.object(id).await?;
+            let Prepared::Question(question) = self.question(id, verb, said, &object).await? else { return Err(Refusal::Changed) };
+            if asked_about != (Some(question.uid.clone()), Some(question.generation)) {
+                return Err(Refusal::Changed);
+            }
+            let mut patch = question.patch;
+            patch["metadata"]["uid"] = json!(question.uid);
+            // Lists are written whole, and what is written was made from this version.
+            patch["metadata"]["resourceVersion"] = json!(raw.revision.to_string());
+            match self.cluster.patch(id.kind.resource(), &id.key(), None, patch).await {
+                // A status was written meanwhile: what was asked about is the same, if the generation is.
+                Err(ClusterError::Conflict(_)) => (),
+                other => return other.map(drop).map_err(Into::into),
+            }
+        }
+        Err(Refusal::Text("others change it all the time: try again".to_owned()))
+    }
+
+    async fn object(&self, id: &Id) -> Result<(RawObject, Value), Refusal> {
+        let raw = self.cluster.get(id.kind.resource(), &id.key()).await?;
+        let raw = raw.ok_or_else(|| Refusal::Text(format!("{} in {} is gone", id.title(), id.namespace)))?;
+        let object = serde_json::from_slice(&raw.json).map_err(|error| Refusal::Text(error.to_string()))?;
+        Ok((raw, object))
+    }
+
+    async fn question(&self, id: &Id, verb: Verb, said: &Said, object: &Value) -> Result<Prepared, Refusal> {
+        let refused = |why: String| Refusal::Text(format!("{} {why}", id.title()));
+        let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+        let every = format!("Every pod is replaced ({}), {}.", pods(wanted), manner(id.kind, object));
+        let (patch, says) = match verb {
+            Verb::Pause => (
+                only_deployments(id).and_then(|()| verbs::pause(object)),
+                vec![
+                    "Changes of its template are held back until it is resumed.".to_owned(),
+                    "Pods that run stay; scaling goes on.".to_owned(),
+                ],
+            ),
+            Verb::Resume => (
+                only_deployments(id).and_then(|()| verbs::resume(object)),
+                vec!["Changes that were held back are rolled out from now on.".to_owned()],
+            ),
+            Verb::Restart => (
+                verbs::restart(object, self.env.clock.now()),
+                vec![every, "The template stays as it is, but for the time of the restart.".to_owned()],
+            ),
+            Verb::Promote => (self.promote(id), vec!["The wait of this step ends: the next step may come.".to_owned()]),
+            Verb::Scale => {
+                let Some(text) = said.get("replicas").filter(|text| !text.trim().is_empty()) else {
+                    return Ok(Prepared::Replicas { now: wanted });
+                };
+                let replicas: i32 = text.trim().parse().map_err(|_| refused(format!("cannot have {text:?} pods")))?;
+                let more = i64::from(replicas) - wanted;
+                let what = if 0 < more {
+                    format!("{} created", are(more))
+                } else {
+                    format!("{} deleted, which its controller chooses", are(-more))
+                };
+                (verbs::scale(object, replicas), vec![format!("It goes from {} to {}: {what}.", pods(wanted), pods(replicas.into()))])
+            }
+            Verb::SetImage => {
+                let (Some(container), Some(image)) =
+                    (said.get("container"), said.get("image").map(|image| image.trim()).filter(|image| !image.is_empty()))
+                else {
+                    return Ok(Prepared::Image { containers: containers(object) });
+                };
+                (verbs::set_image(object, container, image), vec![every])
+            }
+            Verb::Undo => {
+                let (number, patch) = self.back(id, said.get("to"), object).await?;
+                (patch, vec![format!("It goes back to the template of revision {number}."), every])
+            }
+        };
+        let patch = patch.map_err(refused)?;
+        Ok(Prepared::Question(Question {
+            says,
+            lines: patch["spec"].get("template").map(|_| lines(object, &patch)).unwrap_or_default(),
+            uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
+            patch,
+        }))
+    }
+
+    fn promote(&self, id: &Id) -> Result<Value, String> {
+        only_deployments(id).map_err(|_| "has no steps".to_owned())?;
+        let deployment = self.deployments.get(&id.key()).ok_or("is gone")?;
+        let sets: Vec<_> = self.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
+        verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>())
+    }
+
+    /// The revision to go back to, and how.
+    async fn back(&self, id: &Id, to: Option<&String>, object: &Value) -> Result<(i64, Result<Value, String>), Refusal> {
+        let to = to
+            .filter(|to| !to.is_empty())
+            .map(|to| to.parse::<i64>().map_err(|_| Refusal::Text(format!("{to:?} is no revision"))))
+            .transpose()?;
+        let kept = self.kept(id);
+        // As undo does it: the one with the second highest number.
+        let chosen = match to {
+            Some(to) => kept.iter().find(|(number, _)| **number == to),
+            None => kept.iter().rev().nth(1),
+        };
+        let Some((number, keeper)) = chosen else {
+            return Err(Refusal::Text(format!("{} has no such revision to go back to", id.title())));
+        };
+        let resource = match id.kind {
+            Kind::Deployment => REPLICA_SETS,
+            Kind::StatefulSet => REVISIONS,
+        };
+        let raw = self.cluster.get(resource, keeper).await?.ok_or(Refusal::Changed)?;
+        let keeper: Value = serde_json::from_slice(&raw.json).map_err(|error| Refusal::Text(error.to_string()))?;
+        let patch = match id.kind {
+            Kind::Deployment => verbs::back_to_set(object, &keeper),
+            Kind::StatefulSet => verbs::back_to_revision(object, &keeper),
+        };
+        Ok((*number, patch))
+    }
+
+    /// Its revisions, oldest first, each with the object that keeps it.
+    pub(crate) fn kept(&self, id: &Id) -> BTreeMap<i64, ObjectKey> {
+        match id.kind {
+            Kind::Deployment => {
+                let Some(deployment): Option<std::sync::Arc<DeploymentView>> = self.deployments.get(&id.key()) else {
+                    return BTreeMap::new();
+                };
+                let sets = self.sets.read();
+                let own = sets.index().controlled_by(&deployment.meta.uid);
+                own.filter_map(|set: &std::sync::Arc<ReplicaSetView>| Some((annotations::revision(&set.annotations)?, set.meta.key())))
+                    .collect()
+            }
+            Kind::StatefulSet => {
+                let Some(set) = self.stateful_sets.get(&id.key()) else { return BTreeMap::new() };
+                let revisions = self.revisions.read();
+                let own = revisions.index().controlled_by(&set.meta.uid);
+                own.map(|revision| (revision.number, revision.meta.key())).collect()
+            }
+        }
+    }
+}
+
+fn only_deployments(id: &Id) -> Result<(), String> {
+    match id.kind {
+        Kind::Deployment => Ok(()),
+        Kind::StatefulSet => Err("cannot be paused: it is no Deployment".to_owned()),
+    }
+}
+
+fn pods(count: i64) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}
+
+fn are(count: i64) -> String {
+    if count == 1 { "1 is".to_owned() } else { format!("{count} are") }
+}
+
+/// How pods are replaced.
+fn manner(kind: Kind, object: &Value) -> String {
+    let strategy = match kind {
+        Kind::Deployment => &object["spec"]["strategy"],
+        Kind::StatefulSet => &object["spec"]["updateStrategy"],
+    };
+    let rolling = &strategy["rollingUpdate"];
+    let number = |value: &Value| value.as_str().map_or_else(|| value.as_i64().unwrap_or(0).to_string(), str::to_owned);
+    match (kind, strategy["type"].as_str().unwrap_or("RollingUpdate")) {
+        (Kind::Deployment, "RollingUpdate") => {
+            format!("with at most {} too many and {} missing", number(&rolling["maxSurge"]), number(&rolling["maxUnavailable"]))
+        }
+        (Kind::StatefulSet, "RollingUpdate") => "one after the other".to_owned(),
+        (_, "Recreate") => "all at once: none is there for a while".to_owned(),
+        (_, "OnDelete") => "each when somebody deletes it".to_owned(),
+        (_, other) => format!("as {other} has it"),
+    }
+}
+
+fn containers(object: &Value) -> Vec<(String, String)> {
+    let all = object["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    all.map(|container| (text(&container["name"]), text(&container["image"]))).collect()
+}
+
+/// What becomes of the template.
+fn lines(object: &Value, patch: &Value) -> Vec<String> {
+    let template = &object["spec"]["template"];
+    let mut then = template.clone();
+    merge(&mut then, &patch["spec"]["template"]);
+    difference::lines(template, &then)
+}
+
+/// RFC 7396.
+fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(members) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let Some(object) = object.as_object_mut() else { return };
+    for (key, member) in members {
+        if member.is_null() {
+            object.remove(key);
+        } else {
+            merge(object.entry(key).or_insert(Value::Null), member);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_says_how_pods_are_replaced() {
+        let deployment = |strategy: Value| manner(Kind::Deployment, &json!({"spec": {"strategy": strategy}}));
+        assert_eq!(
+            deployment(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),
+            "with at most 25% too many and 1 missing"
+        );
+        assert_eq!(deployment(json!({"type": "Recreate"})), "all at once: none is there for a while");
+        assert_eq!(manner(Kind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})), "each when somebody deletes it");
+    }
+
+    #[test]
+    fn what_changes_in_the_template_is_shown_before_it_is_written() {
+        let object = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:1"}], "old": true}}}});
+        let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "<web:2>"}], "old": null}}}});
+        assert_eq!(lines(&object, &patch), ["spec.containers[0].image: web:1 → <web:2>", "spec.old: true → not set"]);
+    }
+}

@@ -1,0 +1,216 @@
+//! All workloads as they were looked at last, and what was before. Pure: what is seen of one is put in.
+
+use crate::{
+    id::Id,
+    past::{Past, Present},
+};
+use berth_chart::MarkKind;
+use berth_rollout::look::{Replicas, RolloutStage};
+use berth_workloads::cause::ToDo;
+use jiff::Timestamp;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How much a workload needs somebody's attention, most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// Its deadline is over.
+    Failed,
+    /// Something is in the way.
+    Stuck,
+    /// A person has to say that it may go on.
+    Held,
+    /// It goes on by itself.
+    UnderWay,
+    Complete,
+}
+
+impl Rank {
+    pub(crate) const ALL: [Self; 5] = [Self::Failed, Self::Stuck, Self::Held, Self::UnderWay, Self::Complete];
+
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Stuck => "stuck",
+            Self::Held => "held",
+            Self::UnderWay => "under way",
+            Self::Complete => "complete",
+        }
+    }
+
+    /// For a style sheet.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Stuck => "stuck",
+            Self::Held => "held",
+            Self::UnderWay => "under-way",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+/// One workload as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Card {
+    pub(crate) rank: Rank,
+    pub(crate) stage: RolloutStage,
+    /// kubectl's sentence.
+    pub(crate) message: String,
+    pub(crate) replicas: Replicas,
+    /// What it hangs on, the one to tell first is first.
+    pub(crate) obstacles: Vec<String>,
+    /// What happens by itself.
+    pub(crate) next: Option<&'static str>,
+    pub(crate) to_do: Vec<ToDo>,
+    pub(crate) revision: Option<i64>,
+    pub(crate) images: Vec<String>,
+    pub(crate) is_paused: bool,
+    /// A step waits: it may be promoted.
+    pub(crate) waits_at_step: bool,
+    /// What an automatic rollback says.
+    pub(crate) rollback: Option<String>,
+    pub(crate) look_again: Option<Timestamp>,
+}
+
+/// What one look gives.
+pub(crate) struct Reading {
+    pub(crate) card: Card,
+    pub(crate) present: Present,
+}
+
+/// All workloads.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    entries: BTreeMap<Id, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    card: Arc<Card>,
+    past: Past,
+}
+
+impl Board {
+    /// Takes in a look; says whether anything is new.
+    pub(crate) fn put(&mut self, id: Id, reading: Reading, now: Timestamp) -> bool {
+        let Reading { card, present } = reading;
+        let Some(entry) = self.entries.get_mut(&id) else {
+            let mut past = Past::default();
+            past.note(&present, now);
+            self.entries.insert(id, Entry { card: Arc::new(card), past });
+            return true;
+        };
+        for (kind, text) in happened(&entry.card, &card) {
+            entry.past.mark(now, kind, text);
+        }
+        entry.past.note(&present, now);
+        let is_new = *entry.card != card || card.stage != RolloutStage::Complete;
+        entry.card = Arc::new(card);
+        is_new
+    }
+
+    /// It is gone; says whether it was there.
+    pub(crate) fn remove(&mut self, id: &Id) -> bool {
+        self.entries.remove(id).is_some()
+    }
+
+    /// Those of which the time alone has changed something.
+    pub(crate) fn due(&self, now: Timestamp) -> Vec<Id> {
+        let is_due = |entry: &Entry| entry.card.look_again.is_some_and(|at| at <= now);
+        self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(crate) fn card(&self, id: &Id) -> Option<Arc<Card>> {
+        self.entries.get(id).map(|entry| Arc::clone(&entry.card))
+    }
+
+    pub(crate) fn past(&self, id: &Id) -> Option<&Past> {
+        self.entries.get(id).map(|entry| &entry.past)
+    }
+
+    /// All, those first that need attention most.
+    pub(crate) fn by_attention(&self) -> Vec<(&Id, &Arc<Card>)> {
+        let mut all: Vec<_> = self.entries.iter().map(|(id, entry)| (id, &entry.card)).collect();
+        all.sort_by_key(|(_, card)| card.rank);
+        all
+    }
+}
+
+/// What has happened between two looks.
+fn happened(before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
+    let mut marks = Vec::new();
+    if let Some(revision) = now.revision.filter(|revision| before.revision != Some(*revision)) {
+        marks.push((MarkKind::Change, format!("revision {revision}: {}", now.images.join(", "))));
+    }
+    if before.replicas.wanted != now.replicas.wanted {
+        marks.push((MarkKind::Change, format!("scaled from {} to {}", before.replicas.wanted, now.replicas.wanted)));
+    }
+    match (before.is_paused, now.is_paused) {
+        (false, true) => marks.push((MarkKind::Change, "paused".to_owned())),
+        (true, false) => marks.push((MarkKind::Change, "resumed".to_owned())),
+        _ => (),
+    }
+    if before.rollback != now.rollback {
+        marks.extend(now.rollback.iter().map(|text| (MarkKind::Trouble, text.clone())));
+    }
+    match (before.rank, now.rank) {
+        (was, is) if was == is => (),
+        (_, Rank::Failed) => marks.push((MarkKind::Trouble, "the progress deadline is over".to_owned())),
+        (_, Rank::Stuck) => marks.extend(now.obstacles.first().map(|text| (MarkKind::Trouble, text.clone()))),
+        (_, Rank::Complete) => marks.push((MarkKind::Done, "complete".to_owned())),
+        _ => (),
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Kind;
+
+    fn card(rank: Rank, revision: i64, wanted: i32) -> Card {
+        let stage = if rank == Rank::Complete { RolloutStage::Complete } else { RolloutStage::Waiting };
+        Card {
+            rank,
+            stage,
+            message: String::new(),
+            replicas: Replicas { wanted, total: 0, updated: 0, available: 0, terminating: None },
+            obstacles: vec!["web-1 keeps crashing".to_owned()],
+            next: None,
+            to_do: Vec::new(),
+            revision: Some(revision),
+            images: vec![format!("web:{revision}")],
+            is_paused: false,
+            waits_at_step: false,
+            rollback: None,
+            look_again: None,
+        }
+    }
+
+    #[test]
+    fn what_happened_is_marked_once() {
+        let texts = |before: &Card, now: &Card| happened(before, now).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        let (before, now) = (card(Rank::Complete, 1, 3), card(Rank::UnderWay, 2, 5));
+        assert_eq!(texts(&before, &now), ["revision 2: web:2", "scaled from 3 to 5"]);
+        assert_eq!(texts(&now, &now), [""; 0]);
+        assert_eq!(texts(&now, &card(Rank::Stuck, 2, 5)), ["web-1 keeps crashing"]);
+        assert_eq!(texts(&now, &card(Rank::Complete, 2, 5)), ["complete"]);
+        assert_eq!(texts(&now, &Card { is_paused: true, ..now.clone() }), ["paused"]);
+    }
+
+    #[test]
+    fn those_that_need_attention_come_first() {
+        let mut board = Board::default();
+        let at = Timestamp::UNIX_EPOCH;
+        for (name, rank) in [("a", Rank::Complete), ("b", Rank::UnderWay), ("c", Rank::Failed), ("d", Rank::Stuck), ("e", Rank::Held)] {
+            let reading = Reading { card: card(rank, 1, 1), present: Present::default() };
+            assert!(board.put(Id::new(Kind::Deployment, "shop", name), reading, at));
+        }
+        let names: Vec<_> = board.by_attention().into_iter().map(|(id, _)| id.name.to_string()).collect();
+        assert_eq!(names, ["c", "d", "e", "b", "a"]);
+        let again = Reading { card: card(Rank::Complete, 1, 1), present: Present::default() };
+        assert!(!board.put(Id::new(Kind::Deployment, "shop", "a"), again, at), "nothing is new");
+        assert!(board.remove(&Id::new(Kind::Deployment, "shop", "a")) && !board.remove(&Id::new(Kind::Deployment, "shop", "a")));
+    }
+}

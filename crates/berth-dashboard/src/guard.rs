@@ -1,0 +1,217 @@
+//! Whether a request may be answered at all: before anybody asks who sends it.
+//!
+//! A name that leads to loopback (DNS rebinding) makes another page's requests look as if they came from ours; so the name that a request is for counts. Cookies are
+//! shared by all ports of a host, and `SameSite` does not see ports; so whatever changes something must come from a page of ours: its `Origin`, and a
+//! token that only such a page has.
+
+use crate::session::{Session, is_same};
+use hyper::{
+    HeaderMap, Method, StatusCode,
+    header::{COOKIE, HOST, HeaderName, HeaderValue, ORIGIN},
+};
+use std::net::{IpAddr, SocketAddr};
+
+/// What browsers say of where a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Where we are, as browsers name it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// `127.0.0.1:8443`, `localhost:8443`, …: in lower case.
+    hosts: Vec<String>,
+    is_tls: bool,
+    port: u16,
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It is for another host.
+    Host,
+    /// Nothing but GET, HEAD and POST is known.
+    Method,
+    /// What changes something comes from elsewhere.
+    Origin,
+    /// It does not have the token of our pages.
+    Form,
+}
+
+impl Refused {
+    pub(crate) fn code(self) -> StatusCode {
+        match self {
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Origin | Self::Form => StatusCode::FORBIDDEN,
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Host => "this page is not served under that name\n",
+            Self::Method => "only GET and POST are known here\n",
+            Self::Origin => "nothing was done: the request does not come from this page\n",
+            Self::Form => "nothing was done: the page that this comes from is of an earlier session; go back, load it again, and repeat\n",
+        }
+    }
+}
+
+impl Place {
+    /// Where somebody who listens at `address` is found; `names` are further ones.
+    pub(crate) fn new(address: SocketAddr, names: &[String], is_tls: bool) -> Self {
+        let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
+        let own = match address.ip() {
+            ip if ip.is_unspecified() => Vec::new(),
+            IpAddr::V4(ip) => vec![ip.to_string()],
+            IpAddr::V6(ip) => vec![format!("[{ip}]")],
+        };
+        let is_loopback = address.ip().is_loopback() || address.ip().is_unspecified();
+        let all = own.into_iter().chain(names.iter().cloned()).chain(loopback.into_iter().filter(|_| is_loopback));
+        let port = address.port();
+        let usual = if is_tls { 443 } else { 80 };
+        let with_port = |host: String| {
+            let host = host.to_ascii_lowercase();
+            let bare = (port == usual).then(|| host.clone());
+            [Some(format!("{host}:{port}")), bare].into_iter().flatten()
+        };
+        Self { hosts: all.flat_map(with_port).collect(), is_tls, port }
+    }
+
+    /// The cookie's name: of this port alone, so that two of us do not sign each other out.
+    pub(crate) fn cookie(&self) -> String {
+        // Browsers take a name that begins so from a secure page of this very host alone.
+        let prefix = if self.is_tls { "__Host-" } else { "" };
+        format!("{prefix}berth-{}", self.port)
+    }
+
+    /// Whether a request is for us, and does not come from elsewhere where that matters.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub(crate) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
+        let host = only(headers, &HOST).map(str::to_ascii_lowercase).filter(|host| self.hosts.contains(host)).ok_or(Refused::Host)?;
+        match *method {
+            Method::GET | Method::HEAD => Ok(()),
+            Method::POST => {
+                let scheme = if self.is_tls { "https" } else { "http" };
+                let is_ours = only(headers, &ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&format!("{scheme}://{host}")));
+                let is_told_so = headers.get(SEC_FETCH_SITE).is_none_or(|site| site == "same-origin");
+                if is_ours && is_told_so { Ok(()) } else { Err(Refused::Origin) }
+            }
+            _ => Err(Refused::Method),
+        }
+    }
+
+    /// What the cookie says, if there is one. A second of the same name is somebody else's: then none counts.
+    pub(crate) fn session_cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let name = self.cookie();
+        let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
+        let mut ours = all.filter_map(|pair| pair.trim().split_once('=')).filter(|(key, _)| *key == name).map(|(_, value)| value);
+        ours.next().filter(|_| ours.next().is_none())
+    }
+
+    /// What sets the cookie; an empty one takes it away.
+    pub(crate) fn set_cookie(&self, value: &str) -> HeaderValue {
+        let secure = if self.is_tls { "; Secure" } else { "" };
+        let age = if value.is_empty() { "; Max-Age=0" } else { "" };
+        let text = format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}", self.cookie());
+        HeaderValue::from_str(&text).expect("secrets are plain letters")
+    }
+}
+
+/// Whether a form comes from a page of this session.
+///
+/// # Errors
+/// [`Refused::Form`].
+pub(crate) fn check_form(session: &Session, given: Option<&str>) -> Result<(), Refused> {
+    given.filter(|given| is_same(given, &session.form_token)).map(drop).ok_or(Refused::Form)
+}
+
+/// Whether somebody has come by a link of another site: browsers leave a strict cookie at home then.
+pub(crate) fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
+    headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site")
+}
+
+/// A header that stands there once.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?.to_str().ok()?;
+    all.next().is_none().then_some(first)
+}
+
+/// What every answer says: nothing is kept, framed, sniffed or told to others, and nothing runs or is loaded but our own files.
+pub(crate) const HEADERS: &[(&str, &str)] = &[
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'",
+    ),
+    ("cache-control", "no-store"),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place::new("127.0.0.1:7777".parse().expect("an address"), &[], false)
+    }
+
+    fn check(method: &Method, headers: &[(&'static str, &str)]) -> Result<(), Refused> {
+        place().check(method, &map(headers))
+    }
+
+    fn map(headers: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| (HeaderName::from_static(name), HeaderValue::from_str(value).expect("a value"));
+        headers.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn a_request_is_for_us_by_its_host_alone() {
+        for host in ["127.0.0.1:7777", "localhost:7777", "LOCALHOST:7777", "[::1]:7777"] {
+            assert_eq!(check(&Method::GET, &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in ["evil.example:7777", "127.0.0.1", "127.0.0.1:7778", "localhost.evil.example:7777", "", "127.0.0.1:7777.evil.example"] {
+            assert_eq!(check(&Method::GET, &[("host", host)]), Err(Refused::Host), "{host}");
+        }
+        assert_eq!(check(&Method::GET, &[]), Err(Refused::Host));
+        let mut twice = map(&[("host", "127.0.0.1:7777")]);
+        twice.append(HOST, HeaderValue::from_static("evil.example"));
+        assert_eq!(place().check(&Method::GET, &twice), Err(Refused::Host));
+        let elsewhere = Place::new("192.0.2.1:443".parse().expect("an address"), &["berth.example".to_owned()], true);
+        let found = |host: &str| elsewhere.check(&Method::GET, &map(&[("host", host)])).is_ok();
+        assert_eq!(["192.0.2.1", "berth.example", "berth.example:443", "localhost"].map(found), [true, true, true, false]);
+    }
+
+    #[test]
+    fn what_changes_something_comes_from_our_page() {
+        let host = ("host", "localhost:7777");
+        let post = |more: &[(&'static str, &str)]| check(&Method::POST, &[&[host], more].concat());
+        assert_eq!(post(&[("origin", "http://localhost:7777")]), Ok(()));
+        assert_eq!(post(&[("origin", "http://localhost:7777"), ("sec-fetch-site", "same-origin")]), Ok(()));
+        for origin in ["http://localhost:7778", "http://127.0.0.1:7777", "https://localhost:7777", "null", "http://evil.example", ""] {
+            assert_eq!(post(&[("origin", origin)]), Err(Refused::Origin), "{origin}");
+        }
+        assert_eq!(post(&[]), Err(Refused::Origin));
+        assert_eq!(post(&[("origin", "http://localhost:7777"), ("sec-fetch-site", "same-site")]), Err(Refused::Origin));
+        for method in [Method::PUT, Method::DELETE, Method::OPTIONS, Method::CONNECT, Method::PATCH] {
+            assert_eq!(check(&method, &[host, ("origin", "http://localhost:7777")]), Err(Refused::Method), "{method}");
+        }
+    }
+
+    #[test]
+    fn one_cookie_counts_and_no_script_or_other_site_gets_it() {
+        let cookie = |text: &str| place().session_cookie(&map(&[("cookie", text)])).map(str::to_owned);
+        assert_eq!(cookie("a=b; berth-7777=secret; c=d").as_deref(), Some("secret"));
+        assert_eq!(cookie("berth-7778=secret"), None);
+        assert_eq!(cookie("berth-7777=one; berth-7777=two"), None);
+        assert_eq!(place().set_cookie("s"), "berth-7777=s; Path=/; HttpOnly; SameSite=Strict");
+        let tls = Place::new("192.0.2.1:8443".parse().expect("an address"), &[], true);
+        assert_eq!(tls.set_cookie(""), "__Host-berth-8443=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0");
+    }
+}

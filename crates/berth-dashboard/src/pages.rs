@@ -1,0 +1,230 @@
+//! Pages: HTML rendered from what is known. Each is made of parts, which change by themselves, within a frame that does not.
+//!
+//! Pure, but for the locks of what is read. Texts of a cluster may be anybody's: markup in them is escaped, by `maud`, and what could mislead a reader is shown by its
+//! code ([`shown`]).
+
+mod frame;
+mod list;
+mod nodes;
+mod pods;
+pub(crate) mod question;
+mod quotas;
+mod workload;
+
+use crate::{
+    id::{Id, Kind, plain},
+    text::shown,
+    world::World,
+};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use sha2::{Digest, Sha256};
+use std::{borrow::Cow, fmt::Write};
+
+pub(crate) use frame::{Reader, SignIn, missing, sign_in, whole};
+
+/// The script: the only one there is.
+pub(crate) const SCRIPT: &str = include_str!("../web/live.js");
+
+/// The style sheet, with that of the pictures.
+pub(crate) fn style() -> String {
+    format!("{}\n{}", include_str!("../web/style.css"), berth_chart::STYLE)
+}
+
+/// What somebody looks at. A link says all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Workloads(list::Filter),
+    Workload {
+        id: Id,
+        /// Which page of its pods, from 1 on.
+        pods: usize,
+    },
+    Nodes,
+    Node {
+        name: String,
+        pods: usize,
+    },
+    Quotas {
+        namespace: String,
+    },
+}
+
+/// A piece of a page that changes by itself: what stands in the element `part-NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) html: String,
+}
+
+impl Part {
+    /// A few letters that tell it from what it is at other times.
+    pub(crate) fn digest(&self) -> String {
+        let digest = Sha256::digest(&self.html);
+        digest.iter().take(6).fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a String takes whatever is written");
+            text
+        })
+    }
+}
+
+/// What a reader has who has these parts.
+pub(crate) fn seen(parts: &[Part]) -> String {
+    parts.iter().map(Part::digest).collect::<Vec<_>>().join(".")
+}
+
+impl Page {
+    /// Reads an address.
+    pub(crate) fn parse(path: &str, query: &str) -> Option<Self> {
+        let value = |key: &str| form_urlencoded::parse(query.as_bytes()).find(|(of, _)| of == key).map(|(_, value)| value.into_owned());
+        let pods = || value("pods").and_then(|page| page.parse().ok()).filter(|page| 0 < *page).unwrap_or(1);
+        let decoded = |part: &str| percent_encoding::percent_decode_str(part).decode_utf8().ok().map(Cow::into_owned);
+        let parts: Vec<String> = path.strip_prefix('/')?.split('/').map(decoded).collect::<Option<_>>()?;
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match parts.as_slice() {
+            [""] => Some(Self::Workloads(list::Filter {
+                namespace: value("namespace").unwrap_or_default(),
+                search: value("q").unwrap_or_default(),
+                page: value("page").and_then(|page| page.parse().ok()).filter(|page| 0 < *page).unwrap_or(1),
+            })),
+            ["ns", namespace, plural, name] if !namespace.is_empty() && !name.is_empty() => {
+                Some(Self::Workload { id: Id::new(Kind::of_plural(plural)?, *namespace, *name), pods: pods() })
+            }
+            ["nodes"] => Some(Self::Nodes),
+            ["nodes", name] if !name.is_empty() => Some(Self::Node { name: (*name).to_owned(), pods: pods() }),
+            ["quotas"] => Some(Self::Quotas { namespace: value("namespace").unwrap_or_default() }),
+            _ => None,
+        }
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> String {
+        let with = |path: String, pairs: &[(&str, String)]| {
+            let pairs: Vec<_> =
+                pairs.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={}", plain(value))).collect();
+            if pairs.is_empty() { path } else { format!("{path}?{}", pairs.join("&")) }
+        };
+        let number = |number: usize| if number <= 1 { String::new() } else { number.to_string() };
+        match self {
+            Self::Workloads(list::Filter { namespace, search, page }) => {
+                with("/".to_owned(), &[("namespace", namespace.clone()), ("q", search.clone()), ("page", number(*page))])
+            }
+            Self::Workload { id, pods } => with(id.path(), &[("pods", number(*pods))]),
+            Self::Nodes => "/nodes".to_owned(),
+            Self::Node { name, pods } => with(format!("/nodes/{}", plain(name)), &[("pods", number(*pods))]),
+            Self::Quotas { namespace } => with("/quotas".to_owned(), &[("namespace", namespace.clone())]),
+        }
+    }
+
+    /// What it is called before anything is known.
+    fn title(&self) -> String {
+        match self {
+            Self::Workloads(_) => "Workloads".to_owned(),
+            Self::Workload { id, .. } => shown(&id.name),
+            Self::Nodes => "Nodes".to_owned(),
+            Self::Node { name, .. } => shown(name),
+            Self::Quotas { .. } => "Quotas".to_owned(),
+        }
+    }
+}
+
+/// The parts of a page, as they are now; `None` if what it is about is not there.
+pub(crate) fn parts(world: &World, page: &Page) -> Option<Vec<Part>> {
+    let now = world.env.clock.now();
+    let parts = match page {
+        Page::Workloads(filter) => list::parts(world, filter),
+        Page::Workload { id, pods } => workload::parts(world, id, *pods, now)?,
+        Page::Nodes => nodes::all(world, now),
+        Page::Node { name, pods } => nodes::one(world, name, *pods, now)?,
+        Page::Quotas { namespace } => quotas::parts(world, namespace),
+    };
+    let notes = ("notes", notes(world));
+    Some([notes].into_iter().chain(parts).map(|(name, html)| Part { name, html: html.into_string() }).collect())
+}
+
+/// What keeps the page from being whole.
+fn notes(world: &World) -> Markup {
+    let unreadable = world.unreadable();
+    html! {
+        @if !world.is_filled() { p .note { "Reading the cluster…" } }
+        @if !unreadable.is_empty() {
+            div .note {
+                p { "Some of what there is may not be read, and is missing here:" }
+                ul .plain { @for (what, why) in &unreadable { li { (what) ": " (shown(why)) } } }
+            }
+        }
+    }
+}
+
+/// How long ago, in words that do not change all the time.
+fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
+    let Some(then) = then else { return html! { "–" } };
+    let text = match now.duration_since(then).as_secs().max(0) {
+        seconds @ 0..10 => format!("{seconds}s"),
+        seconds @ 10..120 => format!("{}s", seconds / 5 * 5),
+        seconds @ 120..7200 => format!("{}m", seconds / 60),
+        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    };
+    html! { time datetime=(then.strftime("%Y-%m-%dT%H:%M:%SZ")) { (text) } }
+}
+
+/// `1 pod`, `3 pods`.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    let text = count.to_string();
+    let grouped: String = text.chars().enumerate().fold(String::new(), |mut grouped, (index, digit)| {
+        if 0 < index && (text.len() - index).is_multiple_of(3) && 4 < text.len() {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+        grouped
+    });
+    format!("{grouped} {}", if count == 1 { one } else { many })
+}
+
+/// To the page before and the one after.
+fn turns(page: usize, pages: usize, address: impl Fn(usize) -> String) -> Markup {
+    html! {
+        @if 1 < pages {
+            nav .pages aria-label="Pages" {
+                @if 1 < page { a href=(address(page - 1)) { "← before" } }
+                span { "page " (page) " of " (pages) }
+                @if page < pages { a href=(address(page + 1)) { "next →" } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_all_and_names_may_be_anything() {
+        let all = [
+            "/",
+            "/?namespace=shop&q=a%20%26b&page=2",
+            "/ns/shop/deployments/web",
+            "/ns/shop/statefulsets/db?pods=3",
+            "/nodes",
+            "/nodes/n%2F1",
+            "/quotas?namespace=shop",
+        ];
+        for address in all {
+            let (path, query) = address.split_once('?').unwrap_or((address, ""));
+            assert_eq!(Page::parse(path, query).map(|page| page.address()).as_deref(), Some(address));
+        }
+        for address in
+            ["", "/ns", "/ns/shop/pods/a", "/ns//deployments/a", "/ns/shop/deployments/", "/nodes/", "/x", "/ns/%ff/deployments/a"]
+        {
+            assert_eq!(Page::parse(address, ""), None, "{address}");
+        }
+        assert_eq!(Page::parse("/", "page=0"), Page::parse("/", "page=x"));
+    }
+
+    #[test]
+    fn numbers_are_counted_in_words() {
+        let texts = [0, 1, 9999, 10_000, 1_234_567].map(|count| counted(count, "pod", "pods"));
+        assert_eq!(texts, ["0 pods", "1 pod", "9999 pods", "10,000 pods", "1,234,567 pods"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! What stands around the parts of a page, and the page to sign in.
+
+use super::{Page, Part, list, parts, seen};
+use crate::{act::Verb, id::plain, world::World};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// Who reads, and what.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    /// Which cluster is shown, and as whom.
+    pub(crate) title: &'a str,
+    /// What every form has.
+    pub(crate) form_token: &'a str,
+}
+
+/// Why somebody sees the page to sign in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignIn {
+    /// They have not signed in.
+    Asked,
+    /// They may have; their browser is to come again, from here.
+    Again,
+    /// A new link was told to the owner.
+    Told,
+    /// The link does not work, or no more.
+    Refused,
+}
+
+/// The whole page; `None` if what it is about is not there.
+pub(crate) fn whole(world: &World, page: &Page, reader: Reader<'_>, done: Option<Verb>) -> Option<String> {
+    let parts = parts(world, page)?;
+    let seen = seen(&parts);
+    let filter = match page {
+        Page::Workloads(filter) => list::form(world, filter),
+        _ => html! {},
+    };
+    let (head, rest) = parts.split_at(parts.len().min(2));
+    let body = html! {
+        @if let Some(verb) = done { p .note.done role="status" { (verb.done()) } }
+        @for part in head { (placed(part)) }
+        (filter)
+        @for part in rest { (placed(part)) }
+    };
+    Some(framed(&page.title(), reader, Some((&page.address(), &seen)), Some(page), &body))
+}
+
+fn placed(part: &Part) -> Markup {
+    // What is said of a workload is read aloud when it changes; the rest changes too often for that.
+    let live = (part.name == "headline").then_some("polite");
+    html! { div id=(format!("part-{}", part.name)) aria-live=[live] { (PreEscaped(&part.html)) } }
+}
+
+pub(super) fn framed(title: &str, reader: Reader<'_>, stream: Option<(&str, &str)>, page: Option<&Page>, body: &Markup) -> String {
+    let is_workloads = matches!(page, Some(Page::Workloads(_) | Page::Workload { .. }));
+    let is_nodes = matches!(page, Some(Page::Nodes | Page::Node { .. }));
+    let is_quotas = matches!(page, Some(Page::Quotas { .. }));
+    let here = |is_here: bool| is_here.then_some("page");
+    let (address, seen) = stream.unzip();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body data-stream=[address] data-seen=[seen] {
+                a .skip href="#main" { "Skip to the content" }
+                header {
+                    span .name { "berth" }
+                    nav aria-label="Views" {
+                        a href="/" aria-current=[here(is_workloads)] { "Workloads" }
+                        a href="/nodes" aria-current=[here(is_nodes)] { "Nodes" }
+                        a href="/quotas" aria-current=[here(is_quotas)] { "Quotas" }
+                    }
+                    span .cluster { (reader.title) }
+                    @if stream.is_some() { span #connection role="status" { "as it was when it was loaded" } }
+                    form method="post" action="/sign-out" {
+                        input type="hidden" name="form-token" value=(reader.form_token);
+                        button .link type="submit" { "Sign out" }
+                    }
+                }
+                main #main tabindex="-1" { (body) }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            (basics())
+            title { (title) " · berth" }
+            link rel="icon" href="data:,";
+            link rel="stylesheet" href="/style.css";
+            script src="/live.js" defer {}
+        }
+    }
+}
+
+/// Our answers say `no-referrer`; but a form of a page with that policy has the origin `null`, and could not be told from anybody's. So a page tells itself where it
+/// comes from, and nobody else.
+fn basics() -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        meta name="referrer" content="same-origin";
+    }
+}
+
+/// A page about something that is not there.
+pub(crate) fn missing(reader: Reader<'_>) -> String {
+    let body = html! {
+        h1 { "It is not there" }
+        p { "What this address is about is gone, or was never there. " a href="/" { "All workloads" } }
+    };
+    framed("Not there", reader, None, None, &body)
+}
+
+/// The page to sign in.
+pub(crate) fn sign_in(next: &str, state: SignIn) -> String {
+    let again = format!("0;url=/sign-in?again&next={}", plain(next));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                (basics())
+                title { "Sign in · berth" }
+                @if state == SignIn::Again { meta http-equiv="refresh" content=(again); }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href="/style.css";
+            }
+            body {
+                main #main {
+                    h1 { "Sign in" }
+                    @match state {
+                        SignIn::Told => p .note .done role="status" { "A new link was printed where berth runs, unless that was done a moment ago. It works once, for a minute." },
+                        SignIn::Refused => p .note role="alert" { "That link does not work: each works once, for a minute. Ask for another." },
+                        SignIn::Asked | SignIn::Again => p { "This page is for whoever started berth. Open the link that it has printed, or ask for a new one." },
+                    }
+                    form method="post" action="/sign-in" {
+                        input type="hidden" name="next" value=(next);
+                        button type="submit" name="ask" value="1" { "Print a new link where berth runs" }
+                    }
+                    form .filter method="post" action="/sign-in" autocomplete="off" {
+                        input type="hidden" name="next" value=(next);
+                        div {
+                            label for="token" { "The link, or its token" }
+                            input #token type="password" name="token" required size="40";
+                        }
+                        button .go type="submit" { "Sign in" }
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}

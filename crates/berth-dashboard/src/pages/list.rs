@@ -1,0 +1,129 @@
+//! All workloads, those first that need attention.
+
+use super::{Page, counted, shown, turns};
+use crate::{
+    board::{Card, Rank},
+    id::Id,
+    world::World,
+};
+use maud::{Markup, html};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// How many workloads a page has.
+const ROWS: usize = 100;
+
+/// Which workloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// Empty: all.
+    pub(crate) namespace: String,
+    /// What name, image or sentence has in it.
+    pub(crate) search: String,
+    /// From 1 on.
+    pub(crate) page: usize,
+}
+
+impl Filter {
+    fn takes(&self, id: &Id, card: &Card) -> bool {
+        let search = self.search.trim().to_lowercase();
+        let has = |text: &str| text.to_lowercase().contains(&search);
+        (self.namespace.is_empty() || *id.namespace == *self.namespace)
+            && (search.is_empty()
+                || has(&id.name)
+                || has(&id.namespace)
+                || has(id.kind.word())
+                || has(card.rank.words())
+                || card.images.iter().chain(&card.obstacles).any(|text| has(text)))
+    }
+}
+
+pub(super) fn parts(world: &World, filter: &Filter) -> Vec<(&'static str, Markup)> {
+    let board = world.board();
+    let taken: Vec<_> = board.by_attention().into_iter().filter(|(id, card)| filter.takes(id, card)).collect();
+    vec![("headline", headline(&taken, filter, world.is_filled())), ("workloads", rows(&taken, filter))]
+}
+
+fn headline(taken: &[(&Id, &Arc<Card>)], filter: &Filter, is_filled: bool) -> Markup {
+    let count = |rank: Rank| taken.iter().filter(|(_, card)| card.rank == rank).count();
+    let in_need = count(Rank::Failed) + count(Rank::Stuck) + count(Rank::Held);
+    let is_all = filter.namespace.is_empty() && filter.search.is_empty();
+    let title = if in_need == 0 { "Workloads · berth".to_owned() } else { format!("{in_need} need attention · berth") };
+    let counts: Vec<String> =
+        Rank::ALL.into_iter().filter(|rank| 0 < count(*rank)).map(|rank| format!("{} {}", count(rank), rank.words())).collect();
+    let under_way = taken.iter().find(|(_, card)| card.rank == Rank::UnderWay);
+    html! {
+        h1 data-title=(title) {
+            @if in_need == 0 && under_way.is_none() { "Nothing needs attention" }
+            @else if in_need == 0 { (counted(count(Rank::UnderWay), "rollout is under way", "rollouts are under way")) }
+            @else { (counted(in_need, "workload needs attention", "workloads need attention")) }
+        }
+        p .lead {
+            @if taken.is_empty() && is_filled {
+                @if is_all { "There is no Deployment and no StatefulSet." } @else { "No workload is like that." }
+            } @else { (counted(taken.len(), "workload", "workloads")) ": " (counts.join(", ")) "." }
+        }
+        @if let Some((id, card)) = taken.iter().find(|(_, card)| card.rank != Rank::Complete) {
+            p .lead { (sentence(id, card)) }
+        }
+    }
+}
+
+/// What happens and why it waits, in one sentence.
+fn sentence(id: &Id, card: &Card) -> Markup {
+    html! {
+        a href=(id.path()) { (shown(&id.name)) } ": " (shown(card.message.trim_end_matches("...")))
+        @if let Some(first) = card.obstacles.first() { " – " (shown(first)) }
+        "."
+    }
+}
+
+fn rows(taken: &[(&Id, &Arc<Card>)], filter: &Filter) -> Markup {
+    let pages = taken.len().div_ceil(ROWS).max(1);
+    let page = filter.page.min(pages);
+    let here = taken.iter().skip((page - 1) * ROWS).take(ROWS);
+    html! {
+        h2 .quiet { "Those first that need attention" }
+        ul .cards { @for (id, card) in here { (row(id, card)) } }
+        (turns(page, pages, |page| Page::Workloads(Filter { page, ..filter.clone() }).address()))
+    }
+}
+
+fn row(id: &Id, card: &Card) -> Markup {
+    let replicas = &card.replicas;
+    html! {
+        li {
+            span { a href=(id.path()) { (shown(&id.name)) } br; span .quiet { (id.kind.name()) " in " (shown(&id.namespace)) } }
+            span { span class=(format!("badge {}", card.rank.class())) { (card.rank.words()) } }
+            span { (replicas.available) " of " (replicas.wanted) " available"
+                @if let Some(terminating) = replicas.terminating.filter(|terminating| 0 < *terminating) { ", " (terminating) " terminating" }
+            }
+            p .why {
+                @if card.rank == Rank::Complete { span .quiet { (shown(&card.images.join(", "))) } }
+                @else { (shown(card.obstacles.first().unwrap_or(&card.message))) }
+            }
+        }
+    }
+}
+
+/// What one looks for.
+pub(super) fn form(world: &World, filter: &Filter) -> Markup {
+    let namespaces: BTreeSet<String> = world.board().by_attention().iter().map(|(id, _)| id.namespace.to_string()).collect();
+    html! {
+        form .filter method="get" action="/" role="search" {
+            div {
+                label for="search" { "Search (/)" }
+                input #search type="search" name="q" value=(filter.search) placeholder="name, image, state";
+            }
+            div {
+                label for="namespace" { "Namespace" }
+                select #namespace name="namespace" {
+                    option value="" selected[filter.namespace.is_empty()] { "all" }
+                    @for namespace in &namespaces {
+                        option value=(namespace) selected[filter.namespace == *namespace] { (shown(namespace)) }
+                    }
+                }
+            }
+            button type="submit" { "Show" }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Nodes, and what runs there.
+
+use super::{Page, ago, counted, pods, shown};
+use crate::{
+    id::{Id, Kind, plain},
+    views::NodeView,
+    world::World,
+};
+use berth_identity::ObjectKey;
+use berth_workloads::view::PodView;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// So many nodes are shown, those first that are not ready.
+const NODES_MAX: usize = 500;
+
+pub(super) fn all(world: &World, now: Timestamp) -> Vec<(&'static str, Markup)> {
+    let mut nodes: Vec<Arc<NodeView>> = world.nodes.read().iter().cloned().collect();
+    nodes.sort_by(|one, other| (one.is_ready, one.name()).cmp(&(other.is_ready, other.name())));
+    let unready = nodes.iter().filter(|node| !node.is_ready).count();
+    let counts: Vec<(usize, usize)> = {
+        let pods = world.pods.read();
+        let count = |node: &Arc<NodeView>| {
+            pods.index().on_node(node.name()).fold((0, 0), |(all, unready), pod| (all + 1, unready + usize::from(!pod.ready)))
+        };
+        nodes.iter().take(NODES_MAX).map(count).collect()
+    };
+    let headline = html! {
+        h1 { "Nodes" }
+        p .lead {
+            (counted(nodes.len(), "node", "nodes"))
+            @if 0 < unready { ", of which " (unready) @if unready == 1 { " is" } @else { " are" } " not ready" }
+            "."
+        }
+    };
+    let table = html! {
+        @if !nodes.is_empty() {
+            div .scroll role="region" tabindex="0" aria-label="Nodes" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Node" } th scope="col" { "State" } th scope="col" { "Zone" } th .number scope="col" { "Pods" }
+                        th .number scope="col" { "of at most" } th .number scope="col" { "not ready" } th scope="col" { "Age" }
+                    } }
+                    tbody {
+                        @for (node, (pods, unready)) in nodes.iter().zip(&counts) {
+                            tr {
+                                td .name { a href=(format!("/nodes/{}", plain(node.name()))) { (shown(node.name())) } }
+                                td { (state(node)) }
+                                td { @if node.zone.is_empty() { "–" } @else { (shown(&node.zone)) } }
+                                td .number { (pods) } td .number { (shown(&node.pods_max)) } td .number { (unready) }
+                                td { (ago(node.created(), now)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if NODES_MAX < nodes.len() { p .quiet { "and " (nodes.len() - NODES_MAX) " more" } }
+    };
+    vec![("headline", headline), ("nodes", table)]
+}
+
+fn state(node: &NodeView) -> Markup {
+    html! {
+        @if node.is_ready { "ready" } @else { span .failed { "not ready" } @if !node.why.is_empty() { ": " (shown(&node.why)) } }
+        @if node.is_cordoned { ", " span .held { "takes no more pods (cordoned)" } }
+    }
+}
+
+pub(super) fn one(world: &World, name: &str, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
+    let node = world.nodes.get(&ObjectKey::cluster_scoped(name));
+    let pods: Vec<Arc<PodView>> = world.pods.read().index().on_node(name).cloned().collect();
+    // Its pods may be read by somebody who may not read nodes.
+    if node.is_none() && pods.is_empty() {
+        return None;
+    }
+    let headline = html! {
+        h1 { "Node " (shown(name)) }
+        @if let Some(node) = &node { p .lead { "It is " (state(node)) "." } }
+    };
+    let row = |pod: Arc<PodView>| {
+        let owner = owner(world, &pod).map(|id| (id.path(), format!("{} in {}", id.title(), id.namespace)));
+        pods::Row { owner, ..pods::Row::new(pod, 0, now) }
+    };
+    let rows = pods.into_iter().map(row).collect();
+    let address = |pods| Page::Node { name: name.to_owned(), pods }.address();
+    Some(vec![("headline", headline), ("pods", pods::table(world, rows, page, now, address))])
+}
+
+/// Whose pod it is.
+fn owner(world: &World, pod: &PodView) -> Option<Id> {
+    let owner = pod.meta.controller()?;
+    let namespace = pod.meta.namespace.clone();
+    if let Some(kind) = Kind::named(&owner.kind) {
+        return Some(Id::new(kind, namespace, owner.name.as_str()));
+    }
+    let set = world.sets.get(&ObjectKey { namespace: namespace.clone(), name: owner.name.as_str().into() })?;
+    let owner = set.meta.controller()?;
+    Some(Id::new(Kind::named(&owner.kind)?, namespace, owner.name.as_str()))
+}

@@ -1,0 +1,302 @@
+//! What was: how many pods a workload had in which state, for a while. Bounded, whatever happens.
+
+use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Pod, Sample, State};
+use berth_identity::Uid;
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+/// More moments are thinned out: of the older half every other one goes.
+const MOMENTS_MAX: usize = 360;
+const LEVELS_MAX: usize = 64;
+const MARKS_MAX: usize = 64;
+/// More pods at once have no lives of their own: they are not drawn one by one.
+const PODS_MAX: usize = 24;
+/// With those that are gone.
+const LIVES_MAX: usize = 48;
+/// The longest stretch that is drawn.
+const WINDOW_MAX: SignedDuration = SignedDuration::from_hours(1);
+/// What is drawn before the last change.
+const BEFORE: SignedDuration = SignedDuration::from_secs(5);
+/// A workload that was made so shortly before it was seen has begun with no pods.
+const YOUNG: SignedDuration = SignedDuration::from_secs(30);
+
+/// The past of one workload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Past {
+    moments: VecDeque<Moment>,
+    wanted: VecDeque<(Timestamp, u32)>,
+    bound: VecDeque<(Timestamp, u32)>,
+    marks: VecDeque<(Timestamp, MarkKind, String)>,
+    lives: BTreeMap<Uid, Life>,
+    /// What revisions are called.
+    names: BTreeMap<i64, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Moment {
+    at: Timestamp,
+    counts: Vec<(i64, Counts)>,
+}
+
+#[derive(Clone, Debug)]
+struct Life {
+    name: String,
+    revision: i64,
+    states: Vec<(Timestamp, Option<State>)>,
+}
+
+/// A workload's pods as they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Present {
+    /// By revision.
+    pub(crate) counts: BTreeMap<i64, Counts>,
+    pub(crate) wanted: u32,
+    pub(crate) bound: Option<u32>,
+    /// One by one, where they are few.
+    pub(crate) pods: Vec<(Uid, String, i64, State)>,
+    /// What revisions are called.
+    pub(crate) names: BTreeMap<i64, String>,
+    pub(crate) created: Option<Timestamp>,
+}
+
+impl Present {
+    /// Counts one pod.
+    pub(crate) fn add(&mut self, uid: &Uid, name: &str, revision: i64, state: State) {
+        let counts = self.counts.entry(revision).or_default();
+        let count = match state {
+            State::Available => &mut counts.available,
+            State::Ready => &mut counts.ready,
+            State::Starting => &mut counts.starting,
+            State::Pending => &mut counts.pending,
+            State::Failed => &mut counts.failed,
+            State::Terminating => &mut counts.terminating,
+        };
+        *count = count.saturating_add(1);
+        if self.pods.len() <= PODS_MAX {
+            self.pods.push((uid.clone(), name.to_owned(), revision, state));
+        }
+    }
+}
+
+impl Past {
+    /// Takes in how it is now.
+    pub(crate) fn note(&mut self, present: &Present, now: Timestamp) {
+        let counts: Vec<_> = present.counts.iter().map(|(revision, counts)| (*revision, *counts)).collect();
+        if self.moments.is_empty()
+            && let Some(created) = present.created.filter(|created| *created < now && now.duration_since(*created) < YOUNG)
+        {
+            self.moments.push_back(Moment { at: created, counts: Vec::new() });
+        }
+        if self.moments.back().is_none_or(|last| last.counts != counts) {
+            self.moments.push_back(Moment { at: now, counts });
+        }
+        if MOMENTS_MAX < self.moments.len() {
+            thin(&mut self.moments);
+        }
+        level(&mut self.wanted, Some(present.wanted), now);
+        level(&mut self.bound, present.bound, now);
+        self.names.extend(present.names.iter().map(|(revision, name)| (*revision, name.clone())));
+        let shown = &self.moments;
+        self.names.retain(|revision, _| {
+            present.names.contains_key(revision) || shown.iter().any(|moment| moment.counts.iter().any(|(of, _)| of == revision))
+        });
+        self.note_lives(present, now);
+    }
+
+    fn note_lives(&mut self, present: &Present, now: Timestamp) {
+        if PODS_MAX < present.pods.len() {
+            self.lives.clear();
+            return;
+        }
+        for (uid, name, revision, state) in &present.pods {
+            let life =
+                self.lives.entry(uid.clone()).or_insert_with(|| Life { name: name.clone(), revision: *revision, states: Vec::new() });
+            life.revision = *revision;
+            if life.states.last().is_none_or(|(_, last)| *last != Some(*state)) {
+                life.states.push((now, Some(*state)));
+            }
+            // One that goes to and fro without end.
+            if MARKS_MAX < life.states.len() {
+                life.states.drain(1..MARKS_MAX / 2);
+            }
+        }
+        let is_there = |uid: &Uid| present.pods.iter().any(|(there, ..)| there == uid);
+        for (_, life) in self.lives.iter_mut().filter(|(uid, _)| !is_there(uid)) {
+            if life.states.last().is_some_and(|(_, last)| last.is_some()) {
+                life.states.push((now, None));
+            }
+        }
+        while LIVES_MAX < self.lives.len() {
+            let gone = self.lives.iter().filter(|(_, life)| life.states.last().is_some_and(|(_, last)| last.is_none()));
+            let Some(oldest) = gone.min_by_key(|(_, life)| life.states.last().map(|(at, _)| *at)).map(|(uid, _)| uid.clone()) else {
+                break;
+            };
+            self.lives.remove(&oldest);
+        }
+    }
+
+    /// Remembers that something happened.
+    pub(crate) fn mark(&mut self, at: Timestamp, kind: MarkKind, text: String) {
+        self.marks.push_back((at, kind, text));
+        if MARKS_MAX < self.marks.len() {
+            self.marks.pop_front();
+        }
+    }
+
+    /// As it is drawn. What is under way is drawn up to `now`; what is settled as it was when it settled, so that its picture stays the same.
+    pub(crate) fn chart(&self, title: String, note: String, now: Timestamp, is_under_way: bool) -> Chart {
+        let last = self.moments.back().map(|moment| moment.at).into_iter().chain(self.marks.back().map(|(at, ..)| *at)).max();
+        let last = last.unwrap_or(now);
+        let end = if is_under_way { now.max(last) } else { last };
+        let first = self.moments.front().map_or(end, |moment| moment.at);
+        // Of changes that follow closely on each other the first.
+        let mut changes = self.marks.iter().rev().filter(|(_, kind, _)| *kind == MarkKind::Change).map(|(at, ..)| *at);
+        let changed = changes.next().and_then(|at| at.checked_sub(BEFORE).ok()).unwrap_or(first);
+        let longest = end.checked_sub(WINDOW_MAX).unwrap_or(first);
+        let begin = changed.max(first).max(longest);
+        let since = |at: Timestamp| Duration::try_from(at.duration_since(begin)).unwrap_or_default();
+        let length = since(end);
+        let revisions: Vec<i64> = self.names.keys().copied().collect();
+        let seen = |revision: i64| revisions.iter().position(|known| *known == revision);
+        let sample = |moment: &Moment| {
+            let mut counts = vec![Counts::default(); revisions.len()];
+            for (revision, of) in &moment.counts {
+                seen(*revision).into_iter().for_each(|place| counts[place] = *of);
+            }
+            Sample { at: since(moment.at), counts }
+        };
+        let from = self.moments.iter().rposition(|moment| moment.at <= begin).unwrap_or(0);
+        let level = |levels: &VecDeque<(Timestamp, u32)>| levels.iter().map(|(at, pods)| Level { at: since(*at), pods: *pods }).collect();
+        let lives = self.lives.values().filter(|life| life.states.last().is_some_and(|(at, last)| last.is_some() || begin < *at));
+        Chart {
+            title,
+            note,
+            end: length + length / 16 + Duration::from_secs(1),
+            now: None,
+            samples: self.moments.iter().skip(from).map(sample).collect(),
+            pods: lives
+                .filter_map(|life| {
+                    let states = life.states.iter().map(|(at, state)| (since(*at), *state)).collect();
+                    Some(Pod { name: life.name.clone(), revision: seen(life.revision)?, states })
+                })
+                .collect(),
+            wanted: level(&self.wanted),
+            bound: level(&self.bound),
+            marks: self
+                .marks
+                .iter()
+                .filter(|(at, ..)| begin <= *at)
+                .map(|(at, kind, text)| Mark { at: since(*at), kind: *kind, text: text.clone() })
+                .collect(),
+            revisions: revisions.iter().map(|revision| self.names[revision].clone()).collect(),
+        }
+    }
+
+    /// How much is remembered.
+    #[cfg(test)]
+    fn size(&self) -> [usize; 5] {
+        [self.moments.len(), self.wanted.len(), self.marks.len(), self.lives.len(), self.names.len()]
+    }
+}
+
+/// Of the older half every other moment goes; the first stays.
+fn thin(moments: &mut VecDeque<Moment>) {
+    let half = moments.len() / 2;
+    let mut place = 0;
+    moments.retain(|_| {
+        place += 1;
+        half < place || place % 2 == 1
+    });
+}
+
+fn level(levels: &mut VecDeque<(Timestamp, u32)>, pods: Option<u32>, now: Timestamp) {
+    let Some(pods) = pods else { return };
+    if levels.back().is_none_or(|(_, last)| *last != pods) {
+        levels.push_back((now, pods));
+    }
+    if LEVELS_MAX < levels.len() {
+        levels.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
+    }
+
+    fn present(revision: i64, pods: usize, state: State) -> Present {
+        let mut present = Present { wanted: 3, names: BTreeMap::from([(revision, format!("#{revision}"))]), ..Present::default() };
+        for pod in 0..pods {
+            present.add(&Uid::from(format!("{revision}-{pod}").as_str()), &format!("pod-{revision}-{pod}"), revision, state);
+        }
+        present
+    }
+
+    #[test]
+    fn however_much_happens_little_is_remembered_and_the_first_and_the_last_stay() {
+        let mut past = Past::default();
+        for second in 0..20_000 {
+            let revision = second / 100;
+            let state = if second % 2 == 0 { State::Starting } else { State::Available };
+            past.note(&present(revision, usize::try_from(second % 7).expect("small"), state), at(second));
+            past.mark(at(second), MarkKind::Change, second.to_string());
+        }
+        let [moments, levels, marks, lives, names] = past.size();
+        assert!(
+            moments <= MOMENTS_MAX && levels <= LEVELS_MAX && marks <= MARKS_MAX && lives <= LIVES_MAX && names <= 201,
+            "{:?}",
+            past.size()
+        );
+        assert_eq!(
+            (past.moments.front().map(|moment| moment.at), past.moments.back().map(|moment| moment.at)),
+            (Some(at(0)), Some(at(19_999)))
+        );
+    }
+
+    #[test]
+    fn many_pods_have_no_lives_of_their_own() {
+        let mut past = Past::default();
+        past.note(&present(1, 3, State::Starting), at(0));
+        assert_eq!(past.size()[3], 3);
+        past.note(&present(1, 10_000, State::Starting), at(1));
+        assert_eq!(past.size()[3], 0);
+        let chart = past.chart(String::new(), String::new(), at(5), true);
+        assert_eq!(chart.samples.last().map(|sample| sample.counts[0].starting), Some(10_000));
+    }
+
+    #[test]
+    fn what_is_settled_is_drawn_the_same_however_late_it_is() {
+        let mut past = Past::default();
+        past.note(&present(1, 3, State::Available), at(0));
+        past.mark(at(100), MarkKind::Change, "revision 2".to_owned());
+        past.note(&present(2, 3, State::Starting), at(101));
+        past.note(&present(2, 3, State::Available), at(110));
+        past.mark(at(110), MarkKind::Done, "complete".to_owned());
+        let draw = |second, is_under_way| past.chart("web".to_owned(), String::new(), at(second), is_under_way);
+        assert_eq!(draw(120, false), draw(9000, false));
+        assert_eq!(draw(120, false).end, Duration::from_millis(16_937) + Duration::from_micros(500));
+        assert!(draw(120, true).end < draw(140, true).end);
+        let chart = draw(120, false);
+        assert_eq!(chart.revisions, ["#1", "#2"]);
+        assert_eq!(chart.marks.iter().map(|mark| mark.at.as_secs()).collect::<Vec<_>>(), [5, 15]);
+        assert_eq!(chart.samples[0].at, Duration::ZERO, "what holds when it begins");
+        assert_eq!(chart.pods.len(), 6, "pods that went meanwhile are shown");
+    }
+
+    #[test]
+    fn a_workload_that_has_just_been_made_began_with_nothing() {
+        let mut past = Past::default();
+        past.note(&Present { created: Some(at(-4)), ..present(1, 3, State::Starting) }, at(0));
+        let chart = past.chart(String::new(), String::new(), at(0), true);
+        assert_eq!(
+            chart.samples.iter().map(|sample| (sample.at.as_secs(), sample.counts[0].starting)).collect::<Vec<_>>(),
+            [(0, 0), (4, 3)]
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! Looks at workloads: from what the caches know, to what the board shows. The sentences are those of `berth rollout status` and `berth explain`.
+
+use crate::{
+    board::{Card, Rank, Reading},
+    id::{Id, Kind},
+    past::Present,
+    views::Notes,
+    world::World,
+};
+use berth_chart::State;
+use berth_identity::ObjectKey;
+use berth_rollout::{
+    look::{self, Look, RolloutStage},
+    stateful_set::{self, Belongings},
+    waits,
+};
+use berth_workloads::{
+    cause::{self, DeploymentFacts, Obstacle, Place, StatefulSetFacts, ranked},
+    deployment::{annotations, limits::Limits},
+    stateful_set::{pod_name, revision_of},
+    view::{
+        DeploymentStrategy, DeploymentView, EventView, Meta, PodPhase, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView,
+        StatefulSetView,
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// How many pods that are not ready have their events read: those tell why, and one tells as much as a thousand.
+const TELLING_PODS_MAX: usize = 50;
+/// So many other things that it hangs on are shown.
+const OBSTACLES_MAX: usize = 8;
+
+impl World {
+    /// How a workload is; `None` if it is not there.
+    pub(crate) fn reading(&self, id: &Id, now: Timestamp) -> Option<Reading> {
+        match id.kind {
+            Kind::Deployment => self.deployments.get(&id.key()).map(|deployment| self.deployment(&deployment, now)),
+            Kind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| self.stateful_set(&set, now)),
+        }
+    }
+
+    fn deployment(&self, deployment: &DeploymentView, now: Timestamp) -> Reading {
+        let sets = self.sets.read();
+        let mut pods = self.pods.read();
+        let observed = waits::observe_known(deployment, &sets, pods.index_mut(), &self.gates, now);
+        let own: Vec<Arc<ReplicaSetView>> = sets.index().controlled_by(&deployment.meta.uid).cloned().collect();
+        let own_pods: Vec<Arc<PodView>> = own.iter().flat_map(|set| pods.index().controlled_by(&set.meta.uid)).cloned().collect();
+        drop((pods, sets));
+
+        let uids = own.iter().map(|set| &*set.meta.uid).chain([&*deployment.meta.uid]);
+        let events = self.warnings(uids, &own_pods);
+        let lags = deployment.status.observed_generation < deployment.meta.generation;
+        let unobserved_since = self.unobserved_since(&deployment.meta, lags, now);
+        let facts = DeploymentFacts { deployment, sets: &own, pods: &own_pods, events: &events, gates: &self.gates, unobserved_since, now };
+        let look = look::of_deployment(deployment, observed, cause::of_deployment(&facts), &self.gates);
+
+        let by_uid: BTreeMap<&str, &ReplicaSetView> = own.iter().map(|set| (&*set.meta.uid, &**set)).collect();
+        let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or(0);
+        let mut present = Present {
+            wanted: count(deployment.spec.replicas.unwrap_or(1)),
+            bound: bound(deployment),
+            created: deployment.meta.created,
+            ..Present::default()
+        };
+        for pod in &own_pods {
+            let Some(set) = pod.meta.controller().and_then(|owner| by_uid.get(owner.uid.as_str())) else { continue };
+            present.add(&pod.meta.uid, &pod.meta.name, revision(set), state_of(pod, deployment.spec.min_ready_seconds, now));
+        }
+        let shown = own.iter().filter(|set| present.counts.contains_key(&revision(set)) || 0 < set.replicas);
+        present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
+        let place = (&deployment.meta, "deployment", look.revision.is_some_and(|revision| 1 < revision));
+        let card = card(look, place, &deployment.spec.template, deployment.spec.paused);
+        Reading { card, present }
+    }
+
+    fn stateful_set(&self, set: &StatefulSetView, now: Timestamp) -> Reading {
+        let revisions: Vec<Arc<RevisionView>> = self.revisions.read().index().controlled_by(&set.meta.uid).cloned().collect();
+        let pods = self.pods_of(set);
+        let claims = if set.spec.volume_claim_templates.iter().flatten().next().is_some() {
+            self.claims.read().in_namespace(&set.meta.namespace).cloned().collect()
+        } else {
+            Vec::new()
+        };
+        let events = self.warnings([&*set.meta.uid], &pods);
+        let unobserved_since = self.unobserved_since(&set.meta, set.status.observed_generation < set.meta.generation, now);
+        let causes = cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since, now });
+        let numbers: BTreeMap<&str, &RevisionView> = revisions.iter().map(|revision| (&*revision.meta.name, &**revision)).collect();
+        let mut present =
+            Present { wanted: count(set.spec.replicas.unwrap_or(1)), bound: None, created: set.meta.created, ..Present::default() };
+        for pod in pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)) {
+            let number = numbers.get(revision_of(pod)).map_or(0, |revision| revision.number);
+            present.add(&pod.meta.uid, &pod.meta.name, number, state_of(pod, set.spec.min_ready_seconds, now));
+        }
+        let shown = revisions
+            .iter()
+            .filter(|revision| present.counts.contains_key(&revision.number) || *revision.meta.name == *set.status.update_revision);
+        present.names = shown
+            .map(|revision| {
+                let name = revision.template.as_ref().map_or_else(|| format!("#{}", revision.number), |of| named(revision.number, of));
+                (revision.number, name)
+            })
+            .collect();
+        let has_earlier = 1 < revisions.len();
+        let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
+        let look = stateful_set::look(set, &belongings, causes, &self.gates, now);
+        Reading { card: card(look, (&set.meta, "statefulset", has_earlier), &set.spec.template, false), present }
+    }
+
+    /// Those that it controls, and those that have the names of its own.
+    fn pods_of(&self, set: &StatefulSetView) -> Vec<Arc<PodView>> {
+        let pods = self.pods.read();
+        let mut all: BTreeMap<ObjectKey, Arc<PodView>> =
+            pods.index().controlled_by(&set.meta.uid).map(|pod| (pod.meta.key(), Arc::clone(pod))).collect();
+        let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+        for ordinal in 0..i64::from(set.spec.replicas.unwrap_or(1)) {
+            let key = ObjectKey::new(set.meta.namespace.clone(), pod_name(&set.meta.name, i64::from(start) + ordinal).as_str());
+            pods.get(&key).into_iter().for_each(|pod| drop(all.insert(key.clone(), pod)));
+        }
+        all.into_values().collect()
+    }
+
+    /// Warnings about these objects, and about pods that are not up.
+    fn warnings<'a>(&self, uids: impl IntoIterator<Item = &'a str>, pods: &[Arc<PodView>]) -> Vec<Arc<EventView>> {
+        let notes = self.notes.read();
+        let about = |notes: &Notes, uid: &str| {
+            let warnings = notes.about(uid).filter(|note| note.is_warning);
+            warnings.map(|note| Arc::clone(&note.event)).collect::<Vec<_>>()
+        };
+        let telling = pods.iter().filter(|pod| !pod.ready || pod.meta.deleted.is_some()).take(TELLING_PODS_MAX);
+        let mut events: Vec<_> = uids.into_iter().flat_map(|uid| about(notes.index(), uid)).collect();
+        events.extend(telling.flat_map(|pod| about(notes.index(), &pod.meta.uid)));
+        events
+    }
+}
+
+fn count(pods: i32) -> u32 {
+    u32::try_from(pods).unwrap_or(0)
+}
+
+/// The most pods that there may be, where terminating ones count.
+fn bound(deployment: &DeploymentView) -> Option<u32> {
+    let counts_terminating = matches!(deployment.choices.policy, Ok(PodReplacementPolicy::TerminationComplete));
+    let replicas = deployment.spec.replicas.unwrap_or(1);
+    let rolling = deployment.spec.strategy.rolling_update.as_ref()?;
+    let is_rolling = matches!(deployment.choices.strategy, Ok(DeploymentStrategy::RollingUpdate));
+    let limits = Limits::resolve(rolling.max_surge.as_ref(), rolling.max_unavailable.as_ref(), replicas).ok()?;
+    (counts_terminating && is_rolling).then(|| count(replicas).saturating_add(u32::try_from(limits.surge).unwrap_or(0)))
+}
+
+/// `#3 web:2`.
+fn named(revision: i64, template: &PodTemplateSpec) -> String {
+    let images = images(template);
+    format!("#{revision} {}", images.first().map_or("", String::as_str))
+}
+
+pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
+    let containers = template.spec.iter().flat_map(|spec| &spec.containers);
+    containers.map(|container| container.image.clone().unwrap_or_default()).collect()
+}
+
+fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &PodTemplateSpec, is_paused: bool) -> Card {
+    let Look { revision, standing, rollback, goes_back_to, replicas, causes, waits, look_again, .. } = look;
+    let has_causes = !causes.is_empty();
+    let obstacles = ranked(causes, waits);
+    let workload = format!("{kind}/{}", meta.name);
+    let place = Place { workload: &workload, namespace: &meta.namespace, has_earlier };
+    let first = obstacles.first();
+    let is_held = is_paused || first.is_some_and(|first| matches!(first.reason(), "step_paused" | "deletion_by_hand"));
+    let waits_at_step = obstacles.iter().any(|obstacle| matches!(obstacle.reason(), "step_paused" | "step_lasts"));
+    let rank = match standing.state {
+        RolloutStage::Failed => Rank::Failed,
+        RolloutStage::Waiting if has_causes => Rank::Stuck,
+        RolloutStage::Waiting if is_held => Rank::Held,
+        RolloutStage::Waiting => Rank::UnderWay,
+        RolloutStage::Complete => Rank::Complete,
+    };
+    let back = goes_back_to.map(|revision| format!("it goes back to revision {revision} by itself"));
+    Card {
+        rank,
+        stage: standing.state,
+        message: standing.message,
+        replicas,
+        next: first.map(Obstacle::next),
+        to_do: first.map(|first| first.to_do(place)).unwrap_or_default(),
+        obstacles: obstacles.iter().take(OBSTACLES_MAX).map(ToString::to_string).collect(),
+        revision,
+        images: images(template),
+        is_paused,
+        waits_at_step,
+        rollback: rollback.map(|record| record.to_string()).or(back),
+        look_again,
+    }
+}
+
+/// How far a pod is.
+pub(crate) fn state_of(pod: &PodView, min_ready_seconds: i32, now: Timestamp) -> State {
+    if pod.meta.deleted.is_some() {
+        State::Terminating
+    } else if pod.phase == PodPhase::Failed || cause::of_pod(pod).is_some_and(|cause| cause.kind.may_be_the_templates()) {
+        State::Failed
+    } else if pod.available_at(min_ready_seconds).is_some_and(|at| at <= now) {
+        State::Available
+    } else if pod.ready {
+        State::Ready
+    } else if pod.node_name.is_empty() {
+        State::Pending
+    } else {
+        State::Starting
+    }
+}

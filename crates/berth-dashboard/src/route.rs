@@ -1,0 +1,278 @@
+//! Which request gets which answer: after [`guard`](crate::guard), strangers get the page to sign in, and those who have signed in get pages.
+
+use crate::{
+    act::Verb,
+    guard::{self, HEADERS, Place, Refused},
+    id::{Id, plain},
+    pages::{self, Page, Reader},
+    session::{Session, Sessions},
+    stream,
+    world::{World, lock},
+};
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http_body_util::{BodyExt, Either, Full, Limited, StreamBody};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Frame, Incoming},
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SET_COOKIE},
+};
+use std::{collections::BTreeMap, convert::Infallible, sync::Mutex, time::Duration};
+use tokio::time::timeout;
+
+/// The largest form, in bytes.
+const FORM_BYTES_MAX: usize = 16 << 10;
+/// How long a form may take to come.
+const FORM_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// All that answers are made of.
+pub(crate) struct Desk {
+    pub(crate) world: std::sync::Arc<World>,
+    pub(crate) place: Place,
+    /// Which cluster is shown, and as whom.
+    pub(crate) title: String,
+    /// `http://127.0.0.1:7777`.
+    pub(crate) root: String,
+    pub(crate) tell: Box<dyn Fn(&str) + Send + Sync>,
+    pub(crate) sessions: Mutex<Sessions>,
+}
+
+type Events = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
+/// A page, or a stream of changes.
+pub(crate) type Answer = Response<Either<Full<Bytes>, Events>>;
+
+impl Desk {
+    pub(crate) fn link(&self) -> String {
+        let env = &self.world.env;
+        self.address_of(&lock(&self.sessions).link(&*env.rng, env.clock.now()))
+    }
+
+    fn address_of(&self, token: &str) -> String {
+        format!("{}/sign-in?token={token}", self.root)
+    }
+}
+
+/// The answer to one request.
+pub(crate) async fn answer(desk: &Desk, request: Request<Incoming>) -> Answer {
+    let mut answer = match desk.place.check(request.method(), request.headers()) {
+        Ok(()) => served(desk, request).await,
+        Err(refused) => text(refused.code(), refused.text()),
+    };
+    for (name, value) in HEADERS {
+        answer.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn served(desk: &Desk, request: Request<Incoming>) -> Answer {
+    let path = request.uri().path().to_owned();
+    match path.as_str() {
+        "/style.css" => return file("text/css; charset=utf-8", pages::style()),
+        "/live.js" => return file("text/javascript; charset=utf-8", pages::SCRIPT.to_owned()),
+        "/sign-in" => return sign_in(desk, request).await,
+        _ => (),
+    }
+    let now = desk.world.env.clock.now();
+    let cookie = desk.place.session_cookie(request.headers()).map(str::to_owned);
+    let session = cookie.as_deref().and_then(|cookie| lock(&desk.sessions).find(cookie, now));
+    let (Some(session), Some(cookie)) = (session, cookie) else { return stranger(&request) };
+    if *request.method() == Method::POST {
+        return changed(desk, request, &session, &cookie).await;
+    }
+    let query = request.uri().query().unwrap_or_default();
+    if path == "/stream" {
+        return opened(desk, &request, &session);
+    }
+    let reader = Reader { title: &desk.title, form_token: &session.form_token };
+    let said = pairs(query.as_bytes());
+    if let Some((id, verb)) = action(&path) {
+        let prepared = desk.world.prepare(&id, verb, &said).await;
+        let code = if prepared.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
+        return html(code, pages::question::page(reader, &id, verb, &said, &prepared));
+    }
+    let Some(page) = Page::parse(&path, query) else { return missing(desk, &session) };
+    let done = said.get("done").and_then(|word| Verb::parse(word));
+    match pages::whole(&desk.world, &page, reader, done) {
+        Some(page) => html(StatusCode::OK, page),
+        None => missing(desk, &session),
+    }
+}
+
+fn missing(desk: &Desk, session: &Session) -> Answer {
+    let reader = Reader { title: &desk.title, form_token: &session.form_token };
+    html(StatusCode::NOT_FOUND, pages::missing(reader))
+}
+
+/// Somebody who has not signed in: a page's reader is shown where to, anybody else is told.
+fn stranger(request: &Request<Incoming>) -> Answer {
+    let wants_page = *request.method() != Method::POST && request.uri().path() != "/stream";
+    if !wants_page {
+        return text(StatusCode::UNAUTHORIZED, "sign in first\n");
+    }
+    let wanted = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    to(&format!("/sign-in?next={}", plain(wanted)))
+}
+
+/// Signing in: by a link, or by what is typed in from it.
+async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
+    let is_from_elsewhere = guard::comes_from_elsewhere(request.headers());
+    let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
+    let env = &desk.world.env;
+    let now = env.clock.now();
+    if *request.method() == Method::POST {
+        let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "that is no form of this page\n") };
+        let next = own_path(form.get("next"));
+        if form.contains_key("ask") {
+            let token = lock(&desk.sessions).another_link(&*env.rng, now);
+            token.iter().for_each(|token| (desk.tell)(&desk.address_of(token)));
+            return html(StatusCode::OK, pages::sign_in(&next, pages::SignIn::Told));
+        }
+        let token = form.get("token").map(|token| token.trim()).unwrap_or_default();
+        // Whoever takes the whole link.
+        let token = token.rsplit_once("token=").map_or(token, |(_, token)| token);
+        return enter(desk, token, &next);
+    }
+    let next = own_path(query.get("next"));
+    if let Some(token) = query.get("token") {
+        return enter(desk, token, &next);
+    }
+    let cookie = desk.place.session_cookie(request.headers());
+    if cookie.is_some_and(|cookie| lock(&desk.sessions).find(cookie, now).is_some()) {
+        return to(&next);
+    }
+    // A browser that follows a link of another site leaves the cookie at home; where it comes again from here it brings it.
+    let state = if is_from_elsewhere && !query.contains_key("again") { pages::SignIn::Again } else { pages::SignIn::Asked };
+    html(StatusCode::OK, pages::sign_in(&next, state))
+}
+
+fn enter(desk: &Desk, token: &str, next: &str) -> Answer {
+    let env = &desk.world.env;
+    match lock(&desk.sessions).open(token, &*env.rng, env.clock.now()) {
+        Some(cookie) => {
+            desk.world.begin();
+            let mut answer = to(next);
+            answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(&cookie));
+            answer
+        }
+        None => html(StatusCode::FORBIDDEN, pages::sign_in(next, pages::SignIn::Refused)),
+    }
+}
+
+/// Where somebody wants to go on: a path of ours, and nothing that a browser could take for another host's.
+fn own_path(next: Option<&String>) -> String {
+    let is_own = |next: &&String| {
+        next.starts_with('/')
+            && !next.starts_with("//")
+            && !next.starts_with("/sign-in")
+            && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
+    next.filter(is_own).map_or_else(|| "/".to_owned(), String::clone)
+}
+
+/// What changes something.
+async fn changed(desk: &Desk, request: Request<Incoming>, session: &Session, cookie: &str) -> Answer {
+    let path = request.uri().path().to_owned();
+    let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "that is no form of this page\n") };
+    if let Err(refused) = guard::check_form(session, form.get("form-token").map(String::as_str)) {
+        return text(refused.code(), Refused::text(refused));
+    }
+    if path == "/sign-out" {
+        lock(&desk.sessions).end(cookie);
+        let mut answer = to("/sign-in");
+        answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(""));
+        return answer;
+    }
+    let Some((id, verb)) = action(&path) else { return missing(desk, session) };
+    match desk.world.carry_out(&id, verb, &form).await {
+        Ok(()) => {
+            tracing::info!(workload = %id.title(), namespace = %id.namespace, verb = verb.word(), "done from the page");
+            to(&format!("{}?done={}", id.path(), verb.word()))
+        }
+        Err(refusal) => {
+            let reader = Reader { title: &desk.title, form_token: &session.form_token };
+            html(StatusCode::CONFLICT, pages::question::page(reader, &id, verb, &form, &Err(refusal)))
+        }
+    }
+}
+
+/// `/ns/shop/deployments/web/undo`: what is to be done, and to what.
+fn action(path: &str) -> Option<(Id, Verb)> {
+    let (workload, verb) = path.rsplit_once('/')?;
+    match Page::parse(workload, "")? {
+        Page::Workload { id, .. } => Some((id, Verb::parse(verb)?)),
+        _ => None,
+    }
+}
+
+/// The stream of changes of a page.
+fn opened(desk: &Desk, request: &Request<Incoming>, session: &Session) -> Answer {
+    let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
+    let (path, rest) = query.get("page").map(|page| page.split_once('?').unwrap_or((page, ""))).unwrap_or_default();
+    let Some(page) = Page::parse(path, rest) else { return text(StatusCode::NOT_FOUND, "there is no such page\n") };
+    let Some(place) = session.stream() else { return text(StatusCode::TOO_MANY_REQUESTS, "too many streams are open\n") };
+    let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
+    let seen = last.or(query.get("seen").map(String::as_str)).unwrap_or_default();
+    let events = stream::events(std::sync::Arc::clone(&desk.world), page, seen, place);
+    let mut answer = Response::new(Either::Right(StreamBody::new(events)));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    answer
+}
+
+async fn form(request: Request<Incoming>) -> Option<BTreeMap<String, String>> {
+    let is_form = request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    if !is_form {
+        return None;
+    }
+    let body = timeout(FORM_TIMEOUT, Limited::new(request.into_body(), FORM_BYTES_MAX).collect()).await.ok()?.ok()?;
+    Some(pairs(&body.to_bytes()))
+}
+
+/// Of what stands there twice the first.
+fn pairs(text: &[u8]) -> BTreeMap<String, String> {
+    let mut pairs = BTreeMap::new();
+    for (key, value) in form_urlencoded::parse(text) {
+        pairs.entry(key.into_owned()).or_insert_with(|| value.into_owned());
+    }
+    pairs
+}
+
+fn file(kind: &'static str, text: String) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::from(text)));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+fn html(code: StatusCode, page: String) -> Answer {
+    let mut answer = file("text/html; charset=utf-8", page);
+    *answer.status_mut() = code;
+    answer
+}
+
+fn text(code: StatusCode, text: &'static str) -> Answer {
+    let mut answer = file("text/plain; charset=utf-8", text.to_owned());
+    *answer.status_mut() = code;
+    answer
+}
+
+/// Sends a browser elsewhere, by GET. `path` is ASCII without blanks.
+fn to(path: &str) -> Answer {
+    let mut answer = text(StatusCode::SEE_OTHER, "");
+    answer.headers_mut().insert(LOCATION, HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/")));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_goes_on_only_to_a_page_of_ours() {
+        for path in ["/", "/ns/shop/deployments/web?pods=2"] {
+            assert_eq!(own_path(Some(&path.to_owned())), path);
+        }
+        for path in ["//evil.example", "https://evil.example", "/\\evil.example", "", "evil", "/a\r\nset-cookie: b", "/sign-in?next=/"] {
+            assert_eq!(own_path(Some(&path.to_owned())), "/", "{path:?}");
+        }
+        assert_eq!(own_path(None), "/");
+    }
+}

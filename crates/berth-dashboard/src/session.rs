@@ -1,0 +1,220 @@
+//! Who has signed in: links that work once and for a short time, and the sessions that they open. Kept in memory alone: a cookie is worth nothing to the next process.
+//!
+//! Secrets are looked up by their digest, so that no time tells how much of one was right.
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use berth_store::env::Rng;
+use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long a link works.
+pub(crate) const LINK_LASTS: SignedDuration = SignedDuration::from_secs(60);
+/// How long somebody may be away.
+const IDLE_MAX: SignedDuration = SignedDuration::from_hours(12);
+/// How long a session lasts at most.
+const AGE_MAX: SignedDuration = SignedDuration::from_hours(72);
+/// With one more the one that was not used for longest ends.
+const SESSIONS_MAX: usize = 16;
+/// How long after a link was made another may be asked for.
+const LINK_PAUSE: SignedDuration = SignedDuration::from_secs(15);
+/// How many streams of one session are open at a time.
+const STREAMS_MAX: usize = 12;
+
+type Fingerprint = [u8; 32];
+
+/// All that are known.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    /// The only link that works, and since when.
+    link: Option<(Fingerprint, Timestamp)>,
+    /// When the last link was made.
+    made: Option<Timestamp>,
+    open: BTreeMap<Fingerprint, Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    session: Session,
+    /// There as long as this is.
+    _life: Arc<()>,
+    opened: Timestamp,
+    used: Timestamp,
+}
+
+/// Somebody who has signed in.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    /// What every form of a page has: other pages cannot know it.
+    pub(crate) form_token: String,
+    streams: Arc<Semaphore>,
+    life: Weak<()>,
+}
+
+/// A place for a stream; it is free again when this is dropped.
+pub(crate) struct StreamPlace {
+    _held: OwnedSemaphorePermit,
+    life: Weak<()>,
+}
+
+impl StreamPlace {
+    /// Whether its session has not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        0 < self.life.strong_count()
+    }
+}
+
+impl Session {
+    /// A place for one more stream; `None`: all are taken.
+    pub(crate) fn stream(&self) -> Option<StreamPlace> {
+        let held = Arc::clone(&self.streams).try_acquire_owned().ok()?;
+        Some(StreamPlace { _held: held, life: Weak::clone(&self.life) })
+    }
+}
+
+impl Sessions {
+    /// The token of a new link. The one before works no more.
+    pub(crate) fn link(&mut self, rng: &dyn Rng, now: Timestamp) -> String {
+        let token = secret(rng);
+        self.link = Some((fingerprint(&token), now));
+        self.made = Some(now);
+        token
+    }
+
+    /// As [`Sessions::link`], for somebody whom nobody knows; `None` where one was made a moment ago.
+    pub(crate) fn another_link(&mut self, rng: &dyn Rng, now: Timestamp) -> Option<String> {
+        let is_soon = self.made.is_some_and(|made| now.duration_since(made) < LINK_PAUSE);
+        (!is_soon).then(|| self.link(rng, now))
+    }
+
+    /// Opens a session with a link's token, which works no more then; gives what its cookie says.
+    pub(crate) fn open(&mut self, token: &str, rng: &dyn Rng, now: Timestamp) -> Option<String> {
+        let (wanted, since) = self.link?;
+        if fingerprint(token) != wanted {
+            return None;
+        }
+        self.link = None;
+        if LINK_LASTS <= now.duration_since(since) {
+            return None;
+        }
+        let cookie = secret(rng);
+        let life = Arc::new(());
+        let session = Session { form_token: secret(rng), streams: Arc::new(Semaphore::new(STREAMS_MAX)), life: Arc::downgrade(&life) };
+        self.open.insert(fingerprint(&cookie), Held { session, _life: life, opened: now, used: now });
+        while SESSIONS_MAX < self.open.len() {
+            let oldest = self.open.iter().min_by_key(|(_, held)| held.used).map(|(of, _)| *of);
+            oldest.iter().for_each(|oldest| drop(self.open.remove(oldest)));
+        }
+        Some(cookie)
+    }
+
+    /// Whose cookie it is.
+    pub(crate) fn find(&mut self, cookie: &str, now: Timestamp) -> Option<Session> {
+        self.open.retain(|_, held| now.duration_since(held.used) < IDLE_MAX && now.duration_since(held.opened) < AGE_MAX);
+        let held = self.open.get_mut(&fingerprint(cookie))?;
+        held.used = now;
+        Some(held.session.clone())
+    }
+
+    /// Ends a session.
+    pub(crate) fn end(&mut self, cookie: &str) {
+        self.open.remove(&fingerprint(cookie));
+    }
+}
+
+/// Whether a form's token is the session's. Digests are compared, so that the time tells nothing.
+pub(crate) fn is_same(given: &str, wanted: &str) -> bool {
+    fingerprint(given) == fingerprint(wanted)
+}
+
+fn secret(rng: &dyn Rng) -> String {
+    let mut bytes = [0; 32];
+    rng.fill(&mut bytes);
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn fingerprint(secret: &str) -> Fingerprint {
+    Sha256::digest(secret).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    struct Counting(Mutex<u8>);
+
+    impl Rng for Counting {
+        fn fill(&self, bytes: &mut [u8]) {
+            let mut count = self.0.lock().expect("nobody panics with it");
+            *count += 1;
+            bytes.fill(*count);
+        }
+    }
+
+    fn rng() -> Counting {
+        Counting(Mutex::new(0))
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
+    }
+
+    #[test]
+    fn a_link_works_once_and_for_a_minute_and_only_the_last_one() {
+        let (mut sessions, rng) = (Sessions::default(), rng());
+        let token = sessions.link(&rng, at(0));
+        assert_eq!(sessions.open("", &rng, at(1)), None);
+        assert!(sessions.open(&token, &rng, at(59)).is_some());
+        assert_eq!(sessions.open(&token, &rng, at(59)), None, "a second time");
+        let late = sessions.link(&rng, at(100));
+        assert_eq!(sessions.open(&late, &rng, at(160)), None, "too late");
+        let (early, last) = (sessions.link(&rng, at(200)), sessions.link(&rng, at(201)));
+        assert_eq!(sessions.open(&early, &rng, at(202)), None, "another was made since");
+        assert!(sessions.open(&last, &rng, at(202)).is_some());
+    }
+
+    #[test]
+    fn a_stranger_gets_a_link_made_only_now_and_then() {
+        let (mut sessions, rng) = (Sessions::default(), rng());
+        assert!(sessions.another_link(&rng, at(0)).is_some());
+        assert_eq!(sessions.another_link(&rng, at(14)), None);
+        assert!(sessions.another_link(&rng, at(15)).is_some());
+    }
+
+    #[test]
+    fn sessions_are_few_and_end() {
+        let (mut sessions, rng) = (Sessions::default(), rng());
+        let mut open = |second| {
+            let token = sessions.link(&rng, at(second));
+            sessions.open(&token, &rng, at(second)).expect("a session")
+        };
+        let first = open(0);
+        let rest: Vec<_> = (1..=i64::try_from(SESSIONS_MAX).expect("few")).map(&mut open).collect();
+        assert!(sessions.find(&first, at(20)).is_none(), "the one that was used longest ago is gone");
+        assert!(rest.iter().all(|cookie| sessions.find(cookie, at(20)).is_some()));
+        sessions.end(&rest[0]);
+        assert!(sessions.find(&rest[0], at(20)).is_none(), "it was ended");
+        assert!(sessions.find(&rest[1], at(20 + 12 * 3600)).is_none(), "nobody was there for half a day");
+        assert!(Sessions::default().find(&rest[2], at(20)).is_none(), "a later process knows nothing of it");
+    }
+
+    #[test]
+    fn streams_of_a_session_are_few() {
+        let (mut sessions, rng) = (Sessions::default(), rng());
+        let token = sessions.link(&rng, at(0));
+        let cookie = sessions.open(&token, &rng, at(0)).expect("a session");
+        let session = sessions.find(&cookie, at(0)).expect("it is open");
+        let mut places: Vec<_> = std::iter::from_fn(|| session.stream()).collect();
+        assert_eq!(places.len(), STREAMS_MAX);
+        places.pop();
+        assert!(session.stream().is_some(), "a place is free again");
+        assert!(places[0].is_open());
+        sessions.end(&cookie);
+        assert!(!places[0].is_open(), "what was opened ends with its session");
+    }
+}

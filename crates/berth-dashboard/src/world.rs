@@ -1,0 +1,301 @@
+//! What is known of the cluster: a cache of each resource, and the board that is made of them.
+
+use crate::{
+    board::Board,
+    id::{Id, Kind},
+    views::{NodeView, NoteView, Notes, QuotaView},
+};
+use berth_api::FeatureGates;
+use berth_controllers::{
+    Cluster, ClusterError,
+    cache::{Cache, Index, Warm},
+    metrics::Metrics,
+    owners::OwnerIndex,
+    pods::PodIndex,
+};
+use berth_identity::{ObjectKey, ResourceName, Uid};
+use berth_store::env::Env;
+use berth_workloads::{
+    resources::{CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS},
+    view::{ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
+};
+use futures::FutureExt;
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::{Notify, watch};
+
+/// How long changes gather before they are looked at: many that come together cost one look.
+const GATHER: SignedDuration = SignedDuration::from_millis(100);
+/// How often it is looked for what the time alone changes.
+const TICK: SignedDuration = SignedDuration::from_secs(1);
+/// How often it is asked again what may be read.
+const RIGHTS: SignedDuration = SignedDuration::from_secs(60);
+const UNOBSERVED_MAX: usize = 10_000;
+/// How many workloads are looked at until others get their turn.
+const TURN: usize = 32;
+
+/// All that pages are made of.
+pub(crate) struct World {
+    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) env: Env,
+    has_begun: AtomicBool,
+    /// Of the cluster's controllers.
+    pub(crate) gates: FeatureGates,
+    pub(crate) deployments: Arc<Cache<DeploymentView>>,
+    pub(crate) stateful_sets: Arc<Cache<StatefulSetView>>,
+    pub(crate) sets: Arc<Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>>,
+    pub(crate) revisions: Arc<Cache<RevisionView, OwnerIndex<RevisionView>>>,
+    pub(crate) pods: Arc<Cache<PodView, PodIndex>>,
+    pub(crate) claims: Arc<Cache<ClaimView>>,
+    pub(crate) notes: Arc<Cache<NoteView, Notes>>,
+    pub(crate) nodes: Arc<Cache<NodeView>>,
+    pub(crate) quotas: Arc<Cache<QuotaView>>,
+    board: Mutex<Board>,
+    /// Since when workloads, by uid, have a spec that their controllers have not seen.
+    unobserved: Mutex<BTreeMap<Uid, Timestamp>>,
+    /// What may not be read, in the server's words.
+    unreadable: Mutex<BTreeMap<&'static str, String>>,
+    news: News,
+}
+
+/// What has changed and was not looked at yet.
+#[derive(Default)]
+struct News {
+    dirty: Mutex<BTreeSet<Dirty>>,
+    bell: Notify,
+    /// Counts looks that have changed something.
+    seen: watch::Sender<u64>,
+}
+
+/// Something to look at again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    Workload(Id),
+    /// Whoever controls this ReplicaSet.
+    OwnerOfSet(ObjectKey),
+}
+
+impl News {
+    fn add(&self, dirty: impl IntoIterator<Item = Dirty>) {
+        lock(&self.dirty).extend(dirty);
+        self.bell.notify_one();
+    }
+
+    /// Something that belongs to no workload.
+    fn tell(&self) {
+        self.seen.send_modify(|count| *count += 1);
+    }
+}
+
+/// Nobody panics with a lock of ours in a way that leaves half a change behind it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    /// Nothing is known as yet, and nothing is asked before [`World::begin`].
+    pub(crate) fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates) -> Arc<Self> {
+        Arc::new(Self {
+            has_begun: AtomicBool::new(false),
+            deployments: Arc::new(Cache::new(DEPLOYMENTS)),
+            stateful_sets: Arc::new(Cache::new(STATEFUL_SETS)),
+            sets: Arc::new(Cache::new(REPLICA_SETS)),
+            revisions: Arc::new(Cache::new(REVISIONS)),
+            pods: Arc::new(Cache::new(PODS)),
+            claims: Arc::new(Cache::new(CLAIMS)),
+            notes: Arc::new(Cache::new(EVENTS)),
+            nodes: Arc::new(Cache::new(NODES)),
+            quotas: Arc::new(Cache::new(QUOTAS)),
+            board: Mutex::default(),
+            unobserved: Mutex::default(),
+            unreadable: Mutex::default(),
+            news: News::default(),
+            cluster,
+            env,
+            gates,
+        })
+    }
+
+    /// Follows the cluster from now on, unless that has begun.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        if self.has_begun.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.follow();
+        let spawner = &self.env.spawner;
+        spawner.spawn("dashboard board", Arc::clone(self).keep_board().boxed());
+        spawner.spawn("dashboard rights", Arc::clone(self).ask_rights().boxed());
+    }
+
+    fn follow(self: &Arc<Self>) {
+        self.on(&self.deployments, |_, view| vec![Dirty::Workload(id(Kind::Deployment, &view.meta))]);
+        self.on(&self.stateful_sets, |_, view| vec![Dirty::Workload(id(Kind::StatefulSet, &view.meta))]);
+        self.on(&self.sets, |_, view| controller(&view.meta).into_iter().collect());
+        self.on(&self.revisions, |_, view| controller(&view.meta).into_iter().collect());
+        self.on(&self.pods, |_, view| controller(&view.meta).into_iter().collect());
+        self.on(&self.claims, |_, _| Vec::new());
+        self.on(&self.notes, Self::told_of);
+        self.on(&self.nodes, |_, _| Vec::new());
+        self.on(&self.quotas, |_, _| Vec::new());
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("nothing else is in it"));
+        self.start_one(&self.deployments, &metrics);
+        self.start_one(&self.stateful_sets, &metrics);
+        self.start_one(&self.sets, &metrics);
+        self.start_one(&self.revisions, &metrics);
+        self.start_one(&self.pods, &metrics);
+        self.start_one(&self.claims, &metrics);
+        self.start_one(&self.notes, &metrics);
+        self.start_one(&self.nodes, &metrics);
+        self.start_one(&self.quotas, &metrics);
+    }
+
+    fn start_one<V: View, I: Index<V>>(&self, cache: &Arc<Cache<V, I>>, metrics: &Arc<Metrics>) {
+        cache.start(&*self.cluster, &*self.env.spawner, metrics);
+    }
+
+    /// Has a change of the cache make dirty what `of` says.
+    fn on<V: View, I: Index<V>>(self: &Arc<Self>, cache: &Cache<V, I>, of: impl Fn(&Self, &V) -> Vec<Dirty> + Send + Sync + 'static) {
+        let world = Arc::downgrade(self);
+        cache.on_change(move |delta| {
+            let Some(world) = world.upgrade() else { return };
+            let dirty: Vec<_> = delta.sides().flat_map(|view| of(&world, view)).collect();
+            if dirty.is_empty() { world.news.tell() } else { world.news.add(dirty) }
+        });
+    }
+
+    /// Whose look an event can change.
+    fn told_of(&self, note: &NoteView) -> Vec<Dirty> {
+        let Some((kind, name)) = note.about.split_once(' ') else { return Vec::new() };
+        let key = ObjectKey { namespace: note.key().namespace, name: name.into() };
+        if kind == "ReplicaSet" {
+            return vec![Dirty::OwnerOfSet(key)];
+        }
+        if let Some(kind) = Kind::named(kind) {
+            return vec![Dirty::Workload(Id { namespace: key.namespace, kind, name: key.name })];
+        }
+        let pod = (kind == "Pod").then(|| self.pods.get(&key)).flatten();
+        pod.and_then(|pod| controller(&pod.meta)).into_iter().collect()
+    }
+
+    /// Looks again at what has changed, for ever.
+    async fn keep_board(self: Arc<Self>) {
+        loop {
+            let tick = self.env.clock.sleep_until(self.env.clock.now() + TICK);
+            tokio::select! {
+                () = self.news.bell.notified() => self.env.clock.sleep_until(self.env.clock.now() + GATHER).await,
+                () = tick => (),
+            }
+            // A picture must not begin with pods that are not read yet.
+            if !self.is_filled() {
+                continue;
+            }
+            let dirty = std::mem::take(&mut *lock(&self.news.dirty));
+            let mut ids: BTreeSet<Id> = dirty.into_iter().filter_map(|dirty| self.resolved(dirty)).collect();
+            ids.extend(lock(&self.board).due(self.env.clock.now()));
+            let mut has_changed = false;
+            for (place, id) in ids.into_iter().enumerate() {
+                has_changed |= self.look_again(id);
+                if place % TURN == TURN - 1 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            if has_changed {
+                self.news.tell();
+            }
+        }
+    }
+
+    fn resolved(&self, dirty: Dirty) -> Option<Id> {
+        match dirty {
+            Dirty::Workload(id) => Some(id),
+            Dirty::OwnerOfSet(key) => match self.sets.get(&key).and_then(|set| controller(&set.meta)) {
+                Some(Dirty::Workload(id)) => Some(id),
+                _ => None,
+            },
+        }
+    }
+
+    fn look_again(&self, id: Id) -> bool {
+        let now = self.env.clock.now();
+        match self.reading(&id, now) {
+            Some(reading) => lock(&self.board).put(id, reading, now),
+            None => lock(&self.board).remove(&id),
+        }
+    }
+
+    /// Asks now and then what may be read at all.
+    async fn ask_rights(self: Arc<Self>) {
+        const ALL: [ResourceName; 9] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS, NODES, QUOTAS];
+        loop {
+            let mut unreadable = BTreeMap::new();
+            for resource in ALL {
+                if let Err(ClusterError::Refused(message)) = self.cluster.newest(resource).await {
+                    unreadable.insert(resource.plural, message);
+                }
+            }
+            let has_changed = *lock(&self.unreadable) != unreadable;
+            *lock(&self.unreadable) = unreadable;
+            if has_changed {
+                self.news.tell();
+            }
+            self.env.clock.sleep_until(self.env.clock.now() + RIGHTS).await;
+        }
+    }
+
+    /// Since when a workload is known to have a spec that its controller has not seen; `None`: it has.
+    pub(crate) fn unobserved_since(&self, meta: &Meta, lags: bool, now: Timestamp) -> Option<Timestamp> {
+        let mut unobserved = lock(&self.unobserved);
+        if !lags {
+            unobserved.remove(&meta.uid);
+            return None;
+        }
+        // Of those that went meanwhile nobody tells.
+        if UNOBSERVED_MAX < unobserved.len() {
+            unobserved.clear();
+        }
+        Some(*unobserved.entry(meta.uid.clone()).or_insert(now))
+    }
+
+    /// The workloads as they were looked at last.
+    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+        lock(&self.board)
+    }
+
+    /// What may not be read: plural, and the server's words.
+    pub(crate) fn unreadable(&self) -> BTreeMap<&'static str, String> {
+        lock(&self.unreadable).clone()
+    }
+
+    /// Whether all that may be read was read once.
+    pub(crate) fn is_filled(&self) -> bool {
+        let unreadable = lock(&self.unreadable);
+        let caches: [&dyn Warm; 6] = [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
+        caches.iter().all(|cache| cache.is_warm() || unreadable.contains_key(cache.resource().plural))
+    }
+
+    /// Tells of every look that has changed something.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.news.seen.subscribe()
+    }
+}
+
+fn id(kind: Kind, meta: &Meta) -> Id {
+    Id { namespace: meta.namespace.clone(), kind, name: meta.name.clone() }
+}
+
+/// What controls an object, if that is something that is looked at.
+fn controller(meta: &Meta) -> Option<Dirty> {
+    let owner = meta.controller()?;
+    let key = ObjectKey { namespace: meta.namespace.clone(), name: owner.name.as_str().into() };
+    match (owner.kind.as_str(), Kind::named(&owner.kind)) {
+        ("ReplicaSet", _) => Some(Dirty::OwnerOfSet(key)),
+        (_, Some(kind)) => Some(Dirty::Workload(Id { namespace: key.namespace, kind, name: key.name })),
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! Ten thousand pods: a page and a change cost what they show, and not what there is.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; the figures are for people")]
+
+mod common;
+
+use common::{Canned, Running, at, shop, start};
+use serde_json::{Value, json};
+use std::time::Instant;
+
+const PODS: usize = 10_000;
+const WEB: &str = "/ns/shop/deployments/web";
+
+fn pod(number: usize, is_ready: bool) -> Value {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "web-1", "controller": true}]);
+    let status = if is_ready { "True" } else { "False" };
+    json!({
+        "metadata": {
+            "name": format!("many-{number:05}"), "namespace": "shop", "uid": format!("many-{number}"), "labels": {"app": "web"},
+            "ownerReferences": owner, "creationTimestamp": at(0),
+        },
+        "spec": {"nodeName": format!("node-{}", number % 100)},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at(30)}]},
+    })
+}
+
+fn many() -> Canned {
+    let all = shop();
+    (0..PODS).for_each(|number| all.put("pods", pod(number, true)));
+    all
+}
+
+async fn page(running: &Running, cookie: &str) -> (usize, u128) {
+    let started = Instant::now();
+    let answer = running.get(WEB, cookie).await;
+    assert_eq!(answer.code, 200);
+    (answer.body.len(), started.elapsed().as_millis())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_pods_make_no_larger_a_page() {
+    let running = start(many()).await;
+    let cookie = running.sign_in().await;
+    let first = running.page_with(WEB, &cookie, "10,004 pods: 10,003 available").await;
+    assert!(first.contains("page 1 of 201"), "they are shown a page at a time");
+    let mut times = Vec::new();
+    for _ in 0..9 {
+        let (bytes, time) = page(&running, &cookie).await;
+        assert!(bytes < 100_000, "{bytes} bytes");
+        times.push(time);
+    }
+    times.sort_unstable();
+    let (_, seen) = first.split_once("data-seen=\"").unwrap();
+    let mut updates = Vec::new();
+    let mut seen = seen.split('"').next().unwrap().to_owned();
+    for number in 0..5 {
+        running.cluster.put("pods", pod(number, false));
+        let started = Instant::now();
+        let said = running.stream_until(WEB, &seen, &cookie, &format!("{} starting", number + 1)).await;
+        assert!(said.len() < 100_000, "{} bytes", said.len());
+        seen = said.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().unwrap().to_owned();
+        updates.push(started.elapsed().as_millis());
+    }
+    println!("a page: {times:?} ms; from a change to its part, gathering included: {updates:?} ms");
+}

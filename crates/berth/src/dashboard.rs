@@ -1,0 +1,149 @@
+//! `berth dashboard`: the web page of any cluster. What it shows is `berth-dashboard`'s.
+
+use crate::{
+    cluster_options::ClusterOptions,
+    env::{self, Faults},
+    logging::{self, LogFormat},
+    progress::{Output, warn},
+    signals::Signals,
+    threads::Threads,
+};
+use berth_api::FeatureGates;
+use berth_dashboard::{Dashboard, Following, Options, TlsOptions};
+use berth_remote::RemoteCluster;
+use clap::Args;
+use std::{
+    error::Error,
+    fs,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::Arc,
+};
+
+pub(crate) const DASHBOARD_EXAMPLES: &str = "Examples:
+  berth dashboard --open                        the cluster of the current context, in the browser
+  berth dashboard --context prod -n shop        one namespace, for somebody who may read no other
+  berth dashboard --address 192.0.2.7 --port 8443 --host berth.example.com \\
+      --tls-cert-file berth.pem --tls-private-key-file berth.key    for a phone";
+
+/// Options of `berth dashboard`.
+#[derive(Args, Debug)]
+pub(crate) struct DashboardOptions {
+    /// The address to listen on; any but loopback wants TLS.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) address: IpAddr,
+
+    /// The port to listen on; 0 takes any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+
+    /// A name under which browsers find it, besides its address. Requests for any other are refused. Repeatable.
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+
+    /// A file with the certificate to show, and those between it and its authority.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+
+    /// A file with its key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+
+    /// Opens the page in the browser.
+    #[arg(long)]
+    pub(crate) open: bool,
+
+    /// How the log on standard error is written.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+
+    /// Logs more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    // The last: what follows would stand under its heading.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterOptions,
+}
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Serves the page until a signal comes.
+pub(crate) fn run(options: &DashboardOptions) -> Outcome<ExitCode> {
+    logging::start(options.log_format, options.verbose);
+    let tls = tls(options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signals = Signals::take()?;
+        let threads = Threads::start("dashboard", 1)?;
+        let faults = Faults::new();
+        let env = env::real(threads.handle(), faults.clone());
+        let ended = tokio::select! {
+            fault = faults.first() => Err(format!("{fault}; this is a fault in berth, which ends").into()),
+            ended = serve(options, tls, env, &signals) => ended,
+            // Whoever does not wait for the cluster.
+            signal = signals.beyond(1) => Ok(signal.exit_code()),
+        };
+        threads.end().await;
+        ended
+    })
+}
+
+async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_store::env::Env, signals: &Signals) -> Outcome<ExitCode> {
+    let remote = options.cluster.remote();
+    let cluster = tokio::select! {
+        cluster = RemoteCluster::connect(&remote, env.clone()) => cluster?.named("berth-dashboard"),
+        _ = signals.beyond(0) => return Ok(ExitCode::SUCCESS),
+    };
+    let server = cluster.server().trim_end_matches('/').to_owned();
+    let namespace = options.cluster.namespace.as_ref().filter(|_| !options.cluster.all_namespaces);
+    let (cluster, title) = match namespace {
+        Some(namespace) => (cluster.in_namespace(namespace.as_str().into()), format!("{server}, namespace {namespace}")),
+        None => (cluster, server),
+    };
+    let dashboard = Dashboard::bind(
+        Options {
+            bind: SocketAddr::new(options.address, options.port),
+            tls,
+            names: options.hosts.clone(),
+            title,
+            gates: FeatureGates::default(),
+            following: Following::AtOnce,
+            tell: Box::new(|link| Output::Stdout.line(&told(link))),
+        },
+        Arc::new(cluster),
+        env,
+    )
+    .await?;
+    let link = dashboard.link();
+    Output::Stdout.line(&format!("{}. Ctrl-C stops it.", told(&link)));
+    if options.open {
+        open(&link);
+    }
+    let stopped = async {
+        signals.beyond(0).await;
+    };
+    dashboard.serve(stopped).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is said of a link.
+pub(crate) fn told(link: &str) -> String {
+    format!("The page: {link}\n  the link works once, for a minute; its page prints another here")
+}
+
+/// Has the browser open a link.
+pub(crate) fn open(link: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let started = Command::new(program).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Err(error) = started {
+        warn(&format!("berth: cannot open the browser with {program}: {error}"));
+    }
+}
+
+fn tls(options: &DashboardOptions) -> Outcome<Option<TlsOptions>> {
+    let read = |path: &Path| fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+    let files = options.tls_cert_file.as_ref().zip(options.tls_private_key_file.as_ref());
+    files.map(|(certificates, key)| Ok(TlsOptions { certificates: read(certificates)?, key: read(key)? })).transpose()
+}
