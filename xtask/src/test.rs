@@ -38,6 +38,7 @@ fn build() -> Outcome {
 
 fn install() -> Outcome {
     promtool();
+    chromium();
     old_kubectl();
     etcd();
     npm_packages();
@@ -133,18 +134,26 @@ fn unpacked(folder: &str, package: &str, version: &str, file: &str) -> bool {
     folder.join(file).exists() || exists("apt-get") && unpack().or_else(|_| program("apt-get", &["update"]).and_then(|()| unpack())).is_ok()
 }
 
+/// Debian's Chromium with a font, where it can be installed; the journey over the page is skipped where not.
+fn chromium() {
+    if !Path::new("/usr/bin/chromium").exists() && !installed_by_apt(&["chromium", "fonts-dejavu-core"]) {
+        say("Debian's chromium is not on this machine and cannot be installed: the journey over the page will say that it is skipped");
+    }
+}
+
 /// Debian's `promtool`, where it can be installed; the test that needs it is skipped where not.
 fn promtool() {
     if exists("promtool") {
         return;
     }
-    let is_root = output("id", &["--user"]).is_ok_and(|id| id.trim() == "0");
-    if is_root && exists("apt-get") {
-        let install = ["install", "--yes", "--no-install-recommends", "prometheus"];
-        let installed = program("apt-get", &["update"]).and_then(|()| program("apt-get", &install));
-        if installed.is_ok() {
-            return;
-        }
+    if !installed_by_apt(&["prometheus"]) {
+        say("promtool is not on this machine and cannot be installed: the check of metrics will say that it is skipped");
     }
-    say("promtool is not on this machine and cannot be installed: the check of metrics will say that it is skipped");
+}
+
+/// Whether packages of Debian could be installed: by root alone.
+fn installed_by_apt(packages: &[&str]) -> bool {
+    let is_root = output("id", &["--user"]).is_ok_and(|id| id.trim() == "0");
+    let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
+    is_root && exists("apt-get") && program("apt-get", &["update"]).and_then(|()| program("apt-get", &install)).is_ok()
 }

@@ -8,6 +8,8 @@ pub const SKIPPED: &str = "BERTH_SKIPPED";
 /// What a test may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
+    /// Debian's Chromium, and what drives it.
+    Browser,
     /// Any etcd that the store takes.
     Etcd,
     /// One of today: it tells how far it is, and members of it can be replaced.
@@ -39,6 +41,7 @@ pub enum Tool {
 impl fmt::Display for Tool {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
+            Self::Browser => "a browser",
             Self::Etcd => "etcd",
             Self::Etcd36 => "etcd 3.6",
             Self::Git => "git",

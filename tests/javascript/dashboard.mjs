@@ -1,0 +1,198 @@
+// A journey over the page in Debian's Chromium: node dashboard.mjs LINK [FOLDER FOR SCREENSHOTS]. What fails throws.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { createServer, request as send } from "node:http";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const [link, pictures] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const root = new URL(link).origin;
+const WEB = `${root}/ns/shop/deployments/web`;
+
+// Between the browser and the page, so that a connection can be lost.
+const sockets = new Set();
+let isCut = false;
+const between = createServer((asked, answer) => {
+  if (isCut) return asked.destroy();
+  const onward = send(asked.url, { method: asked.method, headers: asked.headers }, (answered) => {
+    answer.writeHead(answered.statusCode, answered.headers);
+    answered.pipe(answer);
+  });
+  onward.on("error", () => answer.destroy());
+  answer.on("close", () => onward.destroy());
+  asked.pipe(onward);
+});
+between.on("connection", (socket) => {
+  sockets.add(socket);
+  socket.on("close", () => sockets.delete(socket));
+});
+await new Promise((listening) => between.listen(0, "127.0.0.1", listening));
+
+const browser = await chromium.launch({
+  proxy: { server: `http://127.0.0.1:${between.address().port}`, bypass: "<-loopback>" },
+  executablePath: "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
+context.setDefaultTimeout(60_000);
+
+const complaints = [];
+await context.addInitScript(() => {
+  document.addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
+});
+const opened = async () => {
+  const page = await context.newPage();
+  page.on("console", (message) => {
+    if (message.type() === "error" && !isCut) complaints.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${root}/`) && !request.url().startsWith("data:")) complaints.push(`asks elsewhere: ${request.url()}`);
+  });
+  return page;
+};
+
+const accessible = async (page) => {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const told = found.violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`);
+  assert.deepEqual(told, [], `accessibility of ${page.url()}`);
+};
+
+const looks = [
+  ["light", 1280, 900],
+  ["dark", 1280, 900],
+  ["light", 390, 844],
+  ["dark", 390, 844],
+];
+const shoot = async (page, name) => {
+  for (const [colorScheme, width, height] of looks) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height });
+    await accessible(page);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.equal(wide, 0, `${page.url()} is wider than ${width} pixels by ${wide}`);
+    if (pictures) await page.screenshot({ path: join(pictures, `${name}-${colorScheme}-${width}.png`), fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 900 });
+};
+
+const live = (page) => page.locator("#connection[data-state=live]").waitFor();
+const badge = (page, state) => page.locator(`#part-headline .badge.${state}`).waitFor();
+const heading = (page, text) => page.locator("#part-headline").getByText(text).first().waitFor();
+
+/** By the keyboard alone, as far as that is a matter of links and buttons. */
+const press = async (page, locator) => {
+  await locator.focus();
+  await page.keyboard.press("Enter");
+};
+
+const setImage = async (page, image) => {
+  await press(page, page.getByRole("link", { name: "Set image…" }));
+  await page.getByLabel("Image", { exact: true }).fill(image);
+  await press(page, page.getByRole("button", { name: "What happens then?" }));
+  await page.getByText(`→ ${image}`).waitFor();
+  await page.getByText("Every pod is replaced (4 pods), with at most 25% too many and 25% missing.").waitFor();
+  await press(page, page.getByRole("button", { name: "Set image" }));
+  await page.getByText("The image was set.").waitFor();
+};
+
+// Signing in: no address has the token afterwards, and the link is worth nothing then.
+const page = await opened();
+await page.goto(link);
+assert.equal(page.url(), `${root}/`);
+assert.equal((await fetch(link, { redirect: "manual" })).status, 403);
+assert.equal(await page.evaluate(() => document.cookie), "", "no script sees the cookie");
+
+// All workloads, one that is looked for, and back.
+await page.getByRole("link", { name: "checkout" }).first().waitFor();
+await live(page);
+await shoot(page, "workloads");
+await page.keyboard.press("/");
+await page.keyboard.type("checkout");
+await page.keyboard.press("Enter");
+await page.waitForURL("**/?q=checkout*");
+assert.equal(await page.locator("ul.cards > li").count(), 1);
+await page.goBack();
+assert.ok(2 < await page.locator("ul.cards > li").count());
+
+// A rollout to its end, without loading the page again.
+await press(page, page.locator("ul.cards").getByRole("link", { name: "web", exact: true }));
+await page.waitForURL(WEB);
+await live(page);
+await shoot(page, "complete");
+await setImage(page, "registry.example/shop/web:1.1");
+await page.evaluate(() => { window.isTheSame = true; });
+await page.locator("#part-headline .badge.under-way, #part-headline .badge.complete").first().waitFor();
+await page.locator("#part-revisions").getByText("registry.example/shop/web:1.1").first().waitFor();
+await badge(page, "complete");
+await page.getByText("complete", { exact: false }).first().waitFor();
+assert.equal(await page.evaluate(() => window.isTheSame), true, "it was not loaded again");
+assert.match(await page.title(), /web: complete/);
+
+// One that hangs: the list says which, its page says why.
+await setImage(page, "registry.example/shop/web:404");
+await badge(page, "stuck");
+await heading(page, /cannot pull (its|their) images?/);
+await shoot(page, "stuck");
+await page.getByRole("link", { name: "Workloads" }).click();
+await heading(page, "1 workload needs attention");
+const first = page.locator("ul.cards > li").first();
+await first.getByText(/cannot pull/).waitFor();
+await shoot(page, "needs-attention");
+await first.getByRole("link").click();
+
+// Another tab sees what is done in this one.
+const other = await opened();
+await other.goto(WEB);
+await live(other);
+await badge(other, "stuck");
+await press(page, page.getByRole("link", { name: "Undo…" }));
+await page.getByText("It goes back to the template of revision 2.").waitFor();
+await shoot(page, "question");
+await press(page, page.getByRole("button", { name: "Undo" }));
+await page.getByText("Rolled back.").waitFor();
+await badge(page, "complete");
+await badge(other, "complete");
+
+// The stream is lost, and comes again with what happened meanwhile.
+isCut = true;
+sockets.forEach((socket) => socket.destroy());
+await page.locator("#connection[data-state=lost]").waitFor();
+isCut = false;
+await live(page);
+await page.reload();
+await live(page);
+await badge(page, "complete");
+await shoot(page, "undone");
+
+// What runs where, and quotas.
+await page.getByRole("link", { name: "Nodes" }).click();
+await page.locator("#part-nodes a").first().waitFor();
+await shoot(page, "nodes");
+await page.locator("#part-nodes a").first().click();
+await page.locator("#part-pods table").waitFor();
+await shoot(page, "node");
+await page.getByRole("link", { name: "Quotas" }).click();
+await page.getByText("There is no quota.").waitFor();
+await page.goto(`${root}/ns/shop/deployments/nothing`).catch(() => {});
+await page.getByRole("heading", { name: "It is not there" }).waitFor();
+complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes("404 (Not Found)")));
+
+// Signing out ends all tabs.
+await page.goto(`${root}/`);
+await page.getByRole("button", { name: "Sign out" }).click();
+await page.getByRole("heading", { name: "Sign in" }).waitFor();
+await shoot(page, "sign-in");
+await page.goto(WEB);
+await page.getByRole("heading", { name: "Sign in" }).waitFor();
+
+complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes("401 (Unauthorized)")));
+assert.deepEqual(complaints, []);
+await browser.close();
+between.close();
+sockets.forEach((socket) => socket.destroy());
+console.log("the journey over the page is done");
