@@ -28,7 +28,7 @@ impl Registry {
         manifest: &Value,
         options: &WriteOptions,
     ) -> Result<(Configured, Vec<String>), ApiError> {
-        let wanted = annotated(manifest);
+        let wanted = annotated(manifest, target.namespace.as_deref());
         let live = match self.get(target, &GetOptions::default()).await {
             Ok(Current::Stored(entry)) => {
                 serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: error.to_string() })?
@@ -50,18 +50,20 @@ impl Registry {
     }
 }
 
-/// The manifest with the annotation by which the next apply, ours or kubectl's, knows what this one set.
-fn annotated(manifest: &Value) -> Value {
+/// The manifest with the annotation by which the next apply, ours or kubectl's, knows what this one set. It is kubectl's to the byte: with the namespace, and with a map of
+/// annotations though it be empty. An apply of the same manifest by kubectl then changes nothing, and says so.
+fn annotated(manifest: &Value, namespace: Option<&str>) -> Value {
     let mut plain = manifest.clone();
-    if let Some(annotations) = plain.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        annotations.remove(LAST_APPLIED);
+    let metadata = &mut plain["metadata"];
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    match metadata["annotations"].as_object_mut() {
+        Some(annotations) => drop(annotations.remove(LAST_APPLIED)),
+        None => metadata["annotations"] = json!({}),
     }
     let mut wanted = plain.clone();
-    let metadata = &mut wanted["metadata"];
-    if !metadata["annotations"].is_object() {
-        metadata["annotations"] = json!({});
-    }
-    metadata["annotations"][LAST_APPLIED] = Value::String(format!("{plain}\n"));
+    wanted["metadata"]["annotations"][LAST_APPLIED] = Value::String(format!("{plain}\n"));
     wanted
 }
 
