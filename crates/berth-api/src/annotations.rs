@@ -69,6 +69,17 @@ pub const BERTH_PROGRESS_DEADLINE_SECONDS: &str = "berth.dev/progress-deadline-s
 /// On a ControllerRevision of a StatefulSet with [`BERTH_AUTO_ROLLBACK`]: when its template was rolled out again.
 pub const BERTH_ROLLED_OUT_AT: &str = "berth.dev/rolled-out-at";
 
+/// On a Deployment or a StatefulSet: who changed its pod template last, as JSON ([`crate::apps::records::Change`]). The API server alone writes it, with the gate
+/// [`crate::Gate::RolloutRecords`]: what clients send is not taken over.
+pub const BERTH_CHANGED_BY: &str = "berth.dev/changed-by";
+/// On a Deployment or a StatefulSet: who changed its number of pods last ([`crate::apps::records::Scaling`]). As [`BERTH_CHANGED_BY`].
+pub const BERTH_SCALED_BY: &str = "berth.dev/scaled-by";
+/// On a ReplicaSet or a ControllerRevision: its last rollout, as JSON: `revision`, `began`, `formerRevision` if it was rolled out before, `by` (what
+/// [`BERTH_CHANGED_BY`] said then), and `ended` with `at` and `how`. Controllers alone write it, with the same gate.
+pub const BERTH_ROLLOUT: &str = "berth.dev/rollout";
+/// What the server, or a controller, says of changes and rollouts, and nobody else.
+pub const RECORDS: [&str; 3] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_ROLLOUT];
+
 /// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
 pub const CONTENT_ID: &str = "berth.dev/content-id";
 /// On a pod: the content ids that it found in its volumes when it started, `data=<id>,logs=<id>`.

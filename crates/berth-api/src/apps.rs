@@ -72,6 +72,7 @@ macro_rules! apps_kind {
 mod choices;
 mod controller_revision;
 pub mod deployment;
+pub mod records;
 mod replacement;
 mod replica_set;
 pub mod stateful_set;

@@ -57,6 +57,8 @@ gates! {
     MaxUnavailableStatefulSet: Beta, false;
     /// The annotation `controller.kubernetes.io/pod-deletion-cost`.
     PodDeletionCost: Beta, true;
+    /// The annotations that tell who changed a workload, and how its rollouts went. berth's own.
+    RolloutRecords: Alpha, false;
     /// `updateStrategy.type: Recreate` of StatefulSets.
     StatefulSetRecreateStrategy: Beta, true;
     /// Revisions of a StatefulSet that mean the same count as one.

@@ -107,6 +107,13 @@ pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, path
     faults
 }
 
+/// Whether an object of these annotations may have this one too, in place of what it has under this key.
+#[must_use]
+pub fn has_room_for(annotations: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
+    let others = annotations.iter().filter(|(other, _)| *other != key);
+    others.map(|(key, value)| key.len() + value.len()).sum::<usize>() + key.len() + value.len() <= ANNOTATION_BYTES_MAX
+}
+
 fn invalid_each<'a>(path: &'a Path, value: &'a str, messages: Vec<String>) -> impl Iterator<Item = FieldError> + 'a {
     messages.into_iter().map(move |message| FieldError::invalid(path, value, message))
 }
@@ -265,6 +272,15 @@ mod tests {
         check(json!({"namespace": "a.b"}), &["metadata.namespace: Invalid value: \"a.b\": must not contain dots"]);
         let cluster = validate_new(&meta(json!({"name": "a:b", "namespace": "n"})), NameRule::PathSegment, Scope::Cluster);
         assert_eq!(texts(&cluster), ["metadata.namespace: Forbidden: not allowed on this type"]);
+    }
+
+    #[test]
+    fn there_is_room_for_as_much_as_is_let_in() {
+        let room = |others: usize, value: usize| {
+            let annotations = BTreeMap::from([("a".to_owned(), "x".repeat(others)), ("b".to_owned(), "x".repeat(99))]);
+            has_room_for(&annotations, "b", &"x".repeat(value))
+        };
+        assert_eq!([room(ANNOTATION_BYTES_MAX - 12, 10), room(ANNOTATION_BYTES_MAX - 12, 11), room(0, 99)], [true, false, true]);
     }
 
     #[test]

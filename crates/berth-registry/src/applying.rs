@@ -2,6 +2,7 @@
 
 use crate::{
     ApiError, BoxObject, Registry, Resource, Target, WriteOptions, Written,
+    admission::rollout_records,
     checks::{Checked, Mode},
     create::New,
     decoding,
@@ -24,7 +25,8 @@ pub(crate) struct Config {
 impl Registry {
     /// Applies to the object, or to the part of it that a subresource is; makes the object where there is none.
     pub(crate) async fn apply(&self, target: &Target, bytes: &[u8], options: &WriteOptions, checked: Checked) -> Result<Written, ApiError> {
-        let config = Config::read(bytes, &gvk(&target.resource), options, checked.validation)?;
+        let mut config = Config::read(bytes, &gvk(&target.resource), options, checked.validation)?;
+        rollout_records::keep_out(self, &target.resource, &mut config.document);
         let author = self.author(options, target.subresource);
         for _ in 0..ATTEMPTS {
             let change = Change { mode: checked.mode, precondition: &options.precondition, author };

@@ -94,6 +94,8 @@ pub struct Registry {
     pub(crate) policy: Arc<authorization::PolicyCache>,
     /// On whose behalf; none for the process itself.
     pub(crate) caller: Option<Arc<User>>,
+    /// Who asks, also if nobody looks at what they may do; none: the process itself.
+    pub(crate) asker: Option<Arc<User>>,
     /// During which objects are written; none: always.
     pub(crate) tenure: Option<Arc<Tenure>>,
     pub(crate) leases: Arc<led::KnownLeases>,
@@ -127,6 +129,7 @@ impl Registry {
             gates,
             turns: Arc::default(),
             caller: None,
+            asker: None,
             tenure: None,
             leases: Arc::default(),
             reviewers: Arc::default(),

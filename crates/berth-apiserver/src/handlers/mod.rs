@@ -384,7 +384,10 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     if decision.is_none() {
         return Err(forbidden(&user, &attributes).into());
     }
-    let mut registry = (!user.is_master()).then(|| exchange.origin.on_behalf_of(&user, registry));
+    let mut registry = match user.is_master() {
+        false => Some(exchange.origin.on_behalf_of(&user, registry)),
+        true => registry.records_askers().then(|| Arc::new(registry.asked_by(Arc::clone(&user)))),
+    };
     if let Some(tenure) = tenure(exchange)? {
         let led = registry.as_deref().unwrap_or(&exchange.shared.registry).led_by(Arc::new(tenure));
         registry = Some(Arc::new(led));

@@ -10,6 +10,7 @@
 //! | validate | the object is complete now: its faults and warnings | the kind |
 //! | validating admission | the server says no, or remarks; then whoever is asked outside | [`PlugIn::validate`] |
 //! | own | who owns which field is recorded | `ownership` |
+//! | record | the server notes on the object what it knows of the write; nobody owns that | [`PlugIn::record`] |
 //! | charge | what is bounded is taken: quotas, addresses, ports | [`PlugIn::charge`] |
 //! | store | compare-and-set | `storing` |
 //! | settle, or give back | what was taken is still there, or goes back | [`PlugIn::settle`], [`PlugIn::give_back`] |
@@ -46,6 +47,9 @@ pub(crate) trait PlugIn {
     fn validate(_api: &Registry, _admission: &mut Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
         ready(Ok(()))
     }
+
+    /// Notes on an object that nobody has refused what the server alone knows of the write. Nothing validates it any more. May run twice on one object.
+    fn record(_api: &Registry, _admission: &mut Admission<'_>) {}
 
     /// Takes what the write needs of what is bounded; a dry run only looks whether it is there. Nothing is taken where it fails.
     fn charge(
@@ -101,6 +105,10 @@ macro_rules! chain {
                 Ok(())
             }
 
+            fn record(&self, admission: &mut Admission<'_>) {
+                $(super::$file::$plug_in::record(self, admission);)*
+            }
+
             async fn charge(&self, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
                 $(super::$file::$plug_in::charge(self, admission, charges).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
@@ -137,6 +145,7 @@ chain![
     default_toleration_seconds::DefaultTolerationSeconds,
     default_storage_class::DefaultStorageClass,
     storage_object_in_use_protection::StorageObjectInUseProtection,
+    rollout_records::RolloutRecords,
     root_ca::RootCa,
     aggregated_roles::AggregatedRoles,
     escalation::Escalation,
@@ -174,6 +183,7 @@ impl Registry {
         self.validate(admission).await?;
         admission.since.pause(&*self.clock).await;
         admission.record_owners();
+        self.record(admission);
         admission.since.pause(&*self.clock).await;
         self.carry_out(admission).await
     }

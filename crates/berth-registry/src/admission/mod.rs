@@ -14,6 +14,7 @@ mod pod_security;
 mod priority;
 pub(crate) mod resource_quota;
 pub(crate) mod reviewers;
+pub(crate) mod rollout_records;
 mod room;
 mod root_ca;
 mod service_account;

@@ -8,6 +8,7 @@ pub use policy::LAG_MAX;
 pub(crate) use policy::PolicyCache;
 
 use crate::{ApiError, Registry, Target};
+use berth_api::Gate;
 use berth_rbac::{Attributes, ResourceAttributes, User};
 use std::sync::Arc;
 
@@ -16,7 +17,19 @@ impl Registry {
     /// user, writers inside the process are trusted. Cheap.
     #[must_use]
     pub fn on_behalf_of(&self, user: Arc<User>) -> Self {
-        Self { caller: Some(user), ..self.clone() }
+        Self { caller: Some(Arc::clone(&user)), asker: Some(user), ..self.clone() }
+    }
+
+    /// The same API, which knows by whom it is asked, and asks nobody what they may do: of those who may do everything.
+    #[must_use]
+    pub fn asked_by(&self, user: Arc<User>) -> Self {
+        Self { asker: Some(user), ..self.clone() }
+    }
+
+    /// Whether it must be told who asks, whatever they may do.
+    #[must_use]
+    pub fn records_askers(&self) -> bool {
+        self.gates.enabled(Gate::RolloutRecords)
     }
 
     /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that this server
@@ -42,7 +55,7 @@ impl Registry {
 
     /// The API without a caller: what a write entails is the server's own doing.
     pub(crate) fn trusted(&self) -> Self {
-        Self { caller: None, ..self.clone() }
+        Self { caller: None, asker: None, ..self.clone() }
     }
 
     /// The caller may create the target's object, as a PUT or an apply does where there is none.

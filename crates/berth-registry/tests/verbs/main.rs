@@ -15,6 +15,7 @@ mod places;
 mod pods;
 mod quota;
 mod races;
+mod records;
 mod room;
 mod scale;
 mod services;

@@ -1,0 +1,173 @@
+//! `RolloutRecords`: who changed a workload's template or its number of pods, as the server knows them, in annotations of the workload.
+//!
+//! With the gate of that name. What clients send for these annotations is not taken over, and takes nothing away: neither refused, for `kubectl rollout undo` and
+//! whoever writes a manifest back send them without a thought, nor owned. On what keeps a workload's revisions only controllers write them, who are
+//! parts of this process or may do everything.
+
+use super::{Admission, Operation, chain::PlugIn};
+use crate::{ApiError, Registry, Resource, ownership::Author, stamps::whole_seconds};
+use berth_api::{
+    Gate, Object,
+    annotations::{BERTH_CHANGED_BY, BERTH_SCALED_BY, RECORDS},
+    apps::{
+        Deployment, StatefulSet,
+        records::{Change, Scaling},
+    },
+    k8s_openapi::api::core::v1::PodTemplateSpec,
+    metadata::has_room_for,
+};
+use serde_json::Value;
+
+/// As which user upstream's controllers write.
+const CONTROLLERS: &str = "system:kube-controller-manager";
+
+/// What the annotations are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// A workload: the server writes them.
+    ByServer,
+    /// What keeps a workload's revisions: controllers do.
+    ByControllers,
+}
+
+impl Kept {
+    fn of(resource: &Resource) -> Option<Self> {
+        match (&*resource.group, &*resource.plural) {
+            ("apps", "deployments" | "statefulsets") => Some(Self::ByServer),
+            ("apps", "replicasets" | "controllerrevisions") => Some(Self::ByControllers),
+            _ => None,
+        }
+    }
+}
+
+pub(super) struct RolloutRecords;
+
+impl PlugIn for RolloutRecords {
+    const NAME: &'static str = "RolloutRecords";
+
+    async fn mutate(api: &Registry, admission: &mut Admission<'_>) -> Result<(), ApiError> {
+        if admission.operation != Operation::Delete && is_kept_from(api, admission.at.resource) {
+            keep(&mut *admission.object, admission.old.as_ref().map(|old| &*old.object));
+        }
+        Ok(())
+    }
+
+    fn record(api: &Registry, admission: &mut Admission<'_>) {
+        if admission.operation == Operation::Delete || !api.gates.enabled(Gate::RolloutRecords) {
+            return;
+        }
+        let Author { manager, now, .. } = admission.author;
+        let by = || Change::new(whole_seconds(now), api.asker.as_deref().map(|user| user.name.as_str()), manager);
+        note_changes(&mut *admission.object, admission.old.as_ref().map(|old| &*old.object), by);
+    }
+}
+
+/// Takes out of what is applied what only the server says: who sends it is to own none of it.
+pub(crate) fn keep_out(api: &Registry, resource: &Resource, config: &mut Value) {
+    if !is_kept_from(api, resource) {
+        return;
+    }
+    let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    let sent = annotations.len();
+    annotations.retain(|key, _| !RECORDS.contains(&key.as_str()));
+    if annotations.is_empty() && sent > 0 {
+        metadata.remove("annotations");
+    }
+}
+
+/// Whether who asks may not write these annotations of such objects.
+fn is_kept_from(api: &Registry, resource: &Resource) -> bool {
+    if !api.gates.enabled(Gate::RolloutRecords) {
+        return false;
+    }
+    match Kept::of(resource) {
+        None => false,
+        Some(Kept::ByServer) => true,
+        Some(Kept::ByControllers) => api.asker.as_deref().is_some_and(|user| !user.is_master() && user.name != CONTROLLERS),
+    }
+}
+
+/// Leaves the annotations as they are stored, whatever was sent.
+fn keep(object: &mut dyn Object, old: Option<&dyn Object>) {
+    let stored = old.and_then(|old| old.meta().annotations.as_ref());
+    let sent = object.meta().annotations.as_ref();
+    let is_kept = RECORDS.iter().all(|key| sent.and_then(|sent| sent.get(*key)) == stored.and_then(|stored| stored.get(*key)));
+    if is_kept {
+        return;
+    }
+    let annotations = object.meta_mut().annotations.get_or_insert_default();
+    for key in RECORDS {
+        match stored.and_then(|stored| stored.get(key)) {
+            Some(value) => annotations.insert(key.to_owned(), value.clone()),
+            None => annotations.remove(key),
+        };
+    }
+    if annotations.is_empty() {
+        object.meta_mut().annotations = None;
+    }
+}
+
+/// What of a workload is recorded when it changes.
+struct Wanted<'a> {
+    template: &'a PodTemplateSpec,
+    /// Defaults are filled in.
+    replicas: i32,
+}
+
+impl<'a> Wanted<'a> {
+    /// `None`: the object is no workload.
+    fn of(object: &'a dyn Object) -> Option<Self> {
+        let wanted = |template: &'a PodTemplateSpec, replicas: Option<i32>| Self { template, replicas: replicas.unwrap_or(1) };
+        let of_deployment = |Deployment { spec, .. }: &'a Deployment| wanted(&spec.template, spec.replicas);
+        let of_stateful_set = |StatefulSet { spec, .. }: &'a StatefulSet| wanted(&spec.template, spec.replicas);
+        object.downcast_ref().map(of_deployment).or_else(|| object.downcast_ref().map(of_stateful_set))
+    }
+}
+
+/// Notes on a workload who has changed what of it. `old`: as it stands; none of a new one.
+fn note_changes(object: &mut dyn Object, old: Option<&dyn Object>, by: impl FnOnce() -> Change) {
+    let Some(new) = Wanted::of(object) else { return };
+    let old = old.and_then(Wanted::of);
+    let is_another = old.as_ref().is_none_or(|old| old.template != new.template);
+    let scaled = old.map(|old| (old.replicas, new.replicas)).filter(|(from, to)| from != to);
+    if !is_another && scaled.is_none() {
+        return;
+    }
+    let by = by();
+    if let Some((from, to)) = scaled {
+        note(object, BERTH_SCALED_BY, Scaling { by: by.clone(), from, to }.value());
+    }
+    if is_another {
+        note(object, BERTH_CHANGED_BY, by.value());
+    }
+}
+
+/// Where there is no room for a note, an older one would be about something else: there is none then.
+fn note(object: &mut dyn Object, key: &str, value: String) {
+    let annotations = object.meta_mut().annotations.get_or_insert_default();
+    match has_room_for(annotations, key, &value) {
+        true => annotations.insert(key.to_owned(), value),
+        false => annotations.remove(key),
+    };
+    if annotations.is_empty() {
+        object.meta_mut().annotations = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::built_in;
+
+    #[test]
+    fn workloads_are_the_servers_and_what_keeps_their_revisions_is_the_controllers() {
+        let kept = |name: &str| {
+            let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+            Kept::of(built_in().by_name(group, plural).expect("a known resource"))
+        };
+        assert_eq!(["deployments.apps", "statefulsets.apps"].map(kept), [Some(Kept::ByServer); 2]);
+        assert_eq!(["replicasets.apps", "controllerrevisions.apps"].map(kept), [Some(Kept::ByControllers); 2]);
+        assert_eq!(["daemonsets.apps", "pods", "jobs.batch"].map(kept), [None; 3]);
+    }
+}

@@ -1,0 +1,348 @@
+//! `RolloutRecords`: who changed a workload, noted by the server, over every way in.
+
+use crate::world::{World, collection, deployment, json_of, now, target};
+use berth_api::{FeatureGates, Gate};
+use berth_rbac::{MASTERS, User};
+use berth_registry::{ApiError, Body, Patch, Registry, WriteOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const D: &str = "deployments.apps";
+const CHANGED_BY: &str = "berth.dev/changed-by";
+const SCALED_BY: &str = "berth.dev/scaled-by";
+const ROLLOUT: &str = "berth.dev/rollout";
+
+fn on() -> FeatureGates {
+    let mut gates = FeatureGates::default();
+    gates.set(Gate::RolloutRecords, true);
+    gates
+}
+
+/// A world with the gate on, in which the process itself has made the Deployment `d` an hour ago.
+fn made() -> World {
+    let mut world = World::new();
+    world.set_gates(on());
+    world.made(D, deployment("d"));
+    world.clock.advance(3600);
+    world
+}
+
+fn user(name: &str, groups: &[&str]) -> Arc<User> {
+    Arc::new(User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect(), ..User::default() })
+}
+
+fn as_alice(world: &World) -> Registry {
+    world.registry.on_behalf_of(user("alice", &[]))
+}
+
+fn options() -> WriteOptions {
+    WriteOptions { field_manager: "tool".to_owned(), ..WriteOptions::default() }
+}
+
+fn stored(world: &World) -> Value {
+    world.get(D, "d").expect("it is there")
+}
+
+fn annotation(object: &Value, key: &str) -> Value {
+    object["metadata"]["annotations"][key].as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"))
+}
+
+fn changed_by(world: &World) -> Value {
+    annotation(&stored(world), CHANGED_BY)
+}
+
+/// How alice sends a change: what she wants of the whole object is `wanted`, given what is there.
+type Way = (&'static str, fn(&Registry, &Value, &dyn Fn(&mut Value)) -> Result<(), ApiError>);
+
+fn patch(registry: &Registry, what: &str, patch: Patch) -> Result<(), ApiError> {
+    now(registry.patch(&target(what, "d"), patch, &options())).map(drop)
+}
+
+fn json_patch(registry: &Registry, operations: &Value) -> Result<(), ApiError> {
+    patch(registry, D, Patch::Json(operations.to_string().into_bytes()))
+}
+
+/// What is left of the wanted object where only metadata and template are sent.
+fn sparse(wanted: &Value) -> Value {
+    json!({"metadata": {"annotations": wanted["metadata"]["annotations"]}, "spec": {"template": wanted["spec"]["template"]}})
+}
+
+fn wanted(there: &Value, change: &dyn Fn(&mut Value)) -> Value {
+    let mut wanted = there.clone();
+    if !wanted["metadata"]["annotations"].is_object() {
+        wanted["metadata"]["annotations"] = json!({});
+    }
+    change(&mut wanted);
+    wanted
+}
+
+/// Every way by which a template can be changed.
+const WAYS: [Way; 7] = [
+    ("put", |registry, there, change| {
+        let body = Body::Json(wanted(there, change).to_string().into_bytes());
+        now(registry.update(&target(D, "d"), body, &options())).map(drop)
+    }),
+    ("put of a typed object", |registry, there, change| {
+        let object: berth_api::apps::Deployment = serde_json::from_value(wanted(there, change)).expect("a Deployment");
+        now(registry.update(&target(D, "d"), Body::Object(Box::new(object)), &options())).map(drop)
+    }),
+    ("merge patch", |registry, there, change| patch(registry, D, Patch::Merge(sparse(&wanted(there, change)).to_string().into_bytes()))),
+    ("merge patch of the process's own form", |registry, there, change| {
+        patch(registry, D, Patch::MergeValue(sparse(&wanted(there, change))))
+    }),
+    ("strategic merge patch", |registry, there, change| {
+        patch(registry, D, Patch::Strategic(sparse(&wanted(there, change)).to_string().into_bytes()))
+    }),
+    // What `kubectl rollout undo` sends.
+    ("json patch", |registry, there, change| {
+        let wanted = wanted(there, change);
+        json_patch(
+            registry,
+            &json!([
+                {"op": "replace", "path": "/spec/template", "value": wanted["spec"]["template"]},
+                {"op": "add", "path": "/metadata/annotations", "value": wanted["metadata"]["annotations"]},
+            ]),
+        )
+    }),
+    ("apply", |registry, there, change| {
+        let wanted = wanted(there, change);
+        let config = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "d", "annotations": wanted["metadata"]["annotations"]},
+            "spec": {"selector": wanted["spec"]["selector"], "template": wanted["spec"]["template"]},
+        });
+        let options = WriteOptions { force: Some(true), ..options() };
+        now(registry.patch(&target(D, "d"), Patch::Apply(config.to_string().into_bytes()), &options)).map(drop)
+    }),
+];
+
+const ALICE: &str = r#"{"at":"2026-01-01T01:00:00Z","user":"alice","manager":"tool"}"#;
+
+fn alice() -> Value {
+    serde_json::from_str(ALICE).expect("JSON")
+}
+
+#[test]
+fn who_makes_a_workload_and_who_changes_its_template_is_noted_by_every_way() {
+    let own = json!({"at": "2026-01-01T00:00:00Z"});
+    for (way, send) in WAYS {
+        let world = made();
+        assert_eq!(changed_by(&world), own, "the process itself");
+        send(&as_alice(&world), &stored(&world), &|d| d["metadata"]["annotations"]["note"] = json!("x")).expect(way);
+        assert_eq!(changed_by(&world), own, "{way}: the template is as it was");
+        assert_eq!(stored(&world)["metadata"]["annotations"]["note"], "x", "{way}");
+        send(&as_alice(&world), &stored(&world), &|d| d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2")).expect(way);
+        assert_eq!(changed_by(&world), alice(), "{way}");
+        assert_eq!(annotation(&stored(&world), SCALED_BY), Value::Null, "{way}: it has the size that it had");
+    }
+}
+
+#[test]
+fn what_a_client_sends_is_neither_taken_over_nor_refused_nor_takes_anything_away() {
+    for (way, send) in WAYS {
+        let world = made();
+        let before = stored(&world);
+        let forged = |d: &mut Value| {
+            for key in [CHANGED_BY, SCALED_BY, ROLLOUT] {
+                d["metadata"]["annotations"][key] = json!("forged");
+            }
+        };
+        send(&as_alice(&world), &before, &forged).expect(way);
+        assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
+        let taken_away = |d: &mut Value| d["metadata"]["annotations"] = json!({CHANGED_BY: null});
+        if !way.starts_with("put") && way != "json patch" && way != "apply" {
+            send(&as_alice(&world), &before, &taken_away).expect(way);
+        }
+        // As whoever writes a manifest that knows nothing of it.
+        send(&as_alice(&world), &stored(&world), &|d| d["metadata"]["annotations"] = json!({})).expect(way);
+        assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
+        let with_change = |d: &mut Value| {
+            forged(d);
+            d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
+        };
+        send(&as_alice(&world), &stored(&world), &with_change).expect(way);
+        assert_eq!(changed_by(&world), alice(), "{way}");
+        assert_eq!([SCALED_BY, ROLLOUT].map(|key| annotation(&stored(&world), key)), [Value::Null, Value::Null], "{way}");
+    }
+}
+
+#[test]
+fn a_write_that_changes_nothing_but_what_is_not_taken_over_changes_nothing() {
+    for (way, send) in WAYS.into_iter().filter(|(way, _)| *way != "apply") {
+        let world = made();
+        let before = stored(&world);
+        send(&as_alice(&world), &before, &|d| d["metadata"]["annotations"][CHANGED_BY] = json!("forged")).expect(way);
+        assert_eq!(stored(&world)["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"], "{way}");
+    }
+}
+
+#[test]
+fn who_creates_sends_none_of_it_either() {
+    let mut forged = deployment("d");
+    forged["metadata"]["annotations"] = json!({CHANGED_BY: "forged", SCALED_BY: "forged", ROLLOUT: "forged"});
+    let mut world = World::new();
+    world.set_gates(on());
+    let registry = as_alice(&world);
+    let body = Body::Json(forged.to_string().into_bytes());
+    let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..options() };
+    for options in [&dry, &options()] {
+        let made = now(registry.create(&collection(D), Body::Json(forged.to_string().into_bytes()), options)).expect("created");
+        let expected = json!({CHANGED_BY: ALICE.replace("01:00", "00:00")});
+        assert_eq!(json_of(&made.object)["metadata"]["annotations"], expected);
+    }
+    assert!(now(registry.create(&collection(D), body, &options())).is_err(), "the dry run made nothing, the other did");
+    let mut set = deployment("s");
+    set["kind"] = json!("StatefulSet");
+    set["metadata"]["annotations"] = json!({CHANGED_BY: "forged"});
+    let config = Patch::Apply(set.to_string().into_bytes());
+    let registry = world.registry.asked_by(user("alice", &[MASTERS]));
+    let applied = now(registry.patch(&target("statefulsets.apps", "s"), config, &options())).expect("applied");
+    assert_eq!(annotation(&json_of(&applied.object), CHANGED_BY)["user"], "alice");
+}
+
+#[test]
+fn nobody_owns_the_records() {
+    for (way, send) in WAYS {
+        let world = made();
+        let change = |d: &mut Value| {
+            d["metadata"]["annotations"][CHANGED_BY] = json!("forged");
+            d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
+        };
+        send(&as_alice(&world), &stored(&world), &change).expect(way);
+        let owners = stored(&world)["metadata"]["managedFields"].to_string();
+        assert!(!owners.contains("berth.dev/"), "{way}: {owners}");
+    }
+}
+
+/// Through `/status` annotations can be written too, and a Scale is an object of its own.
+#[test]
+fn no_other_door_leads_around_it() {
+    let world = made();
+    let (registry, before) = (as_alice(&world), stored(&world));
+    let forged = json!({"metadata": {"annotations": {CHANGED_BY: "forged", "note": "x"}}, "status": {"replicas": 1}});
+    patch(&registry, "deployments.apps/status", Patch::Merge(forged.to_string().into_bytes())).expect("patched");
+    let mut wanted = stored(&world);
+    assert_eq!((&wanted["metadata"]["annotations"]["note"], changed_by(&world)), (&json!("x"), annotation(&before, CHANGED_BY)));
+    wanted["metadata"]["annotations"] = json!({});
+    let body = Body::Json(wanted.to_string().into_bytes());
+    now(registry.update(&target("deployments.apps/status", "d"), body, &options())).expect("put");
+    assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"]);
+}
+
+#[test]
+fn who_sizes_a_workload_is_noted_by_every_way() {
+    let scale = |world: &World, replicas: i32| {
+        let mut scale = world.get("deployments.apps/scale", "d").expect("a Scale");
+        scale["spec"]["replicas"] = json!(replicas);
+        scale
+    };
+    type Sizing = (&'static str, Box<dyn Fn(&World, &Registry) -> Result<(), ApiError>>);
+    let to_five = || json!({"spec": {"replicas": 5}}).to_string().into_bytes();
+    let ways: [Sizing; 6] = [
+        (
+            "put of the Scale",
+            Box::new(move |world, registry| {
+                let body = Body::Json(scale(world, 5).to_string().into_bytes());
+                now(registry.update(&target("deployments.apps/scale", "d"), body, &options())).map(drop)
+            }),
+        ),
+        ("merge patch of the Scale", Box::new(move |_, registry| patch(registry, "deployments.apps/scale", Patch::Merge(to_five())))),
+        (
+            "strategic patch of the Scale",
+            Box::new(move |_, registry| patch(registry, "deployments.apps/scale", Patch::Strategic(to_five()))),
+        ),
+        (
+            "json patch of the Scale",
+            Box::new(move |_, registry| {
+                let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]);
+                patch(registry, "deployments.apps/scale", Patch::Json(operations.to_string().into_bytes()))
+            }),
+        ),
+        (
+            "apply of the Scale",
+            Box::new(move |_, registry| {
+                let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 5}});
+                let options = WriteOptions { force: Some(true), ..options() };
+                let config = Patch::Apply(config.to_string().into_bytes());
+                now(registry.patch(&target("deployments.apps/scale", "d"), config, &options)).map(drop)
+            }),
+        ),
+        ("merge patch", Box::new(move |_, registry| patch(registry, D, Patch::Merge(to_five())))),
+    ];
+    for (way, send) in ways {
+        let world = made();
+        let changed = changed_by(&world);
+        send(&world, &as_alice(&world)).expect(way);
+        let expected = json!({"at": "2026-01-01T01:00:00Z", "user": "alice", "manager": "tool", "from": 3, "to": 5});
+        assert_eq!((annotation(&stored(&world), SCALED_BY), changed_by(&world)), (expected, changed), "{way}");
+    }
+}
+
+#[test]
+fn with_the_gate_off_they_are_annotations_like_any_other() {
+    for (way, send) in WAYS {
+        let world = World::new();
+        world.made(D, deployment("d"));
+        assert_eq!(stored(&world)["metadata"]["annotations"], Value::Null);
+        let change = |d: &mut Value| {
+            d["metadata"]["annotations"] = json!({CHANGED_BY: "mine"});
+            d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
+            d["spec"]["replicas"] = json!(3);
+        };
+        send(&as_alice(&world), &stored(&world), &change).expect(way);
+        assert_eq!(stored(&world)["metadata"]["annotations"], json!({CHANGED_BY: "mine"}), "{way}");
+    }
+}
+
+/// What keeps revisions is the controllers': parts of the process, those who may do everything, and upstream's by their name.
+#[test]
+fn only_controllers_write_what_became_of_a_rollout() {
+    for (what, kind) in [("replicasets.apps", "ReplicaSet"), ("controllerrevisions.apps", "ControllerRevision")] {
+        let mut world = World::new();
+        world.set_gates(on());
+        let mut object = deployment("r");
+        object["kind"] = json!(kind);
+        if kind == "ControllerRevision" {
+            object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "r"}, "data": {}, "revision": 1});
+        }
+        world.made(what, object);
+        let say = |registry: &Registry, text: &str| {
+            let said = json!({"metadata": {"annotations": {ROLLOUT: text, "note": text}}});
+            now(registry.patch(&target(what, "r"), Patch::MergeValue(said), &options())).expect("patched");
+            world.get(what, "r").expect("there")["metadata"]["annotations"][ROLLOUT].clone()
+        };
+        assert_eq!(say(&as_alice(&world), "forged"), Value::Null, "{what}");
+        assert_eq!(say(&world.registry, "own"), "own", "{what}");
+        assert_eq!(say(&as_alice(&world), "forged"), "own", "{what}");
+        assert_eq!(say(&world.registry.asked_by(user("root", &[MASTERS])), "apart"), "apart", "{what}");
+        assert_eq!(say(&world.registry.on_behalf_of(user("system:kube-controller-manager", &[])), "upstream"), "upstream", "{what}");
+    }
+}
+
+/// A record must not make an object one that nobody can change any more.
+#[test]
+fn where_there_is_no_room_for_a_record_there_is_none() {
+    let world = made();
+    let registry = as_alice(&world);
+    let size = |bytes: usize| json!({"metadata": {"annotations": {"a": "x".repeat(bytes)}}}).to_string().into_bytes();
+    let kept: usize = CHANGED_BY.len() + stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("a record").len();
+    patch(&registry, D, Patch::Merge(size(256 * 1024 - kept - 1))).expect("there is room for just that");
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+    patch(&registry, D, Patch::Merge(image.to_string().into_bytes())).expect("changed all the same");
+    assert_eq!(changed_by(&world), Value::Null, "that of another change would be wrong");
+    patch(&registry, D, Patch::Merge(size(1))).expect("changed");
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:3"}]}}}});
+    patch(&registry, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
+    assert_eq!(changed_by(&world), alice());
+}
+
+/// Names are strangers' texts.
+#[test]
+fn names_are_kept_up_to_a_length() {
+    let world = made();
+    let registry = world.registry.on_behalf_of(user(&"é\u{1b}".repeat(5000), &[]));
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+    patch(&registry, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
+    assert_eq!(changed_by(&world)["user"].as_str().expect("a name").chars().count(), 256);
+    assert!(!stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("text").contains('\u{1b}'), "in JSON's own way");
+}
