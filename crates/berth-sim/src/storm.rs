@@ -10,16 +10,17 @@ pub use deployment::{deployment, deployment_in_etcd, deployment_led};
 pub use stateful_set::{recreation, stateful_set, stateful_set_in_etcd};
 
 use crate::{
-    Options, Part, World,
+    Gates, Options, Part, World,
     network::{Crash, Faults},
     rng::{Purpose, SeededRng},
 };
+use berth_api::FeatureGates;
 use berth_identity::ResourceName;
 use berth_node::Latencies;
 use berth_store::env::Rng;
 use berth_workloads::resources::{PODS, QUOTAS};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Runs a storm with a seed.
 pub type Run = fn(u64) -> Ended;
@@ -89,6 +90,8 @@ struct Storm {
     rolls_back: bool,
     /// Whether templates are rolled out in steps. Not drawn either.
     has_steps: bool,
+    /// Whether records are kept of rollouts. Not drawn either, and of none that failed once.
+    keeps_records: bool,
 }
 
 impl Storm {
@@ -118,7 +121,7 @@ impl Storm {
         let weather = *rng.choose(&[Weather::Changes, Weather::Losses]);
         let options = Options { faults, latencies, nodes: 2, ..Options::default() };
         let world = world(&rng, options);
-        Self {
+        let mut storm = Self {
             rng,
             world,
             weather,
@@ -129,6 +132,38 @@ impl Storm {
             scalings: 0,
             rolls_back: seed.is_multiple_of(3),
             has_steps: seed % 7 == 2,
+            keeps_records: matches!(seed % 11, 1 | 8 | 10),
+        };
+        if storm.keeps_records {
+            storm.restart_with("");
+        }
+        storm
+    }
+
+    /// Begins anew with these gates on, and that of the records where they are kept.
+    fn restart_with(&mut self, on: &str) {
+        let records = if self.keeps_records { ",RolloutRecords=true" } else { "" };
+        let gates = || Arc::new(FeatureGates::parse(&format!("{on}{records}")).expect("they are known"));
+        self.world.restart_with(Gates { api: gates(), controllers: gates() });
+    }
+
+    /// Where records are kept, what keeps a revision of the workload tells of its rollout: of the newest that it was complete, of each other that it ended.
+    fn check_records(&self, workload: &Value, resource: &str, number: fn(&Value) -> Option<i64>) {
+        if !self.keeps_records {
+            return;
+        }
+        let uid = &workload["metadata"]["uid"];
+        let all = self.world.objects(resource).into_values().filter(|kept| kept["metadata"]["ownerReferences"][0]["uid"] == *uid);
+        let mut kept: Vec<(i64, Value)> = all.filter_map(|kept| Some((number(&kept)?, kept))).collect();
+        kept.sort_by_key(|(number, _)| *number);
+        for (place, (number, kept)) in kept.iter().rev().enumerate() {
+            let text = kept["metadata"]["annotations"]["berth.dev/rollout"].as_str().unwrap_or("null");
+            let record: Value = serde_json::from_str(text).unwrap_or_default();
+            let how = record["ended"]["how"].as_str().unwrap_or_default();
+            let is_told = record["revision"] == *number && if place == 0 { how == "Complete" } else { !how.is_empty() };
+            if !is_told {
+                self.world.fail(&format!("of the rollout of revision {number} this is told: {text}"));
+            }
         }
     }
 

@@ -1,15 +1,16 @@
 //! Controllers that are killed after any write, and start anew, bring about what they would have brought about without that
 //! (kubernetes#44734). The limits are checked after every change of the store.
 
+use berth_api::FeatureGates;
 use berth_node::Latencies;
 use berth_sim::{
-    Options, World,
+    Gates, Options, World,
     crashes::{self, End},
     network::Crash,
 };
-use berth_store::virtual_time::Order;
+use berth_store::{env::Timestamp, virtual_time::Order};
 use serde_json::{Value, json};
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 /// Longer than any scenario here needs to become quiet.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -53,26 +54,36 @@ fn stopping_after(mut deployment: Value, seconds: u32) -> Value {
     deployment
 }
 
+/// Also where records are kept of it all.
 fn check(scenario: &Scenario) {
-    crashes::check(scenario.name, |crash| run(scenario, crash));
+    crashes::check(scenario.name, |crash| run(scenario, &Gates::default(), crash));
+    crashes::check(scenario.name, |crash| run(scenario, &keeping_records(), crash));
 }
 
-fn run(scenario: &Scenario, crash: Crash) -> End {
+fn keeping_records() -> Gates {
+    let gates = || Arc::new(FeatureGates::parse("RolloutRecords=true").expect("it is known"));
+    Gates { api: gates(), controllers: gates() }
+}
+
+fn run(scenario: &Scenario, gates: &Gates, crash: Crash) -> End {
     let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
     let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+    world.restart_with(gates.clone());
     world.create(&scenario.deployment);
     world.run_until_rolled_out("web", LONGEST);
     world.run_for(AT_ONCE);
     world.crash_controllers(crash);
     (scenario.script)(&mut world);
     world.run_for(AT_ONCE);
-    End { writes: world.controller_writes(), state: state(&world) }
+    let mut times = BTreeMap::new();
+    let state = state(&world, &mut times);
+    End { writes: world.controller_writes(), state, times }
 }
 
 /// What must not depend on crashes: all but names, uids, versions and times.
-fn state(world: &World) -> String {
+fn state(world: &World, times: &mut BTreeMap<String, Timestamp>) -> String {
     let web = world.object("deployments", "web");
-    let mut text = format!("{} {}\n", annotations(&web), web["spec"]["replicas"]);
+    let mut text = format!("{} {}\n", annotations(&web, times), web["spec"]["replicas"]);
     let status = &web["status"];
     for count in ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"] {
         write!(text, "{count}={} ", status[count]).expect("memory");
@@ -84,14 +95,15 @@ fn state(world: &World) -> String {
     for (name, set) in world.objects("replicasets") {
         let image = &set["spec"]["template"]["spec"]["containers"][0]["image"];
         let pods = pods_of(world, &set["metadata"]["uid"]);
-        write!(text, "\n{image}: {} {name} {pods} {}", set["spec"]["replicas"], annotations(&set)).expect("memory");
+        write!(text, "\n{image}: {} {name} {pods} {}", set["spec"]["replicas"], annotations(&set, times)).expect("memory");
     }
     text
 }
 
 /// Without times, and without what names a pod.
-fn annotations(object: &Value) -> Value {
+fn annotations(object: &Value, times: &mut BTreeMap<String, Timestamp>) -> Value {
     let mut annotations = object["metadata"]["annotations"].clone();
+    crashes::take_times(object["metadata"]["name"].as_str().expect("a name"), &mut annotations, times);
     if let Some(map) = annotations.as_object_mut() {
         map.remove("berth.dev/completed-at");
         if let Some(record) = map.get_mut("berth.dev/rollback") {
@@ -130,7 +142,7 @@ fn a_rollout_goes_on_after_a_power_loss_at_any_of_its_changes() {
         world.run_until_rolled_out("web", LONGEST);
         let changes = world.log().len() - before;
         world.run_for(AT_ONCE);
-        (state(&world), changes)
+        (state(&world, &mut BTreeMap::new()), changes)
     };
     let (wanted, changes) = run(None);
     for after in 0..changes {

@@ -1,15 +1,16 @@
 //! StatefulSet controllers that are killed after any write, and start anew, bring about what they would have brought about without that. Order,
 //! revisions and partition are checked after every change of the store.
 
+use berth_api::FeatureGates;
 use berth_node::Latencies;
 use berth_sim::{
-    Options, World,
+    Gates, Options, World,
     crashes::{self, End},
     network::{Crash, Faults, LATE_BY},
 };
-use berth_store::virtual_time::Order;
+use berth_store::{env::Timestamp, virtual_time::Order};
 use serde_json::{Value, json};
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 /// Longer than any scenario here needs to become quiet.
 const QUIET: Duration = Duration::from_secs(60);
@@ -59,19 +60,29 @@ fn recreate() -> Value {
     json!({"type": "Recreate"})
 }
 
+/// Also where records are kept of it all.
 fn check(scenario: &Scenario) {
-    crashes::check(scenario.name, |crash| run(scenario, crash));
+    crashes::check(scenario.name, |crash| run(scenario, &Gates::default(), crash));
+    crashes::check(scenario.name, |crash| run(scenario, &keeping_records(), crash));
 }
 
-fn run(scenario: &Scenario, crash: Crash) -> End {
+fn keeping_records() -> Gates {
+    let gates = || Arc::new(FeatureGates::parse("RolloutRecords=true").expect("it is known"));
+    Gates { api: gates(), controllers: gates() }
+}
+
+fn run(scenario: &Scenario, gates: &Gates, crash: Crash) -> End {
     let latencies = Latencies { start: Duration::ZERO, stop: Duration::ZERO };
     let mut world = World::new(1, Options { order: Order::Fifo, latencies, nodes: 1, ..Options::default() });
+    world.restart_with(gates.clone());
     world.create(&scenario.set);
     world.run_for(QUIET);
     world.crash_controllers(crash);
     (scenario.script)(&mut world);
     world.run_for(QUIET);
-    End { writes: world.controller_writes(), state: state(&world) }
+    let mut times = BTreeMap::new();
+    let state = state(&world, &mut times);
+    End { writes: world.controller_writes(), state, times }
 }
 
 fn patch(world: &mut World, spec: &Value) {
@@ -87,9 +98,13 @@ fn update(world: &mut World) {
 }
 
 /// What must not depend on crashes: all but uids, versions and times.
-fn state(world: &World) -> String {
+fn state(world: &World, times: &mut BTreeMap<String, Timestamp>) -> String {
     let mut text = String::new();
-    let status = &world.object("statefulsets", "db")["status"];
+    let db = world.object("statefulsets", "db");
+    let mut annotations = db["metadata"]["annotations"].clone();
+    crashes::take_times("db", &mut annotations, times);
+    writeln!(text, "{annotations}").expect("memory");
+    let status = &db["status"];
     for field in
         ["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas", "currentRevision", "updateRevision"]
     {
@@ -104,7 +119,9 @@ fn state(world: &World) -> String {
         write!(text, "\n{name}: {image} {} {}", pod["metadata"]["labels"], pod["status"]["phase"]).expect("memory");
     }
     for (name, revision) in world.objects("controllerrevisions") {
-        write!(text, "\nrevision {name}: {}", revision["revision"]).expect("memory");
+        let mut annotations = revision["metadata"]["annotations"].clone();
+        crashes::take_times(&name, &mut annotations, times);
+        write!(text, "\nrevision {name}: {} {annotations}", revision["revision"]).expect("memory");
     }
     // That an update begins is told, and told once. Whether there is anything to wait for depends on when somebody looks, and the end may be
     // written by a controller that dies with the event in its hands.

@@ -26,6 +26,7 @@ pub mod replica_set;
 pub mod resource_quota;
 pub mod resources;
 pub mod rollback;
+pub mod rollout_record;
 mod rounding;
 pub mod selector;
 pub mod stateful_set;

@@ -201,7 +201,9 @@ pub(crate) fn status_patch<S: Clone + Serialize + PartialEq, C: PartialEq>(
     merge_patch(&old, &new)
 }
 
-fn difference(old: Value, new: Value) -> Option<Value> {
+/// The merge patch that turns one document into the other; `None` if they are the same. No patch can set a member to null.
+#[must_use]
+pub fn difference(old: Value, new: Value) -> Option<Value> {
     let (mut old, new) = match (old, new) {
         (Value::Object(old), Value::Object(new)) => (old, new),
         (old, new) => return (old != new).then_some(new),

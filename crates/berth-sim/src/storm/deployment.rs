@@ -157,5 +157,11 @@ impl Storm {
         let wanted = usize::try_from(replicas).expect("few");
         self.world.run_until("no pod goes or runs an old image", LONGEST, |seen| seen.run_only(&image, wanted));
         self.world.come_to_rest(LONGEST);
+        self.check_records(&self.world.object("deployments", "web"), "replicasets", revision);
     }
+}
+
+/// The number of a ReplicaSet's rollout.
+fn revision(set: &Value) -> Option<i64> {
+    set["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str()?.parse().ok()
 }

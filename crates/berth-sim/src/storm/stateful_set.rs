@@ -1,11 +1,9 @@
 //! A StatefulSet in a storm.
 
 use super::{CHANGES, Ended, LONGEST, Storm, Weather};
-use crate::Gates;
-use berth_api::FeatureGates;
 use berth_workloads::resources::STATEFUL_SETS;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// How a set is brought to its last template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +87,7 @@ impl Storm {
     /// One in three has the gate of `maxUnavailable` on.
     fn set_gates(&mut self) {
         if self.number(3) == 0 {
-            let gates = || Arc::new(FeatureGates::parse("MaxUnavailableStatefulSet=true").expect("it is known"));
-            self.world.restart_with(Gates { api: gates(), controllers: gates() });
+            self.restart_with("MaxUnavailableStatefulSet=true");
         }
     }
 
@@ -209,6 +206,7 @@ impl Storm {
         if ending != Ending::OnDelete && status["currentRevision"] != status["updateRevision"] {
             self.world.fail(&format!("{ending:?}: the update is over, and its revision not the current one: {status}"));
         }
+        self.check_records(&self.world.object("statefulsets", "db"), "controllerrevisions", |kept| kept["revision"].as_i64());
     }
 
     fn delete_what_holds_up(&mut self, ending: Ending) {

@@ -2,8 +2,9 @@
 
 use berth_api::{
     annotations::{
-        BERTH_AUTO_ROLLBACK, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY,
-        BERTH_POD_REPLACEMENT_POLICY, BERTH_PROMOTED, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_STEP, BERTH_STEPS,
+        BERTH_AUTO_ROLLBACK, BERTH_CHANGED_BY, BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_DELETED_POD_REPLACEMENT_POLICY,
+        BERTH_POD_REPLACEMENT_POLICY, BERTH_PROMOTED, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT, BERTH_SCALED_BY,
+        BERTH_STEP, BERTH_STEPS,
     },
     apps::steps,
 };
@@ -29,10 +30,11 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// What every set of a Deployment has as the Deployment has it, old sets too: `kubectl rollout undo` takes annotations from the set that it goes
 /// back to, and would turn a policy off or on otherwise.
 pub const POLICIES: [&str; 4] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_AUTO_ROLLBACK, BERTH_STEPS];
-/// What is said of single rollouts: what the controller keeps of automatic rollbacks (where, it says itself), and which wait is over.
-const OF_ROLLOUTS: [&str; 3] = [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_PROMOTED];
+/// What is said of single rollouts: what the controller keeps of automatic rollbacks (where, it says itself), which wait is over, and who changed what (which
+/// goes into a set's own record as its rollout begins).
+const OF_ROLLOUTS: [&str; 5] = [BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_PROMOTED, BERTH_CHANGED_BY, BERTH_SCALED_BY];
 /// What a set says of its own rollouts, and means nothing on a Deployment: one that `kubectl rollout undo` has left there must not be another set's.
-const OF_SETS: [&str; 3] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_STEP];
+const OF_SETS: [&str; 4] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_STEP, BERTH_ROLLOUT];
 
 /// Longest [`REVISION_HISTORY`].
 pub const REVISION_HISTORY_CHARS_MAX: usize = 2000;
@@ -149,6 +151,15 @@ mod tests {
         let mut like_any_other = taken;
         like_any_other.insert(REPLICAS_BEFORE_SCALE.to_owned(), "7".to_owned());
         assert_eq!(after_rollback(&deployment, &set, BeforeScale::Ignored), like_any_other);
+    }
+
+    #[test]
+    fn records_stay_where_they_are() {
+        let deployment = annotations([(BERTH_CHANGED_BY, "new"), (BERTH_SCALED_BY, "new"), (BERTH_ROLLOUT, "left there by kubectl")]);
+        let set = annotations([(BERTH_CHANGED_BY, "old"), (BERTH_ROLLOUT, "its own")]);
+        let kept = annotations([(BERTH_CHANGED_BY, "new"), (BERTH_SCALED_BY, "new")]);
+        assert_eq!(after_rollback(&deployment, &set, BeforeScale::Managed), kept);
+        assert!(berth_api::annotations::RECORDS.iter().all(|key| is_skipped(key, BeforeScale::Ignored)));
     }
 
     #[test]

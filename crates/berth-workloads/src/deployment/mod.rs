@@ -9,6 +9,7 @@ pub mod observe;
 pub mod partial_scale;
 mod plan;
 pub mod progress;
+mod records;
 pub mod recreate;
 mod revision;
 pub mod rollback;

@@ -4,6 +4,7 @@ use super::{
     annotations::{self, Annotations, BeforeScale, DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY_CHARS_MAX},
     draft::Draft,
     observe::Observed,
+    records,
 };
 use crate::{
     claim::controller_reference,
@@ -35,9 +36,10 @@ pub(super) fn sync(draft: &mut Draft<'_>, observed: &Observed<'_>) {
             draft.annotations_mut().insert(key.clone(), value.clone());
         }
     }
-    let revision = new_revision(observed);
-    if annotations::revision(draft.annotations()).unwrap_or(0) < revision {
+    let (revision, former) = (new_revision(observed), annotations::revision(draft.annotations()));
+    if former.unwrap_or(0) < revision {
         annotations::raise_revision(draft.annotations_mut(), revision, REVISION_HISTORY_CHARS_MAX);
+        records::begin(draft.annotations_mut(), observed, revision, former);
     }
 }
 
@@ -108,5 +110,7 @@ fn annotations_of_new(observed: &Observed<'_>, revision: i64) -> Annotations {
     let policies = policies.filter(|(key, _)| annotations::policy(&deployment.annotations, key).is_some());
     let copied = copied(deployment, observed.before_scale).chain(policies).map(|(key, value)| (key.clone(), value.clone()));
     let own = [(REVISION, revision), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
-    copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect()
+    let mut all: Annotations = copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect();
+    records::begin(&mut all, observed, revision, None);
+    all
 }

@@ -1,12 +1,13 @@
 //! One look's decisions, collected and put in order of writing.
 
 use super::{
-    annotations::REVISION,
+    annotations::{self, REVISION},
     auto_rollback,
     draft::{Draft, event, scaled},
     history,
     observe::Observed,
     progress::{self, Goal, Held, Pause, Progress},
+    records,
     revision::{self, NewSet},
     status::{self, Conditions, PROGRESSING, Verdict},
 };
@@ -70,6 +71,8 @@ impl<'o, 'a> Work<'o, 'a> {
         }
         drafts.iter_mut().for_each(|draft| revision::sync_policies(draft, observed.deployment()));
         auto_rollback::keep(&mut drafts, observed);
+        let number = observed.new.and_then(|new| annotations::revision(drafts[new].annotations()));
+        records::supersede(&mut drafts, observed, number.unwrap_or_else(|| revision::new_revision(observed)));
         Self { drafts, ..Self::hands_off(observed) }
     }
 
@@ -222,6 +225,7 @@ impl<'o, 'a> Work<'o, 'a> {
         if step == StatusStep::Rollout {
             self.wait_for_completion(&status);
             self.events.extend(auto_rollback::events(self.observed));
+            self.record_end(&status);
         }
         self.report_failing_pods();
         let deployment = self.observed.deployment();
@@ -243,6 +247,14 @@ impl<'o, 'a> Work<'o, 'a> {
             },
             ..Plan::default()
         }
+    }
+
+    /// Keeps on the new set how its rollout ended, before any status says so.
+    fn record_end(&mut self, status: &DeploymentStatus) {
+        let Some(new) = self.observed.new else { return };
+        let is_complete = self.held == Held::No && progress::is_complete(self.goal(), status);
+        let subject = self.progress(status).subject;
+        records::end(&mut self.drafts[new], self.observed, status, records::Standing { is_complete, subject });
     }
 
     /// The revision that the Deployment takes over from its new set.

@@ -12,7 +12,7 @@ use crate::{
 use berth_api::annotations::{BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
 type Annotations = BTreeMap<String, String>;
@@ -115,9 +115,6 @@ fn all_annotations<'a>(set: &'a StatefulSetView, listed: &'a [Arc<RevisionView>]
 /// One write, after those to claims: the template, that it was gone back to, and that the other one is not to be gone back from again.
 pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: References) -> Plan {
     let (set, Back { from, to, template, hash, cause }) = (observed.set(), back);
-    let pods = observed.roster().slots().filter(|(_, pod)| revision_of(pod) == observed.history.update);
-    let (there, unavailable) = pods
-        .fold((0, 0), |(there, unavailable), (ordinal, _)| (there + 1, unavailable + i32::from(!observed.roster().is_available(ordinal))));
     let record = Record {
         // As the revision that is gone back to will be numbered.
         revision: from.number.max(to.number).saturating_add(1),
@@ -125,7 +122,7 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: Referen
         from_revision: from.number,
         to_revision: to.number,
         reason: cause.as_ref().map(|cause| cause.kind.reason().to_owned()),
-        message: cause.as_ref().map_or_else(|| format!("{unavailable} of its {there} pods are not available"), Cause::to_string),
+        message: cause.as_ref().map_or_else(|| standing(observed), Cause::to_string),
     };
     let given_up = Annotations::from([(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), hash.clone())]);
     let known: Vec<&Annotations> = all_annotations(set, observed.history.listed()).collect();
@@ -146,10 +143,10 @@ pub(super) fn plan(observed: &Observed<'_>, back: &Back<'_>, references: Referen
     Plan { stages: stages.map(|actions| Stage { actions }).collect(), events: references.events, ..Plan::default() }
 }
 
-/// What a revision is to keep beside its template, as a merge patch of its annotations: the templates that were rolled back from, so that they are not forgotten
+/// What a revision is to keep beside its template: the templates that were rolled back from, so that they are not forgotten
 /// with a set that somebody replaces; the last rollback, if it is about it; that it was complete, as long as the stored status says so, which is not
 /// overwritten before; and when it is rolled out again, if `raised` is its new number.
-pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &RevisionView, raised: Option<i64>) -> Option<Value> {
+pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &RevisionView, raised: Option<i64>) -> Annotations {
     let set = state.set;
     let mut notes = revision.annotations.clone();
     let remembered = rollback::remembered(all_annotations(set, listed));
@@ -168,7 +165,22 @@ pub(super) fn notes(state: &State<'_>, listed: &[Arc<RevisionView>], revision: &
     if raised.is_some() && set.choices.auto_rollback == AutoRollback::OnDeadline {
         notes.insert(BERTH_ROLLED_OUT_AT.to_owned(), state.now.to_string());
     }
-    merge_patch(&revision.annotations, &notes)
+    notes
+}
+
+/// By which cause, and how, the update has missed its deadline.
+pub(super) fn failure(observed: &Observed<'_>) -> Option<(Option<Cause>, String)> {
+    late(observed)?;
+    let cause = observed.roster().failing(&observed.history.update).and_then(cause::of_pod);
+    Some((cause, standing(observed)))
+}
+
+/// How many of the update revision's pods are not available.
+fn standing(observed: &Observed<'_>) -> String {
+    let pods = observed.roster().slots().filter(|(_, pod)| revision_of(pod) == observed.history.update);
+    let (there, unavailable) = pods
+        .fold((0, 0), |(there, unavailable), (ordinal, _)| (there + 1, unavailable + i32::from(!observed.roster().is_available(ordinal))));
+    format!("{unavailable} of its {there} pods are not available")
 }
 
 /// Whether the stored status says that all pods have this revision and are available.

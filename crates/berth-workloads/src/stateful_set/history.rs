@@ -1,10 +1,11 @@
 //! ControllerRevisions: which is the one that an update leads to, which it started from, and how many are kept.
 
-use super::{RevisionName, State, auto_rollback, controller_revision_name};
+use super::{RevisionName, State, auto_rollback, controller_revision_name, records};
 use crate::{
     claim::controller_reference,
-    plan::{Action, NewObject, Outcome, Reason, Urgency},
-    view::{APPS_V1, RevisionView, StatefulSetView},
+    plan::{Action, NewObject, Outcome, Reason, Urgency, merge_patch},
+    rollout_record::Ended,
+    view::{APPS_V1, RevisionView},
 };
 use berth_api::{Gate, annotations::CONTROLLER_REVISION_DATA_HASH, pod::set_template_defaults};
 use k8s_openapi::{
@@ -73,8 +74,8 @@ impl History {
         Self { listed, update, number, current, current_template, collision_count, write }
     }
 
-    /// What has to be written before anything else. Nothing is written for a set that is being deleted.
-    pub(super) fn writes(&self, state: &State<'_>) -> Vec<Action> {
+    /// What has to be written before anything else; `failed` is how the update has missed its deadline. Nothing is written for a set that is being deleted.
+    pub(super) fn writes(&self, state: &State<'_>, failed: Option<&Ended>) -> Vec<Action> {
         let set = state.set;
         if set.meta.deleted.is_some() {
             return Vec::new();
@@ -93,8 +94,14 @@ impl History {
         };
         for revision in &self.listed {
             let number = raised.filter(|(uid, _)| **uid == revision.meta.uid).map(|(_, number)| number);
-            let notes = auto_rollback::notes(state, &self.listed, revision, number);
-            writes.extend(note(revision, number, notes));
+            let mut notes = auto_rollback::notes(state, &self.listed, revision, number);
+            let place = match number {
+                Some(number) => records::Place::Begins { number },
+                None if *revision.meta.name == *self.update => records::Place::Newest { failed },
+                None => records::Place::Older { newest: self.number },
+            };
+            records::note(&mut notes, state, revision, place);
+            writes.extend(note(revision, number, merge_patch(&revision.annotations, &notes)));
         }
         writes
     }
@@ -186,11 +193,12 @@ fn create(state: &State<'_>, data: Value, number: i64) -> (String, Option<Write>
         collisions = collisions.wrapping_add(1).max(0);
         name = controller_revision_name(&set.meta.name, &bytes, Some(collisions)).name;
     }
-    let revision = new_revision(set, RevisionName { hash, name: name.clone() }, data, number);
+    let revision = new_revision(state, RevisionName { hash, name: name.clone() }, data, number);
     (name, Some(Write::Create(Box::new(revision))), collisions)
 }
 
-fn new_revision(set: &StatefulSetView, name: RevisionName, data: Value, number: i64) -> ControllerRevision {
+fn new_revision(state: &State<'_>, name: RevisionName, data: Value, number: i64) -> ControllerRevision {
+    let set = state.set;
     let mut labels = set.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.clone()).unwrap_or_default();
     labels.insert(CONTROLLER_REVISION_DATA_HASH.to_owned(), name.hash);
     ControllerRevision {
@@ -198,7 +206,7 @@ fn new_revision(set: &StatefulSetView, name: RevisionName, data: Value, number: 
             name: Some(name.name),
             namespace: Some(set.meta.namespace.to_string()),
             labels: Some(labels),
-            annotations: Some(set.annotations.clone()).filter(|annotations| !annotations.is_empty()),
+            annotations: Some(records::of_new(state, number)).filter(|annotations| !annotations.is_empty()),
             owner_references: Some(vec![controller_reference(APPS_V1, "StatefulSet", &set.meta)]),
             ..ObjectMeta::default()
         },

@@ -4,6 +4,7 @@ use super::{
     auto_rollback,
     events::{Verb, event, pod_outcome},
     observe::Observed,
+    records,
     status::{self, Recreation},
     volumes::References,
 };
@@ -144,7 +145,7 @@ impl<'o, 'a> Work<'o, 'a> {
             self.events.extend(failing_pods(observed));
             self.events.extend(auto_rollback::events(observed));
         }
-        let mut first = observed.history.writes(observed.state);
+        let mut first = observed.history.writes(observed.state, records::failure(observed).as_ref());
         let status = self.write_status();
         let is_status_first = match self.status {
             StatusStage::First => true,

@@ -3,7 +3,9 @@
 use super::{Identity, Meta, View, wire};
 use crate::resources::{CLAIMS, REVISIONS};
 use berth_api::{
-    annotations::{BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT},
+    annotations::{
+        BERTH_COMPLETED_AT, BERTH_COMPLETED_REVISION, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLED_OUT_AT, BERTH_ROLLOUT,
+    },
     decode::from_json,
 };
 use berth_identity::{ObjectRef, Revision};
@@ -31,7 +33,7 @@ pub struct RevisionView {
 }
 
 /// What is read of a revision's annotations, and written to them. The others are its set's, and large.
-pub const KEPT: [&str; 4] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES];
+pub const KEPT: [&str; 5] = [BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_ROLLBACK, BERTH_ROLLED_BACK_TEMPLATES, BERTH_ROLLOUT];
 
 #[derive(Deserialize)]
 struct RevisionWire {

@@ -8,6 +8,7 @@ mod patience;
 mod properties;
 #[path = "../world/read_back.rs"]
 mod read_back;
+mod records;
 mod recreate;
 mod revisions;
 mod rollback;

@@ -1,0 +1,99 @@
+//! What is kept on a Deployment's sets of their rollouts, where the gate is on ([`crate::rollout_record`]).
+
+use super::{
+    annotations::{self, Annotations},
+    auto_rollback,
+    draft::Draft,
+    observe::Observed,
+    progress::DEADLINE_EXCEEDED,
+    status::PROGRESSING,
+    steps::Place,
+};
+use crate::{
+    hash::{template_hash, without_hash},
+    rollback::{self, Record},
+    rollout_record::{Ended, Rollout, ended},
+};
+use berth_api::{Gate, apps::DeploymentStatus};
+
+/// How the rollout to the new set stands in this look.
+pub(super) struct Standing {
+    pub(super) is_complete: bool,
+    /// How the condition `Progressing` names the set.
+    pub(super) subject: String,
+}
+
+fn is_on(observed: &Observed<'_>) -> bool {
+    observed.state.gates.enabled(Gate::RolloutRecords)
+}
+
+/// A rollout of this number begins, to a set of these annotations that had the number `former` before. Written with the number itself: there is no moment
+/// in which one is without the other.
+pub(super) fn begin(set: &mut Annotations, observed: &Observed<'_>, revision: i64, former: Option<i64>) {
+    if is_on(observed) {
+        let former = former.filter(|former| *former > 0);
+        Rollout::begun(revision, former, &observed.deployment().annotations, observed.state.now).keep(set);
+    }
+}
+
+/// Rollouts that were under way when that of the number `by` came have ended. A template that waits for the end of a pause is not rolled out yet.
+pub(super) fn supersede(drafts: &mut [Draft<'_>], observed: &Observed<'_>, by: i64) {
+    if !is_on(observed) || observed.new.is_none() && observed.deployment().spec.paused {
+        return;
+    }
+    for (index, set) in observed.old() {
+        let Some(number) = annotations::revision(&set.annotations) else { continue };
+        let end = match gone_back_from(observed, index, number) {
+            Some(record) => Ended::rolled_back(observed.state.now, &record),
+            None => Ended::superseded(observed.state.now, by, at_step(observed, &set.annotations)),
+        };
+        keep(&mut drafts[index], number, &end);
+    }
+}
+
+/// The automatic rollback from this set's rollout, if that is the last one there was.
+fn gone_back_from(observed: &Observed<'_>, index: usize, number: i64) -> Option<Record> {
+    let deployment = observed.deployment();
+    let record = Record::of(&deployment.annotations).filter(|record| record.from_revision == number)?;
+    // Numbers begin anew where somebody has deleted all sets.
+    let hash = template_hash(&without_hash(&observed.sets[index].template), None);
+    rollback::is_remembered(&deployment.annotations, &hash).then_some(record)
+}
+
+/// At which of its steps a progressive rollout was.
+fn at_step(observed: &Observed<'_>, set: &Annotations) -> Option<String> {
+    let steps = observed.deployment().choices.steps.as_deref().ok().filter(|steps| !steps.is_empty())?;
+    let place = Place::of(set);
+    Some(format!("at step {} of {}", place.index.min(steps.len() - 1) + 1, steps.len()))
+}
+
+/// The rollout to the new set has ended, if it has.
+pub(super) fn end(draft: &mut Draft<'_>, observed: &Observed<'_>, status: &DeploymentStatus, standing: Standing) {
+    if !is_on(observed) {
+        return;
+    }
+    let Some(number) = annotations::revision(draft.annotations()) else { return };
+    let now = observed.state.now;
+    if standing.is_complete {
+        keep(draft, number, &Ended::complete(now));
+    } else if has_failed(status, &standing.subject) {
+        let cause = auto_rollback::failing(observed, draft.set);
+        let (available, there) = (draft.set.status.available_replicas, draft.set.status.replicas);
+        let of_its_pods = || format!("{} of its {there} pods are not available", there - available);
+        keep(draft, number, &Ended::failed(now, cause.as_ref(), of_its_pods));
+    }
+}
+
+fn has_failed(status: &DeploymentStatus, subject: &str) -> bool {
+    let mut conditions = status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
+    conditions.any(|condition| {
+        let names_it = condition.message.as_deref().is_some_and(|message| message.starts_with(subject));
+        condition.reason.as_deref() == Some(DEADLINE_EXCEEDED) && names_it
+    })
+}
+
+fn keep(draft: &mut Draft<'_>, number: i64, end: &Ended) {
+    if let Some(rollout) = ended(draft.annotations(), number, end) {
+        rollout.keep(draft.annotations_mut());
+    }
+}

@@ -1,0 +1,214 @@
+//! What is kept of a rollout on the object that keeps its revision (a ReplicaSet, a ControllerRevision): when it began and by whom, and how it ended. With the gate
+//! [`berth_api::Gate::RolloutRecords`].
+//!
+//! A record is of one revision: that of the number which it names. One that names another is left over, and means nothing.
+
+use crate::{cause::Cause, rollback};
+use berth_api::{annotations::BERTH_ROLLOUT, apps::records::Change, metadata::has_room_for};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How many characters of a message are kept: an event has no more.
+const MESSAGE_CHARS_MAX: usize = 1024;
+
+type Annotations = BTreeMap<String, String>;
+
+/// One rollout, as the annotation [`BERTH_ROLLOUT`] keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rollout {
+    /// Its number.
+    pub revision: i64,
+    /// When it got that, in whole seconds.
+    pub began: Timestamp,
+    /// The number that the same template had before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_revision: Option<i64>,
+    /// Who changed the template to this one, by the workload's own annotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Change>,
+    /// `None`: it has not, or nobody has seen it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+/// The end of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// When that was seen, in whole seconds.
+    pub at: Timestamp,
+    /// How.
+    pub how: How,
+    /// The number of the rollout that took its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// The word of the cause ([`crate::cause::Kind::reason`]), where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What there is to say about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How a rollout ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// Every pod that was wanted had its template and was available.
+    Complete,
+    /// It missed its deadline. It goes on trying, and may be complete later.
+    Failed,
+    /// Another template came before it was complete.
+    Superseded,
+    /// It failed, and its controller went back to another template by itself.
+    RolledBack,
+}
+
+impl How {
+    /// Whether this may still become `next`.
+    fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Failed, Self::Complete | Self::RolledBack) => true,
+            (Self::Complete | Self::Failed | Self::Superseded | Self::RolledBack, _) => false,
+        }
+    }
+}
+
+impl Rollout {
+    /// A rollout that begins. `workload` are the annotations of what is rolled out.
+    #[must_use]
+    pub fn begun(revision: i64, former_revision: Option<i64>, workload: &Annotations, now: Timestamp) -> Self {
+        Self { revision, began: whole(now), former_revision, by: Change::of(workload), ended: None }
+    }
+
+    /// What the annotation says, if that is of the rollout of this number.
+    #[must_use]
+    pub fn of(annotations: &Annotations, revision: i64) -> Option<Self> {
+        let rollout: Self = serde_json::from_str(annotations.get(BERTH_ROLLOUT)?).ok()?;
+        let by = rollout.by.map(|Change { at, user, manager }| Change::new(at, user.as_deref(), &manager));
+        (rollout.revision == revision).then_some(Self { by, ..rollout })
+    }
+
+    /// Keeps it. Annotations that are as large as they may be already stay as they are: a record is not worth a rollout.
+    pub fn keep(&self, annotations: &mut Annotations) {
+        let value = serde_json::to_string(self).expect("it has string keys only");
+        if has_room_for(annotations, BERTH_ROLLOUT, &value) {
+            annotations.insert(BERTH_ROLLOUT.to_owned(), value);
+        }
+    }
+}
+
+/// The record of this rollout with this end; `None` if there is no record, or it has had its end.
+#[must_use]
+pub fn ended(annotations: &Annotations, revision: i64, end: &Ended) -> Option<Rollout> {
+    let rollout = Rollout::of(annotations, revision)?;
+    let is_news = rollout.ended.as_ref().is_none_or(|ended| ended.how.may_become(end.how));
+    is_news.then(|| Rollout { ended: Some(end.clone()), ..rollout })
+}
+
+impl Ended {
+    /// The end of one that came to this.
+    #[must_use]
+    pub fn complete(now: Timestamp) -> Self {
+        Self { at: whole(now), how: How::Complete, revision: None, reason: None, message: None }
+    }
+
+    /// The end of one that missed its deadline, by a cause or, where none is known, as `standing` says.
+    #[must_use]
+    pub fn failed(now: Timestamp, cause: Option<&Cause>, standing: impl FnOnce() -> String) -> Self {
+        let message = cause.map_or_else(standing, Cause::to_string);
+        let reason = cause.map(|cause| cause.kind.reason().to_owned());
+        Self { how: How::Failed, reason, message: Some(short(&message)), ..Self::complete(now) }
+    }
+
+    /// The end of one that another has taken the place of.
+    #[must_use]
+    pub fn superseded(now: Timestamp, by: i64, message: Option<String>) -> Self {
+        Self { how: How::Superseded, revision: Some(by), message, ..Self::complete(now) }
+    }
+
+    /// The end of one that its controller went back from.
+    #[must_use]
+    pub fn rolled_back(now: Timestamp, record: &rollback::Record) -> Self {
+        let (reason, message) = (record.reason.clone(), Some(short(&record.message)));
+        Self { how: How::RolledBack, revision: Some(record.revision), reason, message, ..Self::complete(now) }
+    }
+}
+
+fn short(message: &str) -> String {
+    message.chars().take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// As objects have times.
+fn whole(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::annotations::BERTH_CHANGED_BY;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    fn begun() -> Annotations {
+        let change = Change::new(at(5), Some("alice"), "kubectl-set");
+        let workload = Annotations::from([(BERTH_CHANGED_BY.to_owned(), change.value())]);
+        let mut annotations = Annotations::new();
+        Rollout::begun(3, Some(1), &workload, at(7)).keep(&mut annotations);
+        annotations
+    }
+
+    fn end(how: How) -> Ended {
+        Ended { how, ..Ended::complete(at(9)) }
+    }
+
+    #[test]
+    fn a_record_is_of_one_revision_and_tells_who_began_it() {
+        let rollout = Rollout::of(&begun(), 3).expect("a record");
+        assert_eq!((rollout.former_revision, rollout.by.expect("somebody").user.as_deref()), (Some(1), Some("alice")));
+        assert_eq!(Rollout::of(&begun(), 4), None, "left over");
+        for text in ["", "{}", "[]", "3", r#"{"revision":3,"began":7}"#] {
+            assert_eq!(Rollout::of(&Annotations::from([(BERTH_ROLLOUT.to_owned(), text.to_owned())]), 3), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_failed_may_be_complete_or_rolled_back_later_and_every_other_end_is_one() {
+        const ALL: [How; 4] = [How::Complete, How::Failed, How::Superseded, How::RolledBack];
+        for (first, next) in ALL.into_iter().flat_map(|first| ALL.map(|next| (first, next))) {
+            let mut annotations = begun();
+            ended(&annotations, 3, &end(first)).expect("it has had no end").keep(&mut annotations);
+            let becomes = ended(&annotations, 3, &end(next)).is_some();
+            assert_eq!(becomes, first == How::Failed && matches!(next, How::Complete | How::RolledBack), "{first:?} {next:?}");
+        }
+        assert_eq!(ended(&begun(), 4, &end(How::Complete)), None);
+    }
+
+    #[test]
+    fn a_message_has_an_end_and_a_full_object_stays_as_it_is() {
+        let failed = Ended::failed(at(9), None, || "é".repeat(5000));
+        assert_eq!(failed.message.map(|message| message.chars().count()), Some(MESSAGE_CHARS_MAX));
+        let mut full = Annotations::from([("a".to_owned(), "x".repeat(256 * 1024 - 10))]);
+        Rollout::begun(1, None, &Annotations::new(), at(1)).keep(&mut full);
+        assert_eq!(full.len(), 1);
+    }
+
+    /// Programs read it: a change of it is a change of the interface.
+    #[test]
+    fn every_key_and_word_is_as_promised() {
+        let mut annotations = begun();
+        ended(&annotations, 3, &Ended::superseded(at(9), 4, None)).expect("it has had no end").keep(&mut annotations);
+        let wanted = [
+            r#"{"revision":3,"began":"1970-01-01T00:00:07Z","formerRevision":1,"#,
+            r#""by":{"at":"1970-01-01T00:00:05Z","user":"alice","manager":"kubectl-set"},"#,
+            r#""ended":{"at":"1970-01-01T00:00:09Z","how":"Superseded","revision":4}}"#,
+        ];
+        assert_eq!(annotations[BERTH_ROLLOUT], wanted.concat());
+        let words = [How::Complete, How::Failed, How::Superseded, How::RolledBack].map(|how| serde_json::to_value(how).expect("a word"));
+        assert_eq!(words, ["Complete", "Failed", "Superseded", "RolledBack"]);
+    }
+}
