@@ -4,6 +4,7 @@ use super::{
     cluster::Connection,
     error::Error,
     target::{Found, Kind},
+    told::Records,
 };
 use berth_api::{FeatureGates, Gate};
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
@@ -181,6 +182,27 @@ async fn ask(connection: &Connection, feature: &Feature) -> Finding {
     }
 }
 
+/// Whether the server itself keeps records of who changed what, by its metrics.
+pub(super) async fn records(connection: &Connection) -> Records {
+    match connection.text(METRICS).await {
+        Ok(metrics) => records_of(&metrics),
+        Err(error) => {
+            let why = if let Error::Refused { message, .. } = error { message } else { error.to_string() };
+            Records::Unknown(format!("its metrics cannot be read: {why}"))
+        }
+    }
+}
+
+fn records_of(metrics: &str) -> Records {
+    let mut about_features = metrics.lines().filter(|line| line.starts_with("kubernetes_feature_enabled{")).peekable();
+    if about_features.peek().is_none() {
+        return Records::Unknown("its metrics say nothing of features".to_owned());
+    }
+    let named = format!("name=\"{}\"", Gate::RolloutRecords);
+    let is_on = about_features.any(|line| line.contains(&named) && !line.contains(CONTROLLERS) && line.ends_with(" 1"));
+    if is_on { Records::Kept } else { Records::NotKept }
+}
+
 /// What metrics say. A server that tells of its features but not of this one does not have it.
 ///
 /// A server whose controllers run beside it tells of theirs apart where they differ, by a label with their component's name.
@@ -223,6 +245,20 @@ mod tests {
         check(&[beside, HELP, OTHER, ON], Some((true, Source::Controllers)));
         check(&[HELP, OTHER], Some((false, Source::Missing)));
         check(&["apiserver_request_total 7"], None);
+    }
+
+    #[test]
+    fn the_servers_own_gate_says_whether_it_keeps_records() {
+        let line =
+            |component: &str, on: u8| format!("kubernetes_feature_enabled{{{component}name=\"RolloutRecords\",stage=\"ALPHA\"}} {on}");
+        let of = |lines: &[&str]| records_of(&lines.join("\n"));
+        assert_eq!(of(&[HELP, OTHER, &line("", 1)]), Records::Kept);
+        assert_eq!(of(&[HELP, OTHER, &line("", 0)]), Records::NotKept);
+        assert_eq!(of(&[HELP, OTHER]), Records::NotKept, "it is another's server");
+        let (server, controllers) = ("component=\"kube-apiserver\",", "component=\"kube-controller-manager\",");
+        assert_eq!(of(&[&line(server, 1), &line(controllers, 0)]), Records::Kept);
+        assert_eq!(of(&[&line(server, 0), &line(controllers, 1)]), Records::NotKept);
+        assert_eq!(of(&["apiserver_request_total 7"]), Records::Unknown("its metrics say nothing of features".to_owned()));
     }
 
     #[test]

@@ -3,25 +3,44 @@
 use super::{
     cluster::Connection,
     error::Error,
+    features,
     options::{History, HistoryOutput},
-    report,
-    revisions::{self, Kept},
+    report, revisions,
     target::{Found, Kind},
+    told::{self, By, Cause, Course, Evidence, Records, Scaled, Source, Standing, State},
 };
-use crate::progress::line;
-use berth_api::annotations::{CHANGE_CAUSE, POD_TEMPLATE_HASH};
+use crate::progress::{line, warn};
+use berth_api::{
+    Gate,
+    annotations::{BERTH_CHANGED_BY, BERTH_SCALED_BY, CHANGE_CAUSE, POD_TEMPLATE_HASH},
+};
+use berth_chart::one_line;
 use berth_identity::Revision;
 use berth_registry::table::age;
+use berth_rollout::{
+    state::{self, Rollout},
+    stateful_set,
+};
 use berth_workloads::{
-    deployment::annotations,
+    deployment::annotations::{self, Annotations},
+    rollback::Record,
+    rollout_record::Rollout as RolloutRecord,
     view::{APPS_V1, DeploymentView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use k8s_openapi::{
+    api::apps::v1::DeploymentCondition,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, Time},
+};
 use kube::core::Selector;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+const COLUMNS: [&str; 8] = ["REVISION", "CHANGE-CAUSE", "IMAGES", "AGE", "TOOK", "ENDED", "CAUSE", "CHANGED-BY"];
+/// How much of a text a cell shows, in columns of a terminal.
+const CELL_COLUMNS_MAX: usize = 60;
+/// The same of a line below the table.
+const NOTE_COLUMNS_MAX: usize = 1200;
 
 /// A ReplicaSet of a Deployment: what is read of it, and all of it.
 pub(super) struct Set {
@@ -66,6 +85,13 @@ struct Row {
     controller_revision: Option<String>,
     /// Of the object that keeps it: what it was made for may have come and gone since.
     created: Option<Timestamp>,
+    /// Who changed the template to this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<By>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Cause>,
+    #[serde(flatten)]
+    course: Course,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Value>,
 }
@@ -76,21 +102,33 @@ struct Listing<'a> {
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
+    /// The last change of its size that the server knows of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scaled: Option<Scaled>,
     revisions: Vec<Row>,
+}
+
+/// A workload, as far as its history is told from it.
+struct Workload {
+    annotations: Annotations,
+    /// The number of its newest rollout.
+    newest: Option<i64>,
+    /// How that stands.
+    standing: Standing,
+    /// Who its managed fields say it was.
+    by_fields: Option<By>,
 }
 
 /// Prints the revisions, oldest first, or one of them.
 pub(super) async fn run(options: &History, connection: &Connection, workload: &Found) -> Result<(), Error> {
-    let mut rows = match workload.kind {
-        Kind::Deployment => rows(&sets(connection, workload, &deployment(workload)?).await?)?,
-        Kind::StatefulSet => {
-            let kept = revisions::list(connection, workload, &revisions::stateful_set(workload)?).await?;
-            kept.iter().map(kept_row).collect()
-        }
-    };
-    if rows.is_empty() {
-        return Err(workload.fault("has no rollout history: its controller has made no revision of it"));
+    let kept = kept(connection, workload).await?;
+    if kept.is_empty() {
+        return Err(no_history(workload));
     }
+    let about = of_workload(workload, &kept)?;
+    let records = records(connection, &about, &kept).await;
+    let now = Timestamp::now();
+    let mut rows = rows(&kept, &about, &records, now);
     if options.revision == 0 {
         rows.iter_mut().for_each(|row| row.template = None);
     } else {
@@ -100,14 +138,76 @@ pub(super) async fn run(options: &History, connection: &Connection, workload: &F
             return Err(unknown_revision(workload, options.revision));
         }
     }
-    let listing = Listing { kind: workload.kind.name(), namespace: connection.namespace(), name: &workload.name, revisions: rows };
+    let scaled = Scaled::of(&about.annotations, &records);
+    let (kind, namespace) = (workload.kind.name(), connection.namespace());
+    let listing = Listing { kind, namespace, name: &workload.name, scaled, revisions: rows };
     match options.output {
         Some(HistoryOutput::Json) => line(&report::json(&listing)),
         Some(HistoryOutput::Yaml) => line(&report::yaml(&listing)?),
         None if options.revision != 0 => show_one(workload, &listing.revisions[0])?,
-        None => line(&format!("{}\n{}", workload.title(), table(&listing.revisions, Timestamp::now()))),
+        None => line(&format!("{}\n{}", workload.title(), show_all(&listing, now))),
     }
     Ok(())
+}
+
+/// That no controller has made a revision.
+pub(super) fn no_history(workload: &Found) -> Error {
+    workload.fault("has no rollout history: its controller has made no revision of it")
+}
+
+/// Whether the records of who changed what count. Nobody is asked where there are none.
+async fn records(connection: &Connection, about: &Workload, kept: &[Kept]) -> Records {
+    let has_record = |kept: &Kept| RolloutRecord::of(&kept.annotations, kept.revision).is_some_and(|rollout| rollout.by.is_some());
+    let is_told = [BERTH_CHANGED_BY, BERTH_SCALED_BY].iter().any(|key| about.annotations.contains_key(*key));
+    if !is_told && !kept.iter().any(has_record) {
+        return Records::NotKept;
+    }
+    let records = features::records(connection).await;
+    match &records {
+        Records::Kept => (),
+        Records::NotKept => warn(&format!(
+            "who changed what is not told as annotations say: the server does not write them (feature gate {}), and anybody may have",
+            Gate::RolloutRecords
+        )),
+        Records::Unknown(why) => warn(&format!("supposing that the server alone writes who changed what: {why}")),
+    }
+    records
+}
+
+/// What is read of the workload besides its revisions.
+fn of_workload(workload: &Found, kept: &[Kept]) -> Result<Workload, Error> {
+    let object: Value = workload.decode(|json| serde_json::from_slice(json))?;
+    let by_fields = By::of_fields(&object);
+    let newest = kept.iter().map(|kept| kept.revision).max();
+    Ok(match workload.kind {
+        Kind::Deployment => {
+            let view = deployment(workload)?;
+            let newest = newest.filter(|newest| annotations::revision(&view.annotations) == Some(*newest));
+            Workload { standing: of_deployment(&view), newest, by_fields, annotations: view.annotations }
+        }
+        Kind::StatefulSet => {
+            let view = revisions::stateful_set(workload)?;
+            let message = stateful_set::pending(&view);
+            let state = if message.is_some() { State::InProgress } else { State::Complete };
+            Workload { standing: Standing { state, since: None, message }, newest, by_fields, annotations: view.annotations }
+        }
+    })
+}
+
+fn of_deployment(view: &DeploymentView) -> Standing {
+    let of_type = |condition: &&DeploymentCondition| condition.type_ == "Progressing";
+    let progressing = view.status.conditions.iter().flatten().find(of_type);
+    let since = progressing.and_then(|condition| condition.last_update_time.as_ref()).map(|time| time.0);
+    let (state, message) = match state::of(view, view.status.terminating_replicas.unwrap_or_default()) {
+        Rollout::Waiting(_) if view.spec.paused => (State::InProgress, Some("paused".to_owned())),
+        Rollout::Waiting(pending) => (State::InProgress, Some(pending.to_string())),
+        Rollout::Done => (State::Complete, None),
+        Rollout::Failed(message) => (State::Failed, Some(message)),
+    };
+    let message = progressing
+        .filter(|condition| condition.reason.as_deref() == Some("StepWaiting"))
+        .map_or(message, |condition| condition.message.clone());
+    Standing { state, since, message }
 }
 
 /// The Deployment.
@@ -136,42 +236,100 @@ pub(super) fn selector_text(workload: &Found, selector: Option<&LabelSelector>) 
     parsed.map(|selector| selector.to_string()).map_err(|error| workload.fault(format!("has a selector that is not valid: {error}")))
 }
 
-/// Oldest revision first; sets without a revision have not been rolled out.
-fn rows(sets: &[Set]) -> Result<Vec<Row>, Error> {
-    let numbered = sets.iter().filter_map(|set| Some((set, annotations::revision(&set.view.annotations)?)));
-    let mut rows = numbered.map(|(set, revision)| row(set, revision)).collect::<Result<Vec<_>, _>>()?;
-    rows.sort_by(|a, b| (a.revision, &a.replica_set).cmp(&(b.revision, &b.replica_set)));
-    Ok(rows)
+/// A revision, whatever keeps it.
+pub(super) struct Kept {
+    pub(super) revision: i64,
+    name: String,
+    kind: Kind,
+    annotations: Annotations,
+    created: Option<Timestamp>,
+    /// The numbers that the template had before, as far as they are known, oldest first.
+    former: Vec<i64>,
+    pub(super) template: Value,
 }
 
-fn row(set: &Set, revision: i64) -> Result<Row, Error> {
-    let template = set.template()?;
-    Ok(Row {
+/// The workload's revisions, oldest first; what has not been rolled out has none.
+pub(super) async fn kept(connection: &Connection, workload: &Found) -> Result<Vec<Kept>, Error> {
+    let mut kept = match workload.kind {
+        Kind::Deployment => of_sets(sets(connection, workload, &deployment(workload)?).await?)?,
+        Kind::StatefulSet => {
+            let all = revisions::list(connection, workload, &revisions::stateful_set(workload)?).await?;
+            all.into_iter().map(of_controller_revision).collect()
+        }
+    };
+    kept.sort_by(|a, b| (a.revision, &a.name).cmp(&(b.revision, &b.name)));
+    Ok(kept)
+}
+
+fn of_sets(sets: Vec<Set>) -> Result<Vec<Kept>, Error> {
+    let numbered = sets.into_iter().filter_map(|set| Some((annotations::revision(&set.view.annotations)?, set)));
+    let each = numbered.map(|(revision, set)| {
+        let (template, view) = (set.template()?, set.view);
+        Ok(Kept {
+            revision,
+            name: view.meta.name.to_string(),
+            kind: Kind::Deployment,
+            former: told::former_revisions(&view.annotations),
+            annotations: view.annotations,
+            created: view.meta.created,
+            template,
+        })
+    });
+    each.collect()
+}
+
+fn of_controller_revision(kept: revisions::Kept) -> Kept {
+    let (revision, template, metadata) = (kept.number(), kept.template(), kept.0.metadata);
+    let annotations = metadata.annotations.unwrap_or_default();
+    Kept {
         revision,
-        change_cause: cause(Some(&set.view.annotations)),
-        images: images(&template),
-        replica_set: Some(set.view.meta.name.to_string()),
-        controller_revision: None,
-        created: set.view.meta.created,
-        template: Some(template),
-    })
-}
-
-fn kept_row(kept: &Kept) -> Row {
-    let (meta, template) = (&kept.0.metadata, kept.template());
-    Row {
-        revision: kept.number(),
-        change_cause: cause(meta.annotations.as_ref()),
-        images: images(&template),
-        replica_set: None,
-        controller_revision: meta.name.clone(),
-        created: meta.creation_timestamp.as_ref().map(|time| time.0),
-        template: Some(template),
+        name: metadata.name.unwrap_or_default(),
+        kind: Kind::StatefulSet,
+        former: RolloutRecord::of(&annotations, revision).and_then(|rollout| rollout.former_revision).into_iter().collect(),
+        annotations,
+        created: metadata.creation_timestamp.map(|time| time.0),
+        template,
     }
 }
 
-fn cause(annotations: Option<&BTreeMap<String, String>>) -> Option<String> {
-    annotations?.get(CHANGE_CAUSE).filter(|cause| !cause.is_empty()).cloned()
+fn rows(kept: &[Kept], about: &Workload, records: &Records, now: Timestamp) -> Vec<Row> {
+    let had = |kept: &Kept, number: i64| kept.revision == number || kept.former.contains(&number);
+    // What one came after may have another number by now.
+    let before = |revision: i64| kept.iter().find(|kept| had(kept, revision - 1));
+    kept.iter().map(|kept| row(kept, before(kept.revision), about, records, now)).collect()
+}
+
+fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, now: Timestamp) -> Row {
+    let is_newest = about.newest == Some(kept.revision);
+    let rollout = RolloutRecord::of(&kept.annotations, kept.revision);
+    let recorded = rollout.as_ref().and_then(|rollout| By::recorded(rollout.by.clone()?, records));
+    let changed = recorded.or_else(|| about.by_fields.clone().filter(|_| is_newest));
+    // Without a record of it, what keeps a revision that has come back tells of the first time.
+    let began = if kept.former.is_empty() { kept.created } else { changed.as_ref().map(|by| by.at) };
+    let course = told::course(rollout.as_ref(), is_newest.then(|| about.standing.clone()), began, now);
+    let rollback = Record::of(&kept.annotations);
+    let cause = told::cause(&Evidence {
+        revision: kept.revision,
+        by: changed.as_ref(),
+        rollback: rollback.as_ref(),
+        former_revision: kept.former.last().copied(),
+        is_first: kept.revision == 1,
+        template: &kept.template,
+        before: before.map(|before| &before.template),
+    });
+    let keeper = |kind| (kept.kind == kind).then(|| kept.name.clone());
+    Row {
+        revision: kept.revision,
+        change_cause: kept.annotations.get(CHANGE_CAUSE).filter(|cause| !cause.is_empty()).cloned(),
+        images: images(&kept.template),
+        replica_set: keeper(Kind::Deployment),
+        controller_revision: keeper(Kind::StatefulSet),
+        created: kept.created,
+        changed,
+        cause,
+        course,
+        template: Some(kept.template.clone()),
+    }
 }
 
 fn images(template: &Value) -> Vec<String> {
@@ -179,18 +337,57 @@ fn images(template: &Value) -> Vec<String> {
     containers.map(|container| container["image"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
+fn show_all(listing: &Listing<'_>, now: Timestamp) -> String {
+    let notes = listing.revisions.iter().flat_map(notes).chain(listing.scaled.iter().map(|scaled| {
+        let age = age::since(Some(&Time(scaled.by.at)), now);
+        format!("{scaled} {age} ago")
+    }));
+    let notes: String = notes.map(|note| format!("\n  {}", one_line(&note, NOTE_COLUMNS_MAX))).collect();
+    format!("{}{notes}", table(&listing.revisions, now))
+}
+
 fn table(rows: &[Row], now: Timestamp) -> String {
     let cells = |row: &Row| {
-        let cause = row.change_cause.clone().unwrap_or_else(|| "<none>".to_owned());
-        [row.revision.to_string(), cause, row.images.join(","), age::since(row.created.map(Time).as_ref(), now)]
+        let course = &row.course;
+        let took = |seconds| match course.state {
+            Some(State::InProgress) => format!("{} so far", age::of_seconds(seconds)),
+            _ => age::of_seconds(seconds),
+        };
+        let text = |text: Option<String>| one_line(text.as_deref().unwrap_or("-"), CELL_COLUMNS_MAX);
+        [
+            row.revision.to_string(),
+            one_line(row.change_cause.as_deref().unwrap_or("<none>"), CELL_COLUMNS_MAX),
+            one_line(&row.images.join(","), CELL_COLUMNS_MAX),
+            age::since(course.began.or(row.created).map(Time).as_ref(), now),
+            course.took_seconds.map_or_else(|| "-".to_owned(), took),
+            course.outcome(),
+            text(row.cause.as_ref().map(ToString::to_string)),
+            text(row.changed.as_ref().map(ToString::to_string)),
+        ]
     };
-    report::table(["REVISION", "CHANGE-CAUSE", "IMAGES", "AGE"], &rows.iter().map(cells).collect::<Vec<_>>())
+    report::table(COLUMNS, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// What does not fit into the table.
+fn notes(row: &Row) -> impl Iterator<Item = String> {
+    let Row { revision, course, .. } = row;
+    let made = match &row.cause {
+        Some(Cause::Rollback { to_revision, from_revision, message }) => Some(format!(
+            "{revision}: rolled back by itself to revision {to_revision}, since revision {from_revision} missed its progress deadline: {message}"
+        )),
+        _ => None,
+    };
+    let outcome = course.message.as_ref().map(|message| format!("{revision}: {}: {message}", course.outcome()));
+    made.into_iter().chain(outcome)
 }
 
 fn show_one(workload: &Found, row: &Row) -> Result<(), Error> {
     line(&format!("{} with revision #{}", workload.title(), row.revision));
     if let Some(cause) = &row.change_cause {
-        line(&format!("Change-cause: {cause}"));
+        line(&format!("Change-cause: {}", one_line(cause, NOTE_COLUMNS_MAX)));
+    }
+    if let Some(by) = row.changed.as_ref().filter(|by| by.source != Source::FieldManager) {
+        line(&format!("Changed-by: {}", one_line(&by.to_string(), NOTE_COLUMNS_MAX)));
     }
     line(&format!("Pod Template:\n{}", report::yaml(&row.template)?));
     Ok(())
@@ -213,18 +410,79 @@ mod tests {
         Set::decode(json).expect("a ReplicaSet")
     }
 
+    fn of(sets: Vec<Set>, annotations: &[(&str, &str)], records: &Records) -> Vec<Row> {
+        let mut kept = of_sets(sets).expect("templates");
+        kept.sort_by_key(|kept| kept.revision);
+        let annotations: Annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let standing =
+            Standing { state: State::InProgress, since: None, message: Some("1 out of 3 new replicas have been updated".to_owned()) };
+        let about = Workload { newest: kept.iter().map(|kept| kept.revision).max(), standing, by_fields: None, annotations };
+        rows(&kept, &about, records, "2026-01-01T00:05:00Z".parse().expect("a time"))
+    }
+
+    fn shown(rows: Vec<Row>, scaled: Option<Scaled>) -> String {
+        let listing = Listing { kind: "Deployment", namespace: "default", name: "web", scaled, revisions: rows };
+        show_all(&listing, "2026-01-01T00:05:00Z".parse().expect("a time"))
+    }
+
     #[test]
-    fn revisions_are_listed_by_number_with_cause_images_and_age() {
-        let sets = [
-            set("web-c", &json!({"deployment.kubernetes.io/revision": "10", "kubernetes.io/change-cause": "faster"}), "web:3"),
-            set("web-a", &json!({"deployment.kubernetes.io/revision": "9", "kubernetes.io/change-cause": ""}), "web:1"),
-            set("web-b", &json!({"deployment.kubernetes.io/revision": "none"}), "web:2"),
+    fn revisions_are_listed_by_number_with_what_is_known_of_them() {
+        let record = |revision: u8, user: &str, ended: &str| {
+            format!(
+                r#"{{"revision":{revision},"began":"2026-01-01T00:00:0{revision}Z","by":{{"at":"2026-01-01T00:00:01Z","user":"{user}","manager":"kubectl-set"}}{ended}}}"#
+            )
+        };
+        let complete = record(1, "alice", r#","ended":{"at":"2026-01-01T00:01:01Z","how":"Complete"}"#);
+        let failed =
+            record(2, "b\\u001b[2Jb", r#","ended":{"at":"2026-01-01T00:02:02Z","how":"Failed","reason":"crash","message":"it\ncrashes"}"#);
+        let sets = || {
+            vec![
+                set("web-c", &json!({"deployment.kubernetes.io/revision": "3", "kubernetes.io/change-cause": "faster"}), "web:3"),
+                set(
+                    "web-a",
+                    &json!({"deployment.kubernetes.io/revision": "1", "kubernetes.io/change-cause": "", "berth.dev/rollout": complete}),
+                    "web:1",
+                ),
+                set("web-x", &json!({"deployment.kubernetes.io/revision": "none"}), "web:9"),
+                set("web-b", &json!({"deployment.kubernetes.io/revision": "2", "berth.dev/rollout": failed}), "web:2"),
+            ]
+        };
+        let text = [
+            "REVISION   CHANGE-CAUSE   IMAGES        AGE     TOOK        ENDED         CAUSE     CHANGED-BY",
+            "1          <none>         web:1,log:1   4m59s   60s         complete      created   alice (kubectl-set)",
         ];
-        let text = table(&rows(&sets).expect("templates"), "2026-01-01T00:05:00Z".parse().expect("a time"));
+        let table = shown(of(sets(), &[], &Records::Kept), None);
+        let lines: Vec<&str> = table.lines().collect();
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!([words(lines[0]), words(lines[1])], text.map(words));
+        assert_eq!(words(lines[2]), words(r"2 <none> web:2,log:1 4m58s 2m failed image b\u{1b}[2Jb (kubectl-set)"), "{table}");
+        assert_eq!(words(lines[3]), words("3 faster web:3,log:1 5m 5m so far in progress image -"));
+        assert_eq!(lines[4..], ["  2: failed: it crashes", "  3: in progress: 1 out of 3 new replicas have been updated"]);
+        let rows = of(sets(), &[], &Records::NotKept);
+        assert!(rows.iter().all(|row| row.changed.is_none()), "anybody may have written it");
+        assert_eq!(rows[0].course.state, Some(State::Complete), "what became of it is the controller's word");
+    }
+
+    #[test]
+    fn what_a_program_reads_of_a_revision_is_as_promised() {
+        let annotations = json!({
+            "deployment.kubernetes.io/revision": "5", "deployment.kubernetes.io/revision-history": "1,3",
+            "berth.dev/rollback": r#"{"revision":5,"templateHash":"x","fromRevision":4,"toRevision":3,"reason":"crash","message":"no"}"#,
+            "berth.dev/rollout": r#"{"revision":5,"began":"2026-01-01T00:00:02Z","by":{"at":"2026-01-01T00:00:01Z","manager":"berth-controller-manager"},"ended":{"at":"2026-01-01T00:00:12Z","how":"Superseded","revision":6}}"#,
+        });
+        let row = of(vec![set("web-a", &annotations, "web:1")], &[], &Records::Kept).remove(0);
+        let json = serde_json::to_value(Row { template: None, ..row.clone() }).expect("JSON");
         assert_eq!(
-            text,
-            "REVISION   CHANGE-CAUSE   IMAGES        AGE\n9          <none>         web:1,log:1   5m\n10         faster         web:3,log:1   5m"
+            json,
+            json!({
+                "revision": 5, "changeCause": null, "images": ["web:1", "log:1"], "replicaSet": "web-a", "created": "2026-01-01T00:00:00Z",
+                "changed": {"at": "2026-01-01T00:00:01Z", "manager": "berth-controller-manager", "source": "Server"},
+                "cause": {"kind": "rollback", "toRevision": 3, "fromRevision": 4, "message": "no"},
+                "began": "2026-01-01T00:00:02Z", "state": "Superseded", "ended": "2026-01-01T00:00:12Z", "tookSeconds": 10, "nextRevision": 6,
+            })
         );
+        let text = shown(vec![row], None);
+        assert!(text.ends_with("\n  5: rolled back by itself to revision 3, since revision 4 missed its progress deadline: no"), "{text}");
     }
 
     #[test]

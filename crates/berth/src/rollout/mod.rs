@@ -1,6 +1,7 @@
 //! `berth rollout`: what kubectl's command of this name does, against anybody's cluster, and why a rollout waits; `berth explain`: why, first of all.
 
 mod cluster;
+mod diff;
 mod edit;
 mod error;
 pub(crate) mod explain;
@@ -16,6 +17,7 @@ mod revisions;
 mod status;
 mod status_json;
 mod target;
+mod told;
 pub(crate) mod trace_options;
 mod undo;
 mod world;
@@ -57,6 +59,7 @@ async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -
     match verb {
         Verb::Status(options) => status::run(options, connection, workload).await,
         Verb::History(options) => history::run(options, connection, workload).await,
+        Verb::Diff(options) => diff::run(options, connection, workload).await,
         Verb::Undo(options) => undo::run(options, connection, workload).await,
         Verb::Pause(change) => edit::pause(change, connection, workload).await,
         Verb::Resume(change) => edit::resume(change, connection, workload).await,

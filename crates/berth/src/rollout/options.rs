@@ -22,9 +22,14 @@ pub(crate) enum Verb {
     /// rollout is complete when the last replaced pod is gone. StatefulSets are followed whatever their update strategy.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(Status),
-    /// Lists the revisions of a Deployment or StatefulSet that can be gone back to.
+    /// Lists the revisions of a Deployment or StatefulSet that can be gone back to: who or what caused each, when, how long it took and how it ended.
+    ///
+    /// Who it was is the API server's word where berth's keeps it (feature gate RolloutRecords); elsewhere the field manager, marked as such, and of the newest alone.
     #[command(after_help = HISTORY_EXAMPLES)]
     History(History),
+    /// Shows in what the pod templates of two revisions of a Deployment or StatefulSet differ.
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(Diff),
     /// Goes back to an earlier revision of a Deployment or StatefulSet.
     #[command(after_help = UNDO_EXAMPLES)]
     Undo(Undo),
@@ -53,6 +58,7 @@ impl Verb {
         match self {
             Self::Status(status) => &status.target,
             Self::History(history) => &history.target,
+            Self::Diff(diff) => &diff.target,
             Self::Undo(undo) => &undo.target,
             Self::Pause(change) | Self::Resume(change) | Self::Restart(change) | Self::Promote(change) => &change.target,
             Self::Victims(victims) => &victims.target,
@@ -73,6 +79,11 @@ const HISTORY_EXAMPLES: &str = "Examples:
   berth rollout history deployment/web
   berth rollout history deployment/web --revision 2    the pod template of revision 2
   berth rollout history deployment/web -o json";
+
+const DIFF_EXAMPLES: &str = "Examples:
+  berth rollout diff deployment/web                    the newest revision and the one before
+  berth rollout diff deployment/web --from 3 --to 5
+  berth rollout diff statefulset/db --from 1 -o patch  what kubectl patch --type merge takes";
 
 const UNDO_EXAMPLES: &str = "Examples:
   berth rollout undo deployment/web
@@ -351,6 +362,25 @@ pub(crate) struct History {
     pub(crate) output: Option<HistoryOutput>,
 }
 
+/// Options of `berth rollout diff`.
+#[derive(Args, Debug)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub(crate) target: Target,
+
+    /// The revision that is compared; 0: the one before that of --to.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) from: i64,
+
+    /// With which; 0: the newest.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) to: i64,
+
+    /// For programs.
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<DiffOutput>,
+}
+
 /// Options of `berth rollout undo`.
 #[derive(Args, Debug)]
 pub(crate) struct Undo {
@@ -395,6 +425,15 @@ pub(crate) enum HistoryOutput {
     Json,
     /// The same as YAML.
     Yaml,
+}
+
+/// How `diff` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffOutput {
+    /// One object with all differences.
+    Json,
+    /// The merge patch of the workload that makes the one of the other.
+    Patch,
 }
 
 /// Whether anything is changed.
