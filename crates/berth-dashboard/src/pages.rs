@@ -116,11 +116,11 @@ impl Page {
         }
     }
 
-    /// What it is called before anything is known.
-    fn title(&self) -> String {
+    /// What it is called.
+    fn title(&self, world: &World) -> String {
         match self {
             Self::Workloads(_) => "Workloads".to_owned(),
-            Self::Workload { id, .. } => shown(&id.name),
+            Self::Workload { id, .. } => workload::title(world, id).unwrap_or_else(|| shown(&id.name)),
             Self::Nodes => "Nodes".to_owned(),
             Self::Node { name, .. } => shown(name),
             Self::Quotas { .. } => "Quotas".to_owned(),

@@ -41,7 +41,7 @@ pub(crate) fn whole(world: &World, page: &Page, reader: Reader<'_>, done: Option
         (filter)
         @for part in rest { (placed(part)) }
     };
-    Some(framed(&page.title(), reader, Some((&page.address(), &seen)), Some(page), &body))
+    Some(framed(&page.title(world), reader, Some((&page.address(), &seen)), Some(page), &body))
 }
 
 fn placed(part: &Part) -> Markup {

@@ -62,6 +62,15 @@ struct Facts {
     manner: String,
 }
 
+/// What its page is called, if it is there: how it stands is seen in the list of open pages.
+pub(super) fn title(world: &World, id: &Id) -> Option<String> {
+    world.board().card(id).map(|card| called(id, &card))
+}
+
+fn called(id: &Id, card: &Card) -> String {
+    format!("{}: {}", shown(&id.name), card.rank.words())
+}
+
 pub(super) fn parts(world: &World, id: &Id, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
     let (card, chart) = {
         let board = world.board();
@@ -188,7 +197,7 @@ fn time(time: Option<&Time>) -> Option<Timestamp> {
 
 fn headline(id: &Id, card: &Card) -> Markup {
     html! {
-        h1 data-title=(format!("{}: {} · berth", shown(&id.name), card.rank.words())) { (shown(&id.name)) }
+        h1 data-title=(format!("{} · berth", called(id, card))) { (shown(&id.name)) }
         p .lead {
             span class=(format!("badge {}", card.rank.class())) { (card.rank.words()) } " "
             (shown(card.message.trim_end_matches("..."))) "."
