@@ -26,6 +26,7 @@ pub mod quantity;
 pub mod quota;
 pub mod selector;
 pub mod simulation;
+pub mod status_part;
 pub mod subresource;
 pub mod tenure;
 mod unset;
@@ -34,6 +35,7 @@ pub use field::{FieldError, FieldErrorReason, Path};
 pub use gates::{FeatureGates, Gate};
 pub use object::{Kind, Object, Scope};
 pub use selector::{FieldSelector, Selector, SelectorError};
+pub use status_part::StatusPart;
 pub use subresource::Subresource;
 
 /// The types of the kinds that berth stores and serves as they are.

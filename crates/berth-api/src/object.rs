@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{any::Any, fmt::Debug};
+use std::{any::Any, borrow::Cow, fmt::Debug};
 
 /// Whether objects of a kind live in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,18 @@ pub trait Kind:
 
     /// What `/scale` changes of it.
     fn set_replicas(&mut self, _replicas: i32) {}
+
+    /// The value of a field that field selectors may name (`status.phase`), as a selector has it; empty where the object does not have it. `None`: the kind
+    /// does not say; its JSON does.
+    fn selectable(&self, _field: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// What a write to `/status` proposes that puts these members of the status of `part` in the place of its own: its metadata and that status. `None`:
+    /// the kind does not know them all; then a patch does it.
+    fn with_status(&self, _part: &Self, _members: &[&str]) -> Option<Self> {
+        None
+    }
 }
 
 /// An object whose kind is known only at run time, and the rules that it has with it. Every [`Kind`] is one; a kind that is no type of Rust
@@ -210,6 +222,14 @@ pub trait Object: Any + Debug + Send + Sync {
     }
     /// [`Kind::set_replicas`].
     fn set_replicas(&mut self, _replicas: i32) {}
+    /// [`Kind::selectable`].
+    fn selectable(&self, _field: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// [`Kind::with_status`].
+    fn with_status(&self, _part: &dyn Object, _members: &[&str]) -> Option<Box<dyn Object>> {
+        None
+    }
     /// Whether both are equal in every field.
     fn same_as(&self, other: &dyn Object) -> bool;
     /// A copy.
@@ -342,6 +362,14 @@ impl<K: Kind> Object for K {
 
     fn set_replicas(&mut self, replicas: i32) {
         Kind::set_replicas(self, replicas);
+    }
+
+    fn selectable(&self, field: &str) -> Option<Cow<'_, str>> {
+        Kind::selectable(self, field)
+    }
+
+    fn with_status(&self, part: &dyn Object, members: &[&str]) -> Option<Box<dyn Object>> {
+        Some(Box::new(Kind::with_status(self, part.downcast_ref()?, members)?))
     }
 
     fn same_as(&self, other: &dyn Object) -> bool {

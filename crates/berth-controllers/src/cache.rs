@@ -544,7 +544,7 @@ mod tests {
         let resource = ResourceName { group: "", plural: "things" };
         let cache = Cache::<Thing>::new(resource);
         let mut decoder = Decoder { resource, unreadable: BTreeSet::new(), metrics: Arc::clone(&metrics) };
-        let json = |json: &'static str, revision| RawObject { json: json.into(), revision: Revision(revision) };
+        let json = |json: &'static str, revision| RawObject::new(json, Revision(revision));
         let applied = |text, revision| Change::Applied { key: ObjectKey::new("ns", "a"), object: json(text, revision) };
         let deleted = |revision| Change::Deleted { key: ObjectKey::new("ns", "a"), revision: Revision(revision) };
         let mut check = |change: Change, shown: Option<&str>, told: u64, revision: u64| {

@@ -1,12 +1,12 @@
 //! What a controller needs of the world: what any Kubernetes API server can answer, and no more.
 
-use berth_api::{Object, Scope, Subresource};
+use berth_api::{Object, Scope, StatusPart, Subresource};
 use berth_identity::{Name, Namespace, ObjectKey, ResourceName, Revision, Uid};
 use berth_workloads::{plan::Propagation, view::View};
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// An object as bytes, to be decoded into whatever narrow view the reader needs.
 #[derive(Clone, Debug)]
@@ -15,15 +15,24 @@ pub struct RawObject {
     pub json: Bytes,
     /// Its resource version; comparable as a number with others of its resource.
     pub revision: Revision,
+    /// The same object, where somebody in this process has just written it: many views are made of it for less than of the bytes.
+    pub object: Option<Arc<dyn Object>>,
 }
 
 impl RawObject {
+    /// One of which there are the bytes alone.
+    #[must_use]
+    pub fn new(json: impl Into<Bytes>, revision: Revision) -> Self {
+        Self { json: json.into(), revision, object: None }
+    }
+
     /// What somebody reads of it.
     ///
     /// # Errors
     /// Those of [`View::decode`].
     pub fn view<V: View>(&self) -> Result<V, serde_json::Error> {
-        V::decode_shared(&self.json, self.revision)
+        let made = self.object.as_ref().and_then(|object| V::of_object(&**object, &self.json, self.revision));
+        made.map_or_else(|| V::decode_shared(&self.json, self.revision), Ok)
     }
 }
 
@@ -165,6 +174,13 @@ pub trait Cluster: Send + Sync + 'static {
         subresource: Option<Subresource>,
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
+
+    /// Replaces members of an object's status, as [`Cluster::patch`] does with the [patch](StatusPart::to_patch) that the part is.
+    fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        let (resource, meta) = (part.object.resource(), part.object.meta());
+        let key = ObjectKey { namespace: meta.namespace.clone().into(), name: meta.name.clone().into() };
+        self.patch(resource, &key, Some(Subresource::Status), part.to_patch())
+    }
 
     /// Replaces one object or its status. The object carries name, namespace, uid and resourceVersion.
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;

@@ -1,7 +1,7 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
 use crate::cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
-use berth_api::{Object, Scope, Subresource, tenure::Tenure};
+use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid, interned};
 use berth_registry::{
     ApiError, Body, Collection, Current, DeleteOptions, Deleted, GetOptions, Patch, PropagationPolicy, RESOURCE_QUOTA, Registry, Resource,
@@ -116,6 +116,11 @@ impl Cluster for LocalCluster {
         async move { written(self.registry.patch(&target?, Patch::MergeValue(patch), &self.options()).await?) }.boxed()
     }
 
+    fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        let target = self.target_of(&*part.object, Some(Subresource::Status));
+        async move { written(self.registry.put_status(&target?, &part, &self.options()).await?) }.boxed()
+    }
+
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target_of(&*object, subresource);
         async move { written(self.registry.update(&target?, Body::Object(object), &self.options()).await?) }.boxed()
@@ -179,7 +184,8 @@ impl LocalCluster {
         };
         match self.registry.watch(&at, &options).await {
             Ok(events) => {
-                let changes = events.filter_map(move |event| ready(change(&at.resource, event)));
+                let registry = self.registry.clone();
+                let changes = events.filter_map(move |event| ready(change(&registry, &at.resource, event)));
                 stream::iter([Change::Restarted]).chain(changes).boxed()
             }
             Err(error) => {
@@ -201,11 +207,12 @@ fn served(resource: &Resource) -> ServedKind {
 }
 
 /// What a watch event tells a cache. Nothing for the end of the stream: the list that follows tells it.
-fn change(resource: &Resource, event: WatchEvent) -> Option<Change> {
+fn change(registry: &Registry, resource: &Resource, event: WatchEvent) -> Option<Change> {
     let key = |entry: &Entry| {
         let (namespace, name) = resource.place(&entry.key)?;
         Some(ObjectKey::new(namespace.unwrap_or_default(), name))
     };
+    let stored = |entry: &Entry| RawObject { object: registry.written_lately(entry), ..stored(entry) };
     Some(match event {
         WatchEvent::Added(entry) => Change::Applied { key: key(&entry)?, object: stored(&entry) },
         WatchEvent::Modified(event) => Change::Applied { key: key(&event.entry)?, object: stored(&event.entry) },
@@ -271,7 +278,7 @@ impl From<ApiError> for ClusterError {
 }
 
 fn stored(entry: &Entry) -> RawObject {
-    RawObject { json: entry.value.clone(), revision: entry.mod_revision }
+    RawObject::new(entry.value.clone(), entry.mod_revision)
 }
 
 fn written(written: Written) -> Result<RawObject, ClusterError> {

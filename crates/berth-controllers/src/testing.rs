@@ -121,12 +121,12 @@ impl FakeCluster {
     fn call(&self, text: String) -> Result<Option<RawObject>, ClusterError> {
         // Events are no part of what these tests look at.
         if text.contains(" events ") {
-            return Ok(Some(RawObject { json: "{}".into(), revision: Revision::default() }));
+            return Ok(Some(RawObject::new("{}", Revision::default())));
         }
         let answer = lock(&self.answer)(&text);
         lock(&self.calls).push(text);
         let revision = Revision(self.revision.fetch_add(1, Ordering::Relaxed) + 1);
-        answer.map(|value| (!value.is_null()).then(|| RawObject { json: value.to_string().into(), revision }))
+        answer.map(|value| (!value.is_null()).then(|| RawObject::new(value.to_string(), revision)))
     }
 
     fn written(&self, text: String) -> BoxFuture<'_, Result<RawObject, ClusterError>> {

@@ -176,7 +176,19 @@ impl de::Visitor<'_> for Shared {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Arc<str>, E> {
-        Ok(RECENT.with(|recent| recent.share(text.len(), text, |known| known == text, || text.into())))
+        Ok(shared(text))
+    }
+}
+
+fn shared(text: &str) -> Arc<str> {
+    RECENT.with(|recent| recent.share(text.len(), text, |known| known == text, || text.into()))
+}
+
+impl Namespace {
+    /// The namespace of that name, its text shared with others that were read lately.
+    #[must_use]
+    pub fn shared(text: &str) -> Self {
+        Self(shared(text))
     }
 }
 
@@ -195,6 +207,7 @@ mod tests {
     fn namespaces_that_are_read_share_their_text() {
         let read = || serde_json::from_str::<Namespace>("\"shop\"").expect("a string");
         assert!(std::ptr::eq(read().as_str(), read().as_str()));
+        assert!(std::ptr::eq(read().as_str(), Namespace::shared("shop").as_str()));
     }
 
     #[test]

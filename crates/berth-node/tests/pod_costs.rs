@@ -41,7 +41,7 @@ fn pod(n: usize) -> RawObject {
             }],
         },
     });
-    RawObject { json: pod.to_string().into(), revision: Revision(1) }
+    RawObject::new(pod.to_string(), Revision(1))
 }
 
 /// The bytes that each of many pods of one template keeps allocated as a `V`, its JSON aside.

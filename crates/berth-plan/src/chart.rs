@@ -3,7 +3,7 @@
 use crate::{
     change::{Change, WorkloadKind},
     compare::Alternative,
-    forecast::{Forecast, Lane, Life, Outcome, PodCounts, PodState, TroubleKind, WorkloadForecast},
+    forecast::{About, Forecast, Lane, Life, Outcome, PodCounts, PodState, Trouble, TroubleKind, WorkloadForecast},
     text::{End, pods},
 };
 use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Pod, Sample, State};
@@ -38,7 +38,7 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
     let WorkloadForecast { kind, namespace, name, policy, replicas, .. } = workload;
     let (most, least) = (workload.pods.value, workload.available.value);
     // Its first line: what stands in the way is among the marks.
-    let outcome = End(&workload.outcome).to_string();
+    let outcome = End(workload).to_string();
     let outcome = outcome.lines().next().unwrap_or_default();
     Chart {
         title: format!("{kind} {namespace}/{name}, {}, {policy}", pods(*replicas)),
@@ -102,9 +102,10 @@ fn marks(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> V
     let mark = |at, kind, text: &str| Mark { at, kind, text: text.to_owned() };
     let words = change.words(kind, &workload.namespace, &workload.name);
     let mut marks: Vec<Mark> = Some(mark(Duration::ZERO, MarkKind::Change, &words)).filter(|_| !words.is_empty()).into_iter().collect();
-    // Troubles are sentences about any workload of the change.
-    let is_its = |text: &str| forecast.workloads.len() == 1 || text.contains(&workload.name);
-    let troubles = forecast.troubles.iter().filter(|trouble| is_its(&trouble.text) || trouble.kind == TroubleKind::Quota);
+    let is_it = |about: &About| (about.kind, &about.namespace, &about.name) == (workload.kind, &workload.namespace, &workload.name);
+    // Who shares a quota with others is in their trouble too.
+    let is_its = |trouble: &&Trouble| trouble.kind == TroubleKind::Quota || trouble.about.as_ref().is_none_or(is_it);
+    let troubles = forecast.troubles.iter().filter(is_its);
     marks.extend(troubles.map(|trouble| mark(trouble.at, MarkKind::Trouble, &trouble.text)));
     if let Outcome::Complete { after, settled_after } = &workload.outcome {
         marks.push(mark(*after, MarkKind::Done, "complete"));

@@ -63,6 +63,9 @@ pub struct WorkloadForecast {
     pub least: Option<i64>,
     /// How it ends.
     pub outcome: Outcome,
+    /// Whether it ends with another template than that of the change, to which its controller goes back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rolled_back: bool,
     /// How long its pods take to start.
     pub start: Timing,
     /// How long they take to stop.
@@ -313,6 +316,20 @@ pub struct Trouble {
     pub at: Duration,
     /// What there is to say of it. It may hold control characters of a cluster's object.
     pub text: String,
+    /// Whose it is; `None`: of no workload in particular.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+}
+
+/// A workload of the change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// `Deployment`, `StatefulSet`.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// What goes wrong.

@@ -26,6 +26,7 @@ mod text;
 mod times;
 mod told;
 mod tracked;
+mod version;
 
 pub use change::{Change, Edit, Edits, WorkloadKind};
 pub use chart::charts;
@@ -33,8 +34,8 @@ pub use compare::{Alternative, Spread, compare, forecast_many};
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{
-    Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, PodCounts, PodState, QuotaPeak, Step, StepKind, Supposed, Trouble,
-    TroubleKind, Victim, WaitSpan, WorkloadForecast,
+    About, Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, PodCounts, PodState, QuotaPeak, Step, StepKind, Supposed,
+    Trouble, TroubleKind, Victim, WaitSpan, WorkloadForecast,
 };
 pub use learn::{Source, Timing};
 pub use read::{Suppositions, forecast};

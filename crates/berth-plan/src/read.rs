@@ -3,7 +3,7 @@
 use crate::{
     change::{Change, WorkloadKind},
     error::PlanError,
-    forecast::{Forecast, Outcome, Supposed, TroubleKind, WorkloadForecast},
+    forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
     habits::Habits,
     learn::{Learned, Timings, WorkloadKey},
     record::{Record, warning_views},
@@ -129,9 +129,9 @@ fn settle(stage: &mut Stage, record: &mut Record) -> Result<(), PlanError> {
         let before = changes;
         loop {
             let now = stage.now();
-            let goes_on = stage.step(next, |plural, event| {
+            let goes_on = stage.step(next, |plural, changed| {
                 changes += u64::from(plural == "pods");
-                record.take_in(plural, event, now);
+                record.take_in(plural, &changed, now);
             })?;
             if !goes_on {
                 break;
@@ -150,12 +150,12 @@ fn follow(stage: &mut Stage, record: &mut Record, until: Timestamp, is_over: imp
         let mut changed = false;
         let before = stage.now();
         let mut events = Vec::new();
-        let goes_on = stage.step(until, |plural, event| {
-            events.push((plural.to_owned(), Arc::clone(event)));
+        let goes_on = stage.step(until, |plural, changed| {
+            events.push((plural.to_owned(), changed));
         })?;
         let now = stage.now();
-        for (plural, event) in events {
-            record.take_in(&plural, &event, now);
+        for (plural, change) in events {
+            record.take_in(&plural, &change, now);
             changed = true;
         }
         if changed || before != now {
@@ -182,7 +182,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
             let tracked = &record.tracked[index];
             let cause = why.first().map_or_else(String::new, |why| format!(": {why}"));
             let text = format!("the rollout of {} {} never completes{cause}", tracked.kind.name(), tracked.name);
-            record.trouble(TroubleKind::Never, *after, text);
+            record.trouble(TroubleKind::Never, *after, Some(index), text);
         }
     }
     record.troubles.sort_by_key(|trouble| trouble.at);
@@ -196,6 +196,8 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
         let lives = tracked.tally.take_lives();
         let key = (tracked.kind.name(), tracked.namespace.clone(), tracked.name.clone());
         let timings = found.timings[&key].clone();
+        let (about, is_complete) = (Some(tracked.about()), matches!(outcome, Outcome::Complete { .. }));
+        let goes_back = |trouble: &Trouble| trouble.kind == TroubleKind::RolledBack && trouble.about == about;
         let (size, replicas, policy) = (tracked.size(), tracked.replicas(), tracked.policy(&gates));
         WorkloadForecast {
             kind: tracked.kind.name(),
@@ -204,6 +206,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
             most: size.map(berth_workloads::deployment::limits::Size::max),
             least: size.map(|size| size.min_available),
             outcome,
+            rolled_back: is_complete && record.troubles.iter().any(goes_back),
             start: timings.start,
             stop: timings.stop,
             steps: tracked.steps,
@@ -231,7 +234,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
 /// A rolling update that falls below what it promises does so because of what was so before it.
 fn judge_availability(record: &mut Record) {
     let mut short = Vec::new();
-    for tracked in &record.tracked {
+    for (index, tracked) in record.tracked.iter().enumerate() {
         let Some(size) = tracked.size() else { continue };
         let had = tracked.tally.lanes.first().map_or(0, |lane| lane.revisions.values().map(|counts| counts.available).sum::<u32>());
         let lowest = tracked.tally.available;
@@ -243,10 +246,10 @@ fn judge_availability(record: &mut Record) {
                 lowest.value,
                 size.min_available
             );
-            short.push((lowest.at, text));
+            short.push((lowest.at, index, text));
         }
     }
-    short.into_iter().for_each(|(at, text)| record.trouble(TroubleKind::Unavailable, at, text));
+    short.into_iter().for_each(|(at, index, text)| record.trouble(TroubleKind::Unavailable, at, Some(index), text));
 }
 
 fn outcome(stage: &Stage, record: &Record, tracked: &Tracked, controllers: Controllers) -> Outcome {

@@ -8,15 +8,16 @@ use crate::{
     times::since,
     told::Said,
     tracked::{Tracked, Tracking},
+    version::{Changed, Version},
 };
 use berth_api::{FeatureGates, decode::from_json, quantity::Quantity};
-use berth_identity::{ObjectKey, Revision, Uid};
+use berth_identity::{ObjectKey, Uid};
 use berth_node::{
     resources::Amounts,
     scheduler::{NodeView, PodInfo},
 };
-use berth_store::{Entry, Event, EventKind, env::Timestamp};
-use berth_workloads::view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View};
+use berth_store::{Entry, EventKind, env::Timestamp};
+use berth_workloads::view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -140,7 +141,7 @@ impl Record {
         // Owners before what they own.
         for plural in ["nodes", "resourcequotas", "poddisruptionbudgets", "deployments", "statefulsets", "replicasets", "pods"] {
             for (_, entry) in before.values().filter(|(of, _)| of == plural) {
-                self.put(plural, entry, now);
+                self.put(plural, &Version { entry, object: None }, now);
             }
         }
         self.is_begun = true;
@@ -152,7 +153,8 @@ impl Record {
     }
 
     /// Takes in one change of the store.
-    pub(crate) fn take_in(&mut self, plural: &str, event: &Event, now: Timestamp) {
+    pub(crate) fn take_in(&mut self, plural: &str, changed: &Changed, now: Timestamp) {
+        let event = &*changed.event;
         let entry = &event.entry;
         if !self.is_begun {
             let key = entry.key.as_str().to_owned();
@@ -164,8 +166,8 @@ impl Record {
         }
         self.ripen(now);
         match event.kind {
-            EventKind::Put => self.put(plural, entry, now),
-            EventKind::Deleted => self.remove(plural, entry, now),
+            EventKind::Put => self.put(plural, &changed.version(), now),
+            EventKind::Deleted => self.remove(plural, &changed.version(), now),
         }
     }
 
@@ -173,62 +175,36 @@ impl Record {
         since(self.began, now)
     }
 
-    fn put(&mut self, plural: &str, entry: &Entry, now: Timestamp) {
-        let json = &entry.value;
-        // What the API rules have let in can be read.
+    fn put(&mut self, plural: &str, version: &Version<'_>, now: Timestamp) {
         match plural {
-            "pods" => {
-                if let Ok(view) = PodView::decode(json, Revision(0)) {
-                    self.put_pod(&view, json, now);
-                }
-            }
-            "replicasets" => {
-                if let Ok(view) = ReplicaSetView::decode(json, Revision(0)) {
-                    self.put_set(&view, now);
-                }
-            }
-            "deployments" => {
-                if let Ok(view) = DeploymentView::decode(json, Revision(0)) {
-                    self.put_deployment(view, now);
-                }
-            }
-            "statefulsets" => {
-                if let Ok(view) = StatefulSetView::decode(json, Revision(0)) {
-                    self.put_stateful_set(view, now);
-                }
-            }
-            "nodes" => {
-                if let Ok(view) = NodeView::decode(json, Revision(0)) {
-                    let node = self.nodes.entry(view.name.to_string()).or_default();
-                    (node.takes_pods, node.allocatable) = (view.ready && !view.unschedulable, view.allocatable);
-                }
-            }
-            "poddisruptionbudgets" => {
-                if let Ok(view) = BudgetView::decode(json, Revision(0)) {
-                    self.put_budget(&view, now);
-                }
-            }
-            "resourcequotas" => self.put_quota(entry, now),
+            "pods" => version.view().into_iter().for_each(|view| self.put_pod(&view, version, now)),
+            "replicasets" => version.view().into_iter().for_each(|view| self.put_set(&view, now)),
+            "deployments" => version.view().into_iter().for_each(|view| self.put_deployment(view, now)),
+            "statefulsets" => version.view().into_iter().for_each(|view| self.put_stateful_set(view, now)),
+            "nodes" => version.view().into_iter().for_each(|view| self.put_node(view)),
+            "poddisruptionbudgets" => version.view().into_iter().for_each(|view| self.put_budget(&view, now)),
+            "resourcequotas" => self.put_quota(version.entry, now),
             _ => (),
         }
     }
 
-    fn remove(&mut self, plural: &str, entry: &Entry, now: Timestamp) {
+    fn put_node(&mut self, view: NodeView) {
+        let node = self.nodes.entry(view.name.to_string()).or_default();
+        (node.takes_pods, node.allocatable) = (view.ready && !view.unschedulable, view.allocatable);
+    }
+
+    fn remove(&mut self, plural: &str, version: &Version<'_>, now: Timestamp) {
         match plural {
-            "pods" => {
-                if let Ok(view) = PodView::decode(&entry.value, Revision(0)) {
-                    self.remove_pod(&view.meta.uid, now);
-                }
-            }
-            "replicasets" => {
-                if let Ok(view) = ReplicaSetView::decode(&entry.value, Revision(0))
-                    && let Some(set) = self.sets.remove(&view.meta.uid)
-                    && let Some(target) = set.target
-                {
-                    self.step(target, StepKind::DeleteSet { set: set.name }, "beyond revisionHistoryLimit".to_owned(), now);
-                }
-            }
+            "pods" => version.view().into_iter().for_each(|view: PodView| self.remove_pod(&view.meta.uid, now)),
+            "replicasets" => version.view().into_iter().for_each(|view| self.remove_set(&view, now)),
             _ => (),
+        }
+    }
+
+    fn remove_set(&mut self, view: &ReplicaSetView, now: Timestamp) {
+        let Some(set) = self.sets.remove(&view.meta.uid) else { return };
+        if let Some(target) = set.target {
+            self.step(target, StepKind::DeleteSet { set: set.name }, "beyond revisionHistoryLimit".to_owned(), now);
         }
     }
 
@@ -248,7 +224,7 @@ impl Record {
         let deadline = view.spec.progress_deadline_seconds.unwrap_or(600);
         tracked.view = Tracking::Deployment(Box::new(view));
         if is_new {
-            self.trouble(TroubleKind::Deadline, at, format!("{name} exceeds its progress deadline of {deadline} s"));
+            self.trouble(TroubleKind::Deadline, at, Some(index), format!("{name} exceeds its progress deadline of {deadline} s"));
         }
         self.judge(index, at);
     }
@@ -294,11 +270,11 @@ impl Record {
         }
     }
 
-    fn put_pod(&mut self, view: &PodView, json: &[u8], now: Timestamp) {
+    fn put_pod(&mut self, view: &PodView, version: &Version<'_>, now: Timestamp) {
         let uid = &view.meta.uid;
         let at = self.at(now);
         if !self.pods.contains_key(uid) {
-            let pod = self.new_pod(view, json);
+            let pod = self.new_pod(view, version);
             if let Some(index) = pod.target {
                 let (owner, name) = (pod.owner.clone(), pod.name.clone());
                 let names = if self.tracked[index].kind == WorkloadKind::StatefulSet { vec![name] } else { Vec::new() };
@@ -346,8 +322,8 @@ impl Record {
         target.into_iter().for_each(|index| self.judge(index, at));
     }
 
-    fn new_pod(&self, view: &PodView, json: &[u8]) -> Pod {
-        let requests = PodInfo::decode(json, Revision(0)).map(|info| info.requests).unwrap_or_default();
+    fn new_pod(&self, view: &PodView, version: &Version<'_>) -> Pod {
+        let requests = version.view().map(|info: PodInfo| info.requests).unwrap_or_default();
         let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
         let set = self.sets.get(&owner).filter(|set| set.target.is_some());
         let workload = self.tracked.iter().position(|tracked| tracked.kind == WorkloadKind::StatefulSet && tracked.uid == owner);
@@ -418,7 +394,7 @@ impl Record {
             self.short.remove(&key);
         } else if self.short.insert(key.clone()) && self.is_begun {
             let text = format!("budget {} has {healthy} healthy pods where it demands {wanted}: rollouts do not heed budgets", key.name);
-            self.trouble(TroubleKind::Unavailable, at, text);
+            self.trouble(TroubleKind::Unavailable, at, None, text);
         }
     }
 
@@ -440,9 +416,11 @@ impl Record {
         }
     }
 
-    pub(crate) fn trouble(&mut self, kind: TroubleKind, at: Duration, text: String) {
-        if self.is_begun && !self.troubles.iter().any(|known| known.kind == kind && known.text == text) {
-            self.troubles.push(Trouble { kind, at, text });
+    /// Of the workload with that index; `None`: of none in particular.
+    pub(crate) fn trouble(&mut self, kind: TroubleKind, at: Duration, workload: Option<usize>, text: String) {
+        let about = workload.map(|index| self.tracked[index].about());
+        if self.is_begun && !self.troubles.iter().any(|known| (known.kind, &known.text, &known.about) == (kind, &text, &about)) {
+            self.troubles.push(Trouble { kind, at, text, about });
         }
     }
 
@@ -511,12 +489,7 @@ impl Record {
         for (time, event) in &said.warnings[self.heard.min(said.warnings.len())..] {
             let about = &event["involvedObject"];
             let uid = Uid::from(about["uid"].as_str().unwrap_or_default().to_owned());
-            let is_mine = self.sets.get(&uid).is_some_and(|set| set.target.is_some())
-                || self.pods.get(&uid).is_some_and(|pod| pod.target.is_some())
-                || self.tracked.iter().any(|tracked| tracked.uid == uid);
-            if !is_mine || *time < self.began {
-                continue;
-            }
+            let Some(index) = self.workload_of(&uid).filter(|_| self.began <= *time) else { continue };
             let message = event["message"].as_str().unwrap_or_default();
             let kind = match event["reason"].as_str().unwrap_or_default() {
                 "FailedScheduling" => TroubleKind::Unschedulable,
@@ -531,11 +504,19 @@ impl Record {
             let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
             let about = if kind == TroubleKind::Unschedulable { format!("no node takes {whose}: ") } else { format!("{whose}: ") };
             // The figures change, the trouble is the same.
-            if !self.troubles.iter().any(|known| known.kind == kind && known.text.starts_with(&about)) {
-                self.trouble(kind, self.at(*time), about + &without_name(message));
+            let of = Some(self.tracked[index].about());
+            if !self.troubles.iter().any(|known| known.kind == kind && known.about == of && known.text.starts_with(&about)) {
+                self.trouble(kind, self.at(*time), Some(index), about + &without_name(message));
             }
         }
         self.heard = said.warnings.len();
+    }
+
+    /// Which workload it is, or is a pod or a set of.
+    fn workload_of(&self, uid: &Uid) -> Option<usize> {
+        let of_set = self.sets.get(uid).and_then(|set| set.target);
+        let of_pod = || self.pods.get(uid).and_then(|pod| pod.target);
+        of_set.or_else(of_pod).or_else(|| self.tracked.iter().position(|tracked| tracked.uid == *uid))
     }
 
     /// Gives the victims' rules, which controllers have said.

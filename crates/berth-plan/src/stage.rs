@@ -7,6 +7,7 @@ use crate::{
     error::PlanError,
     snapshot::Controllers,
     told::{Eventless, Told},
+    version::Changed,
 };
 use berth_controllers::{
     Cluster,
@@ -24,7 +25,7 @@ use berth_sim::{
     store::SimStore,
 };
 use berth_store::{
-    Event, MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
+    MemoryStore, RangeRequest, Revision, Store, Watch, WatchItem,
     env::{Clock, Env, Rng, Spawner, Timestamp},
     virtual_time::{Order, Process, Step, VirtualTime},
 };
@@ -37,6 +38,8 @@ use std::{
 
 /// How much history the store keeps: nobody is far behind.
 const HISTORY_BYTES: usize = 256 << 20;
+/// How much of what was written is remembered in its decoded form, in bytes of its stored form: some ten thousand pods.
+const REMEMBERED_BYTES: usize = 32 << 20;
 /// How long after a change watchers of other resources hear how far the store has come: soon, as from the embedded store.
 const PROGRESS_AFTER: Duration = Duration::from_millis(10);
 /// How long a write of the forecast's own may take.
@@ -84,6 +87,7 @@ impl Stage {
         let changes = store.watch("/registry/", Revision(0)).expect("nothing is compacted yet");
         let clock: Arc<dyn Clock> = Arc::new(time.clone());
         let registry = Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::default());
+        let registry = registry.remembering(REMEMBERED_BYTES);
         let (user, parts) = (time.process(), time.process());
         let env = Env { clock: Arc::clone(&clock), rng: Arc::clone(&rng), spawner: Arc::new(user.clone()) };
         let api: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env));
@@ -150,7 +154,7 @@ impl Stage {
     ///
     /// # Errors
     /// A fault in berth.
-    pub(crate) fn step(&mut self, until: Timestamp, mut changed: impl FnMut(&str, &Arc<Event>)) -> Result<bool, PlanError> {
+    pub(crate) fn step(&mut self, until: Timestamp, mut changed: impl FnMut(&str, Changed)) -> Result<bool, PlanError> {
         let first = self.tell_progress_at.map_or(until, |at| at.min(until));
         let mut step = self.time.step(first);
         if self.tell_progress_at.is_some_and(|at| at <= self.time.now()) {
@@ -166,7 +170,8 @@ impl Stage {
                     for event in &*events {
                         // What is no object is a claim of something.
                         if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
-                            changed(&resource.plural, event);
+                            let object = self.registry.written_lately(&event.entry);
+                            changed(&resource.plural, Changed { event: Arc::clone(event), object });
                         }
                     }
                 }

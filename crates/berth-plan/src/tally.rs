@@ -24,6 +24,10 @@ pub(crate) struct Tally {
     pub(crate) available: Peak<u32>,
     pub(crate) resources: BTreeMap<String, Peak<i64>>,
     pub(crate) lanes: Vec<Lane>,
+    /// How many lanes there were but for those that were thinned out, the first apart.
+    drawn: usize,
+    /// Which of them are kept: every so many, and the newest.
+    stride: usize,
     lives: Lives,
 }
 
@@ -132,20 +136,28 @@ impl Tally {
         self.held.subtract(amounts);
     }
 
+    /// Those that are kept are as far apart everywhere: a picture of a long rollout is as fine at its beginning as at its end.
     fn draw_lane(&mut self, at: Duration) {
         let revisions = self.revisions.clone();
-        match self.lanes.last_mut().filter(|last| last.at == at) {
-            Some(last) => last.revisions = revisions,
-            None => self.lanes.push(Lane { at, revisions }),
+        let last = self.lanes.last_mut().filter(|last| last.at == at);
+        if let Some(last) = last {
+            last.revisions = revisions;
+            return;
         }
+        if !self.drawn.is_multiple_of(self.stride.max(1)) {
+            self.lanes.pop();
+        }
+        self.drawn += 1;
+        self.lanes.push(Lane { at, revisions });
         if self.lanes.len() > LANES_MAX {
-            // Every other one, but for the newest.
+            self.stride = self.stride.max(1) * 2;
+            let newest = self.lanes.pop();
             let mut index = 0;
-            let last = self.lanes.len() - 1;
             self.lanes.retain(|_| {
                 index += 1;
-                index % 2 == 1 || index > last
+                index % 2 == 1
             });
+            self.lanes.extend(newest);
         }
     }
 }
@@ -214,5 +226,7 @@ mod tests {
         assert!(tally.lanes.len() <= LANES_MAX, "{}", tally.lanes.len());
         let last = tally.lanes.last().expect("some");
         assert_eq!((last.at, last.revisions["new"].available), (SECOND * 5000, 5000));
+        let apart: Vec<Duration> = tally.lanes.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+        assert!(apart[..apart.len() - 1].iter().all(|apart| *apart == SECOND * 4), "{apart:?}");
     }
 }

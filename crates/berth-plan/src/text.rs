@@ -55,7 +55,7 @@ fn write(out: &mut String, forecast: &Forecast, spread: Option<&Spread>) -> fmt:
         writeln!(out, "  quota {}: at most {} of {} {}, at {}", quota.name, quota.used, quota.hard, quota.resource, Shown(quota.at))?;
     }
     for room in &forecast.nodes {
-        let (free, all) = (amount(&room.resource, room.least_free.value), amount(&room.resource, room.allocatable));
+        let [free, all] = amounts(&room.resource, [room.least_free.value, room.allocatable]);
         writeln!(out, "  nodes: at least {free} of {all} {} free, at {}", room.resource, Shown(room.least_free.at))?;
     }
     if !forecast.troubles.is_empty() {
@@ -91,7 +91,7 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
 
 fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
     let WorkloadForecast { kind, namespace, name, replicas, .. } = workload;
-    writeln!(out, "{kind} {namespace}/{name}, {}: {}", pods(*replicas), End(&workload.outcome))?;
+    writeln!(out, "{kind} {namespace}/{name}, {}: {}", pods(*replicas), End(workload))?;
     writeln!(out, "  pods start in {}, stop in {}", Took(&workload.start), Took(&workload.stop))?;
     write_steps(out, workload)?;
     let bound = workload.most.map(|most| format!(" (the strategy allows {most}, which count terminating ones only as the policy says)"));
@@ -125,11 +125,14 @@ fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
     Ok(())
 }
 
-pub(crate) struct End<'a>(pub(crate) &'a Outcome);
+pub(crate) struct End<'a>(pub(crate) &'a WorkloadForecast);
 
 impl Display for End<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        if self.0.rolled_back {
+            write!(f, "goes back to its former template, ")?;
+        }
+        match &self.0.outcome {
             Outcome::Complete { after, settled_after } if after == settled_after => write!(f, "complete after {}", Shown(*after)),
             Outcome::Complete { after, settled_after } => {
                 write!(f, "complete after {}, the last replaced pod gone after {}", Shown(*after), Shown(*settled_after))
@@ -207,16 +210,21 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
 
 /// An amount as the wire writes it.
 pub(crate) fn amount(resource: &str, amount: i64) -> String {
+    let [text] = amounts(resource, [amount]);
+    text
+}
+
+/// Amounts as the wire writes them, all in the largest unit that none of them needs a fraction of.
+fn amounts<const N: usize>(resource: &str, amounts: [i64; N]) -> [String; N] {
     const UNITS: [(&str, i64); 4] = [("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
-    match resource {
-        "cpu" if amount % 1000 == 0 => (amount / 1000).to_string(),
-        "cpu" => format!("{amount}m"),
-        "memory" | "ephemeral-storage" => {
-            let unit = UNITS.iter().find(|(_, size)| amount != 0 && amount % size == 0);
-            unit.map_or_else(|| amount.to_string(), |(name, size)| format!("{}{name}", amount / size))
-        }
-        _ => amount.to_string(),
-    }
+    let are_whole = |size: i64| amounts.iter().all(|amount| amount % size == 0) && amounts.iter().any(|amount| *amount != 0);
+    let (unit, size) = match resource {
+        "cpu" if amounts.iter().all(|amount| amount % 1000 == 0) => ("", 1000),
+        "cpu" => ("m", 1),
+        "memory" | "ephemeral-storage" => UNITS.into_iter().find(|(_, size)| are_whole(*size)).unwrap_or(("", 1)),
+        _ => ("", 1),
+    };
+    amounts.map(|amount| format!("{}{}", amount / size, if amount == 0 && resource != "cpu" { "" } else { unit }))
 }
 
 /// Policies side by side.
@@ -280,6 +288,8 @@ mod tests {
     fn amounts_have_the_wires_units() {
         assert_eq!([amount("cpu", 1500), amount("cpu", 2000), amount("pods", 7)], ["1500m", "2", "7"]);
         assert_eq!([amount("memory", 3 << 30), amount("memory", 0), amount("memory", 1000)], ["3Gi", "0", "1000"]);
+        assert_eq!(amounts("memory", [512 << 20, 3 << 30]), ["512Mi", "3072Mi"], "side by side in one unit");
+        assert_eq!([amounts("memory", [0, 2 << 30]), amounts("cpu", [500, 2000])], [["0", "2Gi"], ["500m", "2000m"]]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What controllers say while they work: events, waits, and by which rule pods go. Events are kept here, not stored.
 
-use berth_api::{Object, Subresource};
+use berth_api::{Object, StatusPart, Subresource, k8s_openapi::api::core::v1::Event};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind, executor::Follower};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_sim::network::SimCluster;
@@ -55,9 +55,9 @@ impl Told {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn event(&self, event: Value) {
-        if event["type"] == "Warning" {
-            self.said().warnings.push((self.clock.now(), event));
+    fn event(&self, event: &dyn Object) {
+        if event.downcast_ref::<Event>().is_some_and(|event| event.type_.as_deref() == Some("Warning")) {
+            self.said().warnings.push((self.clock.now(), event.to_value()));
         }
     }
 }
@@ -101,7 +101,7 @@ pub(crate) struct Eventless {
 
 /// An event that nobody will read.
 fn unstored() -> RawObject {
-    RawObject { json: b"{}"[..].into(), revision: Revision(0) }
+    RawObject::new(&b"{}"[..], Revision(0))
 }
 
 impl Cluster for Eventless {
@@ -123,7 +123,7 @@ impl Cluster for Eventless {
 
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         if object.resource() == EVENTS {
-            self.told.event(object.to_value());
+            self.told.event(&*object);
             return ready(Ok(unstored())).boxed();
         }
         self.inner.create(object)
@@ -137,6 +137,10 @@ impl Cluster for Eventless {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         if resource == EVENTS { ready(Ok(unstored())).boxed() } else { self.inner.patch(resource, key, subresource, patch) }
+    }
+
+    fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        self.inner.put_status(part)
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {

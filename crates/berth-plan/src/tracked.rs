@@ -2,7 +2,7 @@
 
 use crate::{
     change::WorkloadKind,
-    forecast::{Step, WaitSpan},
+    forecast::{About, Step, WaitSpan},
     tally::Tally,
 };
 use berth_api::{FeatureGates, Gate, apps::steps};
@@ -155,6 +155,10 @@ fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
 }
 
 impl Tracked {
+    pub(crate) fn about(&self) -> About {
+        About { kind: self.kind.name(), namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+
     /// The numbers that the strategy keeps to; `None`: it has none.
     pub(crate) fn size(&self) -> Option<Size> {
         self.view.size()

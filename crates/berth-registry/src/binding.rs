@@ -8,7 +8,7 @@ use crate::{
     options::Precondition,
     ownership::{Author, Owners},
     stamps::whole_seconds,
-    stored::{self, ATTEMPTS},
+    stored::ATTEMPTS,
 };
 use berth_api::{
     FieldError, Object, Path,
@@ -95,10 +95,9 @@ impl Registry {
             if mode == Mode::Dry {
                 return Ok(old.entry);
             }
-            let value = stored::encode(&target.resource, &*object);
             // What it adds was counted when the pod was made.
             let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-            match self.put(&target.resource, key, value, expected, Purpose::Growth).await {
+            match self.put(&target.resource, key, &object, expected, Purpose::Growth).await {
                 Ok(entry) => return Ok(entry),
                 Err(Failure::Raced) => (),
                 Err(Failure::Refused(error)) => return Err(error),

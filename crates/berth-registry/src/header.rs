@@ -1,6 +1,7 @@
 //! Reads the [`Header`] of a stored value: what selectors, owners and encoders need, in one pass and without a tree.
 
-use crate::resource::{ResourceTable, SelectableField};
+use crate::resource::{Resource, ResourceTable, SelectableField};
+use berth_api::Object;
 use berth_store::{Entry, Header, Key, Layout};
 use serde::{
     Deserialize,
@@ -70,6 +71,30 @@ pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
         uid: meta.uid.unwrap_or_default().into(),
         metadata_at: u32::try_from(offset).unwrap_or(0),
     }
+}
+
+/// The header of the value that an object is stored as, without reading it. `None`: the object's kind does not say what selectors ask for.
+pub(crate) fn of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Option<Header> {
+    let fields: Option<Vec<_>> =
+        resource.selectable_fields.iter().map(|field| Some((Arc::clone(&field.name), object.selectable(&field.name)?))).collect();
+    let fields = fields.filter(|fields| fields.is_sorted_by(|(one, _), (other, _)| one < other))?;
+    let meta = object.meta();
+    let labels: Vec<(Text<'_>, Text<'_>)> =
+        meta.labels.iter().flatten().map(|(key, value)| (Text(Cow::Borrowed(key)), Text(Cow::Borrowed(value)))).collect();
+    Some(Header {
+        labels: shared::labels(&labels),
+        fields: shared::names(&fields),
+        values: fields.iter().map(|(_, value)| shared::value(value)).collect(),
+        uid: meta.uid.as_deref().unwrap_or_default().into(),
+        metadata_at: metadata_at(object, value)?,
+    })
+}
+
+/// Where the metadata are in what an object of a type of Rust is stored as.
+fn metadata_at(object: &dyn Object, value: &[u8]) -> Option<u32> {
+    let parts = ["{\"apiVersion\":\"", object.api_version(), "\",\"kind\":\"", object.kind(), "\",\"metadata\":{"];
+    let rest = parts.into_iter().try_fold(value, |rest, part| rest.strip_prefix(part.as_bytes()))?;
+    u32::try_from(value.len() - rest.len()).ok()
 }
 
 #[derive(Deserialize)]

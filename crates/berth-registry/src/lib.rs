@@ -24,6 +24,7 @@ pub mod error;
 mod events;
 mod eviction;
 mod filter;
+mod fresh;
 mod get;
 mod header;
 mod key;
@@ -74,10 +75,10 @@ pub use resource::{BoxObject, Resource, ResourceTable, Resources, Subresource};
 pub use restore::{Archived, ArchivedFault};
 pub use target::{Collection, Target};
 
-use berth_api::{FeatureGates, tenure::Tenure};
+use berth_api::{FeatureGates, Object, tenure::Tenure};
 use berth_rbac::User;
 use berth_store::{
-    Health, Store, Usage,
+    Entry, Health, Store, Usage,
     env::{Clock, Rng, Timestamp},
 };
 use std::sync::Arc;
@@ -107,6 +108,7 @@ pub struct Registry {
     pub(crate) ranges: Arc<allocation::ServiceRanges>,
     pub(crate) pressure: Pressure,
     pub(crate) shares: Arc<shares::Shares>,
+    pub(crate) fresh: Arc<fresh::Fresh>,
 }
 
 impl Registry {
@@ -137,6 +139,7 @@ impl Registry {
             ranges: Arc::default(),
             pressure: Pressure::default(),
             shares: Arc::default(),
+            fresh: Arc::default(),
         }
     }
 
@@ -183,6 +186,18 @@ impl Registry {
     #[must_use]
     pub fn with_history_shares(self, history_bytes: u64) -> Self {
         Self { shares: Arc::new(shares::Shares::of(history_bytes)), ..self }
+    }
+
+    /// The same API, which remembers what was written lately up to so many bytes of its stored form.
+    #[must_use]
+    pub fn remembering(self, bytes: usize) -> Self {
+        Self { fresh: Arc::new(fresh::Fresh::up_to(bytes)), ..self }
+    }
+
+    /// The object that an entry's value is, with its defaults, if it was written lately: it need not be read then.
+    #[must_use]
+    pub fn written_lately(&self, entry: &Entry) -> Option<Arc<dyn Object>> {
+        self.fresh.get(entry)
     }
 
     /// The same API, which stores no more while the process has too little memory.

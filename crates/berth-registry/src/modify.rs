@@ -7,7 +7,7 @@ use crate::{
     options::{Precondition, parse_revision},
     ownership::{Author, Owners},
     pieces::Since,
-    stored::{self, ATTEMPTS, Stored},
+    stored::{ATTEMPTS, Stored},
 };
 use berth_api::Object;
 
@@ -31,7 +31,7 @@ impl Registry {
     /// The target's object, decoded.
     pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
         let entry = self.fetch(target).await?;
-        let object = stored::load(&target.resource, &entry)?;
+        let object = self.object_of(&target.resource, &entry)?;
         Ok(Stored { entry, object })
     }
 

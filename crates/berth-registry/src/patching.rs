@@ -11,8 +11,9 @@ use crate::{
     scale,
     stored::{self, Stored},
 };
-use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use berth_api::{StatusPart, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 impl Registry {
     /// Changes the object, or the part of it that a subresource is. A patch without resource version is tried again when another writer
@@ -42,6 +43,31 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// As [`Registry::patch`] of the target's status with what the part is as a patch.
+    ///
+    /// # Errors
+    /// Those of that.
+    pub async fn put_status(&self, target: &Target, part: &StatusPart, options: &WriteOptions) -> Result<Written, ApiError> {
+        target.check_subresource()?;
+        ApiError::check_writable(&target.resource)?;
+        let checked = checks::write_options(Verb::Patch, options)?;
+        let author = self.author(options, target.subresource);
+        let change = Change { mode: checked.mode, precondition: &options.precondition, author };
+        self.modify(target, change, |old| propose_part(target, old, part, checked.validation)).await
+    }
+}
+
+fn propose_part(target: &Target, old: &Stored, part: &StatusPart, validation: FieldValidation) -> Result<Proposal, ApiError> {
+    let Some(mut object) = old.object.with_status(&*part.object, part.members) else {
+        return Parsed::Merge(Cow::Owned(part.to_patch()), Vec::new()).propose(target, old, validation);
+    };
+    let meta = object.meta_mut();
+    meta.uid.clone_from(&part.object.meta().uid);
+    (meta.resource_version, meta.managed_fields) = (None, None);
+    Ok(Proposal { object, warnings: Vec::new(), owners: Owners::Follow })
+}
+
 impl Parsed<'_> {
     fn propose(&self, target: &Target, old: &Stored, validation: FieldValidation) -> Result<Proposal, ApiError> {
         if let (Self::Merge(patch, _), Some(Subresource::Status)) = (self, target.subresource)
@@ -63,8 +89,8 @@ impl Parsed<'_> {
     fn propose_status(&self, target: &Target, old: &Stored, patch: &Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
         let resource = &target.resource;
         let named = json!({"name": target.name, "namespace": target.namespace});
-        let status = stored::status(&old.entry)?;
-        let before = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": named, "status": status});
+        let mut before = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": named});
+        before["status"] = stored::status(&old.entry)?;
         let mut proposal = self.read(resource, patch::merge(before, patch), validation)?;
         let wanted = proposal.object.meta_mut();
         let (uid, resource_version) = (wanted.uid.take(), wanted.resource_version.take());

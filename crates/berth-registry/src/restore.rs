@@ -95,7 +95,7 @@ impl Registry {
         decoded.set_defaults();
         decoded.meta_mut().resource_version = None;
         let key = key::key_of(resource, (resource.scope == Scope::Namespaced).then_some(namespace), name);
-        match self.put(resource, key, stored::encode(resource, &*decoded), Expected::Absent, Purpose::Upkeep).await {
+        match self.put(resource, key, &decoded.into(), Expected::Absent, Purpose::Upkeep).await {
             Ok(_) => Ok(()),
             Err(Failure::Raced) => Err(ApiError::already_exists(resource, name)),
             Err(Failure::Refused(error)) => Err(error),

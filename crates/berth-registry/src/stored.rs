@@ -1,6 +1,12 @@
 //! Between objects and what the store keeps of them: their JSON without resource version, events always in the core form.
 
-use crate::{ApiError, BoxObject, Registry, Resource, admission::storing::Failure, events};
+use crate::{
+    ApiError, BoxObject, Registry, Resource,
+    admission::storing::Failure,
+    events,
+    fresh::{Fresh, SharedObject},
+    header,
+};
 use berth_api::{Object, decode::from_json};
 use berth_store::{Entry, Event, Expected, Key, Purpose, Write};
 use bytes::Bytes;
@@ -15,7 +21,7 @@ pub(crate) const ATTEMPTS: u32 = 5;
 pub(crate) struct Stored {
     pub(crate) entry: Arc<Entry>,
     /// Decoded, with defaults, without resource version.
-    pub(crate) object: BoxObject,
+    pub(crate) object: SharedObject,
 }
 
 /// The bytes to keep of an object.
@@ -25,7 +31,7 @@ pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Bytes {
 }
 
 impl Registry {
-    /// Stores an object's bytes, as [`encode`] gives them.
+    /// Stores an object. Nobody changes it from then on.
     ///
     /// # Errors
     /// As [`Registry::write`].
@@ -33,12 +39,28 @@ impl Registry {
         &self,
         resource: &Resource,
         key: Key,
-        value: Bytes,
+        object: &SharedObject,
         expected: Expected,
         purpose: Purpose,
     ) -> Result<Arc<Entry>, Failure> {
         let expires_at = events::expires_at(resource, self.clock.now());
-        self.write(resource, Write { expires_at, ..Write::put(key, value, expected, purpose) }).await
+        let value = encode(resource, &**object);
+        let header = if resource.is_built_in() { header::of(resource, &**object, &value) } else { None };
+        let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
+        if resource.is_built_in() && Fresh::takes(&resource.plural, &entry, object) {
+            debug_assert!(load(resource, &entry).is_ok_and(|read| read.same_as(&**object)), "{} is read as it was written", entry.key);
+            self.fresh.put(&entry, object);
+        }
+        Ok(entry)
+    }
+
+    /// The object of an entry, with its defaults, without resource version.
+    pub(crate) fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<SharedObject, ApiError> {
+        let is_of_it = |object: &Arc<dyn Object>| object.kind() == resource.kind && object.api_version() == resource.api_version();
+        match self.fresh.get(entry).filter(is_of_it) {
+            Some(object) => Ok(object.into()),
+            None => load(resource, entry).map(SharedObject::from),
+        }
     }
 }
 
@@ -72,7 +94,9 @@ pub(crate) fn status_document(entry: &Entry) -> Result<Value, ApiError> {
     part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
     // A status says nothing about owners, and theirs is the largest part of many objects' metadata.
     part.metadata.as_object_mut().map(|metadata| metadata.remove("managedFields"));
-    Ok(json!({"apiVersion": part.api_version, "kind": part.kind, "metadata": part.metadata, "status": part.status}))
+    let mut document = json!({"apiVersion": part.api_version, "kind": part.kind});
+    (document["metadata"], document["status"]) = (part.metadata, part.status);
+    Ok(document)
 }
 
 /// The status in the object's JSON, as a tree.
@@ -109,7 +133,7 @@ pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Arc<Entry> {
 
 /// The entry with another value.
 pub(crate) fn with_value(resource: &Resource, entry: &Entry, value: Bytes) -> Arc<Entry> {
-    let header = crate::header::read(&resource.selectable_fields, &value);
+    let header = header::read(&resource.selectable_fields, &value);
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
 }

@@ -113,7 +113,7 @@ struct Identified {
 pub(crate) fn identified(json: Bytes) -> Result<(ObjectKey, RawObject), serde_json::Error> {
     let Identified { namespace, name, resource_version } = read_metadata(&json)?;
     let revision = revision(&resource_version)?;
-    Ok((ObjectKey { namespace, name }, RawObject { json, revision }))
+    Ok((ObjectKey { namespace, name }, RawObject::new(json, revision)))
 }
 
 /// A resource version, which is a number of the store's behind every API server there is (and is promised to be one: KEP-5504).

@@ -4,7 +4,7 @@ use crate::{
     lock,
     rng::{Purpose, SeededRng},
 };
-use berth_api::{Object, Subresource, tenure::Tenure};
+use berth_api::{Object, StatusPart, Subresource, tenure::Tenure};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
     election::{Gate, Pass},
@@ -370,6 +370,12 @@ impl Cluster for SimCluster {
         let key = key.clone();
         let patch = async move |Writing { api, pass: _pass }| api.patch(resource, &key, subresource, patch).await;
         async move { self.write(resource, patch(self.begin()?)).await }.boxed()
+    }
+
+    fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
+        let resource = part.object.resource();
+        let put = async move |Writing { api, pass: _pass }| api.put_status(part).await;
+        async move { self.write(resource, put(self.begin()?)).await }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {

@@ -281,6 +281,8 @@ pub struct Write {
     pub expected: Expected,
     /// The value that it gets; `None`: it is deleted.
     pub value: Option<Bytes>,
+    /// What [`Layout::header`] says of the value, where the writer knows it; `None`: it is read.
+    pub header: Option<Header>,
     /// When a value is to be deleted, unless it is written again before: some seconds later at most. `None`: it stays.
     pub expires_at: Option<Timestamp>,
     /// How much of the quota it may use.
@@ -294,14 +296,14 @@ impl Write {
     /// Gives the key a value.
     #[must_use]
     pub fn put(key: Key, value: Bytes, expected: Expected, purpose: Purpose) -> Self {
-        Self { key, expected, value: Some(value), expires_at: None, purpose, only_while: None }
+        Self { key, expected, value: Some(value), header: None, expires_at: None, purpose, only_while: None }
     }
 
     /// Deletes the key.
     #[must_use]
     pub fn delete(key: Key, expected: Revision) -> Self {
         let expected = Expected::At(expected);
-        Self { key, expected, value: None, expires_at: None, purpose: Purpose::Removal, only_while: None }
+        Self { key, expected, value: None, header: None, expires_at: None, purpose: Purpose::Removal, only_while: None }
     }
 }
 

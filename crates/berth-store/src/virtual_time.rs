@@ -39,8 +39,8 @@ struct Timers {
 
 #[derive(Default)]
 struct Tasks {
-    /// Those that wait or could run; the one being polled is taken out.
-    idle: BTreeMap<TaskId, Task>,
+    /// Those that have not ended.
+    all: BTreeMap<TaskId, Task>,
     next: u64,
     processes: u64,
     dead: BTreeSet<u64>,
@@ -50,19 +50,30 @@ struct Tasks {
 
 impl Tasks {
     /// A task to be polled; `None`: it has ended, or its process is paused.
-    fn take(&mut self, id: TaskId) -> Option<Task> {
-        let process = self.idle.get(&id)?.process;
-        if let Some(waiting) = self.paused.get_mut(&process) {
+    fn take(&mut self, id: TaskId) -> Option<(BoxFuture<'static, ()>, Waker)> {
+        let task = self.all.get_mut(&id)?;
+        if let Some(waiting) = self.paused.get_mut(&task.process) {
             waiting.push(id);
             return None;
         }
-        self.idle.remove(&id)
+        Some((task.future.take()?, task.waker.clone()))
+    }
+
+    /// Gives a task back that has more to do; gives it to the caller if its process is dead.
+    fn give_back(&mut self, id: TaskId, future: BoxFuture<'static, ()>) -> Option<BoxFuture<'static, ()>> {
+        match self.all.get_mut(&id) {
+            Some(task) => task.future.replace(future),
+            None => Some(future),
+        }
     }
 }
 
 struct Task {
     process: u64,
-    future: BoxFuture<'static, ()>,
+    /// Absent while it is being polled.
+    future: Option<BoxFuture<'static, ()>>,
+    /// The same each time, so that who wakes it sees that nothing has changed.
+    waker: Waker,
 }
 
 type TaskId = u64;
@@ -125,13 +136,14 @@ impl VirtualTime {
     }
 
     fn poll(&self, id: TaskId) {
-        let Some(mut task) = lock(&self.0.tasks).take(id) else { return };
-        let waker = Waker::from(Arc::new(TaskWaker { id, ready: Arc::clone(&self.0.ready) }));
-        if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-            let mut tasks = lock(&self.0.tasks);
-            if !tasks.dead.contains(&task.process) {
-                tasks.idle.insert(id, task);
-            }
+        let Some((mut future, waker)) = lock(&self.0.tasks).take(id) else { return };
+        // Dropping a task wakes others: not under the lock.
+        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            let killed = lock(&self.0.tasks).give_back(id, future);
+            drop(killed);
+        } else {
+            let ended = lock(&self.0.tasks).all.remove(&id);
+            drop((ended, future));
         }
     }
 
@@ -163,7 +175,8 @@ impl VirtualTime {
         }
         tasks.next += 1;
         let id = tasks.next;
-        tasks.idle.insert(id, Task { process, future });
+        let waker = Waker::from(Arc::new(TaskWaker { id, ready: Arc::clone(&self.0.ready) }));
+        tasks.all.insert(id, Task { process, future: Some(future), waker });
         drop(tasks);
         lock(&self.0.ready).add(id);
     }
@@ -191,8 +204,8 @@ impl Process {
     pub fn kill(&self) {
         let mut tasks = lock(&self.time.0.tasks);
         tasks.dead.insert(self.id);
-        let (killed, rest) = std::mem::take(&mut tasks.idle).into_iter().partition(|(_, task)| task.process == self.id);
-        tasks.idle = rest;
+        let (killed, rest) = std::mem::take(&mut tasks.all).into_iter().partition(|(_, task)| task.process == self.id);
+        tasks.all = rest;
         drop(tasks);
         // Dropping a task wakes others: not under the lock.
         let killed: BTreeMap<TaskId, Task> = killed;
@@ -224,7 +237,13 @@ impl Spawner for Process {
 struct Sleep {
     time: VirtualTime,
     at: Timestamp,
-    timer: Option<u64>,
+    timer: Option<Timer>,
+}
+
+/// What a sleep has left among the timers.
+struct Timer {
+    number: u64,
+    waker: Waker,
 }
 
 impl Future for Sleep {
@@ -234,22 +253,25 @@ impl Future for Sleep {
         if self.time.now() >= self.at {
             return Poll::Ready(());
         }
+        // It stands there until its time has come, which it has not.
+        if self.timer.as_ref().is_some_and(|timer| timer.waker.will_wake(context.waker())) {
+            return Poll::Pending;
+        }
         let mut timers = lock(&self.time.0.timers);
-        let number = self.timer.unwrap_or_else(|| {
-            timers.next += 1;
-            timers.next
-        });
-        timers.wakers.insert((self.at, number), context.waker().clone());
+        let number = self.timer.as_ref().map_or(timers.next + 1, |timer| timer.number);
+        timers.next = timers.next.max(number);
+        let waker = context.waker().clone();
+        timers.wakers.insert((self.at, number), waker.clone());
         drop(timers);
-        self.timer = Some(number);
+        self.timer = Some(Timer { number, waker });
         Poll::Pending
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(number) = self.timer {
-            lock(&self.time.0.timers).wakers.remove(&(self.at, number));
+        if let Some(timer) = &self.timer {
+            lock(&self.time.0.timers).wakers.remove(&(self.at, timer.number));
         }
     }
 }

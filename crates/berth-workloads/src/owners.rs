@@ -29,11 +29,18 @@ thread_local! {
 
 impl<'de> Deserialize<'de> for OwnerReferences {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Vec::<OwnerReference>::deserialize(deserializer)?;
+        Ok(Self::shared(&Vec::deserialize(deserializer)?))
+    }
+}
+
+impl OwnerReferences {
+    /// Those of an object that is read already, kept once with equal ones.
+    #[must_use]
+    pub fn shared(read: &[OwnerReference]) -> Self {
         let texts = |owner: &OwnerReference| owner.api_version.len() + owner.kind.len() + owner.name.len() + owner.uid.len();
         let bytes = read.iter().map(texts).sum();
-        let key = read.first().map(|owner| owner.uid.clone());
-        Ok(Self(RECENT.with(|recent| recent.share(bytes, key, |known| *known == *read, || read.as_slice().into()))))
+        let key = read.first().map(|owner| &owner.uid);
+        Self(RECENT.with(|recent| recent.share(bytes, key, |known| *known == *read, || read.into())))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
 };
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, hash::Hash, sync::Arc};
 
 type Pairs = [(Box<str>, Box<str>)];
 
@@ -34,6 +34,13 @@ impl Labels {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Those of an object that is read already, kept once with equal ones.
+    #[must_use]
+    pub fn shared(labels: &BTreeMap<String, String>) -> Self {
+        let pairs: Vec<(&str, &str)> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        shared(&pairs)
     }
 
     /// The labels, with one more, or another value of one. Costs a copy.
@@ -109,13 +116,19 @@ impl<'de> Visitor<'de> for Reader {
         if !read.is_sorted_by(|(before, _), (after, _)| before < after) {
             read = read.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect();
         }
-        let is_same = |known: &Pairs| {
-            known.len() == read.len() && known.iter().zip(&read).all(|(known, read)| *known.0 == read.0 && *known.1 == read.1)
-        };
-        let make = || read.iter().map(|(key, value)| (Box::from(&**key), Box::from(&**value))).collect();
-        let bytes = read.iter().map(|(key, value)| key.len() + value.len()).sum();
-        Ok(Labels(RECENT.with(|recent| recent.share(bytes, &read, is_same, make))))
+        Ok(shared(&read))
     }
+}
+
+/// Labels by key, those that are kept already if they are equal.
+fn shared<T: AsRef<str> + Hash>(read: &[(T, T)]) -> Labels {
+    let is_same = |known: &Pairs| {
+        let pairs = known.iter().zip(read);
+        known.len() == read.len() && pairs.into_iter().all(|(known, read)| *known.0 == *read.0.as_ref() && *known.1 == *read.1.as_ref())
+    };
+    let make = || read.iter().map(|(key, value)| (Box::from(key.as_ref()), Box::from(value.as_ref()))).collect();
+    let bytes = read.iter().map(|(key, value)| key.as_ref().len() + value.as_ref().len()).sum();
+    Labels(RECENT.with(|recent| recent.share(bytes, read, is_same, make)))
 }
 
 /// A parsed label selector of a workload.
@@ -166,6 +179,7 @@ mod tests {
     fn labels_that_are_read_are_kept_once_whatever_their_order() {
         let (one, other) = (read(r#"{"b": "2", "a": "\u0031"}"#), read(r#"{"a": "1", "b": "2"}"#));
         assert!(Arc::ptr_eq(&one.0, &other.0));
+        assert!(Arc::ptr_eq(&one.0, &Labels::shared(&[("b", "2"), ("a", "1")].map(|(key, value)| (key.into(), value.into())).into()).0));
         let long = |value: usize| read(&serde_json::json!({"k".repeat(512): "v".repeat(value)}).to_string());
         assert!(Arc::ptr_eq(&long(512).0, &long(512).0) && !Arc::ptr_eq(&long(513).0, &long(513).0), "up to a KiB of texts");
         assert_eq!(one.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);

@@ -8,11 +8,13 @@ use crate::{
     selector::{Labels, Selector},
 };
 use berth_api::{
+    Object,
     annotations::BERTH_DELETED_POD_REPLACEMENT_POLICY,
     apps::{DeploymentSpec, DeploymentStatus, ReplicaSetStatus, StatefulSetSpec, StatefulSetStatus},
     decode::from_json,
 };
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
+use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -28,6 +30,7 @@ mod choices;
 mod event;
 mod identity;
 mod metadata;
+mod of_pod;
 mod stateful_set;
 mod symptoms;
 mod volumes;
@@ -186,6 +189,10 @@ impl View for PodView {
             claims: spec.claims(),
             node_name: spec.node_name.unwrap_or_default(),
         })
+    }
+
+    fn of_object(object: &dyn Object, _: &Bytes, revision: Revision) -> Option<Self> {
+        object.downcast_ref().map(|pod| Self::of_pod(pod, revision))
     }
 
     fn identity(&self) -> Identity<'_> {

@@ -7,7 +7,9 @@ mod deletion_cost;
 mod ephemeral;
 mod grace;
 pub(crate) mod quantities;
+mod selectable;
 mod state;
+mod status_part;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -29,6 +31,7 @@ use crate::{
     simulation,
 };
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use std::borrow::Cow;
 
 impl Kind for Pod {
     const NAME_RULE: NameRule = NameRule::Subdomain;
@@ -94,6 +97,16 @@ impl Kind for Pod {
 
     fn grace(&self, seconds: Option<i64>) -> Grace {
         grace::grace(self, seconds)
+    }
+
+    fn selectable(&self, field: &str) -> Option<Cow<'_, str>> {
+        selectable::selectable(self, field)
+    }
+
+    fn with_status(&self, part: &Self, members: &[&str]) -> Option<Self> {
+        let none = PodStatus::default();
+        let [old, new] = [self, part].map(|pod| pod.status.as_ref().unwrap_or(&none));
+        Some(Self { metadata: self.metadata.clone(), spec: None, status: Some(status_part::replaced(old, new, members)?) })
     }
 }
 

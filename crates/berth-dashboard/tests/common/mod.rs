@@ -70,7 +70,7 @@ impl Canned {
     }
 
     fn raw((object, revision): &(Value, u64)) -> RawObject {
-        RawObject { json: object.to_string().into(), revision: Revision(*revision) }
+        RawObject::new(object.to_string(), Revision(*revision))
     }
 
     fn change(&self, plural: &'static str, key: ObjectKey) -> Change {
@@ -151,7 +151,7 @@ impl Cluster for Shared {
                 }
                 object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(1) + 1);
                 self.0.put(resource.plural, object.clone());
-                Ok(RawObject { json: object.to_string().into(), revision: Revision(1) })
+                Ok(RawObject::new(object.to_string(), Revision(1)))
             }
         };
         async move { answer }.boxed()

@@ -245,12 +245,14 @@ impl Nodes {
     ) -> Result<(), ClusterError> {
         let place = Place { host_ip: &node::address(node), pod_ip: address };
         let missing = &self.shape.missing_images;
-        let Some(status) = status(pod, &written(pod)?, &stage, &place, missing, self.env.clock.now()) else { return Ok(()) };
-        let mut patch = json!({"metadata": {"uid": pod.uid}, "status": status});
-        if !contents.is_empty() {
+        let Some(part) = status(pod, &written(pod)?, &stage, &place, missing, self.env.clock.now()) else { return Ok(()) };
+        if contents.is_empty() {
+            self.cluster.put_status(part).await?;
+        } else {
+            let mut patch = part.to_patch();
             patch["metadata"]["annotations"] = json!({CONTENT_IDS: contents.text()});
+            self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         }
-        self.cluster.patch(PODS, &pod.key(), Some(Subresource::Status), patch).await?;
         self.tell(pod, &stage);
         if let Some(held) = self.held().pods.get_mut(uid) {
             held.reported = Some(stage);

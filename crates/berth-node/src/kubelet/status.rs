@@ -7,12 +7,13 @@ use super::{
     view::{ContainerView, KubeletPod, WrittenStatus},
 };
 use berth_api::{
+    StatusPart,
     k8s_openapi::{
         api::core::v1::{
-            ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, PodCondition,
-            PodIP,
+            ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
+            PodCondition, PodIP, PodStatus,
         },
-        apimachinery::pkg::apis::meta::v1::Time,
+        apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
     },
     simulation::Failure,
 };
@@ -27,7 +28,13 @@ pub(super) struct Place<'a> {
     pub(super) pod_ip: Option<&'a str>,
 }
 
-/// The pod's whole status, for a merge patch, in the place of the one that is `written`; `None` where the stage has nothing to report.
+/// What a node says of a pod's status.
+const MEMBERS: &[&str] = &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime"];
+/// And of that of a pod with init containers.
+const MEMBERS_WITH_INIT: &[&str] =
+    &["phase", "conditions", "containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "initContainerStatuses"];
+
+/// What the pod's status is to say, in the place of the one that is `written`; `None` where the stage has nothing to report.
 pub(super) fn status(
     pod: &KubeletPod,
     written: &WrittenStatus,
@@ -35,7 +42,7 @@ pub(super) fn status(
     place: &Place<'_>,
     missing: &MissingImages,
     now: Timestamp,
-) -> Option<Value> {
+) -> Option<StatusPart> {
     if matches!(stage, PodStage::Terminating { .. } | PodStage::Gone) {
         return None;
     }
@@ -43,20 +50,31 @@ pub(super) fn status(
     let statuses: Vec<ContainerStatus> = pod.containers.iter().map(|container| containers.status(container)).collect();
     let started = matches!(stage, PodStage::Running { .. } | PodStage::CrashLoop { .. });
     let ips: Vec<PodIP> = place.pod_ip.map(|ip| PodIP { ip: ip.to_owned() }).into_iter().collect();
-    let mut status = json!({
-        "phase": if started { "Running" } else { "Pending" },
-        "conditions": conditions(&containers, &statuses, now),
-        "containerStatuses": statuses,
-        "hostIP": place.host_ip,
-        "hostIPs": [HostIP { ip: place.host_ip.to_owned() }],
-        "podIP": place.pod_ip,
-        "podIPs": ips,
-        "startTime": pod.status.start_time.map_or_else(|| whole_seconds(now), Time),
-    });
-    if !pod.init_containers.is_empty() {
-        status["initContainerStatuses"] = json!(containers.init_statuses(now));
-    }
-    Some(status)
+    let has_init = !pod.init_containers.is_empty();
+    let status = PodStatus {
+        phase: Some(if started { "Running" } else { "Pending" }.to_owned()),
+        conditions: Some(conditions(&containers, &statuses, now)),
+        container_statuses: Some(statuses),
+        host_ip: Some(place.host_ip.to_owned()),
+        host_ips: Some(vec![HostIP { ip: place.host_ip.to_owned() }]),
+        pod_ip: place.pod_ip.map(str::to_owned),
+        pod_ips: Some(ips),
+        start_time: Some(pod.status.start_time.map_or_else(|| whole_seconds(now), Time)),
+        init_container_statuses: has_init.then(|| containers.init_statuses(now)),
+        ..PodStatus::default()
+    };
+    Some(StatusPart { object: Box::new(named(pod, status)), members: if has_init { MEMBERS_WITH_INIT } else { MEMBERS } })
+}
+
+/// A pod that says nothing but which it is, and its status.
+fn named(pod: &KubeletPod, status: PodStatus) -> Pod {
+    let metadata = ObjectMeta {
+        name: Some(pod.name.to_string()),
+        namespace: Some(pod.namespace.to_string()),
+        uid: Some(pod.uid.to_string()),
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, status: Some(status), ..Pod::default() }
 }
 
 /// The status of a pod whose containers have ended because it was deleted: for pods that somebody holds back by a finalizer.

@@ -2,9 +2,10 @@
 
 use crate::condition::WireCondition;
 use berth_api::{
+    Object,
     annotations::{SIM_READY_AFTER, SIM_TERMINATES_AFTER},
     decode::from_json,
-    k8s_openapi::api::core::v1::{ContainerStatus, PodCondition},
+    k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodStatus},
     simulation::{self, Failure},
 };
 use berth_identity::{Name, Namespace, Recent, Revision, Uid};
@@ -86,12 +87,58 @@ thread_local! {
 impl<'de> Deserialize<'de> for Containers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Vec::<ContainerView>::deserialize(deserializer)?;
-        let texts = |container: &ContainerView| {
-            container.name.len() + container.image.len() + container.restart_policy.as_ref().map_or(0, String::len)
-        };
-        let bytes = read.iter().map(texts).sum();
-        let key = read.first().map(|container| (container.name.clone(), container.image.clone()));
-        Ok(Self(RECENT.with(|recent| recent.share(bytes, key, |known| *known == *read, || read.as_slice().into()))))
+        Ok(Self::shared(&read, |known| *known == *read, || read.as_slice().into()))
+    }
+}
+
+impl Containers {
+    /// Those that are kept already if they are the same as `read`, else those that are made.
+    fn shared<C: Named>(read: &[C], is_same: impl FnOnce(&[ContainerView]) -> bool, make: impl FnOnce() -> Arc<[ContainerView]>) -> Self {
+        let bytes = read.iter().map(|container| container.texts().into_iter().map(str::len).sum::<usize>()).sum();
+        let key = read.first().map(Named::texts);
+        Self(RECENT.with(|recent| recent.share(bytes, key, is_same, make)))
+    }
+
+    fn of(read: &[Container]) -> Self {
+        let is_same = |known: &[ContainerView]| known.iter().eq(read);
+        Self::shared(read, is_same, || read.iter().map(ContainerView::from).collect())
+    }
+}
+
+/// What has the texts of a container.
+trait Named {
+    /// Name, image and restart policy.
+    fn texts(&self) -> [&str; 3];
+}
+
+impl Named for ContainerView {
+    fn texts(&self) -> [&str; 3] {
+        [&self.name, &self.image, self.restart_policy.as_deref().unwrap_or_default()]
+    }
+}
+
+impl Named for Container {
+    fn texts(&self) -> [&str; 3] {
+        [&self.name, self.image.as_deref().unwrap_or_default(), self.restart_policy.as_deref().unwrap_or_default()]
+    }
+}
+
+impl From<&Container> for ContainerView {
+    fn from(container: &Container) -> Self {
+        Self {
+            name: container.name.clone(),
+            image: container.image.clone().unwrap_or_default(),
+            readiness_probe: container.readiness_probe.is_some().then_some(serde::de::IgnoredAny),
+            restart_policy: container.restart_policy.clone(),
+        }
+    }
+}
+
+impl PartialEq<Container> for ContainerView {
+    fn eq(&self, other: &Container) -> bool {
+        self.texts() == other.texts()
+            && self.restart_policy == other.restart_policy
+            && self.readiness_probe.is_some() == other.readiness_probe.is_some()
     }
 }
 
@@ -151,7 +198,7 @@ impl KubeletPod {
             #[serde(default)]
             status: WrittenStatus,
         }
-        Ok(serde_json::from_slice::<Wire>(&self.json)?.status)
+        Ok(from_json::<Wire>(&self.json)?.status)
     }
 }
 
@@ -219,6 +266,52 @@ impl From<WireStatus> for StatusView {
     }
 }
 
+impl KubeletPod {
+    /// As it is read from the pod's JSON.
+    fn of_pod(pod: &Pod, json: &Bytes) -> Self {
+        let (meta, none) = (&pod.metadata, BTreeMap::new());
+        let annotations = meta.annotations.as_ref().unwrap_or(&none);
+        let spec = pod.spec.as_ref();
+        let containers = |list: Option<&[Container]>| Containers::of(list.unwrap_or_default());
+        let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        Self {
+            namespace: meta.namespace.as_deref().map(Namespace::shared).unwrap_or_default(),
+            name: meta.name.as_deref().unwrap_or_default().into(),
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            node_name: spec.and_then(|spec| spec.node_name.as_deref()).unwrap_or_default().into(),
+            deletion_deadline: meta.deletion_timestamp.as_ref().map(|time| time.0),
+            has_finalizers: meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
+            containers: containers(spec.map(|spec| &*spec.containers)),
+            init_containers: containers(spec.and_then(|spec| spec.init_containers.as_deref())),
+            claims: claims_of(&volumes.iter().map(PodVolume::of).collect::<Vec<_>>()),
+            ready_after: simulation::duration(annotations, SIM_READY_AFTER),
+            terminates_after: simulation::duration(annotations, SIM_TERMINATES_AFTER),
+            fails: simulation::fails(annotations),
+            status: pod.status.as_ref().map(StatusView::of).unwrap_or_default(),
+            json: json.clone(),
+        }
+    }
+}
+
+impl StatusView {
+    fn of(status: &PodStatus) -> Self {
+        let containers = || status.container_statuses.iter().flatten();
+        let waiting = |status: &ContainerStatus| status.state.as_ref()?.waiting.as_ref()?.reason.clone();
+        let mut reasons = status.init_container_statuses.iter().flatten().chain(containers()).filter_map(waiting);
+        let is_ready = |condition: &PodCondition| condition.type_ == "Ready" && condition.status == "True";
+        let running = containers().find_map(|status| status.state.as_ref()).and_then(|state| state.running.as_ref());
+        Self {
+            finished: berth_api::pod::is_terminal(status.phase.as_deref().unwrap_or_default()),
+            pod_ip: status.pod_ip.as_deref().map(Into::into),
+            start_time: status.start_time.as_ref().map(|time| time.0),
+            ready: status.conditions.iter().flatten().any(is_ready),
+            waits_for_image: reasons.any(|reason| matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff")),
+            restarts: containers().map(|status| status.restart_count.unsigned_abs()).max().unwrap_or(0),
+            running: running.map(|running| RunningView { started_at: running.started_at.as_ref().map(|time| time.0) }),
+        }
+    }
+}
+
 impl View for KubeletPod {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         Self::decode_shared(&Bytes::copy_from_slice(json), revision)
@@ -243,6 +336,10 @@ impl View for KubeletPod {
             status: wire.status.into(),
             json: json.clone(),
         })
+    }
+
+    fn of_object(object: &dyn Object, json: &Bytes, _: Revision) -> Option<Self> {
+        object.downcast_ref().map(|pod| Self::of_pod(pod, json))
     }
 
     fn identity(&self) -> Identity<'_> {
@@ -289,6 +386,40 @@ mod tests {
             "the first that tells"
         );
         assert!(read(&json!({"phase": "Failed"})).status.finished);
+    }
+
+    #[test]
+    fn a_pod_that_is_read_already_is_seen_as_its_bytes_are() {
+        let check = |pod: &Value| {
+            let pod: Pod = serde_json::from_value(pod.clone()).expect("a pod");
+            let json = Object::encode(&pod).into();
+            let made = KubeletPod::of_object(&pod, &json, Revision(1)).expect("it is a pod");
+            assert_eq!(made, KubeletPod::decode(&json, Revision(1)).expect("it is JSON"));
+            assert!(Arc::ptr_eq(&made.containers.0, &KubeletPod::of_pod(&pod, &json).containers.0));
+        };
+        let state = |state: Value| json!({"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 2, "state": state});
+        let (waits, runs) =
+            (state(json!({"waiting": {"reason": "ErrImagePull"}})), state(json!({"running": {"startedAt": "2026-01-01T00:00:02Z"}})));
+        let mut pod = json!({
+            "metadata": {
+                "name": "web-1", "namespace": "shop", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/hold"],
+                "annotations": {"sim.berth.dev/ready-after": "5s", "sim.berth.dev/terminates-after": "7s", "sim.berth.dev/fails": "Pending"},
+            },
+            "spec": {
+                "nodeName": "n", "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "tmp", "emptyDir": {}}],
+                "containers": [{"name": "c", "image": "i", "readinessProbe": {}}, {"name": "d"}],
+                "initContainers": [{"name": "once", "image": "i", "restartPolicy": "Always"}],
+            },
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [runs, waits], "initContainerStatuses": [],
+            },
+        });
+        check(&pod);
+        pod["status"] = json!({"phase": "Failed", "containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0}, waits, runs]});
+        check(&pod);
+        check(&json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"initContainerStatuses": [waits]}}));
+        check(&json!({"metadata": {"name": "p"}, "spec": {"containers": []}}));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod affinity;
 mod board;
 mod claims;
 mod fit;
+mod of_pod;
 mod preempt;
 mod run;
 mod spread;

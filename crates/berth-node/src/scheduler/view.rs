@@ -6,7 +6,7 @@ use crate::{
     resources::{Amounts, WireAmounts},
 };
 use berth_api::{
-    Selector,
+    Object, Selector,
     decode::from_json,
     k8s_openapi::{
         api::core::v1::{NodeSelectorTerm, PodAffinityTerm, PodCondition, Taint, Toleration, TopologySpreadConstraint},
@@ -18,6 +18,7 @@ use berth_workloads::{
     selector::Labels,
     view::{Identity, PodVolume, View, WireMetadata, claims_of},
 };
+use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -136,6 +137,10 @@ impl View for PodInfo {
         Ok(wire.into_view())
     }
 
+    fn of_object(object: &dyn Object, _: &Bytes, _: Revision) -> Option<Self> {
+        object.downcast_ref().map(Self::of_pod)
+    }
+
     fn identity(&self) -> Identity<'_> {
         Identity { namespace: Some(&self.namespace), name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
     }
@@ -185,83 +190,83 @@ struct WireNodeStatus {
 }
 
 #[derive(Deserialize)]
-struct WirePod {
-    metadata: WireMetadata,
-    spec: WireSpec,
+pub(super) struct WirePod {
+    pub(super) metadata: WireMetadata,
+    pub(super) spec: WireSpec,
     #[serde(default)]
-    status: WireStatus,
+    pub(super) status: WireStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireSpec {
-    node_name: String,
-    scheduler_name: String,
-    scheduling_gates: Vec<serde::de::IgnoredAny>,
-    priority: i32,
-    preemption_policy: Option<String>,
-    topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    containers: Vec<WireContainer>,
-    init_containers: Vec<WireContainer>,
-    overhead: WireAmounts,
-    resources: Option<WireResources>,
-    node_selector: BTreeMap<String, String>,
-    tolerations: Vec<Toleration>,
-    affinity: Option<WireAffinity>,
-    volumes: Option<Vec<PodVolume>>,
+pub(super) struct WireSpec {
+    pub(super) node_name: String,
+    pub(super) scheduler_name: String,
+    pub(super) scheduling_gates: Vec<serde::de::IgnoredAny>,
+    pub(super) priority: i32,
+    pub(super) preemption_policy: Option<String>,
+    pub(super) topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+    pub(super) containers: Vec<WireContainer>,
+    pub(super) init_containers: Vec<WireContainer>,
+    pub(super) overhead: WireAmounts,
+    pub(super) resources: Option<WireResources>,
+    pub(super) node_selector: BTreeMap<String, String>,
+    pub(super) tolerations: Vec<Toleration>,
+    pub(super) affinity: Option<WireAffinity>,
+    pub(super) volumes: Option<Vec<PodVolume>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireContainer {
-    resources: WireResources,
-    ports: Vec<WirePort>,
-    restart_policy: Option<String>,
+pub(super) struct WireContainer {
+    pub(super) resources: WireResources,
+    pub(super) ports: Vec<WirePort>,
+    pub(super) restart_policy: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct WireResources {
-    requests: WireAmounts,
+pub(super) struct WireResources {
+    pub(super) requests: WireAmounts,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WirePort {
-    host_port: i32,
-    protocol: String,
+pub(super) struct WirePort {
+    pub(super) host_port: i32,
+    pub(super) protocol: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireAffinity {
-    node_affinity: Option<WireRequired<WireNodeTerms>>,
-    pod_anti_affinity: Option<WireRequired<Vec<PodAffinityTerm>>>,
+pub(super) struct WireAffinity {
+    pub(super) node_affinity: Option<WireRequired<WireNodeTerms>>,
+    pub(super) pod_anti_affinity: Option<WireRequired<Vec<PodAffinityTerm>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WireRequired<T> {
-    required_during_scheduling_ignored_during_execution: Option<T>,
+pub(super) struct WireRequired<T> {
+    pub(super) required_during_scheduling_ignored_during_execution: Option<T>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WireNodeTerms {
-    node_selector_terms: Vec<NodeSelectorTerm>,
+pub(super) struct WireNodeTerms {
+    pub(super) node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct WireStatus {
-    phase: String,
-    start_time: Option<Time>,
-    nominated_node_name: Option<String>,
-    conditions: Vec<PodCondition>,
+pub(super) struct WireStatus {
+    pub(super) phase: String,
+    pub(super) start_time: Option<Time>,
+    pub(super) nominated_node_name: Option<String>,
+    pub(super) conditions: Vec<PodCondition>,
 }
 
 impl WirePod {
-    fn into_view(self) -> PodInfo {
+    pub(super) fn into_view(self) -> PodInfo {
         let (metadata, mut spec) = (self.metadata, self.spec);
         let namespace = Namespace::from(metadata.namespace);
         let is_bound = !spec.node_name.is_empty();

@@ -16,7 +16,6 @@ use berth_trace::Gone;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -185,7 +184,7 @@ impl World<'_> {
 
     fn step(&mut self, until: Timestamp) -> Result<bool, PlanError> {
         let mut events = Vec::new();
-        let goes_on = self.stage.step(until, |plural, event| events.push((plural.to_owned(), Arc::clone(event))))?;
+        let goes_on = self.stage.step(until, |plural, changed| events.push((plural.to_owned(), changed.event)))?;
         let now = self.stage.now();
         for (plural, event) in events {
             match event.kind {

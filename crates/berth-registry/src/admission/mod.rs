@@ -29,6 +29,7 @@ use crate::{
     ApiError, BoxObject, Resource, Subresource, Target,
     allocation::Allocation,
     checks::Mode,
+    fresh::SharedObject,
     key,
     ownership::{self, Author, Owners},
     pieces::Since,
@@ -119,7 +120,7 @@ pub(crate) struct Admission<'a> {
     /// As it stands; absent of a create.
     pub(crate) old: Option<Stored>,
     /// As it shall be; of a deletion, the last that is seen of it or the state in which it lingers.
-    pub(crate) object: BoxObject,
+    pub(crate) object: SharedObject,
     /// Whether the object goes with this write.
     pub(crate) removes: bool,
     pub(crate) remarks: Remarks,
@@ -163,7 +164,7 @@ impl<'a> Admission<'a> {
             at,
             author,
             old: None,
-            object,
+            object: object.into(),
             removes: false,
             remarks: Remarks::default(),
             owners: Owners::Unchanged,
@@ -300,7 +301,7 @@ impl<'a> Admission<'a> {
             (Owners::Follow, None) => ownership::record_create(resource, new, self.given.as_deref(), author),
             (Owners::Decided(managers), None) => ownership::record_applied_create(new, managers),
             (Owners::Unchanged, None) => (),
-            (Owners::Follow, Some(old)) => ownership::record_update(resource, &mut *old.object, new, self.given.take(), author),
+            (Owners::Follow, Some(old)) => ownership::record_update(resource, &mut old.object, new, self.given.take(), author),
             (Owners::Decided(managers), Some(old)) => {
                 if let Some(applied) = self.applied.take() {
                     ownership::forget_dropped(resource, managers, &*applied, new);

@@ -98,7 +98,7 @@ impl Registry {
         admission.is_changed_outside = true;
         match admission.subresource() {
             Some(Subresource::Scale) => replicas::set_scale(&mut *admission.object, &*object),
-            _ => admission.object = object,
+            _ => admission.object = object.into(),
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ impl Registry {
     /// Writes the object in place of what is there, unless they are equal; a deletion, or what the object waited for to go, removes it.
     pub(super) async fn commit(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
         let Some(old) = &admission.old else { return self.commit_new(admission).await };
-        let (resource, object) = (admission.at.resource, &*admission.object);
+        let (resource, object) = (admission.at.resource, &admission.object);
         let (is_deletion, is_dry) = (admission.operation == Operation::Delete, admission.at.mode == Mode::Dry);
         if is_deletion && is_dry {
             return Ok(Current::Made(object.to_value()));
@@ -43,13 +43,12 @@ impl Registry {
             return Ok(Current::Made(with_revision(object.to_value(), &old.entry)));
         }
         let (key, revision) = (old.entry.key.clone(), old.entry.mod_revision);
-        let value = if is_same { old.entry.value.clone() } else { stored::encode(resource, object) };
         let entry = if admission.removes {
             // Whoever watches gets the last value that was stored; who asked is shown what became of it.
             let gone = self.write(resource, Write::delete(key, revision)).await?;
-            if is_same { gone } else { stored::with_value(resource, &gone, value) }
+            if is_same { gone } else { stored::with_value(resource, &gone, stored::encode(resource, &**object)) }
         } else {
-            self.put(resource, key, value, Expected::At(revision), self.purpose(admission)).await?
+            self.put(resource, key, object, Expected::At(revision), self.purpose(admission)).await?
         };
         self.note_history(admission, &entry);
         Ok(Current::Stored(stored::shown(resource, entry)))
@@ -57,12 +56,12 @@ impl Registry {
 
     /// Writes an object whose name must be free.
     async fn commit_new(&self, admission: &Admission<'_>) -> Result<Current, Failure> {
-        let (resource, object, key) = (admission.at.resource, &*admission.object, admission.key());
+        let (resource, object, key) = (admission.at.resource, &admission.object, admission.key());
         if admission.at.mode == Mode::Dry {
             let is_taken = self.store.get(&key).await.map_err(ApiError::from)?.is_some();
             return if is_taken { Err(Failure::Raced) } else { Ok(Current::Made(object.to_value())) };
         }
-        let entry = self.put(resource, key, stored::encode(resource, object), Expected::Absent, self.purpose(admission)).await?;
+        let entry = self.put(resource, key, object, Expected::Absent, self.purpose(admission)).await?;
         self.note_history(admission, &entry);
         Ok(Current::Stored(stored::shown(resource, entry)))
     }
@@ -89,9 +88,8 @@ impl Registry {
     /// Stores the mark of an object that is to go next. What is seen last of an object is what is stored.
     pub(crate) async fn mark_first(&self, admission: &Admission<'_>) -> Result<(), Failure> {
         let Some(old) = &admission.old else { return Ok(()) };
-        let value = stored::encode(admission.at.resource, &*admission.object);
         let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
-        self.put(admission.at.resource, key, value, expected, Purpose::Removal).await.map(drop)
+        self.put(admission.at.resource, key, &admission.object, expected, Purpose::Removal).await.map(drop)
     }
 }
 

@@ -7,7 +7,8 @@
 mod kinds;
 
 use crate::{
-    ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause, resource::KindFields, stamps::whole_seconds,
+    ApiError, Body, Registry, Resource, Subresource, Target, WriteOptions, error::Cause, fresh::SharedObject, resource::KindFields,
+    stamps::whole_seconds,
 };
 use berth_api::{
     Object,
@@ -92,13 +93,14 @@ pub(crate) fn record_applied_create(object: &mut dyn Object, managers: &Managers
 /// one empty entry, forget them, but not through a subresource.
 pub(crate) fn record_update(
     resource: &Resource,
-    old: &mut dyn Object,
+    old: &mut SharedObject,
     new: &mut dyn Object,
     given: Option<Vec<ManagedFieldsEntry>>,
     author: &Author<'_>,
 ) {
-    // Out of the way while both are turned into documents.
-    let stored = old.meta_mut().managed_fields.take();
+    // Out of the way while both are turned into documents. To be changed for nothing, an object that is shared would be copied.
+    let has_owners = old.meta().managed_fields.is_some();
+    let stored = if has_owners { old.meta_mut().managed_fields.take() } else { None };
     let entries = match given.filter(|_| author.subresource.is_none()) {
         Some(given) if is_reset(&given) => Vec::new(),
         Some(given) if stored.as_ref() != Some(&given) => read(&given).or_else(|| stored.clone()).unwrap_or_default(),
@@ -106,11 +108,13 @@ pub(crate) fn record_update(
     };
     if !entries.is_empty() {
         let kind = fields_of(resource);
-        let (old, new_document) = (document(kind, old), document(kind, new));
+        let (old, new_document) = (document(kind, &**old), document(kind, new));
         let updated = change(resource, &old, &new_document, author, |change| update_entries(entries, change));
         new.meta_mut().managed_fields = Some(updated).filter(|entries| !entries.is_empty());
     }
-    old.meta_mut().managed_fields = stored;
+    if has_owners {
+        old.meta_mut().managed_fields = stored;
+    }
 }
 
 /// Entries as a client rewrites them; `None`: it does not understand them.

@@ -46,8 +46,7 @@ pub fn built_in() -> &'static Arc<Resources> {
 /// If there is none of this type.
 #[must_use]
 pub fn of<K: Kind>() -> &'static Arc<Resource> {
-    let is_it = |resource: &&Arc<Resource>| resource.kind == K::KIND && resource.api_version() == K::API_VERSION;
-    BUILT_IN.all().iter().find(is_it).expect("kinds that the server itself uses are in its table")
+    BUILT_IN.named(K::API_VERSION, K::KIND).expect("kinds that the server itself uses are in its table")
 }
 
 /// Every kind that is stored, in the order in which groups are preferred and kinds are shown. Places are upstream's.

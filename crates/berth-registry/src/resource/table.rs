@@ -9,7 +9,7 @@ use futures::{
 use std::{
     cmp::Ordering,
     fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
 /// The resources that are served at one moment, and the documents that say so.
@@ -18,6 +18,8 @@ pub struct Resources {
     all: Vec<Arc<Resource>>,
     /// The same by plural and group; versions of one are in order of preference.
     by_name: Vec<Arc<Resource>>,
+    /// The same by kind and version.
+    by_kind: Vec<Arc<Resource>>,
     /// The first of each place in the store, by that.
     by_prefix: Vec<Arc<Resource>>,
     pub(crate) documents: Documents,
@@ -36,7 +38,9 @@ impl Resources {
         let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
         by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()));
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
-        Self { all, by_name, by_prefix, documents: Documents::default() }
+        let mut by_kind = all.clone();
+        by_kind.sort_by(|a, b| kind_of(a).cmp(&kind_of(b)));
+        Self { all, by_name, by_kind, by_prefix, documents: Documents::default() }
     }
 
     /// All of them, in the order in which groups are preferred and kinds are shown.
@@ -59,7 +63,13 @@ impl Resources {
     /// The resource of a stored object by what its JSON says: `apps/v1`, `Deployment`.
     #[must_use]
     pub fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.stored().find(|resource| resource.kind == kind && resource.api_version() == api_version)
+        self.named(api_version, kind).filter(|resource| !resource.is_review())
+    }
+
+    /// The same, of a review too.
+    pub(super) fn named(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let at = self.by_kind.binary_search_by(|resource| kind_of(resource).cmp(&(kind, api_version))).ok()?;
+        Some(&self.by_kind[at])
     }
 
     /// The resource of stored objects by its qualified name, in the preferred version: `apps`, `deployments`.
@@ -80,6 +90,10 @@ impl Resources {
         let first = self.by_name.partition_point(|resource| order(resource, group, plural).is_lt());
         self.by_name[first..].iter().take_while(move |resource| resource.plural == plural && resource.group == group)
     }
+}
+
+fn kind_of(resource: &Resource) -> (&str, &str) {
+    (&resource.kind, resource.api_version())
 }
 
 fn order(resource: &Resource, group: &str, plural: &str) -> Ordering {
@@ -138,14 +152,18 @@ impl ResourceTable {
     /// What is served now. Costs a lock that is held for a moment.
     #[must_use]
     pub fn resources(&self) -> Arc<Resources> {
-        self.follow().0
+        Arc::clone(&self.current().resources)
     }
 
     /// What is served now, and what resolves when that is something else.
     pub fn follow(&self) -> (Arc<Resources>, Ended) {
-        // Nothing panics while it is held: what is there is whole.
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current();
         (Arc::clone(&current.resources), current.life.ended.clone())
+    }
+
+    fn current(&self) -> RwLockReadGuard<'_, Current> {
+        // Nothing panics while it is held: what is there is whole.
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves one more kind; in place of the one of the same group, version and plural if that was added before.

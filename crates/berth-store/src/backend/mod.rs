@@ -70,9 +70,13 @@ fn prepare(layout: &dyn Layout, writes: Vec<Write>) -> Result<Vec<Prepared>, Wri
 }
 
 fn prepare_one(layout: &dyn Layout, write: Write) -> Prepared {
-    let Write { key, expected, value, expires_at, purpose, only_while } = write;
+    let Write { key, expected, value, header, expires_at, purpose, only_while } = write;
+    let header_of = |value: &Bytes| {
+        debug_assert!(header.as_ref().is_none_or(|header| *header == layout.header(&key, value)), "{key}: the header is that of the value");
+        header.clone().unwrap_or_else(|| layout.header(&key, value))
+    };
     // Copied: what is given may be a part of, or have room for, much more, and would keep all of that alive.
-    let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), layout.header(&key, &value)));
+    let value: Option<(Bytes, Header)> = value.map(|value| (Bytes::copy_from_slice(&value), header_of(&value)));
     Prepared { key, expected, value, expires_at, purpose, only_while }
 }
 

@@ -1,5 +1,6 @@
 //! What every view has: how it is read, and of which object it is.
 
+use berth_api::Object;
 use berth_identity::{Name, Namespace, ObjectKey, ObjectRef, ResourceName, Revision, Uid};
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,6 +19,11 @@ pub trait View: Send + Sync + Sized + 'static {
     /// Those of [`View::decode`].
     fn decode_shared(json: &Bytes, revision: Revision) -> Result<Self, serde_json::Error> {
         Self::decode(json, revision)
+    }
+
+    /// As [`View::decode_shared`], of an object that is read already, and that those bytes are. `None`: nobody but the bytes says it.
+    fn of_object(_object: &dyn Object, _json: &Bytes, _revision: Revision) -> Option<Self> {
+        None
     }
 
     /// Of which object it is.

@@ -1,5 +1,6 @@
 //! What pods say of the claims that they use.
 
+use k8s_openapi::api::core::v1::Volume;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -9,6 +10,16 @@ use std::collections::BTreeMap;
 pub struct PodVolume {
     name: String,
     persistent_volume_claim: Option<PodVolumeClaim>,
+}
+
+impl PodVolume {
+    /// One of a pod that is read already.
+    #[must_use]
+    pub fn of(volume: &Volume) -> Self {
+        let claim = volume.persistent_volume_claim.as_ref();
+        let persistent_volume_claim = claim.map(|claim| PodVolumeClaim { claim_name: claim.claim_name.clone() });
+        Self { name: volume.name.clone(), persistent_volume_claim }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

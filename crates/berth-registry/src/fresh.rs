@@ -1,0 +1,216 @@
+//! Objects that were written lately, as they were written: most are read again soon, by whoever binds, reports or deletes what has just been made, and by
+//! those in this process who watch.
+//!
+//! An object stands here beside the bytes that it was stored as, and is given for those bytes alone: reading them would give an equal one. So whether it
+//! is here shows in nothing but time.
+
+use berth_api::Object;
+use berth_store::{Entry, Key};
+use bytes::Bytes;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How many shelves there are, so that writers and readers seldom meet.
+const SHELVES: usize = 16;
+/// How many bytes the stored forms of all these objects take at most. The objects themselves take some times as much.
+const BYTES_MAX: usize = 2 << 20;
+/// What an object costs besides, in bytes of its stored form.
+const OVERHEAD_BYTES: usize = 256;
+/// Objects that are longer are read anew.
+const OBJECT_BYTES_MAX: usize = 16 << 10;
+/// Resources whose objects are written often, and hardly ever read; their times have fractions, of which less is stored than is there.
+const PASSED_OVER: [&str; 2] = ["events", "leases"];
+
+/// An object that is its owner's to change, or is shared; then a change is made on a copy.
+pub(crate) struct SharedObject(Arc<dyn Object>);
+
+impl SharedObject {
+    /// The same object, for whoever only reads it.
+    pub(crate) fn share(&self) -> Arc<dyn Object> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Deref for SharedObject {
+    type Target = dyn Object;
+
+    fn deref(&self) -> &dyn Object {
+        &*self.0
+    }
+}
+
+impl DerefMut for SharedObject {
+    fn deref_mut(&mut self) -> &mut dyn Object {
+        if Arc::get_mut(&mut self.0).is_none() {
+            self.0 = self.0.clone_object().into();
+        }
+        Arc::get_mut(&mut self.0).expect("nobody else has the copy")
+    }
+}
+
+impl From<Box<dyn Object>> for SharedObject {
+    fn from(object: Box<dyn Object>) -> Self {
+        Self(object.into())
+    }
+}
+
+impl From<Arc<dyn Object>> for SharedObject {
+    fn from(object: Arc<dyn Object>) -> Self {
+        Self(object)
+    }
+}
+
+impl fmt::Debug for SharedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The objects that were written lately.
+pub(crate) struct Fresh {
+    shelves: [Mutex<Shelf>; SHELVES],
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Shelf {
+    objects: BTreeMap<Key, Held>,
+    /// What was put here, the oldest first: the key, which time, and what it cost. What was written anew meanwhile is in it more than once.
+    order: VecDeque<(Key, u64, usize)>,
+    /// What is in `order` takes so many bytes.
+    bytes: usize,
+    /// How often something was put here.
+    puts: u64,
+}
+
+struct Held {
+    value: Bytes,
+    object: Arc<dyn Object>,
+    /// Which time it was put here.
+    put: u64,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self::up_to(BYTES_MAX)
+    }
+}
+
+impl Fresh {
+    /// Of at most so many bytes.
+    pub(crate) fn up_to(bytes_max: usize) -> Self {
+        Self { shelves: Default::default(), bytes_max }
+    }
+
+    /// The object that the entry's value is, if it was written lately.
+    pub(crate) fn get(&self, entry: &Entry) -> Option<Arc<dyn Object>> {
+        let shelf = self.shelf(&entry.key);
+        let held = shelf.objects.get(&entry.key).filter(|held| held.value == entry.value)?;
+        Some(Arc::clone(&held.object))
+    }
+
+    /// Whether an object is one to keep. One with recorded owners is not: they are the larger part of it, and to be taken out of it.
+    pub(crate) fn takes(plural: &str, entry: &Entry, object: &SharedObject) -> bool {
+        entry.value.len() <= OBJECT_BYTES_MAX && !PASSED_OVER.contains(&plural) && object.meta().managed_fields.is_none()
+    }
+
+    /// Keeps the object that the entry's value is, as long as there is room.
+    pub(crate) fn put(&self, entry: &Entry, object: &SharedObject) {
+        let (key, value) = (entry.key.clone(), entry.value.clone());
+        self.shelf(&key).put(key, value, object.share(), self.bytes_max / SHELVES);
+    }
+
+    /// By the end of its name, which is what differs most.
+    fn shelf(&self, key: &Key) -> MutexGuard<'_, Shelf> {
+        let end = key.as_str().bytes().rev().take(8);
+        let hash = end.fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        // What is in it is whole at any moment.
+        self.shelves[hash % SHELVES].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    fn put(&mut self, key: Key, value: Bytes, object: Arc<dyn Object>, bytes_max: usize) {
+        self.puts += 1;
+        let cost = OVERHEAD_BYTES + value.len();
+        self.bytes += cost;
+        self.order.push_back((key.clone(), self.puts, cost));
+        self.objects.insert(key, Held { value, object, put: self.puts });
+        while bytes_max < self.bytes
+            && let Some((key, put, cost)) = self.order.pop_front()
+        {
+            self.bytes -= cost;
+            // Else it was written anew since.
+            if self.objects.get(&key).is_some_and(|held| held.put == put) {
+                self.objects.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry};
+    use berth_store::{Header, Revision};
+
+    fn pod(name: &str, node: usize) -> (Entry, SharedObject) {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.to_owned());
+        pod.spec.get_or_insert_default().node_name = Some(format!("node-{node}"));
+        let (key, value) = (Key::new(&format!("/registry/pods/default/{name}")), Bytes::from(Object::encode(&pod)));
+        let entry = Entry { key, value, header: Header::default(), create_revision: Revision(1), mod_revision: Revision(2) };
+        (entry, SharedObject::from(Box::new(pod) as Box<dyn Object>))
+    }
+
+    #[test]
+    fn an_object_is_given_for_the_bytes_that_it_was_stored_as_and_no_others() {
+        let fresh = Fresh::default();
+        let ((entry, object), (other, _)) = (pod("a", 1), pod("a", 2));
+        assert!(fresh.get(&entry).is_none());
+        fresh.put(&entry, &object);
+        assert!(fresh.get(&entry).is_some_and(|found| Arc::ptr_eq(&found, &object.0)));
+        assert!(fresh.get(&pod("a", 1).0).is_some(), "equal bytes elsewhere");
+        assert!(fresh.get(&other).is_none() && fresh.get(&pod("b", 1).0).is_none());
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_is_no_room() {
+        let fresh = Fresh::up_to(SHELVES * 10_000);
+        let pods: Vec<_> = (0..1000).map(|number| pod(&format!("web-{number}"), 1)).collect();
+        // The first is written again and again, and costs no more than what is there.
+        for (entry, object) in &pods {
+            fresh.put(entry, object);
+            fresh.put(&pods[0].0, &pods[0].1);
+        }
+        let found: Vec<usize> = (0..1000).filter(|at| fresh.get(&pods[*at].0).is_some()).collect();
+        assert!(found[0] == 0 && found[1] > 100 && found.contains(&999), "{found:?}");
+        let order: usize = fresh.shelves.iter().map(|shelf| shelf.lock().expect("whole").order.len()).sum();
+        assert!(order * OVERHEAD_BYTES < SHELVES * 10_000, "{order}");
+    }
+
+    #[test]
+    fn what_is_large_or_seldom_read_is_passed_over() {
+        let (entry, mut object) = pod("a", 1);
+        assert!(Fresh::takes("pods", &entry, &object) && !Fresh::takes("leases", &entry, &object));
+        object.meta_mut().managed_fields = Some(vec![ManagedFieldsEntry::default()]);
+        assert!(!Fresh::takes("pods", &entry, &object));
+        let (long, object) = pod(&"a".repeat(OBJECT_BYTES_MAX), 1);
+        assert!(!Fresh::takes("pods", &long, &object));
+    }
+
+    #[test]
+    fn what_is_shared_is_changed_on_a_copy() {
+        let (_, mut object) = pod("a", 1);
+        let own = Arc::as_ptr(&object.0);
+        object.meta_mut().uid = Some("u".to_owned());
+        assert!(std::ptr::addr_eq(own, Arc::as_ptr(&object.0)), "nobody else has it");
+        let shared = object.share();
+        object.meta_mut().uid = Some("v".to_owned());
+        assert_eq!((shared.meta().uid.as_deref(), object.meta().uid.as_deref()), (Some("u"), Some("v")));
+    }
+}
