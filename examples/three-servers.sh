@@ -21,10 +21,16 @@ run() {
     echo $! >"$folder/$name.pid"
 }
 
-# until_prints NAME TEXT
+# until_prints NAME TEXT: within a minute, or what it printed is shown.
 until_prints() {
+    tries=0
     until grep -q "$2" "$folder/$1.log"; do
-        kill -0 "$(cat "$folder/$1.pid")" 2>/dev/null || { cat "$folder/$1.log"; exit 1; }
+        tries=$((tries + 1))
+        if [ $tries -gt 600 ] || ! kill -0 "$(cat "$folder/$1.pid")" 2>/dev/null; then
+            cat "$folder/$1.log"
+            echo "$1 did not print: $2" >&2
+            exit 1
+        fi
         sleep 0.1
     done
 }
@@ -108,7 +114,7 @@ rollout() {
 say 'credentials that all servers share'
 berth pki init --dir "$folder/pki"
 for number in 1 2 3; do member $number; done
-for number in 1 2 3; do until_prints "member-$number" 'ready to serve client requests'; done
+for number in 1 2 3; do until_prints "member-$number" 'serving client traffic'; done
 for number in 1 2 3; do server $number; done
 say 'three API servers live'
 ask get endpoints kubernetes
