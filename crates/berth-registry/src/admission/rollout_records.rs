@@ -168,6 +168,6 @@ mod tests {
         };
         assert_eq!(["deployments.apps", "statefulsets.apps"].map(kept), [Some(Kept::ByServer); 2]);
         assert_eq!(["replicasets.apps", "controllerrevisions.apps"].map(kept), [Some(Kept::ByControllers); 2]);
-        assert_eq!(["daemonsets.apps", "pods", "jobs.batch"].map(kept), [None; 3]);
+        assert_eq!(["pods", "services", "leases.coordination.k8s.io"].map(kept), [None; 3]);
     }
 }
