@@ -474,7 +474,7 @@ async fn a_former_leader_writes_nothing() {
     // It answers a change that it still hears of; what it says is held back, and it stands still.
     way.hold();
     sets.patch("bare", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 7}}))).await.unwrap();
-    until("it has sent creates", async || 0 < way.held_bytes()).await;
+    until("it has sent a write", async || 0 < way.held_bytes()).await;
     former.signal(Signal::STOP);
     let (_next, next_name) = candidate(&pki.kubeconfig("admin", server.port));
     until("another leads", async || lease_holder(&client).await.as_ref() == Some(&next_name)).await;
@@ -489,8 +489,8 @@ async fn a_former_leader_writes_nothing() {
     assert_eq!(former.child.wait().unwrap().code(), Some(1), "who has lost its lease ends");
     let late: Vec<_> = writes_of(FORMER, std::slice::from_ref(&log)).split_off(before.len());
     println!("of the former leader, after the next led: {late:?}");
-    assert!(late.iter().any(|write| write == "create pods 409"), "{late:?}");
-    assert!(late.iter().all(|write| write.ends_with(" 409")), "{late:?}");
+    // A status or a pod, whichever it had sent when it was stopped.
+    assert!(!late.is_empty() && late.iter().all(|write| write.ends_with(" 409")), "{late:?}");
     assert!(!watcher.is_finished(), "the watcher has found something wrong");
     assert_eq!(seen.lock().unwrap().most, 7);
     watcher.abort();
