@@ -173,9 +173,12 @@ impl<W: Write> Writer<W> {
     /// Adds an object.
     ///
     /// # Errors
-    /// That of writing; `InvalidData`: the value is no JSON.
+    /// That of writing; `InvalidData`: the value is no JSON, or `null`, which a line has where there is none.
     pub fn object(&mut self, key: &Key, value: &[u8]) -> io::Result<()> {
         let value: &RawValue = serde_json::from_slice(value)?;
+        if value.get() == "null" {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the value is null"));
+        }
         // What berth stores has no line ends; what others did may.
         let in_one_line = if value.get().contains(['\n', '\r']) {
             Some(RawValue::from_string(serde_json::from_str::<Value>(value.get())?.to_string())?)

@@ -385,9 +385,10 @@ async fn each_part_is_killed_during_rollouts() {
     world.rolled_out(&image).await;
     println!("the controllers' leader was killed: another led after {took:.1?}, rolled out after {:.1?}", killed_leader.elapsed());
 
-    // The server's lease ends by itself, 16 s after it was renewed last; but a leader of etcd begins all leases anew when it comes to lead.
+    // The server's lease ends by itself, 16 s after it was renewed last; but a leader of etcd begins all leases anew when it comes to lead. It does by now.
+    let leads_by = Instant::now();
     until("the Service leads to the two that live", async || world.published(1).await == ["192.0.2.2", "192.0.2.3"]).await;
-    assert!(killed_member.elapsed() < Duration::from_secs(20), "{:?}", killed_member.elapsed());
+    assert!(leads_by.elapsed() < Duration::from_secs(20), "{:?}", leads_by.elapsed());
     world.start_again(0);
     until("the Service leads to all three again", async || world.published(1).await.len() == 3).await;
     let told = Instant::now();
