@@ -2,11 +2,16 @@
 
 use crate::skipped::{Tool, skip};
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
 };
 use tempfile::TempDir;
+
+/// How often it is started on other ports.
+const PORTS_TRIED: usize = 5;
 
 /// The folder of a real Kubernetes: the one that `BERTH_UPSTREAM` names, else `../shared/upstream`. It need not be there.
 #[must_use]
@@ -25,7 +30,7 @@ impl Upstream {
     /// Starts one, with these options of its script. `None` where there is none to be had: the test says that it is skipped.
     ///
     /// # Panics
-    /// It does not start.
+    /// It does not start; with what its parts logged last.
     #[must_use]
     pub fn start(options: &[&str]) -> Option<Self> {
         let scripts = upstream_folder();
@@ -33,9 +38,28 @@ impl Upstream {
             skip(Tool::Upstream, &format!("BERTH_UPSTREAM names no folder with one, and {} is none", scripts.display()));
             return None;
         }
-        let upstream = Self { scripts, folder: tempfile::tempdir().expect("a temporary folder") };
-        upstream.run("start", options);
-        Some(upstream)
+        Some(Self::start_by(&scripts, options).unwrap_or_else(|said| panic!("{said}")))
+    }
+
+    /// Its script looks for free ports a second before they are taken: what another test connects from in between may be one of them. Then it is started
+    /// anew, on others.
+    fn start_by(scripts: &Path, options: &[&str]) -> Result<Self, String> {
+        for _ in 1..PORTS_TRIED {
+            match Self::start_once(scripts, options) {
+                Err(said) if said.contains("address already in use") => {}
+                started => return started,
+            }
+        }
+        Self::start_once(scripts, options)
+    }
+
+    /// Or what it said instead.
+    fn start_once(scripts: &Path, options: &[&str]) -> Result<Self, String> {
+        let upstream = Self { scripts: scripts.to_owned(), folder: tempfile::tempdir().expect("a temporary folder") };
+        match upstream.run("start", options) {
+            true => Ok(upstream),
+            false => Err(upstream.last_words()),
+        }
     }
 
     /// An administrator's.
@@ -85,16 +109,62 @@ impl Upstream {
         fs::write(self.folder.path().join("apiserver.pid"), pid).expect("the folder is ours");
     }
 
-    fn run(&self, script: &str, options: &[&str]) {
+    /// Whether a script of its ended well.
+    fn run(&self, script: &str, options: &[&str]) -> bool {
         let mut command = Command::new(self.scripts.join(script));
         // What it starts keeps its output open.
-        let status = command.arg(self.folder.path()).args(options).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        assert!(status.is_ok_and(|status| status.success()), "{script}");
+        let output = File::options().create(true).append(true).open(self.folder.path().join("script.log")).expect("the folder is ours");
+        let status = command.arg(self.folder.path()).args(options).stdout(Stdio::null()).stderr(output).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// The end of each log.
+    fn last_words(&self) -> String {
+        let files = fs::read_dir(self.folder.path()).expect("the folder is ours").map(|entry| entry.expect("the folder is ours").path());
+        let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+        let ends = logs.map(|path| {
+            let lines = fs::read(&path).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default();
+            let end: Vec<_> = lines.lines().rev().take(10).collect();
+            format!("{}:\n{}", path.display(), end.into_iter().rev().collect::<Vec<_>>().join("\n"))
+        });
+        format!("it does not start\n{}", ends.collect::<Vec<_>>().join("\n"))
     }
 }
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.run("stop", &[]);
+        assert!(self.run("stop", &[]) || thread::panicking(), "it does not stop");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// Starts by a script that counts its runs and goes on like this; gives what it said and how often it ran.
+    fn started(script: &str) -> (Result<(), String>, usize) {
+        let scripts = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &str| {
+            let path = scripts.path().join(name);
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        file("start", &format!("#!/bin/sh\nruns=$(dirname $0)/runs; echo >> $runs; runs=$(wc -l < $runs); cd $1\n{script}\n"));
+        file("stop", "#!/bin/sh\n");
+        let started = Upstream::start_by(scripts.path(), &[]).map(drop);
+        (started, fs::read_to_string(scripts.path().join("runs")).unwrap().lines().count())
+    }
+
+    #[test]
+    fn ports_that_were_taken_in_between_are_left_for_others_and_nothing_else_is_tried_again() {
+        let taken = "echo 'listen tcp 127.0.0.1:1: bind: address already in use' > apiserver.log";
+        let (twice_taken, runs) = started(&format!("[ $runs -gt 2 ] || {{ {taken}; exit 1; }}"));
+        assert_eq!((twice_taken, runs), (Ok(()), 3));
+        let (always_taken, runs) = started(&format!("{taken}; exit 1"));
+        assert!(always_taken.is_err_and(|said| said.contains("address already in use")) && runs == PORTS_TRIED);
+        let (other, runs) = started("echo broken > etcd.log; echo 'tail of it' >&2; exit 1");
+        let other = other.unwrap_err();
+        assert!(other.contains("etcd.log:\nbroken") && other.contains("script.log:\ntail of it") && runs == 1, "{other}");
     }
 }
