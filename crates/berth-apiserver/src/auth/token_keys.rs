@@ -101,9 +101,9 @@ impl PublicKey {
                 SectionKind::Certificate => {
                     x509::public_key_info(&CertificateDer::from(der)).and_then(|info| Self::of_info(&SubjectPublicKeyInfoDer::from(info)))
                 }
-                SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey => {
-                    PrivateKey::of(text).ok().map(|key| key.public)
-                }
+                SectionKind::PrivateKey => PrivateKey::of_der(PrivateKeyDer::Pkcs8(der.into())).map(|key| key.public),
+                SectionKind::RsaPrivateKey => PrivateKey::of_der(PrivateKeyDer::Pkcs1(der.into())).map(|key| key.public),
+                SectionKind::EcPrivateKey => PrivateKey::of_der(PrivateKeyDer::Sec1(der.into())).map(|key| key.public),
                 _ => continue,
             };
             keys.push(key.ok_or(BadKey::Public)?);
@@ -178,12 +178,13 @@ impl PrivateKey {
     /// # Errors
     /// [`BadKey::Private`].
     pub fn of(text: &str) -> Result<Self, BadKey> {
-        let read = || {
-            let key = any_supported_type(&PrivateKeyDer::from_pem_slice(text.as_bytes()).ok()?).ok()?;
-            let public = PublicKey::of_info(&key.public_key()?)?;
-            Some(Self { key, public })
-        };
-        read().ok_or(BadKey::Private)
+        PrivateKeyDer::from_pem_slice(text.as_bytes()).ok().and_then(Self::of_der).ok_or(BadKey::Private)
+    }
+
+    fn of_der(der: PrivateKeyDer<'static>) -> Option<Self> {
+        let key = any_supported_type(&der).ok()?;
+        let public = PublicKey::of_info(&key.public_key()?)?;
+        Some(Self { key, public })
     }
 
     /// What checks its signatures.
@@ -203,5 +204,20 @@ impl PrivateKey {
         let numbers = x509::two_integers(&signature).expect("a signature is two numbers");
         // Each with all its bytes (RFC 7518 §3.4), where TLS has numbers as short as they are.
         numbers.iter().flat_map(|number| std::iter::repeat_n(0, bytes - number.len()).chain(number.iter().copied())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::KeyPair;
+
+    #[test]
+    fn each_key_of_a_file_counts_private_or_public() {
+        let [one, two, three] = std::array::from_fn(|_| KeyPair::generate().expect("the machine has randomness"));
+        let file = [one.serialize_pem(), two.serialize_pem(), three.public_key_pem()].concat();
+        let ids = PublicKey::all_of(&file).expect("keys").into_iter().map(|key| key.id);
+        let wanted = [one, two, three].map(|key| PublicKey::all_of(&key.public_key_pem()).expect("a key").remove(0).id);
+        assert_eq!(ids.collect::<Vec<_>>(), wanted);
     }
 }
