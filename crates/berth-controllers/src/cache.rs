@@ -290,8 +290,14 @@ impl<V: View, I: Index<V>> Known<V, I> {
 
     /// The objects of one namespace, by name.
     pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<V>> {
-        let first = ObjectKey::new(namespace, "");
-        self.objects.range(first..).take_while(move |(key, _)| key.namespace == *namespace).map(|(_, held)| &held.view)
+        self.beginning_with(namespace, "")
+    }
+
+    /// Those of one namespace whose names begin so, by name.
+    pub fn beginning_with<'a>(&'a self, namespace: &'a str, beginning: &'a str) -> impl Iterator<Item = &'a Arc<V>> {
+        let is_one = move |key: &ObjectKey| key.namespace == *namespace && key.name.starts_with(beginning);
+        let first = ObjectKey::new(namespace, beginning);
+        self.objects.range(first..).take_while(move |(key, _)| is_one(key)).map(|(_, held)| &held.view)
     }
 
     /// How many objects there are.

@@ -8,7 +8,6 @@ use crate::{
     world::World,
 };
 use berth_chart::State;
-use berth_identity::ObjectKey;
 use berth_rollout::{
     look::{self, Look, RolloutStage},
     stateful_set::{self, Belongings},
@@ -108,17 +107,19 @@ impl World {
         Reading { card: card(look, (&set.meta, "statefulset", has_earlier), &set.spec.template, false), present }
     }
 
-    /// Those that it controls, and those that have the names of its own.
+    /// Those that it controls, and those that have the names of its own: as many as there are, however many it wants.
     fn pods_of(&self, set: &StatefulSetView) -> Vec<Arc<PodView>> {
         let pods = self.pods.read();
-        let mut all: BTreeMap<ObjectKey, Arc<PodView>> =
-            pods.index().controlled_by(&set.meta.uid).map(|pod| (pod.meta.key(), Arc::clone(pod))).collect();
-        let start = set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
-        for ordinal in 0..i64::from(set.spec.replicas.unwrap_or(1)) {
-            let key = ObjectKey::new(set.meta.namespace.clone(), pod_name(&set.meta.name, i64::from(start) + ordinal).as_str());
-            pods.get(&key).into_iter().for_each(|pod| drop(all.insert(key.clone(), pod)));
-        }
-        all.into_values().collect()
+        let start = i64::from(set.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0));
+        let wanted = start..start + i64::from(set.spec.replicas.unwrap_or(1));
+        let beginning = format!("{}-", set.meta.name);
+        let has_its_name = |pod: &&Arc<PodView>| {
+            let ordinal = pod.meta.name.strip_prefix(&*beginning).and_then(|ordinal| ordinal.parse().ok());
+            ordinal.is_some_and(|ordinal| wanted.contains(&ordinal) && *pod.meta.name == *pod_name(&set.meta.name, ordinal))
+        };
+        let named = pods.beginning_with(&set.meta.namespace, &beginning).filter(has_its_name);
+        let all = pods.index().controlled_by(&set.meta.uid).chain(named);
+        all.map(|pod| (pod.meta.key(), Arc::clone(pod))).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
     /// Warnings about these objects, and about pods that are not up.

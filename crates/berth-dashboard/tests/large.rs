@@ -62,3 +62,37 @@ async fn ten_thousand_pods_make_no_larger_a_page() {
     }
     println!("a page: {times:?} ms; from a change to its part, gathering included: {updates:?} ms");
 }
+
+/// The page is looked at by who did not write it: one number must not keep it busy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_that_wants_two_thousand_million_pods_costs_what_there_is() {
+    let all = shop();
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "all", "uid": "all", "controller": true}]);
+    let labels = json!({"app": "all"});
+    all.put(
+        "statefulsets",
+        json!({
+            "metadata": {"name": "all", "namespace": "shop", "uid": "all", "generation": 1, "creationTimestamp": at(0)},
+            "spec": {
+                "replicas": i32::MAX, "serviceName": "all", "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels},
+                "updateStrategy": {"type": "RollingUpdate"},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            },
+            "status": {"observedGeneration": 1, "replicas": 2},
+        }),
+    );
+    let pod = |name: &str, owners: &Value| {
+        json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels, "ownerReferences": owners, "creationTimestamp": at(0)},
+            "spec": {"nodeName": "node-1"}, "status": {"phase": "Running"},
+        })
+    };
+    for name in ["all-0", "all-2147483646"] {
+        all.put("pods", pod(name, &owner));
+    }
+    all.put("pods", pod("all-7", &json!([])));
+    let running = start(all).await;
+    let cookie = running.sign_in().await;
+    let page = running.page_with("/ns/shop/statefulsets/all", &cookie, "2 pods").await;
+    assert!(page.contains("all-2147483646") && page.contains("0 of 2147483647 available"), "{page}");
+}
