@@ -86,13 +86,15 @@ fn main() -> ExitCode {
                 continue;
             }
         };
+        let before = figures.len();
         for target in targets {
             let system = target.system();
             eprint(&format!("{}{} …", scenario.name, if system == System::Upstream { ", Kubernetes" } else { "" }));
             figures.extend(runtime.block_on((scenario.run)(&target)).into_iter().map(|figure| (system, figure)));
         }
+        // At once: the next one may find a surprise.
+        println!("{}", figures::table(&figures[before..]));
     }
-    println!("{}", figures::table(&figures));
     println!("{}", figures::markdown(&figures, arguments.upstream.is_some()));
     println!("{}", figures::json(&figures));
     ExitCode::SUCCESS

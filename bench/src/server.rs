@@ -10,8 +10,9 @@ use serde_json::json;
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    fs,
+    fs::{self, DirBuilder},
     io::{BufRead, BufReader},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -121,7 +122,7 @@ impl Server {
     }
 
     async fn start_berth(binary: &Path, etcd: Option<Etcd>, parts: Parts<'_>) -> Self {
-        let mut server = Self::launch(binary, etcd.as_ref(), parts).await;
+        let mut server = Self::launch(binary, etcd.as_ref(), parts, None).await;
         let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": access::NAME});
         access::grant(&server.administrator(), group).await;
         let Running::Berth { etcd: kept, .. } = &mut server.running else { unreachable!("it was launched as one of berth's") };
@@ -129,14 +130,21 @@ impl Server {
         server
     }
 
-    /// Starts another API server on the same etcd. From now on every connection goes to another one than the last.
+    /// Starts another API server on the same etcd, with the same keys. From now on every connection goes to another one than the last.
     pub(crate) async fn add_one(&mut self) {
         let Running::Berth { binary, etcd, .. } = &self.running else { panic!("only berth's servers are multiplied") };
-        self.beside.push(Self::launch(binary, etcd.as_ref(), Parts::StoreOnly).await);
+        self.beside.push(Self::launch(binary, etcd.as_ref(), Parts::StoreOnly, Some(&self.folder().join("pki"))).await);
     }
 
-    async fn launch(binary: &Path, etcd: Option<&Etcd>, parts: Parts<'_>) -> Self {
+    async fn launch(binary: &Path, etcd: Option<&Etcd>, parts: Parts<'_>, keys: Option<&Path>) -> Self {
         let folder = TempDir::new().unwrap();
+        if let Some(keys) = keys {
+            let own = folder.path().join("pki");
+            DirBuilder::new().mode(0o700).create(&own).unwrap();
+            for key in fs::read_dir(keys).unwrap().map(Result::unwrap) {
+                fs::copy(key.path(), own.join(key.file_name())).unwrap();
+            }
+        }
         let arguments = match parts {
             Parts::StoreOnly => &["--controllers=-*", "--nodes", "0"],
             Parts::Controllers(arguments) => arguments,
