@@ -6,6 +6,7 @@ use crate::{
     snapshot::{KINDS, entries},
     stage::{Stage, Subject},
 };
+use berth_identity::ObjectKey;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -86,6 +87,33 @@ pub(crate) struct Changed {
     pub(crate) after: Value,
 }
 
+impl Changed {
+    /// Makes a change: one write for each object, so that controllers see nothing that is half changed.
+    ///
+    /// # Errors
+    /// What the API server would refuse.
+    pub(crate) fn make(all: Vec<Self>, stage: &mut Stage) -> Result<(), PlanError> {
+        for Self { subject, before, after } in all {
+            if before.is_null() {
+                stage.make_namespace(&subject.namespace)?;
+                stage.apply(&written(&after), &subject.namespace)?;
+            } else if let Some(patch) = difference(&before, &after) {
+                stage.patch(&subject, patch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether anything is written.
+    pub(crate) fn is_news(&self) -> bool {
+        self.before.is_null() || difference(&self.before, &self.after).is_some()
+    }
+
+    pub(crate) fn is_of(&self, kind: &str, key: &ObjectKey) -> bool {
+        self.subject.kind == kind && self.subject.namespace == *key.namespace && self.subject.name == *key.name
+    }
+}
+
 fn workload(kind: WorkloadKind, namespace: &str, name: &str) -> Subject {
     let (api_version, kind) = ("apps/v1".to_owned(), kind.name().to_owned());
     Subject { api_version, kind, namespace: namespace.to_owned(), name: name.to_owned() }
@@ -134,26 +162,10 @@ impl Change {
         self.manifests.iter().filter(is_known)
     }
 
-    /// Makes it: one write for each object, so that controllers see nothing that is half changed.
-    ///
-    /// # Errors
-    /// A workload that is not there, a container that it does not have; what the API server would refuse.
-    pub(crate) fn make(&self, stage: &mut Stage) -> Result<(), PlanError> {
-        for Changed { subject, before, after } in self.outcome(stage)? {
-            if before.is_null() {
-                stage.make_namespace(&subject.namespace)?;
-                stage.apply(&written(&after), &subject.namespace)?;
-            } else if let Some(patch) = difference(&before, &after) {
-                stage.patch(&subject, patch)?;
-            }
-        }
-        Ok(())
-    }
-
     /// What becomes of each object that it is about, in order. Nothing is written.
     ///
     /// # Errors
-    /// Those of making it.
+    /// A workload that is not there, a container that it does not have; what the API server would refuse.
     pub(crate) fn outcome(&self, stage: &mut Stage) -> Result<Vec<Changed>, PlanError> {
         let of_manifests = self.known_manifests().map(|manifest| Subject::of(manifest, self.namespace_of(manifest)));
         let of_targets = self.targets()?.into_iter().map(|(kind, namespace, name)| workload(kind, &namespace, &name));

@@ -34,7 +34,7 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
         let counts = revisions.iter().map(|revision| lane.revisions.get(revision).map(counts).unwrap_or_default());
         Sample { at: lane.at, counts: counts.collect() }
     };
-    let end = ended(&workload.outcome);
+    let end = workload.outcome.ends();
     let WorkloadForecast { kind, namespace, name, policy, replicas, .. } = workload;
     let (most, least) = (workload.pods.value, workload.available.value);
     // Its first line: what stands in the way is among the marks.
@@ -51,13 +51,6 @@ fn chart(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> C
         bound: workload.most.iter().map(|most| level(*most)).collect(),
         marks: marks(forecast, change, workload),
         revisions,
-    }
-}
-
-fn ended(outcome: &Outcome) -> Duration {
-    match outcome {
-        Outcome::Complete { after, settled_after } => *after.max(settled_after),
-        Outcome::Stuck { after, .. } => *after,
     }
 }
 
@@ -107,11 +100,14 @@ fn marks(forecast: &Forecast, change: &Change, workload: &WorkloadForecast) -> V
     let is_its = |trouble: &&Trouble| trouble.kind == TroubleKind::Quota || trouble.about.as_ref().is_none_or(is_it);
     let troubles = forecast.troubles.iter().filter(is_its);
     marks.extend(troubles.map(|trouble| mark(trouble.at, MarkKind::Trouble, &trouble.text)));
-    if let Outcome::Complete { after, settled_after } = &workload.outcome {
-        marks.push(mark(*after, MarkKind::Done, "complete"));
-        if after < settled_after {
-            marks.push(mark(*settled_after, MarkKind::Done, "the last replaced pod is gone"));
-        }
+    let (after, settled_after, words, gone) = match &workload.outcome {
+        Outcome::Complete { after, settled_after } => (after, settled_after, "complete", "the last replaced pod is gone"),
+        Outcome::Held { after, settled_after, .. } => (after, settled_after, "held", "the last pod that is not wanted is gone"),
+        Outcome::Stuck { .. } => return marks,
+    };
+    marks.push(mark(*after, MarkKind::Done, words));
+    if after < settled_after {
+        marks.push(mark(*settled_after, MarkKind::Done, gone));
     }
     marks
 }

@@ -28,7 +28,7 @@ pub struct Alternative {
 pub struct Spread {
     /// How many runs there were.
     pub runs: u64,
-    /// How many of them were complete.
+    /// How many of them were complete, or went as far as their owner lets them.
     pub complete: u64,
     /// Half of the complete ones take no longer.
     #[serde(rename = "p50Seconds", serialize_with = "seconds")]
@@ -94,8 +94,8 @@ pub fn forecast_many(
     let (mut pods, mut available) = (0, u32::MAX);
     for seed in 1..=runs {
         let forecast = forecast_of(snapshot, change, &Suppositions { seed, ..suppositions.clone() })?;
-        let is_complete = forecast.workloads.iter().all(|workload| matches!(workload.outcome, Outcome::Complete { .. }));
-        took.extend(is_complete.then_some(forecast.total));
+        let is_stuck = forecast.workloads.iter().any(|workload| matches!(workload.outcome, Outcome::Stuck { .. }));
+        took.extend((!is_stuck).then_some(forecast.total));
         pods = forecast.workloads.iter().map(|workload| workload.pods.value).fold(pods, u32::max);
         available = forecast.workloads.iter().map(|workload| workload.available.value).fold(available, u32::min);
         done(seed);

@@ -101,6 +101,17 @@ pub enum Outcome {
         #[serde(rename = "settledAfterSeconds", serialize_with = "seconds")]
         settled_after: Duration,
     },
+    /// As far as its owner lets it go, and all pods that it asks for are available: paused, at a step that waits for somebody, with pods that are deleted by hand.
+    Held {
+        /// When its controller has left nothing to do.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+        /// When the last pod that it replaced, or no longer wants, is gone.
+        #[serde(rename = "settledAfterSeconds", serialize_with = "seconds")]
+        settled_after: Duration,
+        /// What holds it, and who ends that.
+        why: Vec<String>,
+    },
     /// Nothing happens any more, and it is not complete.
     Stuck {
         /// Since when.
@@ -361,7 +372,7 @@ pub enum Failure {
     Unschedulable,
     /// Fewer pods are available than a budget, or the strategy, promises.
     Unavailable,
-    /// The progress deadline passes, the rollout never completes, or it is rolled back.
+    /// The progress deadline passes, a rollout that nobody holds never completes, or it is rolled back.
     Deadline,
     /// There are more pods, terminating ones included, than `replicas + maxSurge`.
     Bound,
@@ -388,6 +399,17 @@ impl Forecast {
     #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.supposed.missing.is_empty()
+    }
+}
+
+impl Outcome {
+    /// When everything is as it will stay.
+    #[must_use]
+    pub fn ends(&self) -> Duration {
+        match self {
+            Self::Complete { after, settled_after } | Self::Held { after, settled_after, .. } => *after.max(settled_after),
+            Self::Stuck { after, .. } => *after,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One run: from a snapshot and a change to a forecast.
 
 use crate::{
-    change::{Change, WorkloadKind},
+    change::{Change, Changed, WorkloadKind},
     error::PlanError,
     forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
     habits::Habits,
@@ -10,9 +10,9 @@ use crate::{
     snapshot::{Controllers, Snapshot},
     stage::Stage,
     times::since,
-    tracked::{Tracked, Tracking},
+    tracked::{End, Tracked, Tracking},
 };
-use berth_identity::Revision;
+use berth_identity::{ObjectKey, Revision};
 use berth_store::env::Timestamp;
 use berth_workloads::{
     cause::{self, DeploymentFacts, StatefulSetFacts},
@@ -71,8 +71,10 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         settle(&mut stage, &mut record)?;
     }
     record.begin(stage.now());
-    drop(std::mem::take(&mut *stage.told().said()));
-    change.make(&mut stage)?;
+    let changed = change.outcome(&mut stage)?;
+    let is_changed = |kind: &str, key: &ObjectKey| changed.iter().any(|object| object.is_news() && object.is_of(kind, key));
+    stage.told().said().begin(stage.now(), is_changed);
+    Changed::make(changed, &mut stage)?;
     let patience = |record: &Record| record.patience(slowest);
     let longest = stage.now() + LONGEST;
     follow(&mut stage, &mut record, longest, |record, now| record.is_settled() || record.progressed + patience(record) < now)?;
@@ -186,11 +188,7 @@ fn finish(stage: &Stage, mut record: Record, found: Found<'_>) -> Forecast {
         }
     }
     record.troubles.sort_by_key(|trouble| trouble.at);
-    let ends = outcomes.iter().map(|outcome| match outcome {
-        Outcome::Complete { settled_after, .. } => *settled_after,
-        Outcome::Stuck { after, .. } => *after,
-    });
-    let total = ends.max().unwrap_or_default();
+    let total = outcomes.iter().map(Outcome::ends).max().unwrap_or_default();
     let (quotas, nodes, gates) = (record.quota_peaks(), record.node_room(), found.controllers.gates());
     let workloads = record.tracked.into_iter().zip(outcomes).map(|(mut tracked, outcome)| {
         let lives = tracked.tally.take_lives();
@@ -253,12 +251,16 @@ fn judge_availability(record: &mut Record) {
 }
 
 fn outcome(stage: &Stage, record: &Record, tracked: &Tracked, controllers: Controllers) -> Outcome {
-    if let (Some(after), Some(settled_after)) = (tracked.complete, tracked.settled.or(tracked.complete)) {
-        return Outcome::Complete { after, settled_after };
+    let settled_after = |after| tracked.settled.unwrap_or(after);
+    match tracked.ended {
+        Some((End::Complete, after)) => Outcome::Complete { after, settled_after: settled_after(after) },
+        Some((End::Held, after)) => Outcome::Held { after, settled_after: settled_after(after), why: tracked.held_by() },
+        None => {
+            let mut why = causes(stage, tracked, controllers);
+            why.extend(tracked.open_waits().map(|wait| wait.text.clone()));
+            Outcome::Stuck { after: since(record.began, record.progressed), why }
+        }
     }
-    let mut why = causes(stage, tracked, controllers);
-    why.extend(tracked.open_waits().map(|wait| wait.text.clone()));
-    Outcome::Stuck { after: since(record.began, record.progressed), why }
 }
 
 /// The words that `berth rollout status` has for what stands in the way.

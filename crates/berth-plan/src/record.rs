@@ -111,7 +111,8 @@ impl Record {
             steps: Vec::new(),
             waits: Vec::new(),
             open: BTreeMap::new(),
-            complete: None,
+            is_at_rest: false,
+            ended: None,
             settled: None,
             is_late: false,
         };
@@ -238,15 +239,17 @@ impl Record {
         self.judge(index, at);
     }
 
-    /// Whether the rollout is complete now, and nothing of it goes on.
+    /// Whether the rollout goes no further now, and nothing of it goes on.
     fn judge(&mut self, index: usize, at: Duration) {
+        let sizes = || self.sets.values().filter(|set| set.target == Some(index)).map(|set| set.replicas).sum();
+        let end = self.tracked[index].end(sizes, &self.gates);
         let tracked = &mut self.tracked[index];
-        let is_complete = tracked.view.is_complete(&self.gates);
-        if !is_complete {
-            (tracked.complete, tracked.settled) = (None, None);
+        if tracked.ended.map(|(known, _)| known) != end {
+            (tracked.ended, tracked.settled) = (end.map(|end| (end, at)), None);
+        }
+        if end.is_none() {
             return;
         }
-        tracked.complete.get_or_insert(at);
         match tracked.tally.all().terminating {
             0 => drop(tracked.settled.get_or_insert(at)),
             _ => tracked.settled = None,
@@ -472,16 +475,26 @@ impl Record {
     pub(crate) fn hear(&mut self, said: &mut Said) {
         for waiting in std::mem::take(&mut said.waits) {
             let at = self.at(waiting.at);
-            let mine = |tracked: &&mut Tracked| {
-                tracked.kind.name() == waiting.kind && *tracked.namespace == *waiting.key.namespace && *tracked.name == *waiting.key.name
-            };
-            if let Some(tracked) = self.tracked.iter_mut().find(mine).filter(|_| self.is_begun) {
-                tracked.wait(&waiting.waits, at);
+            if let Some(index) = self.said_of(waiting.kind, &waiting.key) {
+                self.tracked[index].wait(&waiting.waits, at);
+                self.judge(index, at);
+            }
+        }
+        for rest in std::mem::take(&mut said.rests) {
+            if let Some(index) = self.said_of(rest.kind, &rest.key) {
+                self.tracked[index].is_at_rest = rest.is_at_rest;
+                self.judge(index, self.at(rest.at));
             }
         }
         if self.is_begun {
             self.hear_warnings(said);
         }
+    }
+
+    /// The workload that something is said of since the change.
+    fn said_of(&self, kind: &str, key: &ObjectKey) -> Option<usize> {
+        let mine = |tracked: &Tracked| tracked.kind.name() == kind && *tracked.namespace == *key.namespace && *tracked.name == *key.name;
+        self.tracked.iter().position(mine).filter(|_| self.is_begun)
     }
 
     /// Takes in the warnings about the workloads and what is theirs.

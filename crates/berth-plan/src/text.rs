@@ -137,6 +137,13 @@ impl Display for End<'_> {
             Outcome::Complete { after, settled_after } => {
                 write!(f, "complete after {}, the last replaced pod gone after {}", Shown(*after), Shown(*settled_after))
             }
+            Outcome::Held { after, settled_after, why } => {
+                write!(f, "held after {}", Shown(*after))?;
+                if after != settled_after {
+                    write!(f, ", the last pod that is not wanted gone after {}", Shown(*settled_after))?;
+                }
+                why.iter().try_for_each(|why| write!(f, "\n  because {why}"))
+            }
             Outcome::Stuck { after, why } => {
                 write!(f, "NEVER COMPLETE, nothing happens any more after {}", Shown(*after))?;
                 why.iter().try_for_each(|why| write!(f, "\n  because {why}"))
@@ -236,6 +243,7 @@ pub fn compared(alternatives: &[Alternative]) -> String {
         for workload in forecast.workloads.iter().filter(|workload| workload.kind == *kind) {
             let (complete, settled) = match &workload.outcome {
                 Outcome::Complete { after, settled_after } => (Shown(*after).to_string(), Shown(*settled_after).to_string()),
+                Outcome::Held { after, settled_after, .. } => (format!("held, {}", Shown(*after)), Shown(*settled_after).to_string()),
                 Outcome::Stuck { .. } => ("never".to_owned(), "never".to_owned()),
             };
             let title = format!("{}/{} {policy}", workload.kind.to_lowercase(), workload.name);

@@ -16,7 +16,7 @@ use futures::{
 };
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -32,7 +32,10 @@ pub(crate) struct Said {
     pub(crate) warnings: Vec<(Timestamp, Value)>,
     /// What looks at workloads waited for, where that is another than in the look before.
     pub(crate) waits: Vec<Waiting>,
-    last: BTreeMap<(&'static str, ObjectKey), Vec<&'static str>>,
+    last: BTreeMap<(&'static str, ObjectKey), Vec<Wait>>,
+    /// Workloads that looks began or ceased to leave as they are.
+    pub(crate) rests: Vec<Rest>,
+    resting: BTreeSet<(&'static str, ObjectKey)>,
     /// Why pods go, by their key.
     pub(crate) rules: BTreeMap<ObjectKey, String>,
 }
@@ -43,6 +46,37 @@ pub(crate) struct Waiting {
     pub(crate) kind: &'static str,
     pub(crate) key: ObjectKey,
     pub(crate) waits: Vec<Wait>,
+}
+
+/// Whether the look at one workload left nothing to do, and nothing to wait for but what its owner keeps to themselves.
+pub(crate) struct Rest {
+    pub(crate) at: Timestamp,
+    pub(crate) kind: &'static str,
+    pub(crate) key: ObjectKey,
+    pub(crate) is_at_rest: bool,
+}
+
+impl Said {
+    /// A change is about to be made. Nothing is said yet but how the workloads stand that are at rest and are not `changed`: nobody need look at them again.
+    pub(crate) fn begin(&mut self, now: Timestamp, changed: impl Fn(&str, &ObjectKey) -> bool) {
+        let Self { mut last, resting, .. } = std::mem::take(self);
+        for (kind, key) in resting.into_iter().filter(|(kind, key)| !changed(kind, key)) {
+            let place = (kind, key.clone());
+            let waits = last.remove(&place).unwrap_or_default();
+            self.waits.push(Waiting { at: now, kind, key: key.clone(), waits: waits.clone() });
+            self.rests.push(Rest { at: now, kind, key, is_at_rest: true });
+            self.last.insert(place.clone(), waits);
+            self.resting.insert(place);
+        }
+    }
+
+    /// For those who read nothing of it.
+    pub(crate) fn forget(&mut self) {
+        self.waits.clear();
+        self.rests.clear();
+        self.warnings.clear();
+        self.rules.clear();
+    }
 }
 
 impl Told {
@@ -83,12 +117,19 @@ impl Follower for Told {
             "statefulset" => "StatefulSet",
             _ => return,
         };
-        let labels: Vec<&'static str> = plan.waits.iter().map(Wait::metric_label).collect();
+        let is_at_rest = plan.is_idle() && plan.waits.iter().all(Wait::is_on_purpose);
+        let place = (kind, key.clone());
+        if if is_at_rest { said.resting.insert(place) } else { said.resting.remove(&place) } {
+            said.rests.push(Rest { at: self.clock.now(), kind, key: key.clone(), is_at_rest });
+        }
+        let labels = || plan.waits.iter().map(Wait::metric_label);
+        let place = (kind, key.clone());
+        let is_known = said.last.get(&place).is_some_and(|last| last.iter().map(Wait::metric_label).eq(labels()));
         // A look that waits for a child to be observed has not got as far as the other waits.
-        if labels.contains(&"child_not_observed") || said.last.get(&(kind, key.clone())).is_some_and(|last| *last == labels) {
+        if is_known || labels().any(|label| label == "child_not_observed") {
             return;
         }
-        said.last.insert((kind, key.clone()), labels);
+        said.last.insert(place, plan.waits.clone());
         said.waits.push(Waiting { at: self.clock.now(), kind, key: key.clone(), waits: plan.waits.clone() });
     }
 }

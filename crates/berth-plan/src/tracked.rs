@@ -5,7 +5,10 @@ use crate::{
     forecast::{About, Step, WaitSpan},
     tally::Tally,
 };
-use berth_api::{FeatureGates, Gate, apps::steps};
+use berth_api::{
+    FeatureGates, Gate,
+    apps::{DeploymentStatus, steps},
+};
 use berth_identity::Uid;
 use berth_workloads::{
     Wait,
@@ -36,9 +39,21 @@ pub(crate) struct Tracked {
     pub(crate) waits: Vec<WaitSpan>,
     /// Places of those that are not over.
     pub(crate) open: BTreeMap<&'static str, usize>,
-    pub(crate) complete: Option<Duration>,
+    /// Its controller left it as it is when it looked last.
+    pub(crate) is_at_rest: bool,
+    /// How it ends if nothing else happens, and since when.
+    pub(crate) ended: Option<(End, Duration)>,
     pub(crate) settled: Option<Duration>,
     pub(crate) is_late: bool,
+}
+
+/// How far a workload is that goes no further by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// As wanted.
+    Complete,
+    /// As far as its owner lets it.
+    Held,
 }
 
 /// A workload as it is now.
@@ -54,18 +69,25 @@ impl Tracking {
     pub(crate) fn is_complete(&self, gates: &FeatureGates) -> bool {
         match self {
             Self::Nothing => false,
-            Self::Deployment(view) => {
-                let policy = view.choices.policy.clone().unwrap_or_default();
-                let policy = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { policy } else { PodReplacementPolicy::Unset };
-                let goal = Goal {
-                    desired: view.spec.replicas.unwrap_or(1).into(),
-                    generation: view.meta.generation,
-                    policy,
-                    terminating: view.status.terminating_replicas.map(i64::from),
-                };
-                !view.spec.paused && is_complete(goal, &view.status)
-            }
+            Self::Deployment(view) => is_complete(goal(view, view.spec.replicas.unwrap_or(1).into(), gates), &view.status),
             Self::StatefulSet(view) => is_set_complete(view, gates),
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        matches!(self, Self::Deployment(view) if view.spec.paused)
+    }
+
+    /// Whether its controller has seen what is wanted, and as many pods as it asks for are there and available. `sizes`: what its ReplicaSets want, together.
+    fn has_what_it_asks_for(&self, sizes: impl FnOnce() -> i64, gates: &FeatureGates) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Deployment(view) => {
+                // Of whatever template.
+                let status = DeploymentStatus { updated_replicas: view.status.replicas, ..view.status.clone() };
+                is_complete(goal(view, sizes(), gates), &status)
+            }
+            Self::StatefulSet(view) => has_its_pods(view),
         }
     }
 
@@ -141,10 +163,22 @@ impl Tracking {
     }
 }
 
-fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
+/// What completion is measured against, where there are to be so many pods.
+fn goal(view: &DeploymentView, desired: i64, gates: &FeatureGates) -> Goal {
+    let policy = view.choices.policy.clone().unwrap_or_default();
+    let policy = if gates.enabled(Gate::DeploymentPodReplacementPolicy) { policy } else { PodReplacementPolicy::Unset };
+    Goal { desired, generation: view.meta.generation, policy, terminating: view.status.terminating_replicas.map(i64::from) }
+}
+
+fn has_its_pods(view: &StatefulSetView) -> bool {
     let (status, wanted) = (&view.status, view.spec.replicas.unwrap_or(1));
     let is_observed = status.observed_generation >= view.meta.generation;
-    if !is_observed || [status.replicas, status.ready_replicas, status.available_replicas] != [wanted; 3] {
+    is_observed && [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3]
+}
+
+fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
+    let (status, wanted) = (&view.status, view.spec.replicas.unwrap_or(1));
+    if !has_its_pods(view) {
         return false;
     }
     match (strategy(view, gates), partition(view)) {
@@ -206,6 +240,25 @@ impl Tracked {
 
     pub(crate) fn replicas(&self) -> i64 {
         self.view.replicas()
+    }
+
+    /// Whether it goes no further, and how that is to be called. `sizes`: what its ReplicaSets want, together.
+    ///
+    /// A Deployment that is paused scales, and what its status says then is complete but for a template that has no set yet.
+    pub(crate) fn end(&self, sizes: impl FnOnce() -> i64, gates: &FeatureGates) -> Option<End> {
+        let waits_for_resume = self.open.contains_key(Wait::Paused.metric_label());
+        if self.view.is_complete(gates) && !waits_for_resume {
+            return Some(End::Complete);
+        }
+        // What a controller at rest waits for is kept on purpose.
+        let is_held = self.is_at_rest && (self.view.is_paused() || !self.open.is_empty());
+        (is_held && self.view.has_what_it_asks_for(sizes, gates)).then_some(End::Held)
+    }
+
+    /// What keeps it from going further, in words.
+    pub(crate) fn held_by(&self) -> Vec<String> {
+        let waits: Vec<String> = self.open_waits().map(|wait| wait.text.clone()).collect();
+        if waits.is_empty() { vec![Wait::Paused.to_string()] } else { waits }
     }
 
     /// What it still waits for.

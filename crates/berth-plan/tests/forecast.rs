@@ -6,33 +6,9 @@ use berth_plan::{
     Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WorkloadKind, WriteBody,
     charts, compare, forecast, forecast_many, text, victims, writes,
 };
-use common::{deployment, stateful_set};
+use common::{cluster, deployment, edit, foretell, new_image, pod, ready, rolling, stateful_set, suppositions};
 use serde_json::{Value, json};
 use std::time::Duration;
-
-fn edit(kind: WorkloadKind, edits: Edits) -> Change {
-    let edit = Edit { kind, namespace: "default".to_owned(), name: "web".to_owned(), edits };
-    Change { edits: vec![edit], ..Change::default() }
-}
-
-fn new_image() -> Edits {
-    Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() }
-}
-
-fn suppositions(start: u64, stop: u64) -> Suppositions {
-    Suppositions { start: Some(Duration::from_secs(start)), stop: Some(Duration::from_secs(stop)), ..Suppositions::default() }
-}
-
-fn foretell(objects: Vec<Value>, change: &Change) -> Forecast {
-    forecast(&Snapshot::of_documents(objects), change, &suppositions(5, 20)).expect("a forecast")
-}
-
-fn rolling(surge: u32, unavailable: u32, policy: &str) -> Value {
-    json!({
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
-        "podReplacementPolicy": policy,
-    })
-}
 
 fn complete(forecast: &Forecast) -> (u64, u64) {
     match &forecast.workloads[0].outcome {
@@ -312,39 +288,6 @@ fn a_chart_tells_what_the_forecast_tells() {
     };
     assert_eq!(chart.samples.iter().map(total).max(), Some(4));
     assert!(chart.samples.last().is_some_and(|last| last.counts[1].available == 3 && last.counts[0] == berth_chart::Counts::default()));
-}
-
-/// A pod as a kubelet reports it.
-fn pod(name: &str, status: Value) -> Value {
-    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "set", "controller": true}]);
-    json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web", "pod-template-hash": "1"}, "ownerReferences": owner,
-            "creationTimestamp": "2026-03-01T10:00:00Z"},
-        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "main:1"}]}, "status": status})
-}
-
-/// A Deployment as a cluster has it, with its set and these pods.
-fn cluster(replicas: u32, pods: Vec<Value>) -> Vec<Value> {
-    let mut web = deployment(replicas, &rolling(1, 0, "TerminationComplete"));
-    web["metadata"]["uid"] = json!("web");
-    web["metadata"]["generation"] = json!(1);
-    web["metadata"]["creationTimestamp"] = json!("2026-03-01T10:00:00Z");
-    web["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
-    let labels = json!({"app": "web", "pod-template-hash": "1"});
-    let mut template = web["spec"]["template"].clone();
-    template["metadata"]["labels"] = labels.clone();
-    let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": true, "blockOwnerDeletion": true}]);
-    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": "web-1", "namespace": "default", "uid": "set", "generation": 1, "labels": labels, "ownerReferences": owner,
-            "annotations": {"deployment.kubernetes.io/revision": "1"}, "creationTimestamp": "2026-03-01T10:00:00Z"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}, "status": {"replicas": replicas, "observedGeneration": 1}});
-    [vec![web, set], pods].concat()
-}
-
-fn ready(after: &str) -> Value {
-    json!({"phase": "Running", "startTime": "2026-03-01T10:00:00Z",
-        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": after}],
-        "containerStatuses": [{"name": "main", "image": "main:1", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2026-03-01T10:00:01Z"}}}]})
 }
 
 #[test]

@@ -43,6 +43,19 @@ struct Scenario {
     quota: Option<u64>,
     /// How long the world is left alone before the change.
     idle: Duration,
+    hold: Hold,
+}
+
+/// What the workload's owner keeps to themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    Nothing,
+    /// A Deployment is paused before the change.
+    Paused,
+    /// It is paused in the middle of a rollout.
+    PausedInTheMiddle,
+    /// Pods of a StatefulSet are deleted by hand.
+    OnDelete,
 }
 
 impl Scenario {
@@ -51,7 +64,7 @@ impl Scenario {
         let number = |below: u64| u32::try_from(rng.below(below)).expect("small");
         let kind = if number(4) == 0 { WorkloadKind::StatefulSet } else { WorkloadKind::Deployment };
         let replicas = 1 + number(12);
-        let manifest = match kind {
+        let mut manifest = match kind {
             WorkloadKind::Deployment => {
                 let limit = |choices: &[Value]| rng.choose(choices).clone();
                 let surge = limit(&[json!(0), json!(1), json!(3), json!("25%"), json!("100%")]);
@@ -74,14 +87,19 @@ impl Scenario {
         let stop = Duration::from_millis(7550 + 3700 * u64::from(number(8)));
         let replicas = (number(3) == 0).then(|| i32::try_from(1 + number(14)).expect("small"));
         let images = if replicas.is_none() || number(2) == 0 { vec![("main".to_owned(), "main:2".to_owned())] } else { Vec::new() };
-        Self {
-            kind,
-            manifest,
-            latencies: Latencies { start, stop },
-            edits: Edits { images, replicas, ..Edits::default() },
-            quota: (number(6) == 0).then(|| 16 + u64::from(number(8))),
-            idle: Duration::from_millis(rng.below(90_000)),
+        let quota = (number(6) == 0).then(|| 16 + u64::from(number(8)));
+        let idle = Duration::from_millis(rng.below(90_000));
+        let hold = match (number(8), kind) {
+            (0, WorkloadKind::Deployment) => Hold::Paused,
+            (1, WorkloadKind::Deployment) => Hold::PausedInTheMiddle,
+            (0 | 1, WorkloadKind::StatefulSet) => Hold::OnDelete,
+            _ => Hold::Nothing,
+        };
+        if hold == Hold::OnDelete {
+            manifest["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
         }
+        let edits = Edits { images, replicas, ..Edits::default() };
+        Self { kind, manifest, latencies: Latencies { start, stop }, edits, quota, idle, hold }
     }
 }
 
@@ -134,12 +152,12 @@ fn set_is_complete(world: &World) -> bool {
     let wanted = number(&spec["replicas"]);
     number(&status["observedGeneration"]) == number(&set["metadata"]["generation"])
         && ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas"].iter().all(|member| number(&status[*member]) == wanted)
-        && (spec["updateStrategy"]["type"] == "Recreate" || status["currentRevision"] == status["updateRevision"])
+        && (spec["updateStrategy"]["type"] != "RollingUpdate" || status["currentRevision"] == status["updateRevision"])
 }
 
 fn check(seed: u64) {
     let scenario = Scenario::draw(seed);
-    let Scenario { kind, manifest, latencies, edits, quota, idle } = &scenario;
+    let Scenario { kind, manifest, latencies, edits, quota, idle, hold } = &scenario;
     let mut world = World::new(seed, Options { latencies: *latencies, ..Options::default() });
     if let Some(pods) = quota {
         world.create(
@@ -152,6 +170,16 @@ fn check(seed: u64) {
         WorkloadKind::StatefulSet => set_is_complete(world),
     };
     world.run_until_seen("the first rollout", LONGEST, is_complete);
+    match hold {
+        Hold::Paused => world.patch_deployment("web", json!({"spec": {"paused": true}})),
+        Hold::PausedInTheMiddle => {
+            let containers = json!([{"name": "main", "image": "main:between"}]);
+            world.patch_deployment("web", json!({"spec": {"template": {"spec": {"containers": containers}}}}));
+            world.run_for(latencies.start + Duration::from_millis(1500));
+            world.patch_deployment("web", json!({"spec": {"paused": true}}));
+        }
+        Hold::Nothing | Hold::OnDelete => (),
+    }
     world.run_for(Duration::from_secs(2) + *idle);
     let (snapshot, before, from) = (snapshot(&world), world.objects("pods"), world.log().len());
     let sizes_before: BTreeMap<String, i64> =
@@ -169,7 +197,7 @@ fn check(seed: u64) {
     let began = world.elapsed();
     make_true(&mut world, edits, *kind);
     let told = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
-    let context = format!("seed {seed}: {manifest}\n{edits:?} {latencies:?} {quota:?}\n{told}\n{:?}", forecast.troubles);
+    let context = format!("seed {seed}: {manifest}\n{edits:?} {latencies:?} {quota:?} {hold:?}\n{told}\n{:?}", forecast.troubles);
     match &forecast.workloads[0].outcome {
         Outcome::Complete { after, settled_after } => {
             world.run_until_seen("the rollout that was foretold", LONGEST, is_complete);
@@ -178,6 +206,14 @@ fn check(seed: u64) {
             world.run_until("the end", LONGEST, |seen| seen.live_pods().len() == seen.pod_count());
             let took = world.elapsed() - began;
             assert!(took.abs_diff(*settled_after) <= TOLERANCE, "settled after {took:?}, not {settled_after:?}\n{context}");
+        }
+        Outcome::Held { settled_after, .. } => {
+            world.run_for(*settled_after + TOLERANCE);
+            let lines = world.log().len();
+            world.run_for(Duration::from_secs(3000));
+            let on = &world.log()[lines..];
+            assert!(!on.iter().any(|line| line.contains(" pods ") || line.contains(" replicasets ")), "it goes on: {on:#?}\n{context}");
+            assert!(!is_complete(&world), "complete, although it is held\n{context}");
         }
         Outcome::Stuck { why, .. } => {
             world.run_for(Duration::from_secs(3000));

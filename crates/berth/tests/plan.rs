@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
@@ -148,6 +148,34 @@ async fn what_is_foretold_of_a_real_cluster_comes_true() {
         let (cluster, _folder) = up(&[web(policy)]);
         comes_true(&cluster.kubeconfig(), "berth", policy).await;
     }
+}
+
+#[tokio::test]
+async fn a_paused_deployment_scales_as_foretold_and_that_is_its_end() {
+    let (cluster, _folder) = up(&[web("TerminationStarted")]);
+    let kubeconfig = cluster.kubeconfig();
+    told(&kubeconfig, &["rollout", "pause", "deployment/web"]);
+    // It is no failure.
+    let forecast =
+        plan(&kubeconfig, &["deployment/web", "--image", "main=web:2", "--replicas", "5", "--fail-on", "deadline"])["forecast"].clone();
+    let workload = &forecast["workloads"][0];
+    assert_eq!((&workload["outcome"]["is"], &workload["pods"]["value"], &forecast["troubles"]), (&json!("held"), &json!(5), &json!([])));
+
+    let client = client(&kubeconfig).await;
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    let patch = json!({"spec": {"replicas": 5, "template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    let patched = deployments.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let is_there = |deployment: Option<&Deployment>| {
+        let status = deployment.and_then(|deployment| deployment.status.as_ref());
+        status.is_some_and(|status| status.observed_generation >= patched.metadata.generation && status.available_replicas == Some(5))
+    };
+    tokio::time::timeout(common::PATIENCE, await_condition(deployments.clone(), "web", is_there)).await.unwrap().unwrap();
+    let status = deployments.get("web").await.unwrap().status.unwrap();
+    assert_eq!((status.replicas, status.updated_replicas), (Some(5), None), "no pod has the new template");
+    let sets = Api::<ReplicaSet>::default_namespaced(client).list(&ListParams::default()).await.unwrap();
+    let [set] = &sets.items[..] else { panic!("{:?}", sets.items) };
+    let sizes: Vec<(String, Vec<i64>)> = foretold(&forecast).into_iter().map(|(name, changes)| (name, merged(&changes))).collect();
+    assert_eq!(sizes, [(set.name_any(), vec![5])]);
 }
 
 fn stateful_set() -> Value {

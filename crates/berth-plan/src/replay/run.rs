@@ -200,11 +200,7 @@ impl World<'_> {
         }
         self.ledger.ripen(now);
         // What it says meanwhile nobody reads here.
-        let mut said = self.stage.told().said();
-        said.waits.clear();
-        said.warnings.clear();
-        said.rules.clear();
-        drop(said);
+        self.stage.told().said().forget();
         Ok(goes_on)
     }
 

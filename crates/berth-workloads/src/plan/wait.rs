@@ -187,6 +187,12 @@ impl Wait {
         }
     }
 
+    /// Whether its owner asked for it and a person, or who acts for one, ends it: nothing that takes its course does.
+    #[must_use]
+    pub fn is_on_purpose(&self) -> bool {
+        matches!(self, Self::Paused | Self::StepPaused { .. } | Self::DeletionByHand { .. } | Self::Partition { .. })
+    }
+
     /// The reason of the event that tells that it has begun; `None` for what lasts no longer than a controller's next look.
     #[must_use]
     pub fn event_reason(&self) -> Option<&'static str> {

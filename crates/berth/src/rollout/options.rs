@@ -252,7 +252,7 @@ pub(crate) enum FailOn {
     Unschedulable,
     /// Fewer pods are available than a budget, or the strategy, promises.
     Unavailable,
-    /// The progress deadline passes, or the rollout never completes.
+    /// The progress deadline passes, or a rollout that nobody holds never completes.
     Deadline,
     /// There are more pods, terminating ones included, than replicas and maxSurge.
     Bound,
