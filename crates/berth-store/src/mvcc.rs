@@ -393,7 +393,7 @@ impl Mvcc {
         let is_seen = |event: &&Arc<Event>| event.entry.key.as_str().starts_with(prefix) && has_mark(event);
         let first = |found: &'_ Resource| {
             found.log.back().filter(|newest| after < newest.entry.mod_revision)?;
-            let from = found.log.partition_point(|event| event.entry.mod_revision <= after);
+            let from = seen(&found.log, after);
             let at = from + found.log.range(from..).position(|event| is_seen(&event))?;
             Some((found.log[at].entry.mod_revision, at))
         };
@@ -552,6 +552,27 @@ impl Mvcc {
             }
         }
     }
+}
+
+/// How many changes of a log come no later than `after`. Looked for from the end, since whoever follows is seldom far behind: costs what the logarithm of that
+/// distance is.
+fn seen(log: &VecDeque<Arc<Event>>, after: Revision) -> usize {
+    let is_seen = |at: usize| log[at].entry.mod_revision <= after;
+    // All before `from` are seen, none from `to` on.
+    let (mut from, mut to, mut stride) = (0, log.len(), 1);
+    while from < to {
+        let at = to.saturating_sub(stride);
+        if is_seen(at) {
+            from = at + 1;
+            break;
+        }
+        (to, stride) = (at, stride * 2);
+    }
+    while from < to {
+        let at = from.midpoint(to);
+        if is_seen(at) { from = at + 1 } else { to = at }
+    }
+    from
 }
 
 /// What keeping `event` costs, in bytes.

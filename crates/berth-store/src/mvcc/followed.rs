@@ -1,6 +1,6 @@
 //! What a copy of a store that is elsewhere needs of the structure.
 
-use super::{Mvcc, resource_of};
+use super::{Mvcc, resource_of, seen};
 use crate::{Event, Key, Revision};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl Mvcc {
         if after < kept.dropped {
             return None;
         }
-        let from = kept.log.partition_point(|event| event.entry.mod_revision <= after);
+        let from = seen(&kept.log, after);
         Some(kept.log.range(from..).filter(|event| event.entry.key == *key).cloned().collect())
     }
 }
