@@ -364,6 +364,32 @@ async fn a_watch_that_the_server_no_longer_remembers_is_listed_anew() {
     assert!(told.about("cut-", |change| matches!(change, Change::Synced(_))).await.len() == 1);
 }
 
+/// For somebody who may read one namespace: of its objects alone one is told, while kinds of no namespace, and what is asked for by name, are as ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_namespace_one_is_told_of_its_objects_alone() {
+    let (all, _server) = common::remote_itself().await;
+    let own = all.clone().in_namespace("own".into());
+    all.create(object::<Namespace>(json!({"metadata": {"name": "own"}}))).await.expect("a valid object");
+    let inside = |name: &str| object::<ConfigMap>(json!({"metadata": {"name": name, "namespace": "own"}, "data": {"value": "inside"}}));
+    for object in [map("in-a", "outside"), inside("in-b")] {
+        all.create(object).await.expect("a valid object");
+    }
+    let mut told = Told::new(own.watch(MAPS));
+    let mut texts = Vec::new();
+    for last in ["in-b", "in-d"] {
+        let changes = told.about("in-", |change| is_about(change, last)).await;
+        texts.extend(changes.iter().map(text).filter(|text| text != "synced"));
+        for object in [map("in-c", "outside"), inside("in-d")].into_iter().filter(|_| last == "in-b") {
+            all.create(object).await.expect("a valid object");
+        }
+    }
+    assert_eq!(texts, ["restarted", "in-b=inside", "in-d=inside"]);
+    let namespaces = Told::new(own.watch(NAMESPACES)).about("", |change| is_about(change, "own")).await;
+    assert!(namespaces.iter().any(|change| is_about(change, "default")), "they are in no namespace: {namespaces:?}");
+    assert!(own.newest(MAPS).await.is_ok() && own.newest(NAMESPACES).await.is_ok());
+    assert!(own.get(MAPS, &key("in-a")).await.expect("asked").is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_to_which_no_answer_comes_may_have_been_done() {
     let server = CutOff::start(DEFAULT_HISTORY_BYTES).await;
