@@ -1,13 +1,9 @@
 // A journey over the page in Debian's Chromium: node dashboard.mjs LINK [FOLDER FOR SCREENSHOTS]. What fails throws.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { readFileSync } from "node:fs";
 import { createServer, request as send } from "node:http";
-import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { badge, begin, live } from "./browser.mjs";
 
 const [link, pictures] = process.argv.slice(2);
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const root = new URL(link).origin;
 const WEB = `${root}/ns/shop/deployments/web`;
 
@@ -30,58 +26,8 @@ between.on("connection", (socket) => {
 });
 await new Promise((listening) => between.listen(0, "127.0.0.1", listening));
 
-const browser = await chromium.launch({
-  proxy: { server: `http://127.0.0.1:${between.address().port}`, bypass: "<-loopback>" },
-  executablePath: "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
-const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
-context.setDefaultTimeout(60_000);
+const { browser, context, complaints, opened, shoot } = await begin(root, { pictures, proxy: between.address().port, isExpected: () => isCut });
 
-const complaints = [];
-await context.addInitScript(() => {
-  document.addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
-});
-const opened = async () => {
-  const page = await context.newPage();
-  page.on("console", (message) => {
-    if (message.type() === "error" && !isCut) complaints.push(`${page.url()}: ${message.text()}`);
-  });
-  page.on("pageerror", (error) => complaints.push(`${page.url()}: ${error}`));
-  page.on("request", (request) => {
-    if (!request.url().startsWith(`${root}/`) && !request.url().startsWith("data:")) complaints.push(`asks elsewhere: ${request.url()}`);
-  });
-  return page;
-};
-
-const accessible = async (page) => {
-  await page.evaluate(axe);
-  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const told = found.violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`);
-  assert.deepEqual(told, [], `accessibility of ${page.url()}`);
-};
-
-const looks = [
-  ["light", 1280, 900],
-  ["dark", 1280, 900],
-  ["light", 390, 844],
-  ["dark", 390, 844],
-];
-const shoot = async (page, name) => {
-  for (const [colorScheme, width, height] of looks) {
-    await page.emulateMedia({ colorScheme });
-    await page.setViewportSize({ width, height });
-    await accessible(page);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.equal(wide, 0, `${page.url()} is wider than ${width} pixels by ${wide}`);
-    if (pictures) await page.screenshot({ path: join(pictures, `${name}-${colorScheme}-${width}.png`), fullPage: true });
-  }
-  await page.emulateMedia({ colorScheme: "light" });
-  await page.setViewportSize({ width: 1280, height: 900 });
-};
-
-const live = (page) => page.locator("#connection[data-state=live]").waitFor();
-const badge = (page, state) => page.locator(`#part-headline .badge.${state}`).waitFor();
 const heading = (page, text) => page.locator("#part-headline").getByText(text).first().waitFor();
 
 /** By the keyboard alone, as far as that is a matter of links and buttons. */
@@ -98,6 +44,13 @@ const setImage = async (page, image) => {
   await page.getByText("Every pod is replaced (4 pods), with at most 25% too many and 25% missing.").waitFor();
   await press(page, page.getByRole("button", { name: "Set image" }));
   await page.getByText("The image was set.").waitFor();
+};
+
+/** How many pods there shall be, up to the question. */
+const scaled = async (page, replicas) => {
+  await page.getByLabel("How many pods").fill(replicas);
+  await press(page, page.getByRole("button", { name: "What happens then?" }));
+  await page.getByText(new RegExp(`It goes from \\d pods to ${replicas} pods`)).waitFor();
 };
 
 // Signing in: no address has the token afterwards, and the link is worth nothing then.
@@ -145,6 +98,17 @@ await first.getByText(/cannot pull/).waitFor();
 await shoot(page, "needs-attention");
 await first.getByRole("link").click();
 
+// Why: which pod, what it waits for, what comes next, and what one can do, which is a command that can be copied.
+await page.getByText(/^What happens next:/).waitFor();
+await page.getByRole("heading", { name: "What you can do" }).waitFor();
+await page.getByText("berth rollout undo deployment/web -n shop").first().waitFor();
+const inTrouble = page.locator("#part-pods tbody tr").first();
+await inTrouble.getByText("in trouble").waitFor();
+await inTrouble.getByText(/cannot pull its image/).waitFor();
+await page.locator("#part-events").getByText(/Failed|BackOff|ErrImagePull/).first().waitFor();
+await page.locator("#part-revisions summary").first().click();
+await page.locator("#part-revisions").getByText("→ registry.example/shop/web:404").first().waitFor();
+
 // Another tab sees what is done in this one.
 const other = await opened();
 await other.goto(WEB);
@@ -158,14 +122,43 @@ await page.getByText("Rolled back.").waitFor();
 await badge(page, "complete");
 await badge(other, "complete");
 
-// The stream is lost, and comes again with what happened meanwhile.
+// One tab loses its connection, the other goes on: what is done there meanwhile is seen here as soon as there is a connection again, without loading the page.
+await page.goto(WEB);
+await live(page);
+await page.evaluate(() => { window.isTheSame = true; });
+isCut = true;
+sockets.forEach((socket) => socket.destroy());
+await page.locator("#connection[data-state=lost]").waitFor();
+await other.locator("#connection[data-state=lost]").waitFor();
+await shoot(page, "lost");
+isCut = false;
+await live(page);
+await live(other);
+await press(other, other.getByRole("link", { name: "Scale…" }));
+await scaled(other, "5");
 isCut = true;
 sockets.forEach((socket) => socket.destroy());
 await page.locator("#connection[data-state=lost]").waitFor();
 isCut = false;
+await press(other, other.getByRole("button", { name: "Scale" }));
+await other.getByText("Scaled.").waitFor();
+await page.getByText("5 of 5 available").waitFor();
 await live(page);
-await page.reload();
+assert.equal(await page.evaluate(() => window.isTheSame), true, "it was not loaded again");
+
+// Two tabs ask about the same: what was asked about in one is not done when the other was quicker.
+for (const [tab, replicas] of [[page, "6"], [other, "4"]]) {
+  await press(tab, tab.getByRole("link", { name: "Scale…" }));
+  await scaled(tab, replicas);
+}
+await press(other, other.getByRole("button", { name: "Scale" }));
+await other.getByText("Scaled.").waitFor();
+await press(page, page.getByRole("button", { name: "Scale" }));
+await page.getByText(/somebody has changed it since you were asked/).waitFor();
+complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes("409 (Conflict)")));
+await page.goto(WEB);
 await live(page);
+await page.getByText("4 of 4 available").waitFor();
 await badge(page, "complete");
 await shoot(page, "undone");
 
@@ -186,6 +179,7 @@ complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.inc
 await page.goto(`${root}/`);
 await page.getByRole("button", { name: "Sign out" }).click();
 await page.getByRole("heading", { name: "Sign in" }).waitFor();
+await other.getByRole("heading", { name: "Sign in" }).waitFor();
 await shoot(page, "sign-in");
 await page.goto(WEB);
 await page.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -31,6 +31,8 @@ use std::{
 
 /// How long before its end a certificate is made anew.
 pub const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Where the authority is kept in the folder, certificate and key.
+pub const AUTHORITY_FILE: &str = "ca.pem";
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 const ADMIN_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Certificates begin in the past, for clients whose clock is behind.
@@ -123,7 +125,12 @@ impl Pki {
     /// [`PkiError`].
     pub fn load_or_create(options: &PkiOptions<'_>, rng: &dyn Rng) -> Result<Self, PkiError> {
         let at = options.now + RENEW_BEFORE;
-        let ca = keep(&options.folder.join("ca.pem"), Pair::parse_authority, |pair| holds_until(pair, at), || make_authority(options.now))?;
+        let ca = keep(
+            &options.folder.join(AUTHORITY_FILE),
+            Pair::parse_authority,
+            |pair| holds_until(pair, at),
+            || make_authority(options.now),
+        )?;
         let issuer = issuer(&ca, options)?;
         let trusts = trust(&ca, options)?;
         // Asked of the authority itself, so that a renewed one renews what the old one signed.
@@ -184,7 +191,7 @@ fn unix_seconds(at: Timestamp) -> Duration {
 }
 
 fn trust(ca: &Pair, options: &PkiOptions<'_>) -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
-    client_verifier(&ca.certificate).ok_or_else(|| unusable(&options.folder.join("ca.pem")))
+    client_verifier(&ca.certificate).ok_or_else(|| unusable(&options.folder.join(AUTHORITY_FILE)))
 }
 
 fn unusable(path: &Path) -> PkiError {
@@ -273,7 +280,7 @@ pub(crate) fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
 
 /// The kept authority, ready to sign. Only its name and key reach what it signs, so its other parameters need not be read back.
 fn issuer(ca: &Pair, options: &PkiOptions<'_>) -> Result<Issuer<'static, KeyPair>, PkiError> {
-    issuer_of(ca, options.now).ok_or_else(|| unusable(&options.folder.join("ca.pem")))
+    issuer_of(ca, options.now).ok_or_else(|| unusable(&options.folder.join(AUTHORITY_FILE)))
 }
 
 /// `None`: its key cannot be used.
@@ -308,6 +315,13 @@ pub fn certificates(text: &str) -> Vec<String> {
     CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(Result::ok).map(|der| pem(&der)).collect()
 }
 
+/// Names and addresses that the first certificate in a text is for.
+#[must_use]
+pub fn server_names(text: &str) -> Vec<String> {
+    let first = CertificateDer::pem_slice_iter(text.as_bytes()).find_map(Result::ok);
+    first.and_then(|der| x509::server_names(&der)).unwrap_or_default()
+}
+
 /// A certificate as text.
 fn pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
@@ -329,7 +343,7 @@ pub struct Issued {
 /// # Errors
 /// [`PkiError`]; a folder without an authority is one that cannot be read.
 pub fn issue(folder: &Path, user: &str, groups: &[String], (now, lifetime): (Timestamp, SignedDuration)) -> Result<Issued, PkiError> {
-    let path = folder.join("ca.pem");
+    let path = folder.join(AUTHORITY_FILE);
     let text = fs::read_to_string(&path).map_err(|source| PkiError::File { path: path.clone(), source })?;
     let ca = Pair::parse_authority(&text).map_err(|fault| PkiError::Damaged { path, fault })?;
     let options = PkiOptions { folder, bind: IpAddr::from([127, 0, 0, 1]), extra_names: &[], now };

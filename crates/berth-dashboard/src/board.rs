@@ -60,6 +60,8 @@ pub(crate) struct Card {
     pub(crate) replicas: Replicas,
     /// What it hangs on, the one to tell first is first.
     pub(crate) obstacles: Vec<String>,
+    /// Where nothing stands in its way, what it waits for.
+    pub(crate) on_the_way: Option<String>,
     /// What happens by itself.
     pub(crate) next: Option<&'static str>,
     pub(crate) to_do: Vec<ToDo>,
@@ -71,6 +73,14 @@ pub(crate) struct Card {
     /// What an automatic rollback says.
     pub(crate) rollback: Option<String>,
     pub(crate) look_again: Option<Timestamp>,
+}
+
+impl Card {
+    /// Why it is not complete; `None`: it is, or nobody knows.
+    pub(crate) fn why(&self) -> Option<&str> {
+        let first = self.obstacles.first().or(self.on_the_way.as_ref());
+        first.filter(|_| self.rank != Rank::Complete).map(String::as_str)
+    }
 }
 
 /// What one look gives.
@@ -177,6 +187,7 @@ mod tests {
             message: String::new(),
             replicas: Replicas { wanted, total: 0, updated: 0, available: 0, terminating: None },
             obstacles: vec!["web-1 keeps crashing".to_owned()],
+            on_the_way: None,
             next: None,
             to_do: Vec::new(),
             revision: Some(revision),

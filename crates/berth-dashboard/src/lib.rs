@@ -25,4 +25,5 @@ mod text;
 mod views;
 mod world;
 
-pub use server::{BindError, Dashboard, Following, Options, TlsOptions};
+pub use route::FirstPage;
+pub use server::{BindError, Dashboard, Following, Links, Options, TlsOptions};

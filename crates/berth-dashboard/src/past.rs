@@ -33,6 +33,8 @@ pub(crate) struct Past {
     lives: BTreeMap<Uid, Life>,
     /// What revisions are called.
     names: BTreeMap<i64, String>,
+    /// The number that each had, by the uid of what keeps it.
+    keepers: BTreeMap<Uid, i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub(crate) struct Present {
     pub(crate) pods: Vec<(Uid, String, i64, State)>,
     /// What revisions are called.
     pub(crate) names: BTreeMap<i64, String>,
+    /// What keeps them.
+    pub(crate) keepers: BTreeMap<Uid, i64>,
     pub(crate) created: Option<Timestamp>,
 }
 
@@ -84,6 +88,7 @@ impl Present {
 impl Past {
     /// Takes in how it is now.
     pub(crate) fn note(&mut self, present: &Present, now: Timestamp) {
+        self.renumber(&present.keepers);
         let counts: Vec<_> = present.counts.iter().map(|(revision, counts)| (*revision, *counts)).collect();
         if self.moments.is_empty()
             && let Some(created) = present.created.filter(|created| *created < now && now.duration_since(*created) < YOUNG)
@@ -104,6 +109,24 @@ impl Past {
             present.names.contains_key(revision) || shown.iter().any(|moment| moment.counts.iter().any(|(of, _)| of == revision))
         });
         self.note_lives(present, now);
+    }
+
+    /// A revision that somebody goes back to gets a new number: what is remembered of it is remembered under that one, so that its pods are those of the newest.
+    fn renumber(&mut self, keepers: &BTreeMap<Uid, i64>) {
+        let moved: BTreeMap<i64, i64> =
+            keepers.iter().filter_map(|(keeper, now)| self.keepers.get(keeper).filter(|was| *was != now).map(|was| (*was, *now))).collect();
+        self.keepers.clone_from(keepers);
+        if moved.is_empty() {
+            return;
+        }
+        let renumbered = |number: &mut i64| *number = moved.get(number).copied().unwrap_or(*number);
+        for moment in &mut self.moments {
+            moment.counts.iter_mut().for_each(|(number, _)| renumbered(number));
+            moment.counts.sort_by_key(|(number, _)| *number);
+        }
+        self.lives.values_mut().for_each(|life| renumbered(&mut life.revision));
+        let names = std::mem::take(&mut self.names);
+        self.names = names.into_iter().map(|(number, name)| (moved.get(&number).copied().unwrap_or(number), name)).collect();
     }
 
     fn note_lives(&mut self, present: &Present, now: Timestamp) {
@@ -287,6 +310,31 @@ mod tests {
         assert_eq!(chart.marks.iter().map(|mark| mark.at.as_secs()).collect::<Vec<_>>(), [5, 15]);
         assert_eq!(chart.samples[0].at, Duration::ZERO, "what holds when it begins");
         assert_eq!(chart.pods.len(), 6, "pods that went meanwhile are shown");
+    }
+
+    #[test]
+    fn after_an_undo_the_pods_of_the_old_revision_are_those_of_the_newest() {
+        let keepers = |pairs: &[(&str, i64)]| pairs.iter().map(|(uid, number)| (Uid::from(*uid), *number)).collect::<BTreeMap<_, _>>();
+        let mut past = Past::default();
+        past.note(&Present { keepers: keepers(&[("a", 1)]), ..present(1, 3, State::Available) }, at(0));
+        let mut both = present(1, 2, State::Available);
+        both.add(&Uid::from("new"), "new", 2, State::Starting);
+        both.names.insert(2, "#2".to_owned());
+        past.note(&Present { keepers: keepers(&[("a", 1), ("b", 2)]), ..both }, at(10));
+        // It goes back: what keeps the old revision has the number 3 now, and so have its pods.
+        let mut undone = Present { names: BTreeMap::from([(2, "#2".to_owned()), (3, "#3".to_owned())]), wanted: 3, ..Present::default() };
+        for pod in 0..2 {
+            undone.add(&Uid::from(format!("1-{pod}").as_str()), &format!("pod-1-{pod}"), 3, State::Available);
+        }
+        undone.add(&Uid::from("new"), "new", 2, State::Terminating);
+        past.note(&Present { keepers: keepers(&[("a", 3), ("b", 2)]), ..undone }, at(20));
+        let chart = past.chart(String::new(), String::new(), at(20), true);
+        assert_eq!(chart.revisions, ["#2", "#3"], "the old one is the newest");
+        let counts: Vec<_> =
+            chart.samples.iter().map(|sample| sample.counts.iter().map(|counts| counts.available).collect::<Vec<_>>()).collect();
+        assert_eq!(counts, [[0, 3], [0, 2], [0, 2]]);
+        let lanes: Vec<_> = chart.pods.iter().map(|pod| (pod.name.as_str(), pod.revision)).collect();
+        assert_eq!(lanes, [("pod-1-0", 1), ("pod-1-1", 1), ("pod-1-2", 1), ("new", 0)], "one that went before, too");
     }
 
     #[test]

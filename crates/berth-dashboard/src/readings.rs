@@ -67,10 +67,12 @@ impl World {
             let Some(set) = pod.meta.controller().and_then(|owner| by_uid.get(owner.uid.as_str())) else { continue };
             present.add(&pod.meta.uid, &pod.meta.name, revision(set), state_of(pod, deployment.spec.min_ready_seconds, now));
         }
+        present.keepers = own.iter().filter(|set| 0 < revision(set)).map(|set| (set.meta.uid.clone(), revision(set))).collect();
         let shown = own.iter().filter(|set| present.counts.contains_key(&revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
         let place = (&deployment.meta, "deployment", look.revision.is_some_and(|revision| 1 < revision));
-        let card = card(look, place, &deployment.spec.template, deployment.spec.paused);
+        let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
+        let card = Card { on_the_way, ..card(look, place, &deployment.spec.template, deployment.spec.paused) };
         Reading { card, present }
     }
 
@@ -92,6 +94,7 @@ impl World {
             let number = numbers.get(revision_of(pod)).map_or(0, |revision| revision.number);
             present.add(&pod.meta.uid, &pod.meta.name, number, state_of(pod, set.spec.min_ready_seconds, now));
         }
+        present.keepers = revisions.iter().map(|revision| (revision.meta.uid.clone(), revision.number)).collect();
         let shown = revisions
             .iter()
             .filter(|revision| present.counts.contains_key(&revision.number) || *revision.meta.name == *set.status.update_revision);
@@ -104,7 +107,9 @@ impl World {
         let has_earlier = 1 < revisions.len();
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
         let look = stateful_set::look(set, &belongings, causes, &self.gates, now);
-        Reading { card: card(look, (&set.meta, "statefulset", has_earlier), &set.spec.template, false), present }
+        let on_the_way = on_the_way(&present, set.spec.min_ready_seconds);
+        let card = Card { on_the_way, ..card(look, (&set.meta, "statefulset", has_earlier), &set.spec.template, false) };
+        Reading { card, present }
     }
 
     /// Those that it controls, and those that have the names of its own: as many as there are, however many it wants.
@@ -183,6 +188,7 @@ fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &P
         stage: standing.state,
         message: standing.message,
         replicas,
+        on_the_way: None,
         next: first.map(Obstacle::next),
         to_do: first.map(|first| first.to_do(place)).unwrap_or_default(),
         obstacles: obstacles.iter().take(OBSTACLES_MAX).map(ToString::to_string).collect(),
@@ -193,6 +199,23 @@ fn card(look: Look, (meta, kind, has_earlier): (&Meta, &str, bool), template: &P
         rollback: rollback.map(|record| record.to_string()).or(back),
         look_again,
     }
+}
+
+/// What takes its time where nothing is in the way: of the pods that come, those that are least far; else of those that go.
+fn on_the_way(present: &Present, min_ready_seconds: i32) -> Option<String> {
+    let count = |of: State| present.counts.values().map(|counts| counts.of(of)).fold(0, u32::saturating_add);
+    let are = |pods: u32, one: &str, many: &str| if pods == 1 { format!("1 pod {one}") } else { format!("{pods} pods {many}") };
+    let texts = [
+        (State::Pending, "has no node yet", "have no node yet"),
+        (State::Starting, "is starting", "are starting"),
+        (State::Ready, "is ready and has to stay so", "are ready and have to stay so"),
+        (State::Terminating, "is terminating", "are terminating"),
+    ];
+    let (state, text) = texts.into_iter().find_map(|(state, one, many)| {
+        let pods = count(state);
+        (0 < pods).then(|| (state, are(pods, one, many)))
+    })?;
+    Some(if state == State::Ready && 0 < min_ready_seconds { format!("{text} for {min_ready_seconds} s") } else { text })
 }
 
 /// How far a pod is.
@@ -209,5 +232,24 @@ pub(crate) fn state_of(pod: &PodView, min_ready_seconds: i32, now: Timestamp) ->
         State::Pending
     } else {
         State::Starting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_is_in_the_way_it_is_said_what_takes_its_time() {
+        let said = |states: &[State], min_ready| {
+            let mut present = Present::default();
+            states.iter().for_each(|state| present.add(&"u".into(), "p", 1, *state));
+            on_the_way(&present, min_ready)
+        };
+        assert_eq!(said(&[State::Starting, State::Available, State::Starting], 0).as_deref(), Some("2 pods are starting"));
+        assert_eq!(said(&[State::Starting, State::Pending], 0).as_deref(), Some("1 pod has no node yet"));
+        assert_eq!(said(&[State::Ready, State::Terminating], 5).as_deref(), Some("1 pod is ready and has to stay so for 5 s"));
+        assert_eq!(said(&[State::Available, State::Terminating], 5).as_deref(), Some("1 pod is terminating"));
+        assert_eq!(said(&[State::Available], 5), None);
     }
 }

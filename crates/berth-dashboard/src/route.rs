@@ -2,6 +2,7 @@
 
 use crate::{
     act::Verb,
+    board::Rank,
     guard::{self, HEADERS, Place, Refused},
     id::{Id, plain},
     pages::{self, Page, Reader},
@@ -17,13 +18,25 @@ use hyper::{
     body::{Frame, Incoming},
     header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SET_COOKIE},
 };
+use jiff::SignedDuration;
 use std::{collections::BTreeMap, convert::Infallible, sync::Mutex, time::Duration};
 use tokio::time::timeout;
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 << 10;
+/// How long somebody who signs in may wait for the first look at the cluster.
+const FIRST_LOOK_MAX: SignedDuration = SignedDuration::from_secs(2);
 /// How long a form may take to come.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where a link leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstPage {
+    /// To all workloads.
+    Workloads,
+    /// To the workload that needs attention most; to all, where each is complete.
+    UnderWay,
+}
 
 /// All that answers are made of.
 pub(crate) struct Desk {
@@ -33,6 +46,7 @@ pub(crate) struct Desk {
     pub(crate) title: String,
     /// `http://127.0.0.1:7777`.
     pub(crate) root: String,
+    pub(crate) first: FirstPage,
     pub(crate) tell: Box<dyn Fn(&str) + Send + Sync>,
     pub(crate) sessions: Mutex<Sessions>,
 }
@@ -45,6 +59,24 @@ impl Desk {
     pub(crate) fn link(&self) -> String {
         let env = &self.world.env;
         self.address_of(&lock(&self.sessions).link(&*env.rng, env.clock.now()))
+    }
+
+    /// Ends what is open: nobody is signed in any more.
+    pub(crate) fn close(&self) {
+        lock(&self.sessions).end_all();
+        self.world.tell();
+    }
+
+    /// Where somebody goes who has signed in and did not say where to.
+    async fn first_page(&self) -> String {
+        if self.first == FirstPage::UnderWay {
+            self.world.looked(FIRST_LOOK_MAX).await;
+            let board = self.world.board();
+            if let Some((id, _)) = board.by_attention().first().filter(|(_, card)| card.rank != Rank::Complete) {
+                return id.path();
+            }
+        }
+        "/".to_owned()
     }
 
     fn address_of(&self, token: &str) -> String {
@@ -130,11 +162,11 @@ async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
         let token = form.get("token").map(|token| token.trim()).unwrap_or_default();
         // Whoever takes the whole link.
         let token = token.rsplit_once("token=").map_or(token, |(_, token)| token);
-        return enter(desk, token, &next);
+        return enter(desk, token, &next).await;
     }
     let next = own_path(query.get("next"));
     if let Some(token) = query.get("token") {
-        return enter(desk, token, &next);
+        return enter(desk, token, &next).await;
     }
     let cookie = desk.place.session_cookie(request.headers());
     if cookie.is_some_and(|cookie| lock(&desk.sessions).find(cookie, now).is_some()) {
@@ -145,12 +177,13 @@ async fn sign_in(desk: &Desk, request: Request<Incoming>) -> Answer {
     html(StatusCode::OK, pages::sign_in(&next, state))
 }
 
-fn enter(desk: &Desk, token: &str, next: &str) -> Answer {
+async fn enter(desk: &Desk, token: &str, next: &str) -> Answer {
     let env = &desk.world.env;
-    match lock(&desk.sessions).open(token, &*env.rng, env.clock.now()) {
+    let cookie = lock(&desk.sessions).open(token, &*env.rng, env.clock.now());
+    match cookie {
         Some(cookie) => {
             desk.world.begin();
-            let mut answer = to(next);
+            let mut answer = if next == "/" { to(&desk.first_page().await) } else { to(next) };
             answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(&cookie));
             answer
         }
@@ -178,6 +211,8 @@ async fn changed(desk: &Desk, request: Request<Incoming>, session: &Session, coo
     }
     if path == "/sign-out" {
         lock(&desk.sessions).end(cookie);
+        // Its streams end when they look.
+        desk.world.tell();
         let mut answer = to("/sign-in");
         answer.headers_mut().insert(SET_COOKIE, desk.place.set_cookie(""));
         return answer;

@@ -2,7 +2,7 @@
 
 use crate::{
     guard::Place,
-    route::{self, Desk},
+    route::{self, Desk, FirstPage},
     session::Sessions,
     world::World,
 };
@@ -26,6 +26,7 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -56,8 +57,12 @@ pub struct Options {
     pub title: String,
     /// The feature gates of the cluster's controllers.
     pub gates: FeatureGates,
+    /// What is said of controllers that heed nothing of berth's; `None`: they are berth's.
+    pub unheeded: Option<String>,
     /// When what the cluster has is read, and a past begins.
     pub following: Following,
+    /// What somebody sees who has followed a link.
+    pub first: FirstPage,
     /// Has a new link told to the owner, and to nobody else; each works once, for a minute.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -118,7 +123,7 @@ impl Dashboard {
     /// # Errors
     /// [`BindError`].
     pub async fn bind(options: Options, cluster: Arc<dyn Cluster>, env: Env) -> Result<Self, BindError> {
-        let Options { bind, tls, names, title, gates, following, tell } = options;
+        let Options { bind, tls, names, title, gates, unheeded, following, first, tell } = options;
         if tls.is_none() && !bind.ip().is_loopback() {
             return Err(BindError::Plain { address: bind });
         }
@@ -137,11 +142,11 @@ impl Dashboard {
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
         let root = format!("{scheme}://{host}:{}", address.port());
-        let world = World::new(cluster, env, gates);
+        let world = World::new(cluster, env, gates, unheeded);
         if following == Following::AtOnce {
             world.begin();
         }
-        let desk = Desk { world, place, title, root, tell, sessions: Mutex::new(Sessions::default()) };
+        let desk = Desk { world, place, title, root, first, tell, sessions: Mutex::new(Sessions::default()) };
         Ok(Self { listener, address, tls, desk: Arc::new(desk) })
     }
 
@@ -157,9 +162,16 @@ impl Dashboard {
         self.desk.link()
     }
 
+    /// What makes links while this is served.
+    #[must_use]
+    pub fn links(&self) -> Links {
+        Links(Arc::clone(&self.desk))
+    }
+
     /// Answers requests until `shutdown` resolves.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, tls, desk, .. } = self;
+        let (closing, closed) = watch::channel(());
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -167,14 +179,27 @@ impl Dashboard {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
                 stream = accept(&listener), if connections.len() < CONNECTIONS_MAX => {
-                    connections.spawn(connection(stream, tls.clone(), Arc::clone(&desk)));
+                    connections.spawn(connection(stream, tls.clone(), Arc::clone(&desk), closed.clone()));
                 }
             }
         }
-        drop(listener);
-        // Streams have no end of their own.
+        drop((listener, closing));
+        // Streams have no other end, and connections wait for another request.
+        desk.close();
         let _ = timeout(DRAIN_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
         connections.shutdown().await;
+    }
+}
+
+/// Makes links to a dashboard that is served.
+#[derive(Clone)]
+pub struct Links(Arc<Desk>);
+
+impl Links {
+    /// As [`Dashboard::link`].
+    #[must_use]
+    pub fn another(&self) -> String {
+        self.0.link()
     }
 }
 
@@ -202,26 +227,32 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, desk: Arc<Desk>) {
+async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, desk: Arc<Desk>, closed: watch::Receiver<()>) {
     // Small events must not wait for the acknowledgement of the ones before.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => serve(stream, desk).await,
+        None => serve(stream, desk, closed).await,
         Some(config) => {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
-                serve(stream, desk).await;
+                serve(stream, desk, closed).await;
             }
         }
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: Arc<Desk>) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: Arc<Desk>, mut closed: watch::Receiver<()>) {
     let service = service_fn(|request| {
         let desk = Arc::clone(&desk);
         async move { Ok::<_, Infallible>(route::answer(&desk, request).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_headers(HEADERS_MAX).max_buf_size(HEAD_BYTES_MAX);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     // Whoever breaks the protocol or goes is not worth a line.
-    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+    tokio::select! {
+        _ = &mut connection => return,
+        // Its sender says nothing before it goes.
+        _ = closed.changed() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
 }

@@ -120,6 +120,12 @@ impl Sessions {
         Some(held.session.clone())
     }
 
+    /// Ends all sessions, and no link works any more.
+    pub(crate) fn end_all(&mut self) {
+        self.link = None;
+        self.open.clear();
+    }
+
     /// Ends a session.
     pub(crate) fn end(&mut self, cookie: &str) {
         self.open.remove(&fingerprint(cookie));

@@ -45,8 +45,12 @@ pub(crate) struct World {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) env: Env,
     has_begun: AtomicBool,
+    /// Whether all workloads were looked at once.
+    has_looked: AtomicBool,
     /// Of the cluster's controllers.
     pub(crate) gates: FeatureGates,
+    /// What is said of controllers that heed nothing of berth's.
+    pub(crate) unheeded: Option<String>,
     pub(crate) deployments: Arc<Cache<DeploymentView>>,
     pub(crate) stateful_sets: Arc<Cache<StatefulSetView>>,
     pub(crate) sets: Arc<Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>>,
@@ -100,9 +104,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl World {
     /// Nothing is known as yet, and nothing is asked before [`World::begin`].
-    pub(crate) fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates) -> Arc<Self> {
+    pub(crate) fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates, unheeded: Option<String>) -> Arc<Self> {
         Arc::new(Self {
             has_begun: AtomicBool::new(false),
+            has_looked: AtomicBool::new(false),
             deployments: Arc::new(Cache::new(DEPLOYMENTS)),
             stateful_sets: Arc::new(Cache::new(STATEFUL_SETS)),
             sets: Arc::new(Cache::new(REPLICA_SETS)),
@@ -119,6 +124,7 @@ impl World {
             cluster,
             env,
             gates,
+            unheeded,
         })
     }
 
@@ -205,9 +211,25 @@ impl World {
                     tokio::task::yield_now().await;
                 }
             }
-            if has_changed {
+            let is_first = !self.has_looked.swap(true, Ordering::SeqCst);
+            if has_changed || is_first {
                 self.news.tell();
             }
+        }
+    }
+
+    /// Resolves when all workloads were looked at once, or this much time has passed.
+    pub(crate) async fn looked(&self, longest: SignedDuration) {
+        let mut changes = self.changes();
+        let looked = async {
+            while !self.has_looked.load(Ordering::SeqCst) {
+                // Its sender is here.
+                let _ = changes.changed().await;
+            }
+        };
+        tokio::select! {
+            () = looked => (),
+            () = self.env.clock.sleep_until(self.env.clock.now() + longest) => (),
         }
     }
 
@@ -277,6 +299,11 @@ impl World {
         let unreadable = lock(&self.unreadable);
         let caches: [&dyn Warm; 6] = [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
         caches.iter().all(|cache| cache.is_warm() || unreadable.contains_key(cache.resource().plural))
+    }
+
+    /// Has whoever waits for changes look.
+    pub(crate) fn tell(&self) {
+        self.news.tell();
     }
 
     /// Tells of every look that has changed something.

@@ -3,7 +3,14 @@
 
 mod common;
 
-use common::{Answer, Canned, form_token, shop, start};
+use berth_dashboard::{FirstPage, Following};
+use common::{Answer, Canned, form_token, shop, start, start_own, start_with};
+use std::sync::atomic::Ordering;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 
 const WEB: &str = "/ns/shop/deployments/web";
 
@@ -187,13 +194,67 @@ async fn who_signs_out_is_out_and_so_are_their_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_of_an_earlier_process_is_worth_nothing() {
-    let (before, after) = (start(shop()).await, start(shop()).await);
+    // The tests' dice would give both the same secrets.
+    let (before, after) = (start(shop()).await, start_with(shop(), Following::AtOnce, FirstPage::Workloads, 100).await);
     let cookie = before.sign_in().await;
-    let stolen = cookie.replace(&before.address.port().to_string(), &after.address.port().to_string());
     after.sign_in().await;
-    // The tests' dice give both the same secrets: then it must be another session, or the one that it is.
-    after.machine.set(600 + 80 * 3600);
-    assert_eq!(after.get("/", &stolen).await.code, 303);
+    let stolen = cookie.replace(&before.address.port().to_string(), &after.address.port().to_string());
+    assert_eq!(before.get("/", &cookie).await.code, 200);
+    assert_eq!((after.get("/", &stolen).await.code, after.get("/stream?page=/", &stolen).await.code), (303, 401));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_asked_before_somebody_signs_in_who_then_comes_to_what_needs_attention() {
+    let running = start_own(shop()).await;
+    for path in ["/", WEB, "/sign-in", "/stream?page=/", "/sign-in?token=AAAA"] {
+        running.get(path, "").await;
+    }
+    assert_eq!(running.cluster.asked.load(Ordering::SeqCst), 0);
+    let first = running.get(&running.path_of(&running.link), "").await;
+    assert_eq!((first.code, first.header("location").as_deref()), (303, Some(WEB)), "it is stuck");
+    assert!(0 < running.cluster.asked.load(Ordering::SeqCst));
+    let page = running.get(WEB, &first.cookie().unwrap()).await;
+    assert!(page.body.contains("Why: web-2-d cannot pull its image"), "{}", page.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_all_is_complete_or_there_is_nothing_one_comes_to_all_workloads() {
+    let running = start_own(Canned::new(&[])).await;
+    assert_eq!(running.get(&running.path_of(&running.link), "").await.header("location").as_deref(), Some("/"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_who_wanted_a_page_comes_to_that_one() {
+    let running = start_own(shop()).await;
+    let path = format!("{}&next=%2Fnodes", running.path_of(&running.link));
+    assert_eq!(running.get(&path, "").await.header("location").as_deref(), Some("/nodes"));
+}
+
+/// Whoever stops it waits for no reader: neither for streams nor for connections that may bring another request.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_takes_the_streams_and_idle_connections_with_it() {
+    let running = start(shop()).await;
+    let cookie = running.sign_in().await;
+    let mut streams = Vec::new();
+    for request in ["GET /stream?page=%2F HTTP/1.1", "GET /nodes HTTP/1.1"] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let head = format!("{request}\r\nhost: {}\r\ncookie: {cookie}\r\n\r\n", running.address);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut buffer = [0; 12];
+        stream.read_exact(&mut buffer).await.unwrap();
+        assert_eq!(&buffer, b"HTTP/1.1 200");
+        streams.push(stream);
+    }
+    let common::Running { stop, serving, .. } = running;
+    stop.send(()).unwrap();
+    timeout(common::PATIENCE, serving).await.unwrap().unwrap();
+    for mut stream in streams {
+        let mut rest = Vec::new();
+        timeout(common::PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
+        // A chunked answer that is whole ends so; of the other the length is known.
+        let text = String::from_utf8_lossy(&rest);
+        assert!(text.ends_with("0\r\n\r\n") || text.contains("content-length"), "it was cut off: {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

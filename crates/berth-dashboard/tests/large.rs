@@ -3,31 +3,11 @@
 
 mod common;
 
-use common::{Canned, Running, at, shop, start};
+use common::{Running, at, many, pod, shop, start};
 use serde_json::{Value, json};
 use std::time::Instant;
 
-const PODS: usize = 10_000;
 const WEB: &str = "/ns/shop/deployments/web";
-
-fn pod(number: usize, is_ready: bool) -> Value {
-    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "web-1", "controller": true}]);
-    let status = if is_ready { "True" } else { "False" };
-    json!({
-        "metadata": {
-            "name": format!("many-{number:05}"), "namespace": "shop", "uid": format!("many-{number}"), "labels": {"app": "web"},
-            "ownerReferences": owner, "creationTimestamp": at(0),
-        },
-        "spec": {"nodeName": format!("node-{}", number % 100)},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at(30)}]},
-    })
-}
-
-fn many() -> Canned {
-    let all = shop();
-    (0..PODS).for_each(|number| all.put("pods", pod(number, true)));
-    all
-}
 
 async fn page(running: &Running, cookie: &str) -> (usize, u128) {
     let started = Instant::now();

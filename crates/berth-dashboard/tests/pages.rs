@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{at, shop, start};
+use common::{at, shop, start, start_foreign};
 use serde_json::json;
 use std::{env, fs, path::Path};
 
@@ -85,4 +85,22 @@ async fn one_who_may_not_read_all_sees_the_rest_and_is_told() {
     let page = running.page_with(WEB, &cookie, "web-2-d").await;
     assert!(page.contains("Why: web-2-d cannot pull its image"), "{page}");
     running.page_with("/nodes", &cookie, "nodes is forbidden").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_asks_for_what_controllers_do_not_heed_says_so() {
+    let note = "Note: this cluster&#39;s controllers are &lt;b&gt;not&lt;/b&gt; berth&#39;s.";
+    for (policy, wanted) in [(json!("TerminationComplete"), true), (json!(null), false)] {
+        let all = shop();
+        let mut web = all.find("deployments", "web");
+        web["spec"]["podReplacementPolicy"] = policy;
+        all.put("deployments", web);
+        let running = start_foreign(all).await;
+        let cookie = running.sign_in().await;
+        let page = running.page_with(WEB, &cookie, "web-2-d").await;
+        assert_eq!(page.contains(note) || page.contains(&note.replace("&#39;", "'")), wanted, "{page}");
+    }
+    let running = start(shop()).await;
+    let cookie = running.sign_in().await;
+    assert!(!running.page_with(WEB, &cookie, "web-2-d").await.contains("Note: "), "berth's own heed it");
 }

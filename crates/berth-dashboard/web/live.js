@@ -50,6 +50,13 @@
     source = null;
   };
 
+  // Where the session has ended, as with a server that was started anew, every page leads to the one to sign in.
+  const signInAnew = () => {
+    fetch(location.href, { redirect: "manual", cache: "no-store" }).then((answer) => {
+      if (answer.type === "opaqueredirect") location.reload();
+    }, () => {});
+  };
+
   const begin = () => {
     if (!page || source || document.hidden) return;
     source = new EventSource("/stream?page=" + encodeURIComponent(page) + "&seen=" + seen);
@@ -71,6 +78,7 @@
       // A browser tries again by itself unless it was refused.
       if (source && source.readyState === EventSource.CLOSED) {
         end();
+        signInAnew();
         setTimeout(begin, pause);
         pause = Math.min(2 * pause, 15000);
       }

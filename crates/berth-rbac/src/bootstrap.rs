@@ -25,6 +25,26 @@ const ISSUER_PATHS: &[&str] =
     &["/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"];
 const MONITORING_PATHS: &[&str] = &["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"];
 
+/// The user as whom the page of `berth up` asks, and the name of the role and the binding that say what it may. A server has them when somebody has first looked at
+/// the page.
+pub const DASHBOARD: &str = "berth:dashboard";
+
+/// What the page of `berth up` may: read what it shows, and change workloads by patches, which is what its actions are. Less than `edit`, which reads Secrets.
+#[must_use]
+pub fn dashboard_role() -> ClusterRole {
+    let core = ["events", "nodes", "persistentvolumeclaims", "pods", "resourcequotas"];
+    let apps = ["controllerrevisions", "deployments", "replicasets", "statefulsets"];
+    let rules = vec![rule("", &core, READ), rule("apps", &apps, READ), rule("apps", &["deployments", "statefulsets"], &["patch"])];
+    role(DASHBOARD, rules)
+}
+
+/// Whose that is.
+#[must_use]
+pub fn dashboard_binding() -> ClusterRoleBinding {
+    let user = Subject { api_group: Some(GROUP.to_owned()), kind: "User".to_owned(), name: DASHBOARD.to_owned(), namespace: None };
+    ClusterRoleBinding { subjects: Some(vec![user]), ..binding(DASHBOARD, &[]) }
+}
+
 /// Every cluster role that a server has from the start, aggregated ones filled.
 #[must_use]
 pub fn cluster_roles() -> Vec<ClusterRole> {
@@ -324,6 +344,45 @@ mod tests {
         }
         assert!(allows(&policy, &[MASTERS], "anything", "any", "thing"));
         assert!(allows(&policy, &[AUTHENTICATED], "create", "authorization.k8s.io", "selfsubjectaccessreviews"));
+    }
+
+    #[test]
+    fn the_page_reads_what_it_shows_and_changes_workloads_and_nothing_else() {
+        let mut policy = policy();
+        let user = User::authenticated(DASHBOARD, &[]);
+        let may = |policy: &Policy, verb: &str, group: &str, resource: &str| {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let attributes = ResourceAttributes { verb, group, resource, subresource, namespace: "n", name: "" };
+            policy.grant(&user, &attributes.into()).is_some()
+        };
+        assert!(!may(&policy, "list", "", "pods"), "nothing before somebody looks");
+        policy.put_cluster_role(dashboard_role());
+        policy.put_binding(dashboard_binding().into());
+        for resource in ["events", "nodes", "persistentvolumeclaims", "pods", "resourcequotas"] {
+            assert!(READ.iter().all(|verb| may(&policy, verb, "", resource)), "{resource}");
+            assert!(!WRITE.iter().any(|verb| may(&policy, verb, "", resource)), "{resource}");
+        }
+        for (resource, verbs) in [
+            ("deployments", "get list patch watch"),
+            ("statefulsets", "get list patch watch"),
+            ("replicasets", "get list watch"),
+            ("controllerrevisions", "get list watch"),
+            ("deployments/scale", ""),
+            ("deployments/status", ""),
+        ] {
+            let allowed: Vec<&str> = ALL.iter().copied().filter(|verb| may(&policy, verb, "apps", resource)).collect();
+            assert_eq!(allowed.join(" "), verbs, "{resource}");
+        }
+        for (group, resource) in [
+            ("", "secrets"),
+            ("", "configmaps"),
+            ("", "pods/exec"),
+            ("", "serviceaccounts/token"),
+            (GROUP, "clusterroles"),
+            (GROUP, "roles"),
+        ] {
+            assert!(!ALL.iter().any(|verb| may(&policy, verb, group, resource)), "{resource}");
+        }
     }
 
     #[test]

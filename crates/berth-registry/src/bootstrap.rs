@@ -8,7 +8,9 @@ use berth_api::{
         rbac::v1::{ClusterRole, ClusterRoleBinding},
     },
 };
-use berth_rbac::bootstrap::{BindingUpdate, cluster_role_bindings, cluster_roles, updated_binding, updated_role};
+use berth_rbac::bootstrap::{
+    BindingUpdate, cluster_role_bindings, cluster_roles, dashboard_binding, dashboard_role, updated_binding, updated_role,
+};
 use berth_store::RangeRequest;
 use futures::future::{try_join, try_join_all};
 use serde_json::{Value, json};
@@ -49,6 +51,15 @@ impl Registry {
         let roles = try_join_all(cluster_roles().into_iter().map(|role| self.bring_up_role(role)));
         let bindings = try_join_all(cluster_role_bindings().into_iter().map(|binding| self.bring_up_binding(binding)));
         try_join(roles, bindings).await?;
+        Ok(())
+    }
+
+    /// The same for the role and the binding of the page's user: for servers that serve a page, when somebody looks at it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn bootstrap_dashboard(&self) -> Result<(), ApiError> {
+        try_join(self.bring_up_role(dashboard_role()), self.bring_up_binding(dashboard_binding())).await?;
         Ok(())
     }
 

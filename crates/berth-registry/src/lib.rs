@@ -61,6 +61,7 @@ pub use admission::{
     reviewers::{AdmissionRequest, Reviewer},
 };
 pub use answer::{ApiErrorBox, Current, Deleted, List, WatchEvent, Written};
+pub use berth_rbac::bootstrap::DASHBOARD as DASHBOARD_USER;
 pub use configure::Configured;
 #[cfg(fuzzing)]
 pub use continuing::round_trips as continue_token_round_trips;

@@ -4,7 +4,7 @@ use crate::{
     apart::options::{ControllerManager, Node, Scheduler},
     controllers::ControllerOptions,
     credentials::CredentialOptions,
-    dashboard::{DASHBOARD_EXAMPLES, DashboardOptions},
+    dashboard::{DASHBOARD_EXAMPLES, DashboardOptions, own::PageOptions},
     data_dir::StoreKind,
     duration::duration,
     etcd::EtcdOptions,
@@ -91,7 +91,7 @@ fn as_test(command: clap::Command) -> clap::Command {
 pub(crate) enum Command {
     /// Starts a whole control plane: API server, store, controllers, scheduler and simulated nodes in this one process.
     #[command(after_help = UP_EXAMPLES)]
-    Up(Box<Up>),
+    Up(Box<UpWithPage>),
     /// Runs a command against a control plane of its own: any port, objects in memory, KUBECONFIG set, all gone when the command ends.
     ///
     /// The manifests are rolled out first; if that fails, the command is not run and the exit code is 1. Else it is the command's: 128 and
@@ -299,6 +299,7 @@ As a plugin of kubectl (kubectl berth rollout status deployment/web):
 
 const UP_EXAMPLES: &str = "Examples:
   berth up -f examples/shop.yaml                     start, roll the manifest out, keep running
+  berth up -f examples/shop.yaml --open              the same, and look at it in the browser
   berth up --store memory --secure-port 0            a throw-away control plane on any free port
   berth up --store etcd --etcd-servers http://127.0.0.1:2379    objects in an etcd
   berth up --store memory -f manifests/ --wait       whether they roll out: exit code 0 or 1
@@ -341,7 +342,18 @@ pub(crate) struct Test {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Options of `berth up`.
+/// Options of `berth up`, which serves a page as nobody else does.
+#[derive(Args, Debug)]
+pub(crate) struct UpWithPage {
+    #[command(flatten)]
+    pub(crate) up: Up,
+
+    // The last: what follows would stand under its heading.
+    #[command(flatten)]
+    pub(crate) page: PageOptions,
+}
+
+/// Options of `berth up` and of `berth test`.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
     /// A manifest to apply and roll out: a file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard input. Repeatable, or several
@@ -534,6 +546,6 @@ mod tests {
     fn controllers_may_start_with_a_hyphen() {
         let parsed = Arguments::try_parse_from(["berth", "up", "--controllers", "-*,scheduler"]).expect("parses").command;
         let Command::Up(up) = parsed else { panic!("{parsed:?}") };
-        assert_eq!(up.control.controllers.as_deref(), Some("-*,scheduler"));
+        assert_eq!(up.up.control.controllers.as_deref(), Some("-*,scheduler"));
     }
 }

@@ -3,7 +3,7 @@
 use berth_apiserver::{
     Credentials, Pki, PkiOptions,
     credentials::{AccountKeys, CredentialFiles, Following, ISSUER},
-    pki::{Pair, certificates},
+    pki::{AUTHORITY_FILE, Pair, certificates},
 };
 use berth_store::env::Env;
 use clap::Args;
@@ -67,6 +67,8 @@ pub(crate) struct Identity {
     pub(crate) following: Following,
     /// The authority that clients are told to trust, as PEM.
     pub(crate) root_ca: String,
+    /// The file that it was read from.
+    pub(crate) root_ca_file: PathBuf,
     /// The authorities of the control plane, as PEM: the first says whose objects they are, the others may have said so before.
     pub(crate) authorities: Vec<String>,
     /// The administrator's certificate; `None`: others make them.
@@ -109,19 +111,21 @@ impl CredentialOptions {
             };
             let following = Following::read(self.files(), own)?;
             let authorities = certificates(&following.credentials().client_authorities);
-            let root_ca = authority_in(self.root_ca_file.as_ref().unwrap_or(path), "--root-ca-file")?;
-            return Ok(Identity { following, root_ca, authorities, admin: None });
+            let root_ca_file = self.root_ca_file.as_ref().unwrap_or(path).clone();
+            let root_ca = authority_in(&root_ca_file, "--root-ca-file")?;
+            return Ok(Identity { following, root_ca, root_ca_file, authorities, admin: None });
         }
-        let options = PkiOptions { folder: &data_dir.join("pki"), bind, extra_names, now: env.clock.now() };
+        let folder = data_dir.join("pki");
+        let options = PkiOptions { folder: &folder, bind, extra_names, now: env.clock.now() };
         let pki = Pki::load_or_create(&options, env.rng.as_ref())?;
         let mut own = Credentials::from(&pki);
         own.account_keys.issuers.clone_from(&self.service_account_issuer);
-        let root_ca = match &self.root_ca_file {
-            Some(path) => authority_in(path, "--root-ca-file")?,
-            None => pki.ca_certificate.clone(),
+        let (root_ca, root_ca_file) = match &self.root_ca_file {
+            Some(path) => (authority_in(path, "--root-ca-file")?, path.clone()),
+            None => (pki.ca_certificate.clone(), folder.join(AUTHORITY_FILE)),
         };
         let following = Following::read(self.files(), own)?;
-        Ok(Identity { following, root_ca, authorities: vec![pki.ca_certificate], admin: Some(pki.admin) })
+        Ok(Identity { following, root_ca, root_ca_file, authorities: vec![pki.ca_certificate], admin: Some(pki.admin) })
     }
 }
 

@@ -1,15 +1,18 @@
-//! `berth dashboard`: the web page of any cluster. What it shows is `berth-dashboard`'s.
+//! `berth dashboard`: the web page of any cluster; and that of `berth up` ([`own`]). What they show is `berth-dashboard`'s.
+
+mod late;
+pub(crate) mod own;
 
 use crate::{
     cluster_options::ClusterOptions,
     env::{self, Faults},
     logging::{self, LogFormat},
     progress::{Output, warn},
+    rollout::features,
     signals::Signals,
     threads::Threads,
 };
-use berth_api::FeatureGates;
-use berth_dashboard::{Dashboard, Following, Options, TlsOptions};
+use berth_dashboard::{Dashboard, FirstPage, Following, Options, TlsOptions};
 use berth_remote::RemoteCluster;
 use clap::Args;
 use std::{
@@ -102,14 +105,18 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
         Some(namespace) => (cluster.in_namespace(namespace.as_str().into()), format!("{server}, namespace {namespace}")),
         None => (cluster, server),
     };
+    // Who may not even ask for it has been told of more than that.
+    let (gates, unheeded) = features::of_cluster(&options.cluster).await.unwrap_or_default();
     let dashboard = Dashboard::bind(
         Options {
             bind: SocketAddr::new(options.address, options.port),
             tls,
             names: options.hosts.clone(),
             title,
-            gates: FeatureGates::default(),
+            gates,
+            unheeded,
             following: Following::AtOnce,
+            first: FirstPage::Workloads,
             tell: Box::new(|link| Output::Stdout.line(&told(link))),
         },
         Arc::new(cluster),
@@ -129,12 +136,12 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
 }
 
 /// What is said of a link.
-pub(crate) fn told(link: &str) -> String {
+fn told(link: &str) -> String {
     format!("The page: {link}\n  the link works once, for a minute; its page prints another here")
 }
 
 /// Has the browser open a link.
-pub(crate) fn open(link: &str) {
+fn open(link: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let started = Command::new(program).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if let Err(error) = started {

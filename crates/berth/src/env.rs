@@ -21,6 +21,11 @@ pub(crate) fn real(runtime: Handle, faults: Faults) -> Env {
     Env { clock: Arc::new(time), rng: Arc::new(RealRng::new()), spawner: Arc::new(spawner) }
 }
 
+/// The same time and randomness, with tasks of others: on `runtime`, whose panics are told to `faults`.
+pub(crate) fn beside(env: &Env, runtime: Handle, faults: Faults) -> Env {
+    Env { spawner: Arc::new(RealSpawner { runtime, faults }), ..env.clone() }
+}
+
 /// Where it is told that a part has panicked without which the rest cannot go on: nobody waits for its tasks, and others rely on what they do.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults(watch::Sender<Option<String>>);

@@ -59,9 +59,9 @@ fn end(outcome: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
-        Command::Up(options) => return up::run(&options),
+        Command::Up(options) => return up::run(&options.up, Some(&options.page)),
         Command::Test(options) => return test::run(&options),
-        Command::ApiServer(options) => return up::run(&Up::server_alone(*options)),
+        Command::ApiServer(options) => return up::run(&Up::server_alone(*options), None),
         Command::ControllerManager(options) => return apart::controller_manager(&options),
         Command::Scheduler(options) => return apart::scheduler(&options),
         Command::Node(options) => return apart::node(&options),

@@ -2,6 +2,7 @@
 
 use crate::{
     cli::Up,
+    dashboard::own::{self, OwnPage, PageOptions, PageUser},
     data_dir::{DataDir, StoreKind},
     env::{self, Faults},
     etcd,
@@ -35,7 +36,10 @@ use berth_identity::ResourceName;
 use berth_node::Scheduler;
 use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, env::Env, expiry};
-use futures::{FutureExt, future::ready};
+use futures::{
+    FutureExt,
+    future::{OptionFuture, ready},
+};
 use jiff::SignedDuration;
 use std::{
     error::Error,
@@ -59,14 +63,14 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const LOOK_MAX: Duration = Duration::from_mins(5);
 
 /// Starts everything, applies the manifests, runs until it is told to stop, or with `--wait` until they are rolled out.
-pub(crate) fn run(options: &Up) -> Outcome<ExitCode> {
+pub(crate) fn run(options: &Up, page: Option<&PageOptions>) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.log_format, options.verbose);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Before anything starts: a broken manifest leaves no trace. Before signals are taken: whoever waits for standard input ends it as
     // any other program.
     let documents = runtime.block_on(manifests::read(&options.filename, Depth::of(options.recursive)))?;
-    let settings = Settings::new(options)?;
+    let settings = Settings { page: page.and_then(PageUser::of), ..Settings::new(options)? };
     runtime.block_on(serve(options, settings, &documents, started))
 }
 
@@ -99,7 +103,10 @@ async fn until_the_end(options: &Up, plane: Plane, data_dir: &Path, documents: &
 async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Document]) -> Outcome<ExitCode> {
     plane.synced().await;
     plane.announce(options, data_dir);
+    let link = plane.page.as_ref().map(OwnPage::announce);
     let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, Output::Stdout).await?;
+    // Now there is something to look at.
+    plane.page.iter().zip(&link).for_each(|(page, link)| page.open_if_asked(link));
     match rollouts.settle(options.steady, options.timeout()).await? {
         Verdict::Failed(why) if options.wait => return Err(why.into()),
         Verdict::RolledOut if options.wait => return Ok(ExitCode::SUCCESS),
@@ -122,6 +129,8 @@ pub(crate) struct Settings {
     controllers: Enabled,
     access: Access,
     etcd: Option<etcd::Places>,
+    /// None: no page is served.
+    page: Option<PageUser>,
 }
 
 impl Settings {
@@ -139,7 +148,7 @@ impl Settings {
             StoreKind::Etcd => Some(options.etcd.connection.read()?),
             StoreKind::Embedded | StoreKind::Memory => options.etcd.check_unused().map(|()| None)?,
         };
-        Ok(Self { api_gates, controller_gates, controllers, access: access(options)?, etcd })
+        Ok(Self { api_gates, controller_gates, controllers, access: access(options)?, etcd, page: None })
     }
 }
 
@@ -211,6 +220,7 @@ pub(crate) struct Plane {
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
     close: Box<dyn FnOnce()>,
+    page: Option<OwnPage>,
     /// Of the controllers, and of users' requests: what this is started on answers everything else.
     threads: [Threads; 2],
 }
@@ -265,6 +275,8 @@ impl Plane {
         let metrics = prometheus::Registry::new();
         identity.following.register(&metrics)?;
         let readiness = Readiness::default();
+        let page = settings.page.take();
+        settings.access.tokens.extend(page.iter().map(PageUser::known));
         let config = Config {
             bind: SocketAddr::new(options.bind_address, options.secure_port),
             registry: registry.clone(),
@@ -281,6 +293,23 @@ impl Plane {
         };
         let server = Server::bind(config).await.map_err(|error| format!("{} (--secure-port, --bind-address)", chain(&error)))?;
         let address = server.local_addr();
+        let page = match page {
+            Some(user) => {
+                let certificate = &identity.following.credentials().serving.certificate;
+                let here = reachable_here(address);
+                let server = own::Server {
+                    address: here,
+                    authority: identity.root_ca_file,
+                    name: own::other_name(certificate, here.ip()),
+                    registry: registry.clone(),
+                    gates: Arc::clone(&settings.controller_gates),
+                    env: env.clone(),
+                    runtime: of_users.handle(),
+                };
+                Some(OwnPage::start(user, server).await?)
+            }
+            None => None,
+        };
         let kubeconfig = match &identity.admin {
             Some(admin) => Some(write_kubeconfig(options, data_dir, &identity.root_ca, admin, address)?),
             None => None,
@@ -314,6 +343,7 @@ impl Plane {
             stop,
             serving,
             close,
+            page,
             threads,
         })
     }
@@ -353,9 +383,10 @@ impl Plane {
         let told = signals.count();
         self.readiness.set_stopping();
         let _ = self.stop.send(());
+        let page = OptionFuture::from(self.page.map(OwnPage::end));
         let ended = async {
             // Together: whoever looks for a server is to find another at once.
-            let (_, ()) = tokio::join!(&mut self.serving, self.presence.end());
+            let (_, (), _) = tokio::join!(&mut self.serving, self.presence.end(), page);
         };
         let hurried = tokio::select! {
             () = ended => None,
@@ -425,13 +456,17 @@ fn with_advice(error: OpenError) -> Box<dyn Error> {
 }
 
 fn write_kubeconfig(options: &Up, data_dir: &Path, root_ca: &str, admin: &Pair, address: SocketAddr) -> Outcome<KubeconfigFile> {
-    let reachable = if address.ip().is_unspecified() { SocketAddr::new([127, 0, 0, 1].into(), address.port()) } else { address };
     let access = kubeconfig_file::Access {
-        server: &format!("https://{reachable}"),
+        server: &format!("https://{}", reachable_here(address)),
         ca_certificate: root_ca,
         client: (&admin.certificate, &admin.key),
     };
     Ok(KubeconfigFile::write(options.kubeconfig_file.as_deref(), data_dir, &access)?)
+}
+
+/// Where this machine finds somebody who listens there.
+fn reachable_here(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() { SocketAddr::new([127, 0, 0, 1].into(), address.port()) } else { address }
 }
 
 fn start_controllers(
@@ -505,10 +540,10 @@ mod tests {
     use std::{env, process};
     use tokio::runtime::Runtime;
 
-    fn options() -> Box<Up> {
+    fn options() -> Up {
         let arguments = ["berth", "up", "--store", "memory", "--secure-port", "0"];
         let Command::Up(options) = cli::parse(arguments.map(Into::into)).command else { panic!("that is berth up") };
-        options
+        options.up
     }
 
     async fn plane(options: &Up, folder: &Path) -> Plane {

@@ -159,6 +159,7 @@ fn masks() -> Vec<(Regex, &'static str)> {
     let alphabet = "[bcdfghjklmnpqrstvwxz2456789]";
     [
         (r"https://127\.0\.0\.1:\d+", "https://ADDRESS"),
+        (r"http://127\.0\.0\.1:\d+/sign-in\?token=\S+", "LINK"),
         (r"\b20\d\d-\d\d-\d\d\b", "DATE"),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
         (&format!("-{alphabet}{{6,10}}-{alphabet}{{5}}\\b"), "-HASH-POD"),

@@ -72,7 +72,7 @@ fn headline(taken: &[(&Id, &Arc<Card>)], filter: &Filter, is_filled: bool) -> Ma
 fn sentence(id: &Id, card: &Card) -> Markup {
     html! {
         a href=(id.path()) { (shown(&id.name)) } ": " (shown(card.message.trim_end_matches("...")))
-        @if let Some(first) = card.obstacles.first() { " – " (shown(first)) }
+        @if let Some(why) = card.why() { " – " (shown(why)) }
         "."
     }
 }
@@ -99,7 +99,7 @@ fn row(id: &Id, card: &Card) -> Markup {
             }
             p .why {
                 @if card.rank == Rank::Complete { span .quiet { (shown(&card.images.join(", "))) } }
-                @else { (shown(card.obstacles.first().unwrap_or(&card.message))) }
+                @else { (shown(card.why().unwrap_or(&card.message))) }
             }
         }
     }

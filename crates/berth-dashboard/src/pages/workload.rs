@@ -10,11 +10,12 @@ use crate::{
     views::NoteView,
     world::World,
 };
+use berth_api::Gate;
 use berth_rollout::look::RolloutStage;
 use berth_workloads::{
     deployment::annotations,
     stateful_set::revision_of,
-    view::{DeploymentView, Meta, PodView, StatefulSetView},
+    view::{AutoRollback, DeploymentView, Meta, PodReplacementPolicy, PodView, StatefulSetView},
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::Time};
@@ -60,6 +61,8 @@ struct Facts {
     about: Vec<String>,
     /// Strategy, policy, in words.
     manner: String,
+    /// What it asks for in vain.
+    in_vain: Option<String>,
 }
 
 /// What its page is called, if it is there: how it stands is seen in the list of open pages.
@@ -83,11 +86,11 @@ pub(super) fn parts(world: &World, id: &Id, page: usize, now: Timestamp) -> Opti
         Kind::Deployment => of_deployment(world, &*world.deployments.get(&id.key())?, now),
         Kind::StatefulSet => of_stateful_set(world, &*world.stateful_sets.get(&id.key())?, now),
     };
-    let Facts { pods, revisions, conditions, about, manner, meta } = facts;
+    let Facts { pods, revisions, conditions, about, manner, in_vain, meta } = facts;
     let address = |pods| Page::Workload { id: id.clone(), pods }.address();
     Some(vec![
         ("headline", headline(id, &card)),
-        ("state", state(&card, &manner, &meta, now)),
+        ("state", state(&card, (&manner, in_vain.as_deref()), &meta, now)),
         ("actions", actions(id, &card, &revisions)),
         ("picture", picture(&chart)),
         ("events-new", trouble(&card)),
@@ -137,6 +140,7 @@ fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> 
         about: about(&deployment.meta, sets.iter().map(|set| &set.meta), &rows),
         meta: deployment.meta.clone(),
         conditions: conditions.collect(),
+        in_vain: vain_wishes_of_deployment(world, deployment),
         manner: format!("{}{}{}", strategy.type_, limits.unwrap_or_default(), policy.unwrap_or_default()),
         revisions: newest_first(revisions),
         pods: rows,
@@ -170,10 +174,37 @@ fn of_stateful_set(world: &World, set: &StatefulSetView, now: Timestamp) -> Fact
         about: about(&set.meta, [], &rows),
         meta: set.meta.clone(),
         conditions: conditions.collect(),
+        in_vain: vain_wishes_of_set(world, set),
         manner: format!("{}, {}", set.spec.update_strategy.type_, set.spec.pod_management_policy),
         revisions: newest_first(revisions.collect()),
         pods: rows,
     }
+}
+
+fn vain_wishes_of_deployment(world: &World, deployment: &DeploymentView) -> Option<String> {
+    let choices = &deployment.choices;
+    let asks_for_policy = !matches!(choices.policy, Ok(PodReplacementPolicy::Unset) | Err(_));
+    let asks = asks_for_policy
+        || choices.steps.as_ref().is_ok_and(|steps| !steps.is_empty())
+        || choices.auto_rollback != Ok(AutoRollback::default());
+    let off = asks_for_policy.then_some((Gate::DeploymentPodReplacementPolicy, "podReplacementPolicy"));
+    vain_wishes(world, asks, off)
+}
+
+fn vain_wishes_of_set(world: &World, set: &StatefulSetView) -> Option<String> {
+    let choices = &set.choices;
+    let asks_for_recreate = choices.strategy.asks_for_recreate();
+    let asks = asks_for_recreate || choices.repairs || choices.auto_rollback != AutoRollback::default();
+    vain_wishes(world, asks, asks_for_recreate.then_some((Gate::StatefulSetRecreateStrategy, "Recreate")))
+}
+
+/// What is said where `asks` for something of berth's, and for what a gate is for, is not heeded.
+fn vain_wishes(world: &World, asks: bool, gated: Option<(Gate, &str)>) -> Option<String> {
+    let switched_off = || {
+        let (gate, wish) = gated.filter(|(gate, _)| !world.gates.enabled(*gate))?;
+        Some(format!("{wish} has no effect: the controllers have the feature {gate} off"))
+    };
+    world.unheeded.clone().filter(|_| asks).or_else(switched_off)
 }
 
 fn newest_first(mut revisions: Vec<Revision>) -> Vec<Revision> {
@@ -202,13 +233,11 @@ fn headline(id: &Id, card: &Card) -> Markup {
             span class=(format!("badge {}", card.rank.class())) { (card.rank.words()) } " "
             (shown(card.message.trim_end_matches("..."))) "."
         }
-        @if card.rank != Rank::Complete && let Some(first) = card.obstacles.first() {
-            p .lead { "Why: " (shown(first)) "." }
-        }
+        @if let Some(why) = card.why() { p .lead { "Why: " (shown(why)) "." } }
     }
 }
 
-fn state(card: &Card, manner: &str, meta: &Meta, now: Timestamp) -> Markup {
+fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now: Timestamp) -> Markup {
     let replicas = &card.replicas;
     html! {
         p .quiet {
@@ -216,6 +245,7 @@ fn state(card: &Card, manner: &str, meta: &Meta, now: Timestamp) -> Markup {
             @if let Some(terminating) = replicas.terminating { ", " (terminating) " terminating" }
             ". Namespace " (shown(&meta.namespace)) ". " (shown(manner)) ". Made " (ago(meta.created, now)) " ago."
         }
+        @if let Some(in_vain) = in_vain { p .note { "Note: " (shown(in_vain)) "." } }
         @if let Some(rollback) = &card.rollback { p .note { (shown(rollback)) } }
     }
 }

@@ -4,7 +4,7 @@
 
 use berth_api::{FeatureGates, Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
-use berth_dashboard::{Dashboard, Following, Options, TlsOptions};
+use berth_dashboard::{Dashboard, FirstPage, Following, Options};
 use berth_identity::{ObjectKey, ResourceName, Revision, Uid};
 use berth_store::env::{Clock, Env, Rng, Spawner, Timestamp};
 use futures::{
@@ -26,7 +26,8 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     runtime::Handle,
-    sync::broadcast,
+    sync::{broadcast, oneshot},
+    task::JoinHandle,
     time::timeout,
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct Canned {
     told: broadcast::Sender<(&'static str, ObjectKey)>,
     /// Patches that came, each with its object's name.
     pub(crate) patches: Mutex<Vec<(String, Value)>>,
+    /// How often anything was asked.
+    pub(crate) asked: AtomicU64,
     /// Resources that may not be read.
     pub(crate) forbidden: Vec<&'static str>,
 }
@@ -58,6 +61,7 @@ impl Canned {
             revision: AtomicU64::new(1),
             told: broadcast::channel(65_536).0,
             patches: Mutex::default(),
+            asked: AtomicU64::new(0),
             forbidden: forbidden.to_vec(),
         }
     }
@@ -67,6 +71,13 @@ impl Canned {
         let key = key(&object);
         self.stored.lock().unwrap().insert((plural, key.clone()), (object, revision));
         let _ = self.told.send((plural, key));
+    }
+
+    /// An object that was put in, of whichever namespace.
+    pub(crate) fn find(&self, plural: &'static str, name: &str) -> Value {
+        let stored = self.stored.lock().unwrap();
+        let found = stored.iter().find(|((of, key), _)| *of == plural && *key.name == *name);
+        found.unwrap().1.0.clone()
     }
 
     fn raw((object, revision): &(Value, u64)) -> RawObject {
@@ -92,6 +103,7 @@ impl Cluster for Shared {
 
     fn watch(&self, resource: ResourceName) -> BoxStream<'static, Change> {
         let (all, plural) = (Arc::clone(&self.0), resource.plural);
+        all.asked.fetch_add(1, Ordering::SeqCst);
         if all.forbidden.contains(&plural) {
             return stream::pending().boxed();
         }
@@ -121,6 +133,7 @@ impl Cluster for Shared {
     }
 
     fn newest(&self, resource: ResourceName) -> BoxFuture<'_, Result<Revision, ClusterError>> {
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
         let is_forbidden = self.0.forbidden.contains(&resource.plural);
         let answer =
             if is_forbidden { Err(ClusterError::Refused(format!("{} is forbidden: <b>no</b>", resource.plural))) } else { Ok(Revision(1)) };
@@ -224,6 +237,9 @@ pub(crate) struct Running {
     pub(crate) link: String,
     /// Links that were told besides.
     pub(crate) told: Arc<Mutex<Vec<String>>>,
+    /// Has it stop.
+    pub(crate) stop: oneshot::Sender<()>,
+    pub(crate) serving: JoinHandle<()>,
 }
 
 /// An answer.
@@ -248,28 +264,52 @@ impl Answer {
 }
 
 pub(crate) async fn start(cluster: Canned) -> Running {
-    start_with(cluster, None).await
+    start_with(cluster, Following::AtOnce, FirstPage::Workloads, 0).await
 }
 
-pub(crate) async fn start_with(cluster: Canned, tls: Option<TlsOptions>) -> Running {
-    let machine = Arc::new(Machine { runtime: Handle::current(), now: AtomicI64::new(600_000), count: AtomicU64::new(0) });
+/// As `berth up` has it: nothing is asked before somebody reads, who comes to what is under way.
+pub(crate) async fn start_own(cluster: Canned) -> Running {
+    start_with(cluster, Following::WhenSomebodyReads, FirstPage::UnderWay, 0).await
+}
+
+/// A cluster whose controllers heed nothing of berth's.
+pub(crate) async fn start_foreign(cluster: Canned) -> Running {
+    let unheeded = Some("this cluster's controllers are <b>not</b> berth's".to_owned());
+    start_as(cluster, (Following::AtOnce, FirstPage::Workloads), 0, unheeded).await
+}
+
+/// `drawn`: how many numbers were drawn before.
+pub(crate) async fn start_with(cluster: Canned, following: Following, first: FirstPage, drawn: u64) -> Running {
+    start_as(cluster, (following, first), drawn, None).await
+}
+
+async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), drawn: u64, unheeded: Option<String>) -> Running {
+    let machine = Arc::new(Machine { runtime: Handle::current(), now: AtomicI64::new(600_000), count: AtomicU64::new(drawn) });
     let env = Env { clock: machine.clone(), rng: machine.clone(), spawner: machine.clone() };
     let cluster = Arc::new(cluster);
     let told = Arc::<Mutex<Vec<String>>>::default();
     let telling = Arc::clone(&told);
     let options = Options {
         bind: "127.0.0.1:0".parse().unwrap(),
-        tls,
+        tls: None,
         names: Vec::new(),
         title: "https://127.0.0.1:6443 <as> nobody".to_owned(),
         gates: FeatureGates::default(),
-        following: Following::AtOnce,
+        unheeded,
+        following,
+        first,
         tell: Box::new(move |link| telling.lock().unwrap().push(link.to_owned())),
     };
     let dashboard = Dashboard::bind(options, Arc::new(Shared(Arc::clone(&cluster))), env).await.unwrap();
     let (address, link) = (dashboard.local_addr(), dashboard.link());
-    tokio::spawn(dashboard.serve(futures::future::pending()));
-    Running { address, cluster, machine, link, told }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(dashboard.serve(async {
+        // Whoever drops it stops nothing.
+        if stopped.await.is_err() {
+            futures::future::pending::<()>().await;
+        }
+    }));
+    Running { address, cluster, machine, link, told, stop, serving }
 }
 
 impl Running {
@@ -457,5 +497,29 @@ pub(crate) fn shop_of(forbidden: &[&'static str]) -> Canned {
             "status": {"hard": {"pods": "4", EVIL: "1"}, "used": {"pods": "4", EVIL: "0"}},
         }),
     );
+    all
+}
+
+/// How many are very many.
+pub(crate) const PODS: usize = 10_000;
+
+/// One of ten thousand.
+pub(crate) fn pod(number: usize, is_ready: bool) -> Value {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "web-1", "controller": true}]);
+    let status = if is_ready { "True" } else { "False" };
+    json!({
+        "metadata": {
+            "name": format!("many-{number:05}"), "namespace": "shop", "uid": format!("many-{number}"), "labels": {"app": "web"},
+            "ownerReferences": owner, "creationTimestamp": at(0),
+        },
+        "spec": {"nodeName": format!("node-{}", number % 100)},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at(30)}]},
+    })
+}
+
+/// The shop, and ten thousand pods more.
+pub(crate) fn many() -> Canned {
+    let all = shop();
+    (0..PODS).for_each(|number| all.put("pods", pod(number, true)));
     all
 }

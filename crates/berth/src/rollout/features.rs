@@ -6,6 +6,7 @@ use super::{
     target::{Found, Kind},
     told::Records,
 };
+use crate::cluster_options::ClusterOptions;
 use berth_api::{FeatureGates, Gate};
 use berth_workloads::view::{DeploymentView, PodReplacementPolicy, StatefulSetView};
 use serde_json::Value;
@@ -37,8 +38,8 @@ pub(super) struct Feature {
 /// Under which name berth's controllers write.
 const MANAGER: &str = "berth-controller-manager";
 
-fn is_written_by_berth(workload: &Found) -> bool {
-    let object: Value = serde_json::from_str(&workload.json).unwrap_or_default();
+fn is_written_by_berth(json: &str) -> bool {
+    let object: Value = serde_json::from_str(json).unwrap_or_default();
     let managers = object["metadata"]["managedFields"].as_array();
     managers.into_iter().flatten().any(|entry| entry["manager"] == MANAGER)
 }
@@ -49,7 +50,7 @@ impl Feature {
     /// # Errors
     /// It is not of its kind.
     pub(super) fn needed_by(workload: &Found) -> Result<Option<Self>, Error> {
-        let written_by_berth = is_written_by_berth(workload);
+        let written_by_berth = is_written_by_berth(&workload.json);
         Ok(match workload.kind {
             Kind::Deployment => {
                 let deployment: DeploymentView = workload.view()?;
@@ -149,6 +150,38 @@ impl Features {
 /// Asks the cluster, in order of who knows best: the workload's status, the controllers' metrics, the server's, its schema.
 pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding {
     heeded(feature, ask(connection, feature).await)
+}
+
+/// So many workloads are read to learn whether berth's controllers write them.
+const WORKLOADS_MAX: u32 = 100;
+
+/// The gates of a cluster's controllers as far as the cluster tells, of what a workload can ask for: where it tells nothing, they are on. And what is to be said of
+/// controllers that heed nothing of it.
+pub(crate) async fn of_cluster(options: &ClusterOptions) -> Result<(FeatureGates, Option<String>), Error> {
+    let connection = Connection::open(options).await?;
+    let namespace = options.namespace.as_deref().filter(|_| !options.all_namespaces);
+    let mut written_by_berth = false;
+    for plural in ["deployments", "statefulsets"] {
+        // Who may not read them is told so elsewhere.
+        let some = connection.some("apps/v1", plural, namespace, WORKLOADS_MAX).await.unwrap_or_default();
+        written_by_berth |= some.iter().any(|item| is_written_by_berth(&item.json));
+    }
+    let deployments = Feature {
+        gate: Gate::DeploymentPodReplacementPolicy,
+        asked: "podReplacementPolicy",
+        field: Some("\"podReplacementPolicy\""),
+        seen_at_work: false,
+        written_by_berth,
+    };
+    let recreate = Feature { gate: Gate::StatefulSetRecreateStrategy, asked: "Recreate", field: None, ..deployments.clone() };
+    let mut features = Features::default();
+    for feature in [deployments, recreate] {
+        features.add(find(&connection, &feature).await);
+    }
+    let are_others = features.findings.iter().all(|finding| !finding.enabled && finding.source == Source::Missing);
+    let note =
+        "this cluster's controllers are not berth's: podReplacementPolicy, Recreate and the annotations of berth.dev have no effect here";
+    Ok((features.gates, are_others.then(|| note.to_owned())))
 }
 
 /// A server that does not know a feature says nothing of berth's controllers, where they do its work.

@@ -5,7 +5,7 @@ mod diff;
 mod edit;
 mod error;
 pub(crate) mod explain;
-mod features;
+pub(crate) mod features;
 mod history;
 pub(crate) mod options;
 mod picture;
