@@ -89,13 +89,13 @@ kubeconfig() {
 }
 
 # part NAME COMMAND SERVER [OPTIONS]: leases are shorter than by default, so that nobody has to wait 15 s; but a write that is under way when etcd's leader is
-# killed may take 7 s, and who cannot renew its lease for so long must not give it up.
+# killed may take 7 s, and who cannot renew its lease for so long must not give it up. They tell nobody how they are: two on one machine want two ports.
 part() {
     name=$1 command=$2 at=$3
     shift 3
     : >"$folder/$name.log"
     run "$name" berth "$command" --kubeconfig "$(kubeconfig "$command" "$at")" --leader-elect-lease-duration 10s --leader-elect-renew-deadline 8s \
-        --leader-elect-retry-period 1s "$@"
+        --leader-elect-retry-period 1s --secure-port 0 "$@"
 }
 
 # Server 3 is never killed here: it is who is asked.

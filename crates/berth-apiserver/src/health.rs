@@ -19,13 +19,20 @@ pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the server is alive, and should be sent requests. The binary says when it has started, and what else is looked at; the server says when it
 /// stops. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Readiness(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     stage: AtomicU8,
+    /// The check that fails until everything has started.
+    started: &'static str,
     checks: Mutex<Vec<Check>>,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::when("poststarthook/bootstrap")
+    }
 }
 
 const STARTING: u8 = 0;
@@ -56,6 +63,12 @@ struct Check {
 }
 
 impl Readiness {
+    /// Of something that has started when [`Readiness::set_ready`] says so, which this check tells.
+    #[must_use]
+    pub fn when(started: &'static str) -> Self {
+        Self(Arc::new(Shared { stage: AtomicU8::new(STARTING), started, checks: Mutex::default() }))
+    }
+
     /// Everything has started. A server that stops already goes on stopping.
     pub fn set_ready(&self) {
         let _ = self.0.stage.compare_exchange(STARTING, READY, Ordering::AcqRel, Ordering::Acquire);
@@ -105,7 +118,7 @@ impl Readiness {
         checks.extend(self.checks().iter().filter(is_asked).cloned());
         if endpoint == HealthEndpoint::Readyz {
             let stage = self.0.stage.load(Ordering::Acquire);
-            checks.push(fixed("poststarthook/bootstrap", (stage == STARTING).then_some("not finished")));
+            checks.push(fixed(self.0.started, (stage == STARTING).then_some("not finished")));
             checks.push(fixed("shutdown", (stage == STOPPING).then_some("process is shutting down")));
         }
         checks

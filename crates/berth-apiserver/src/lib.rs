@@ -1,6 +1,6 @@
 //! The HTTP shell around the API's rules: TLS, who asks and whether they may, encodings, watch streams, discovery, health, metrics.
 //!
-//! Start with [`Server`]. A request is authenticated and authorised by its path alone, then becomes one call of
+//! Start with [`Server`]; what a part of a control plane says of itself, and nothing else, is [`part::PartServer`]'s. A request is authenticated and authorised by its path alone, then becomes one call of
 //! [`berth_registry::Registry`]; what that gives back, or refuses, becomes bytes here and nowhere else. No rule of the API stands in
 //! this crate, and nothing below it knows HTTP.
 //!
@@ -23,9 +23,11 @@ mod health;
 mod in_hand;
 pub mod kubeconfig;
 mod limits;
+mod listening;
 mod listing;
 mod metrics;
 pub mod negotiate;
+pub mod part;
 pub mod path;
 pub mod pki;
 mod protocol;
@@ -46,6 +48,8 @@ pub use credentials::Credentials;
 pub use health::{Failure, Found, Readiness};
 pub use kubeconfig::Kubeconfig;
 pub use limits::Limits;
+pub use listening::BindError;
+pub use metrics::register_gates;
 pub use pki::{Pki, PkiOptions};
-pub use server::{Access, BindError, Config, Server, Storage};
+pub use server::{Access, Config, Server, Storage};
 pub use tls::TlsError;

@@ -145,6 +145,14 @@ fn resource_values<'a>(labels: &Labels<'a>) -> [&'a str; 6] {
     [labels.verb, labels.group, labels.version, labels.resource, labels.subresource, labels.scope]
 }
 
+/// Shows the positions of the feature gates of a process that is no API server.
+///
+/// # Errors
+/// A metric of that name is registered already.
+pub fn register_gates(registry: &Registry, gates: &FeatureGates) -> Result<(), prometheus::Error> {
+    registry.register(Box::new(GatePositions::new(gates, gates)?))
+}
+
 /// `kubernetes_feature_enabled`: one series for a gate where the server and the controllers of this process have it in the same position, as
 /// upstream's; one for each where they have not, told apart by `component`.
 struct GatePositions {

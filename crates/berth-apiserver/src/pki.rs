@@ -23,7 +23,7 @@ use rustls::{
 };
 use std::{
     fs, io,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -389,6 +389,26 @@ pub(crate) fn server_certificate(
     sign(&params, issuer).map_err(failed)
 }
 
+/// A certificate that its own key signs, for who asks a part of a control plane how it is: kept nowhere, and another one at each start. Whoever wants to know
+/// whom they ask gives the part one of an authority.
+///
+/// # Errors
+/// [`PkiError::Make`].
+pub fn self_signed(name: &str, bind: IpAddr, now: Timestamp) -> Result<Pair, PkiError> {
+    let failed = |source| PkiError::Make { subject: "the part", source };
+    let own = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST), bind];
+    let names = own.iter().filter(|address| !address.is_unspecified()).map(ToString::to_string);
+    let mut names: Vec<String> = ["localhost".to_owned()].into_iter().chain(names).collect();
+    names.sort();
+    names.dedup();
+    let mut params = params(name, now, AUTHORITY_LIFETIME);
+    params.subject_alt_names = CertificateParams::new(names).map_err(failed)?.subject_alt_names;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let made = KeyPair::generate().and_then(|key| Ok(Pair { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() }));
+    made.map_err(failed)
+}
+
 fn sign(params: &CertificateParams, issuer: &Issuer<'_, KeyPair>) -> Result<Pair, rcgen::Error> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, issuer)?;
@@ -398,7 +418,6 @@ fn sign(params: &CertificateParams, issuer: &Issuer<'_, KeyPair>) -> Result<Pair
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     struct Counting;
     impl Rng for Counting {

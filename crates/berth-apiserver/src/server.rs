@@ -1,45 +1,28 @@
-//! Sockets: accepting, TLS, HTTP/1.1 and HTTP/2, and an orderly end.
+//! An API server: what it is given, and what it says of itself.
 
 use crate::{
-    activity::Activity,
+    activity::Open,
     audit::AuditLog,
     auth::{Anonymous, Authenticator, MASTERS, Peer, User},
-    brief::{Rare, cut},
-    connections::Connections,
     credentials::Credentials,
     current::Current,
     flow::{Flow, Memory, Turns},
     handlers::{self, Documents, Origin, Shared},
     health::{CHECK_TIMEOUT, Failure, Readiness},
-    in_hand::Streams,
     limits::{Limits, Quota},
+    listening::{self, Answers, BindError, listen},
     metrics::Metrics,
-    protocol::{self, Protocol},
-    stall::StallGuard,
-    tls::{Shown, Tls, TlsError},
+    sending::Sending,
+    tls::{Tls, TlsError},
 };
 use berth_api::FeatureGates;
 use berth_registry::Registry;
 use berth_store::{Health, env::Rng};
 use futures::future::ready;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    runtime::Handle,
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
-use tokio_rustls::TlsAcceptor;
-
-/// How long requests may go on once the server stops.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take to hear that its connection is closed, and to take the rest of its watches.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A pause after a failed accept, so that a lack of file descriptors does not become a busy loop.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+use hyper::{Request, Response, body::Incoming};
+use jiff::Timestamp;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, runtime::Handle, sync::watch};
 
 /// What a server needs.
 pub struct Config {
@@ -102,31 +85,6 @@ fn authenticator(config: &Config) -> Result<Authenticator, TlsError> {
     let admins = config.credentials.admin_token.clone().map(|token| (token, admin));
     let tokens = config.access.tokens.iter().cloned().chain(admins);
     Ok(Authenticator::new(tokens, config.credentials.account_keys.tokens()?, config.access.anonymous))
-}
-
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// Somebody else listens there.
-    #[error("{address} is in use: another process listens there; stop it, or choose another port")]
-    InUse {
-        /// Where.
-        address: SocketAddr,
-    },
-    /// The address cannot be used.
-    #[error("could not listen on {address}")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// The credentials cannot be used.
-    #[error("could not use the server's credentials")]
-    Credentials(#[from] TlsError),
-    /// A metric's name is taken.
-    #[error("could not register the server's metrics")]
-    Metrics(#[from] prometheus::Error),
 }
 
 /// A server that listens. Nothing is answered before [`Server::serve`].
@@ -197,37 +155,30 @@ impl Server {
     /// answered may end within 10 seconds.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { listener, tls, shared, stop, .. } = self;
-        let mut connections = JoinSet::new();
-        let places = Connections::new(&shared.limits);
-        // With those that are being closed and those of administrators. What comes beyond waits in the kernel's queue.
-        let open_max = 2 * shared.limits.connections;
-        let mut shutdown = pin!(shutdown);
-        loop {
-            tokio::select! {
-                () = &mut shutdown => break,
-                Some(_) = connections.join_next() => {}
-                (stream, from) = accept(&listener, &places), if connections.len() < open_max => {
-                    let activity = Activity::new();
-                    let (place, is_cut) = places.enter(from.ip(), activity.clone());
-                    let (tls, shared) = (tls.clone(), shared.clone());
-                    connections.spawn(async move {
-                        let origin = Origin { from, place: Arc::new(place), first: Arc::default() };
-                        tokio::select! {
-                            Ok(()) = is_cut => tracing::debug!(%from, "connection closed: there are too many"),
-                            () = connection(stream, origin, tls, shared, activity) => tracing::debug!(%from, "connection closed"),
-                        }
-                    });
-                }
-            }
-        }
-        shared.readiness.set_stopping();
-        drop(listener);
-        // Nobody listening means that there are no connections left.
-        let _ = stop.send(true);
-        if timeout(DRAIN_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await.is_err() {
-            tracing::warn!(open = connections.len(), "closing connections that did not end in time");
-            connections.shutdown().await;
-        }
+        let readiness = shared.readiness.clone();
+        let shutdown = async move {
+            shutdown.await;
+            readiness.set_stopping();
+        };
+        listening::serve(listener, tls, shared, stop, shutdown).await;
+    }
+}
+
+impl Answers for Shared {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn now(&self) -> Timestamp {
+        self.registry.now()
+    }
+
+    fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.clone()
+    }
+
+    async fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Response<Sending> {
+        handlers::serve(self, &peer, &origin, request, open).await
     }
 }
 
@@ -259,90 +210,4 @@ fn check_registry(readiness: &Readiness, registry: &Registry, storage: Storage) 
         let lacks = space.usage().and_then(|usage| usage.lacks);
         ready(lacks.map_or(Ok(()), |lack| Err(lack.to_string())))
     });
-}
-
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
-    let bound = async {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    };
-    bound.await.map_err(|source: io::Error| match source.kind() {
-        io::ErrorKind::AddrInUse => BindError::InUse { address },
-        _ => BindError::Listen { address, source },
-    })
-}
-
-/// The next connection. Failures are of single connections, or of a machine short of something: both pass.
-async fn accept(listener: &TcpListener, places: &Connections) -> (TcpStream, SocketAddr) {
-    static FAILED: Rare = Rare::new();
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(error) => {
-                if let Some(left_out) = FAILED.now() {
-                    tracing::warn!(%error, left_out, "could not accept a connection");
-                }
-            }
-        }
-        // It may be descriptors that are short.
-        places.cut_stranger();
-        sleep(ACCEPT_RETRY).await;
-    }
-}
-
-/// Serves one connection to its end, until nobody uses it any more, or until the server stops.
-async fn connection(stream: TcpStream, origin: Origin, tls: Arc<Current<Tls>>, shared: Arc<Shared>, activity: Arc<Activity>) {
-    let from = origin.from;
-    let met = tls.get();
-    // Small answers must not wait for the acknowledgement of the ones before. A socket that refuses is served all the same.
-    let _ = stream.set_nodelay(true);
-    let handshake = TlsAcceptor::from(met.config.clone()).accept(StallGuard::new(stream, shared.limits.stall_timeout));
-    let stream = match timeout(shared.limits.handshake_timeout, handshake).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tell_of_failed_handshake(from, &error),
-        Err(_elapsed) => return,
-    };
-    let session = stream.get_ref().1;
-    // Which protocol it is was said in the handshake: a client that then says nothing is one that has no request.
-    let protocol = if session.alpn_protocol() == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 };
-    let shown = Arc::new(Shown::new(session, Arc::clone(&met), shared.registry.now()));
-    if let Peer::Known { user, .. } = shown.peer(&met, shared.registry.now())
-        && origin.place.belongs_to(&user).is_err()
-    {
-        tracing::debug!(%from, "closed: its user has too many connections");
-        return;
-    }
-    let mut stopping = shared.stopping.clone();
-    let unwanted = async {
-        tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => (),
-            () = activity.idle_for(shared.limits.idle_timeout) => (),
-        }
-    };
-    let over = async {
-        // A watch has ended by now, but for what its client does not take.
-        let may_be_answered = if *shared.stopping.borrow() { DRAIN_TIMEOUT } else { Duration::ZERO };
-        let _ = timeout(may_be_answered, activity.answered()).await;
-        sleep(GOODBYE_TIMEOUT).await;
-    };
-    let service = service_fn(|request| {
-        let peer = shown.peer(&tls.get(), shared.registry.now());
-        let (shared, origin, open) = (shared.clone(), origin.clone(), activity.begin());
-        Box::pin(async move { Ok::<_, Infallible>(handlers::serve(shared, &peer, &origin, request, open).await) })
-    });
-    let as_agreed = (protocol, Streams::of(origin.place.clone()));
-    if let Err(error) = protocol::serve(TokioIo::new(stream), as_agreed, shared.limits.head_timeout, service, (unwanted, over)).await {
-        tracing::debug!(%error, "connection ended early");
-    }
-}
-
-/// Who speaks no TLS that can be understood is told of; who only looks whether somebody listens is not.
-fn tell_of_failed_handshake(from: SocketAddr, error: &io::Error) {
-    static FAILED: Rare = Rare::new();
-    if error.kind() == io::ErrorKind::InvalidData
-        && let Some(left_out) = FAILED.now()
-    {
-        tracing::warn!(%from, error = %cut(&error.to_string()), left_out, "a TLS handshake failed");
-    }
 }

@@ -80,18 +80,29 @@ fn certified(pair: &Pair) -> Result<CertifiedKey, TlsError> {
 /// The server's side of TLS, and the judge of its clients' certificates.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
-    judge: Arc<dyn ClientCertVerifier>,
+    /// `None`: nobody is asked for a certificate.
+    judge: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Tls {
     pub(crate) fn new(serving: &Pair, client_authorities: &str) -> Result<Self, TlsError> {
-        let judge = pki::client_verifier(client_authorities).ok_or(TlsError::Authority)?;
+        Self::of(serving, Some(pki::client_verifier(client_authorities).ok_or(TlsError::Authority)?))
+    }
+
+    /// The same of a server that knows no authority of clients.
+    pub(crate) fn asking_nobody(serving: &Pair) -> Result<Self, TlsError> {
+        Self::of(serving, None)
+    }
+
+    fn of(serving: &Pair, judge: Option<Arc<dyn ClientCertVerifier>>) -> Result<Self, TlsError> {
         let certified = certified(serving)?;
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(TlsError::Certificate)?
-            .with_client_cert_verifier(Arc::new(TakeAny(judge.clone())))
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        let builder =
+            ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(TlsError::Certificate)?;
+        let builder = match &judge {
+            Some(judge) => builder.with_client_cert_verifier(Arc::new(TakeAny(judge.clone()))),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config), judge })
     }
@@ -99,7 +110,7 @@ impl Tls {
     /// Who shows these certificates.
     fn peer(&self, shown: &[CertificateDer<'_>], now: Timestamp) -> Peer {
         let Some((leaf, chain)) = shown.split_first() else { return Peer::Nobody };
-        let trusted = self.judge.verify_client_cert(leaf, chain, pki::unix_time(now)).is_ok();
+        let trusted = self.judge.as_ref().is_some_and(|judge| judge.verify_client_cert(leaf, chain, pki::unix_time(now)).is_ok());
         match trusted.then(|| x509::subject(leaf).zip(x509::not_after(leaf))).flatten() {
             Some((subject, until)) if !subject.common_name.is_empty() => {
                 let mut user = User::authenticated(&subject.common_name, &subject.organizations);

@@ -3,6 +3,7 @@
 use crate::{
     answer::{Answer, Status, identified, retry_after, revision},
     connection::Connection,
+    contact::Contact,
     discovery::{self, Document},
 };
 use berth_api::{Scope, Subresource};
@@ -37,6 +38,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 pub(crate) struct Caller {
     connection: Connection,
     pub(crate) env: Env,
+    pub(crate) contact: Arc<Contact>,
     served: Mutex<Arc<Vec<ServedKind>>>,
 }
 
@@ -118,7 +120,8 @@ fn plain(text: &str) -> impl std::fmt::Display + '_ {
 impl Caller {
     /// Asks what is served.
     pub(crate) async fn new(connection: Connection, env: Env) -> Result<Self, ClusterError> {
-        let caller = Self { connection, env, served: Mutex::default() };
+        let contact = Arc::new(Contact::new(connection.server(), Arc::clone(&env.clock)));
+        let caller = Self { connection, env, contact, served: Mutex::default() };
         caller.refresh().await?;
         Ok(caller)
     }
@@ -173,11 +176,14 @@ impl Caller {
     /// # Errors
     /// There is none: what was asked may have been done.
     pub(crate) async fn ask(&self, method: Method, at: At, headers: &[(HeaderName, &str)], body: Bytes) -> Result<Answer, ClusterError> {
+        let begun = self.contact.begin(&method);
         let call = async {
             let (head, body) = self.connection.client().send(request(method, at, headers, body)).await?.into_parts();
             Ok(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? })
         };
-        self.in_time(call).await
+        let answer = self.in_time(call).await?;
+        begun.answered(answer.code);
+        Ok(answer)
     }
 
     /// Opens a watch.
@@ -185,6 +191,7 @@ impl Caller {
     /// # Errors
     /// [`Trouble`].
     pub(crate) async fn open_watch(&self, at: At) -> Result<Body, Trouble> {
+        let begun = self.contact.begin(&Method::GET);
         let call = async {
             let (head, body) = self.connection.client().send(request(Method::GET, at, &[], Bytes::new())).await?.into_parts();
             if head.status.is_success() {
@@ -193,8 +200,14 @@ impl Caller {
             Ok(Err(Answer { code: head.status, retry_after: retry_after(&head.headers), body: body.collect_bytes().await? }))
         };
         match self.in_time(call).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(answer)) => Err(Trouble::of(&answer)),
+            Ok(Ok(body)) => {
+                begun.answered(StatusCode::OK);
+                Ok(body)
+            }
+            Ok(Err(answer)) => {
+                begun.answered(answer.code);
+                Err(Trouble::of(&answer))
+            }
             Err(error) => Err(Trouble { kind: TroubleKind::Lost, error }),
         }
     }

@@ -4,6 +4,7 @@ use crate::{
     answer::{Answer, identified},
     caller::{At, Caller, PAGE, TroubleKind, of_type},
     connection::{Connection, Retries},
+    contact::Contact,
     follower::{REFRESH, follow},
     options::{OpenError, Options},
 };
@@ -88,6 +89,12 @@ impl RemoteCluster {
     #[must_use]
     pub fn server(&self) -> &str {
         self.caller.server()
+    }
+
+    /// How the server has answered this cluster, and all that were made of it.
+    #[must_use]
+    pub fn contact(&self) -> Arc<Contact> {
+        Arc::clone(&self.caller.contact)
     }
 
     /// All objects of a resource, everywhere or in one namespace, as they were at one moment, and which that was.

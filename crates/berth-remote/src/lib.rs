@@ -12,10 +12,12 @@ mod backoff;
 mod caller;
 mod cluster;
 mod connection;
+mod contact;
 mod discovery;
 mod follower;
 mod options;
 
 pub use cluster::{ConnectError, RemoteCluster};
 pub use connection::Connection;
+pub use contact::Contact;
 pub use options::{Impersonated, OpenError, Options};

@@ -1,7 +1,10 @@
 //! `berth controller-manager`, `berth scheduler`, `berth node`: parts of a control plane as processes of their own, which speak to an API server over
 //! HTTPS.
 
+mod delegate;
+mod health;
 pub(crate) mod options;
+mod process;
 
 use crate::{
     env::{self, Faults},
@@ -11,6 +14,7 @@ use crate::{
     threads::Threads,
 };
 use berth_api::FeatureGates;
+use berth_apiserver::register_gates;
 use berth_controllers::{
     Cluster, ClusterError,
     election::{Candidacy, End, Leader, Timing},
@@ -19,20 +23,34 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_identity::ObjectKey;
-use berth_remote::{ConnectError, RemoteCluster};
+use berth_remote::{ConnectError, Connection, RemoteCluster};
 use berth_store::env::Env;
+use health::Health;
 use jiff::SignedDuration;
 use options::{ControllerManager, Node, PartOptions, Scheduler};
 use rustix::{
     system::uname,
     time::{ClockId, clock_gettime},
 };
-use std::{error::Error, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    process::ExitCode,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// How long after a server could not be reached it is tried again.
 const RETRY: SignedDuration = SignedDuration::from_secs(1);
+
+/// One of the parts.
+#[derive(Clone, Copy)]
+struct Part {
+    name: &'static str,
+    /// Where upstream's tells how it is.
+    port: u16,
+}
 
 /// What a part works with.
 struct Site {
@@ -45,13 +63,15 @@ struct Site {
 pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCode> {
     let enabled = Enabled::parse(options.control.controllers.as_deref().unwrap_or("*"))?;
     let gates = Arc::new(FeatureGates::parse(&options.feature_gates)?);
+    let shown = Arc::clone(&gates);
     let begin = |Site { cluster, env, metrics }| {
         gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let (provision_latency, load_balancer_range) = (options.control.volume_provision_latency, options.control.load_balancer_range);
         manager::ControllerManager { cluster, env, gates, metrics, enabled, provision_latency, load_balancer_range, follower: None }
             .start();
     };
-    run(&options.part, "berth-controller-manager", begin)
+    let part = Part { name: "berth-controller-manager", port: 10257 };
+    run(&options.part, part, |health| Ok(register_gates(&health.metrics, &shown)?), begin)
 }
 
 /// Runs the scheduler.
@@ -60,7 +80,7 @@ pub(crate) fn scheduler(options: &Scheduler) -> Outcome<ExitCode> {
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
         berth_node::Scheduler::start(&cluster, &env, &events, &metrics);
     };
-    run(&options.part, "berth-scheduler", begin)
+    run(&options.part, Part { name: "berth-scheduler", port: 10259 }, |_| Ok(()), begin)
 }
 
 /// Runs simulated nodes.
@@ -69,22 +89,29 @@ pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "kubelet");
         options.nodes.start(&cluster, &env, &events, &metrics);
     };
-    run(&options.part, "berth-node", begin)
+    run(&options.part, Part { name: "berth-node", port: 10250 }, |_| Ok(()), begin)
 }
 
 /// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once.
-fn run(options: &PartOptions, name: &'static str, begin: impl FnOnce(Site)) -> Outcome<ExitCode> {
+fn run(options: &PartOptions, part: Part, shows: impl FnOnce(&Health) -> Outcome<()>, begin: impl FnOnce(Site)) -> Outcome<ExitCode> {
     logging::start(options.log_format, options.verbose);
-    let lease = options.leader.lease(name)?;
+    let lease = options.leader.lease(part.name)?;
+    let health = Health::new()?;
+    shows(&health)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let signals = Signals::take()?;
-        let threads = Threads::start(name, 1)?;
+        let threads = Threads::start(part.name, 1)?;
         let faults = Faults::new();
         let env = env::real(threads.handle(), faults.clone());
+        let connection = Connection::open(&options.remote()).await?;
+        health.serve(&options.health, part, connection, &env, &faults).await?;
         tokio::select! {
-            fault = faults.first() => Err(format!("{fault}; this is a fault in berth, which ends").into()),
-            ended = work(options, lease, name, env, &signals, begin) => ended,
+            fault = faults.first() => {
+                health.stops();
+                Err(format!("{fault}; this is a fault in berth, which ends").into())
+            }
+            ended = work(options, lease, part.name, &health, env, &signals, begin) => ended,
             // One who is in a hurry.
             signal = signals.beyond(1) => Ok(signal.exit_code()),
         }
@@ -95,14 +122,16 @@ async fn work(
     options: &PartOptions,
     lease: Option<(ObjectKey, Timing)>,
     name: &'static str,
+    health: &Health,
     env: Env,
     signals: &Signals,
     begin: impl FnOnce(Site),
 ) -> Outcome<ExitCode> {
     let standing = async {
         let cluster = connect(options, &env).await?.named(name);
+        health.found(cluster.contact())?;
         let leader = match lease {
-            Some((lease, timing)) => Some(elect(&cluster, &env, lease, timing).await),
+            Some((lease, timing)) => Some(elect(&cluster, &env, health, lease, timing).await),
             None => None,
         };
         Outcome::Ok((cluster, leader))
@@ -113,12 +142,15 @@ async fn work(
     };
     let cluster = leader.iter().fold(cluster, |cluster, leader| cluster.led_by(leader.gate()));
     let server = cluster.server().to_owned();
-    let metrics = Arc::new(Metrics::new(&prometheus::Registry::new())?);
+    let metrics = Arc::new(Metrics::new(&health.metrics)?);
     begin(Site { cluster: Arc::new(cluster), env, metrics: Arc::clone(&metrics) });
+    let are_synced = health.works(&metrics);
     let told = async {
         metrics.synced().await;
+        are_synced.store(true, Ordering::Release);
         Output::Stdout.line(&format!("{name} works on {server}. Ctrl-C stops it."));
         signals.beyond(0).await;
+        health.stops();
     };
     let Some(mut leader) = leader else {
         told.await;
@@ -134,14 +166,18 @@ async fn work(
 }
 
 /// Waits until this one leads.
-async fn elect(cluster: &RemoteCluster, env: &Env, lease: ObjectKey, timing: Timing) -> Leader {
+async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: ObjectKey, timing: Timing) -> Leader {
     let mut random = [0; 8];
     env.rng.fill(&mut random);
     // It stands in a header of each write.
     let node = uname().nodename().to_string_lossy().replace(|letter: char| !letter.is_ascii_graphic(), "-");
     let identity = format!("{node}_{:016x}", u64::from_ne_bytes(random));
     Output::Stdout.line(&format!("{identity} stands for the lease {lease}"));
-    Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(running_time), Candidacy { lease, identity, timing }).await
+    let name = lease.name.to_string();
+    health.stands(&name);
+    let leader = Leader::elect(Arc::new(cluster.clone()), env.clone(), Arc::new(running_time), Candidacy { lease, identity, timing }).await;
+    health.leads(&name, leader.gate());
+    leader
 }
 
 /// How long the machine has run, and been suspended: what others count does not stand still meanwhile.

@@ -47,6 +47,11 @@ fn until_next_look(used: Option<u64>, watermark: u64) -> Duration {
     INTERVAL.1.mul_f64(left as f64 / FILLED_IN_A_SECOND as f64).clamp(INTERVAL.0, INTERVAL.1)
 }
 
+/// What this process has of the machine's memory, in bytes; `None`: the machine does not say.
+pub(crate) fn of_this_process() -> Option<u64> {
+    resident(Path::new("/"))
+}
+
 /// What the process has of the machine's memory, in bytes.
 fn resident(root: &Path) -> Option<u64> {
     kilobytes(&fs::read_to_string(root.join("proc/self/status")).ok()?, "VmRSS:")

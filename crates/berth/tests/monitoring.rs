@@ -149,6 +149,19 @@ fn unanswered(expression: &str, shown: &str, samples: &[(String, BTreeMap<String
     missing
 }
 
+/// What a part says that is a process of its own.
+async fn of_a_part(kubeconfig: &Path) -> String {
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port().to_string();
+    let options =
+        ["scheduler", "--secure-port", &port, "--authorization-always-allow-paths", "/metrics", "--leader-elect-resource-name", "another"];
+    let mut part = common::part::Part::start(&options, Some(kubeconfig));
+    part.line_with("works on");
+    let mut config = kube::Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    kube::Client::try_from(config).unwrap().request_text(request).await.unwrap()
+}
+
 #[tokio::test]
 async fn what_the_board_and_the_alerts_ask_for_is_exposed() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -166,7 +179,8 @@ async fn what_the_board_and_the_alerts_ask_for_is_exposed() {
     tokio::time::timeout(common::PATIENCE, await_condition(deployments, "web", seen)).await.expect("in time").unwrap();
     let mut request = Request::new("/").get("metrics", &GetParams::default()).unwrap();
     *request.uri_mut() = "/metrics".parse().unwrap();
-    let samples = samples(&client.request_text(request).await.unwrap());
+    let mut samples = samples(&client.request_text(request).await.unwrap());
+    samples.extend(self::samples(&of_a_part(&berth.kubeconfig()).await));
 
     let mut missing = Vec::new();
     for Shown { expression, legend } in of_board() {

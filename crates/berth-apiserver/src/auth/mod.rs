@@ -161,7 +161,8 @@ async fn is_there(registry: &Registry, plural: &str, namespace: Option<&str>, re
     }
 }
 
-fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
+/// The token that a request comes with.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)?;
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     (scheme.eq_ignore_ascii_case(b"Bearer ") && !token.trim_ascii().is_empty()).then(|| token.trim_ascii())

@@ -24,7 +24,7 @@ use crate::{
     limits::{Limits, Quota},
     metrics::{Labels, Metrics},
     negotiate,
-    path::{self, Route},
+    path::{self, HealthEndpoint, Route},
     query::Query,
     sending::Sending,
     state_metrics,
@@ -78,8 +78,9 @@ pub(crate) struct Shared {
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// So much of it is given back, in bytes: it is in the hands of a connection until it is read. Upstream gives all of it.
 const AUDIT_ID_BYTES_MAX: usize = 256;
-const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
-const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
+pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
+pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+pub(crate) const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// Where a request comes from.
 #[derive(Clone)]
@@ -254,7 +255,7 @@ async fn respond(
 }
 
 /// Makes an answer of whatever becomes of a handler: refusals, a panic and the deadline included.
-async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output = Result<Answer, Refusal>>) -> Answer {
+pub(crate) async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output = Result<Answer, Refusal>>) -> Answer {
     match tokio::time::timeout(deadline, AssertUnwindSafe(handler).catch_unwind()).await {
         Ok(Ok(Ok(answer))) => answer,
         Ok(Ok(Err(refusal))) => refused(head, &refusal),
@@ -316,7 +317,7 @@ fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
         level.add_to(headers);
     }
     if code == StatusCode::FORBIDDEN {
-        headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(CONTENT_TYPE_OPTIONS, NOSNIFF);
     }
 }
 
@@ -351,18 +352,27 @@ async fn answer(
         return Err(ApiError::MethodNotAllowed.into());
     }
     match route {
-        Route::Health { endpoint, check } => {
-            let answer = health::answer(*endpoint, *check, &exchange.query, &shared.readiness).await;
-            let (code, text) = answer.ok_or(Refusal::PageNotFound)?;
-            let mut answer = answer::text(code, text);
-            if check.is_none() || !code.is_success() {
-                answer.headers_mut().insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            }
-            Ok(answer)
-        }
+        Route::Health { endpoint, check } => health((*endpoint, *check), &exchange.query, &shared.readiness).await,
         Route::Metrics => metrics(shared).await,
         _ => shared.documents.answer(exchange, route).await,
     }
+}
+
+/// How it is, and what is looked at there.
+///
+/// # Errors
+/// There is no such check.
+pub(crate) async fn health(
+    (endpoint, check): (HealthEndpoint, Option<&str>),
+    query: &Query<'_>,
+    readiness: &Readiness,
+) -> Result<Answer, Refusal> {
+    let (code, text) = health::answer(endpoint, check, query, readiness).await.ok_or(Refusal::PageNotFound)?;
+    let mut answer = answer::text(code, text);
+    if check.is_none() || !code.is_success() {
+        answer.headers_mut().insert(CONTENT_TYPE_OPTIONS, NOSNIFF);
+    }
+    Ok(answer)
 }
 
 /// Finds out on whose behalf is asked, and whether they may.
@@ -447,11 +457,15 @@ fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
     }
 }
 
+/// What these metrics say, as Prometheus reads it.
+pub(crate) fn exposed(metrics: &prometheus::Registry) -> Result<String, ApiError> {
+    let text = prometheus::TextEncoder::new().encode_to_string(&metrics.gather());
+    text.map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })
+}
+
 async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
     let _scrape = shared.scrape.lock().await;
-    let mut text = prometheus::TextEncoder::new()
-        .encode_to_string(&shared.prometheus.gather())
-        .map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })?;
+    let mut text = exposed(&shared.prometheus)?;
     text.push_str(&storage_metrics::text(&shared.registry, shared.storage)?);
     match state_metrics::text(&shared.registry).await {
         Ok(objects) => text.push_str(&objects),

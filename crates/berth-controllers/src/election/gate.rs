@@ -62,6 +62,12 @@ impl Gate {
         Some(Pass { state: Arc::clone(&self.state), tenure: Arc::clone(&lead.tenure) })
     }
 
+    /// Whether a write could begin now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        lock(&self.state.lead).as_ref().is_some_and(|lead| self.now() < lead.until)
+    }
+
     /// Opens it for who leads; `None` shuts it.
     pub(super) fn set(&self, lead: Option<Lead>) {
         *lock(&self.state.lead) = lead;
@@ -107,14 +113,15 @@ mod tests {
         let gate = Gate::new(Arc::new(move || Duration::from_secs(own.load(Ordering::Relaxed))));
         let lead =
             |seconds, tenure: &str| Some(Lead { until: Duration::from_secs(seconds), tenure: Arc::new(tenure.parse().expect("a tenure")) });
-        assert!(gate.enter().is_none(), "it begins shut");
+        assert!(gate.enter().is_none() && !gate.is_open(), "it begins shut");
         gate.set(lead(10, "a/b;c;1"));
+        assert!(gate.is_open());
         let inside = gate.enter().expect("it is open");
         assert_eq!(inside.tenure().to_string(), "a/b;c;1");
         assert!(gate.at_rest().now_or_never().is_none());
         // The machine slept, and nobody has shut it.
         time.store(10, Ordering::Relaxed);
-        assert!(gate.enter().is_none());
+        assert!(gate.enter().is_none() && !gate.is_open());
         drop(inside);
         assert!(gate.at_rest().now_or_never().is_some());
         gate.set(lead(20, "a/b;c;2"));

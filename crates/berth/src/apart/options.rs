@@ -5,7 +5,7 @@ use berth_controllers::election::{BadTiming, Timing};
 use berth_identity::ObjectKey;
 use berth_remote::Options;
 use clap::{ArgAction, Args};
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 /// Options of `berth controller-manager`.
 #[derive(Args, Debug)]
@@ -54,7 +54,10 @@ pub(crate) struct PartOptions {
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    // The last: what follows would stand under its heading.
+    // These last: what follows would stand under their headings.
+    #[command(flatten)]
+    pub(crate) health: HealthOptions,
+
     #[command(flatten)]
     pub(crate) leader: LeaderOptions,
 }
@@ -64,6 +67,36 @@ impl PartOptions {
     pub(crate) fn remote(&self) -> Options {
         Options { kubeconfigs: kubeconfigs(self.kubeconfig.as_ref()), ..Options::default() }
     }
+}
+
+/// Where it is told how the part is, named as upstream's.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Health and metrics")]
+pub(crate) struct HealthOptions {
+    /// Where /healthz, /livez, /readyz and /metrics are, over HTTPS; 0: nowhere [default: 10257 of controller-manager, 10259 of scheduler, 10250 of node].
+    #[arg(long, value_name = "PORT")]
+    pub(crate) secure_port: Option<u16>,
+
+    /// The address to listen on there.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) bind_address: IpAddr,
+
+    /// The certificate to show there, as PEM, with those of the authorities between it and the one that clients know [default: made at the start, by no
+    /// authority]. This file and the next ones are read again while the part runs; what cannot be used changes nothing.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub(crate) tls_cert_file: Option<PathBuf>,
+
+    /// Its key, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(crate) tls_private_key_file: Option<PathBuf>,
+
+    /// The authorities of clients' certificates, as PEM [default: none; tokens count, of which the API server is asked whose they are].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_ca_file: Option<PathBuf>,
+
+    /// Paths that anybody may read; with * at its end, all that begin so. For others the API server is asked who may.
+    #[arg(long, value_name = "PATH,...", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
+    pub(crate) authorization_always_allow_paths: Vec<String>,
 }
 
 /// Whether and how one of several is chosen, named as upstream's.

@@ -16,7 +16,10 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) fn start(arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let is_part = arguments.first().is_some_and(|name| ["controller-manager", "scheduler", "node"].contains(name));
+        // Several on one machine would want one port.
+        let nowhere = is_part && !arguments.contains(&"--secure-port");
+        command.args(arguments).args(if nowhere { &["--secure-port", "0"][..] } else { &[] }).stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(path) = kubeconfig {
             command.arg("--kubeconfig").arg(path);
         }

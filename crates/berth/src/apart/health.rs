@@ -1,0 +1,149 @@
+//! How a part is, told to probes and to Prometheus: what it listens with, and what is looked at.
+
+use super::{Outcome, Part, delegate::Reviews, options::HealthOptions, process::Process};
+use crate::{
+    env::Faults,
+    progress::{Output, chain},
+};
+use berth_apiserver::{
+    BindError, Credentials, Failure, Readiness,
+    credentials::{AccountKeys, CredentialFiles, Following},
+    part::{OpenPaths, PartConfig, PartServer},
+    pki,
+};
+use berth_controllers::{election::Gate, metrics::Metrics};
+use berth_remote::{Connection, Contact};
+use berth_store::env::Env;
+use futures::future::{pending, ready};
+use jiff::SignedDuration;
+use prometheus::{IntGaugeVec, Opts, Registry};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long the API server may give no answer. Who starts it anew takes less, and a lease is renewed every two seconds.
+const SILENCE_MAX: SignedDuration = SignedDuration::from_secs(5);
+/// A look that takes longer hangs: as in `berth up`.
+const LOOK_MAX: Duration = Duration::from_mins(5);
+
+/// How a part is.
+#[derive(Clone)]
+pub(super) struct Health {
+    /// What `/metrics` shows.
+    pub(super) metrics: Registry,
+    pub(super) readiness: Readiness,
+    leads: IntGaugeVec,
+}
+
+impl Health {
+    pub(super) fn new() -> Outcome<Self> {
+        let leads =
+            IntGaugeVec::new(Opts::new("leader_election_master_status", "1 while this one leads, by the name of the lease."), &["name"])?;
+        let metrics = Registry::new();
+        metrics.register(Box::new(leads.clone()))?;
+        metrics.register(Box::new(Process::new()?))?;
+        Ok(Self { metrics, readiness: Readiness::when("api-server-found"), leads })
+    }
+
+    /// Listens and answers from now on, unless there is no port for it.
+    pub(super) async fn serve(
+        &self,
+        options: &HealthOptions,
+        part: Part,
+        connection: Connection,
+        env: &Env,
+        faults: &Faults,
+    ) -> Outcome<()> {
+        let port = options.secure_port.unwrap_or(part.port);
+        if port == 0 {
+            return Ok(());
+        }
+        let following = credentials(options, part.name, env)?;
+        following.register(&self.metrics)?;
+        let config = PartConfig {
+            bind: SocketAddr::new(options.bind_address, port),
+            credentials: following.credentials().clone(),
+            open: OpenPaths::parse(&options.authorization_always_allow_paths)
+                .map_err(|why| format!("{why} (--authorization-always-allow-paths)"))?,
+            delegate: Arc::new(Reviews(connection)),
+            metrics: self.metrics.clone(),
+            readiness: self.readiness.clone(),
+            clock: Arc::clone(&env.clock),
+        };
+        let server = PartServer::bind(config).await.map_err(|error| told(&error))?;
+        Output::Stdout.line(&format!("health and metrics at https://{}", server.local_addr()));
+        tokio::spawn(faults.clone().watch("credentials", following.follow(server.replace())));
+        tokio::spawn(faults.clone().watch("health and metrics", server.serve(pending())));
+        Ok(())
+    }
+
+    /// The API server is there, and answers as `contact` says from now on.
+    pub(super) fn found(&self, contact: Arc<Contact>) -> Outcome<()> {
+        contact.register(&self.metrics)?;
+        self.readiness.add("api-server", Failure::Unready, move || {
+            let silent = contact.silent_for().filter(|silent| SILENCE_MAX < *silent);
+            ready(silent.map_or(Ok(()), |silent| Err(format!("it has not answered for {} s", silent.as_secs()))))
+        });
+        self.readiness.set_ready();
+        Ok(())
+    }
+
+    /// It stands for this lease, and does not lead.
+    pub(super) fn stands(&self, lease: &str) {
+        self.leads.with_label_values(&[lease]).set(0);
+    }
+
+    /// It leads from now on, until it ends.
+    pub(super) fn leads(&self, lease: &str, gate: Gate) {
+        self.leads.with_label_values(&[lease]).set(1);
+        let told = format!("failed election to renew leadership on lease {lease}");
+        self.readiness.add("leaderElection", Failure::Dead, move || ready(if gate.is_open() { Ok(()) } else { Err(told.clone()) }));
+    }
+
+    /// It works from now on. Who waits for a lease has nothing to know yet, and is as ready as it has to be.
+    pub(super) fn works(&self, metrics: &Arc<Metrics>) -> Arc<AtomicBool> {
+        let are_synced = Arc::<AtomicBool>::default();
+        let (caches, looks, synced) = (Arc::clone(metrics), Arc::clone(metrics), Arc::clone(&are_synced));
+        self.readiness.add("informer-sync", Failure::Unready, move || {
+            // Caches that are begun later, for a kind that comes, hold back their controllers only.
+            let is_synced = synced.load(Ordering::Acquire);
+            let waits = || caches.unsynced().iter().map(|resource| resource.plural).collect::<Vec<_>>().join(", ");
+            ready(if is_synced { Ok(()) } else { Err(format!("informers not synced yet: {}", waits())) })
+        });
+        self.readiness.add("controllers", Failure::Dead, move || {
+            let why = |(queue, age): (String, Duration)| format!("{queue} has looked at one object for {} s", age.as_secs());
+            ready(looks.hanging(LOOK_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
+        });
+        are_synced
+    }
+
+    /// It ends.
+    pub(super) fn stops(&self) {
+        self.readiness.set_stopping();
+    }
+}
+
+/// The certificate that is shown, and whose clients' certificates count.
+fn credentials(options: &HealthOptions, name: &str, env: &Env) -> Outcome<Following> {
+    let files = CredentialFiles {
+        client_ca: options.client_ca_file.clone(),
+        serving: options.tls_cert_file.clone().zip(options.tls_private_key_file.clone()),
+        ..CredentialFiles::default()
+    };
+    let own = Credentials {
+        serving: pki::self_signed(name, options.bind_address, env.clock.now())?,
+        client_authorities: String::new(),
+        admin_token: None,
+        account_keys: AccountKeys::of(""),
+    };
+    Ok(Following::read(files, own)?)
+}
+
+fn told(error: &BindError) -> String {
+    format!("{} (--secure-port, where 0 is none; --bind-address)", chain(error))
+}
