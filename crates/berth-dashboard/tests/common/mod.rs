@@ -396,7 +396,8 @@ pub(crate) fn form_token(page: &str) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-const EVIL: &str = "<img src=x onerror=alert(1)>";
+/// A name that carries HTML.
+pub(crate) const EVIL: &str = "<img src=x onerror=alert(1)>";
 
 /// A shop: a Deployment that hangs, a StatefulSet that is complete, a node, a quota. Many of their texts carry HTML.
 pub(crate) fn shop() -> Canned {
