@@ -22,6 +22,7 @@ const LAYERS: &[&str] = &[
     "berth-sim",
     "berth-etcd",
     "berth-remote",
+    "berth-follow",
     "berth-rollout",
     "berth-node",
     "berth-controllers",

@@ -1,7 +1,7 @@
 //! The web page: all workloads of a cluster, how they stand and why they wait; one workload as a picture over time, with its pods, events and revisions; nodes; quotas.
 //!
-//! Start with [`Dashboard`]. What is shown is read through a [`Cluster`], with the rights of whoever that was connected as ([`world`]); of each workload a look and a
-//! short past are kept ([`board`], [`past`]), from which pages are rendered here, by the server ([`pages`]), so that a page costs what it shows and not what there is.
+//! Start with [`Dashboard`]. What is shown is read through a [`Cluster`], with the rights of whoever that was connected as, and kept current by
+//! `berth-follow`, as for terminals; pages are rendered of it here, by the server ([`pages`]), so that a page costs what it shows and not what there is.
 //! A page that is open is kept live by one stream of changes, which is resumed where it breaks ([`stream`]). One script of our own puts its parts in place; without it
 //! all is there but the movement.
 //!
@@ -9,21 +9,14 @@
 //!
 //! [`Cluster`]: berth_controllers::Cluster
 
-mod act;
-mod board;
-mod difference;
+mod address;
 mod guard;
-mod id;
 mod pages;
-mod past;
-mod readings;
 mod route;
 mod server;
 mod session;
 mod stream;
-mod text;
-mod views;
-mod world;
 
+use berth_follow::{act, board, difference, facts, id, rows, text, views, world};
 pub use route::FirstPage;
 pub use server::{BindError, Dashboard, Following, Links, Options, TlsOptions};

@@ -12,8 +12,9 @@ mod quotas;
 mod workload;
 
 use crate::{
-    id::{Id, Kind, plain},
-    text::shown,
+    address::{path, plain},
+    id::{Id, Kind},
+    text::{self, counted, shown},
     world::World,
 };
 use jiff::Timestamp;
@@ -109,7 +110,7 @@ impl Page {
             Self::Workloads(list::Filter { namespace, search, page }) => {
                 with("/".to_owned(), &[("namespace", namespace.clone()), ("q", search.clone()), ("page", number(*page))])
             }
-            Self::Workload { id, pods } => with(id.path(), &[("pods", number(*pods))]),
+            Self::Workload { id, pods } => with(path(id), &[("pods", number(*pods))]),
             Self::Nodes => "/nodes".to_owned(),
             Self::Node { name, pods } => with(format!("/nodes/{}", plain(name)), &[("pods", number(*pods))]),
             Self::Quotas { namespace } => with("/quotas".to_owned(), &[("namespace", namespace.clone())]),
@@ -159,27 +160,8 @@ fn notes(world: &World) -> Markup {
 /// How long ago, in words that do not change all the time.
 fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
     let Some(then) = then else { return html! { "–" } };
-    let text = match now.duration_since(then).as_secs().max(0) {
-        seconds @ 0..10 => format!("{seconds}s"),
-        seconds @ 10..120 => format!("{}s", seconds / 5 * 5),
-        seconds @ 120..7200 => format!("{}m", seconds / 60),
-        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86_400),
-    };
+    let text = text::ago(then, now);
     html! { time datetime=(then.strftime("%Y-%m-%dT%H:%M:%SZ")) { (text) } }
-}
-
-/// `1 pod`, `3 pods`.
-fn counted(count: usize, one: &str, many: &str) -> String {
-    let text = count.to_string();
-    let grouped: String = text.chars().enumerate().fold(String::new(), |mut grouped, (index, digit)| {
-        if 0 < index && (text.len() - index).is_multiple_of(3) && 4 < text.len() {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-        grouped
-    });
-    format!("{grouped} {}", if count == 1 { one } else { many })
 }
 
 /// To the page before and the one after.
@@ -220,11 +202,5 @@ mod tests {
             assert_eq!(Page::parse(address, ""), None, "{address}");
         }
         assert_eq!(Page::parse("/", "page=0"), Page::parse("/", "page=x"));
-    }
-
-    #[test]
-    fn numbers_are_counted_in_words() {
-        let texts = [0, 1, 9999, 10_000, 1_234_567].map(|count| counted(count, "pod", "pods"));
-        assert_eq!(texts, ["0 pods", "1 pod", "9999 pods", "10,000 pods", "1,234,567 pods"]);
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::{
     act::Verb,
+    address::{self, plain},
     board::Rank,
     guard::{self, HEADERS, Place, Refused},
-    id::{Id, plain},
+    id::Id,
     pages::{self, Page, Reader},
     session::{Session, Sessions},
     stream,
@@ -73,7 +74,7 @@ impl Desk {
             self.world.looked(FIRST_LOOK_MAX).await;
             let board = self.world.board();
             if let Some((id, _)) = board.by_attention().first().filter(|(_, card)| card.rank != Rank::Complete) {
-                return id.path();
+                return address::path(id);
             }
         }
         "/".to_owned()
@@ -221,7 +222,7 @@ async fn changed(desk: &Desk, request: Request<Incoming>, session: &Session, coo
     match desk.world.carry_out(&id, verb, &form).await {
         Ok(()) => {
             tracing::info!(workload = %id.title(), namespace = %id.namespace, verb = verb.word(), "done from the page");
-            to(&format!("{}?done={}", id.path(), verb.word()))
+            to(&format!("{}?done={}", address::path(&id), verb.word()))
         }
         Err(refusal) => {
             let reader = Reader { title: &desk.title, form_token: &session.form_token };

@@ -1,7 +1,7 @@
 //! What stands around the parts of a page, and the page to sign in.
 
 use super::{Page, Part, list, parts, seen};
-use crate::{act::Verb, id::plain, world::World};
+use crate::{act::Verb, address::plain, world::World};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Who reads, and what.

@@ -1,8 +1,9 @@
 //! All workloads, those first that need attention.
 
-use super::{Page, counted, shown, turns};
+use super::{Page, shown, turns};
 use crate::{
-    board::{Card, Rank},
+    address::path,
+    board::{Card, Rank, attention, in_need, summary},
     id::Id,
     world::World,
 };
@@ -25,15 +26,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     fn takes(&self, id: &Id, card: &Card) -> bool {
-        let search = self.search.trim().to_lowercase();
-        let has = |text: &str| text.to_lowercase().contains(&search);
-        (self.namespace.is_empty() || *id.namespace == *self.namespace)
-            && (search.is_empty()
-                || has(&id.name)
-                || has(&id.namespace)
-                || has(id.kind.word())
-                || has(card.rank.words())
-                || card.images.iter().chain(&card.obstacles).any(|text| has(text)))
+        (self.namespace.is_empty() || *id.namespace == *self.namespace) && card.matches(id, &self.search)
     }
 }
 
@@ -44,23 +37,16 @@ pub(super) fn parts(world: &World, filter: &Filter) -> Vec<(&'static str, Markup
 }
 
 fn headline(taken: &[(&Id, &Arc<Card>)], filter: &Filter, is_filled: bool) -> Markup {
-    let count = |rank: Rank| taken.iter().filter(|(_, card)| card.rank == rank).count();
-    let in_need = count(Rank::Failed) + count(Rank::Stuck) + count(Rank::Held);
+    let cards = taken.iter().map(|(_, card)| &***card);
+    let in_need = in_need(cards.clone());
     let is_all = filter.namespace.is_empty() && filter.search.is_empty();
     let title = if in_need == 0 { "Workloads · berth".to_owned() } else { format!("{in_need} need attention · berth") };
-    let counts: Vec<String> =
-        Rank::ALL.into_iter().filter(|rank| 0 < count(*rank)).map(|rank| format!("{} {}", count(rank), rank.words())).collect();
-    let under_way = taken.iter().find(|(_, card)| card.rank == Rank::UnderWay);
     html! {
-        h1 data-title=(title) {
-            @if in_need == 0 && under_way.is_none() { "Nothing needs attention" }
-            @else if in_need == 0 { (counted(count(Rank::UnderWay), "rollout is under way", "rollouts are under way")) }
-            @else { (counted(in_need, "workload needs attention", "workloads need attention")) }
-        }
+        h1 data-title=(title) { (attention(cards.clone())) }
         p .lead {
             @if taken.is_empty() && is_filled {
                 @if is_all { "There is no Deployment and no StatefulSet." } @else { "No workload is like that." }
-            } @else { (counted(taken.len(), "workload", "workloads")) ": " (counts.join(", ")) "." }
+            } @else { (summary(cards)) "." }
         }
         @if let Some((id, card)) = taken.iter().find(|(_, card)| card.rank != Rank::Complete) {
             p .lead { (sentence(id, card)) }
@@ -71,9 +57,7 @@ fn headline(taken: &[(&Id, &Arc<Card>)], filter: &Filter, is_filled: bool) -> Ma
 /// What happens and why it waits, in one sentence.
 fn sentence(id: &Id, card: &Card) -> Markup {
     html! {
-        a href=(id.path()) { (shown(&id.name)) } ": " (shown(card.message.trim_end_matches("...")))
-        @if let Some(why) = card.why() { " – " (shown(why)) }
-        "."
+        a href=(path(id)) { (shown(&id.name)) } ": " (shown(&card.sentence()))
     }
 }
 
@@ -92,7 +76,7 @@ fn row(id: &Id, card: &Card) -> Markup {
     let replicas = &card.replicas;
     html! {
         li {
-            span { a href=(id.path()) { (shown(&id.name)) } br; span .quiet { (id.kind.name()) " in " (shown(&id.namespace)) } }
+            span { a href=(path(id)) { (shown(&id.name)) } br; span .quiet { (id.kind.name()) " in " (shown(&id.namespace)) } }
             span { span class=(format!("badge {}", card.rank.class())) { (card.rank.words()) } }
             span { (replicas.available) " of " (replicas.wanted) " available"
                 @if let Some(terminating) = replicas.terminating.filter(|terminating| 0 < *terminating) { ", " (terminating) " terminating" }

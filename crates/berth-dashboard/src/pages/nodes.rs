@@ -2,7 +2,9 @@
 
 use super::{Page, ago, counted, pods, shown};
 use crate::{
-    id::{Id, Kind, plain},
+    address::plain,
+    id::{Id, Kind},
+    rows::Row,
     views::NodeView,
     world::World,
 };
@@ -80,8 +82,8 @@ pub(super) fn one(world: &World, name: &str, page: usize, now: Timestamp) -> Opt
         @if let Some(node) = &node { p .lead { "It is " (state(node)) "." } }
     };
     let row = |pod: Arc<PodView>| {
-        let owner = owner(world, &pod).map(|id| (id.path(), format!("{} in {}", id.title(), id.namespace)));
-        pods::Row { owner, ..pods::Row::new(pod, 0, now) }
+        let owner = owner(world, &pod);
+        Row { owner, ..Row::new(pod, 0, now) }
     };
     let rows = pods.into_iter().map(row).collect();
     let address = |pods| Page::Node { name: name.to_owned(), pods }.address();

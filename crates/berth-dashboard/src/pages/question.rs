@@ -3,6 +3,7 @@
 use super::{Page, shown};
 use crate::{
     act::{Prepared, Question, Refusal, Said, Verb},
+    address::path,
     id::Id,
     pages::frame::{Reader, framed},
 };
@@ -15,7 +16,7 @@ const LINES_MAX: usize = 80;
 pub(crate) fn page(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, prepared: &Result<Prepared, Refusal>) -> String {
     let title = format!("{} {}", verb.label(), shown(&id.name));
     let body = html! {
-        p { a href=(id.path()) { "← " (shown(&id.name)) } }
+        p { a href=(path(id)) { "← " (shown(&id.name)) } }
         h1 { (verb.label()) " " (shown(&id.title())) " in " (shown(&id.namespace)) @if matches!(prepared, Ok(Prepared::Question(_))) { "?" } }
         @match prepared {
             Ok(Prepared::Question(question)) => (asked(reader, id, verb, said, question)),
@@ -31,7 +32,7 @@ pub(crate) fn page(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, prepare
 }
 
 pub(crate) fn address(id: &Id, verb: Verb) -> String {
-    format!("{}/{}", id.path(), verb.word())
+    format!("{}/{}", path(id), verb.word())
 }
 
 fn asked(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, question: &Question) -> Markup {
@@ -50,7 +51,7 @@ fn asked(reader: Reader<'_>, id: &Id, verb: Verb, said: &Said, question: &Questi
             @for (key, value) in kept { input type="hidden" name=(key) value=(value); }
             ul .actions {
                 li { button .go type="submit" { (verb.label()) } }
-                li { a href=(id.path()) { "No, go back" } }
+                li { a href=(path(id)) { "No, go back" } }
             }
         }
     }

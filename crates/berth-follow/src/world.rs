@@ -40,32 +40,61 @@ const UNOBSERVED_MAX: usize = 10_000;
 /// How many workloads are looked at until others get their turn.
 const TURN: usize = 32;
 
-/// All that pages are made of.
-pub(crate) struct World {
-    pub(crate) cluster: Arc<dyn Cluster>,
-    pub(crate) env: Env,
+/// Workloads and what belongs to them.
+const WORKLOADS: [ResourceName; 7] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
+
+/// All that is known of a cluster, and what is made of it.
+pub struct World {
+    /// Where it is read and written.
+    pub cluster: Arc<dyn Cluster>,
+    /// Time, randomness, tasks.
+    pub env: Env,
     has_begun: AtomicBool,
     /// Whether all workloads were looked at once.
     has_looked: AtomicBool,
     /// Of the cluster's controllers.
-    pub(crate) gates: FeatureGates,
+    pub gates: FeatureGates,
     /// What is said of controllers that heed nothing of berth's.
-    pub(crate) unheeded: Option<String>,
-    pub(crate) deployments: Arc<Cache<DeploymentView>>,
-    pub(crate) stateful_sets: Arc<Cache<StatefulSetView>>,
-    pub(crate) sets: Arc<Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>>,
-    pub(crate) revisions: Arc<Cache<RevisionView, OwnerIndex<RevisionView>>>,
-    pub(crate) pods: Arc<Cache<PodView, PodIndex>>,
-    pub(crate) claims: Arc<Cache<ClaimView>>,
-    pub(crate) notes: Arc<Cache<NoteView, Notes>>,
-    pub(crate) nodes: Arc<Cache<NodeView>>,
-    pub(crate) quotas: Arc<Cache<QuotaView>>,
+    pub unheeded: Option<String>,
+    /// All of this kind that may be read, as those below.
+    pub deployments: Arc<Cache<DeploymentView>>,
+    /// StatefulSets.
+    pub stateful_sets: Arc<Cache<StatefulSetView>>,
+    /// By owner.
+    pub sets: Arc<Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>>,
+    /// By owner.
+    pub revisions: Arc<Cache<RevisionView, OwnerIndex<RevisionView>>>,
+    /// By owner and node.
+    pub pods: Arc<Cache<PodView, PodIndex>>,
+    /// Claims.
+    pub claims: Arc<Cache<ClaimView>>,
+    /// Events, by what they are about.
+    pub notes: Arc<Cache<NoteView, Notes>>,
+    /// Nodes.
+    pub nodes: Arc<Cache<NodeView>>,
+    /// Quotas.
+    pub quotas: Arc<Cache<QuotaView>>,
     board: Mutex<Board>,
     /// Since when workloads, by uid, have a spec that their controllers have not seen.
     unobserved: Mutex<BTreeMap<Uid, Timestamp>>,
     /// What may not be read, in the server's words.
     unreadable: Mutex<BTreeMap<&'static str, String>>,
     news: News,
+}
+
+/// Which caches are started.
+struct Start<'a> {
+    world: &'a World,
+    metrics: &'a Arc<Metrics>,
+    resources: &'a [ResourceName],
+}
+
+impl Start<'_> {
+    fn one<V: View, I: Index<V>>(&self, cache: &Arc<Cache<V, I>>) {
+        if self.resources.contains(&cache.resource()) {
+            cache.start(&*self.world.cluster, &*self.world.env.spawner, self.metrics);
+        }
+    }
 }
 
 /// What has changed and was not looked at yet.
@@ -97,14 +126,15 @@ impl News {
     }
 }
 
-/// Nobody panics with a lock of ours in a way that leaves half a change behind it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What the lock guards. Nobody panics with a lock of ours in a way that leaves half a change behind it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
     /// Nothing is known as yet, and nothing is asked before [`World::begin`].
-    pub(crate) fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates, unheeded: Option<String>) -> Arc<Self> {
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates, unheeded: Option<String>) -> Arc<Self> {
         Arc::new(Self {
             has_begun: AtomicBool::new(false),
             has_looked: AtomicBool::new(false),
@@ -128,18 +158,27 @@ impl World {
         })
     }
 
-    /// Follows the cluster from now on, unless that has begun.
-    pub(crate) fn begin(self: &Arc<Self>) {
+    /// Follows all of the cluster from now on, unless that has begun.
+    pub fn begin(self: &Arc<Self>) {
+        self.begin_with(&[&WORKLOADS[..], &[NODES, QUOTAS]].concat());
+    }
+
+    /// Follows workloads and what belongs to them, unless that has begun: nodes and quotas stay unknown.
+    pub fn begin_workloads(self: &Arc<Self>) {
+        self.begin_with(&WORKLOADS);
+    }
+
+    fn begin_with(self: &Arc<Self>, resources: &[ResourceName]) {
         if self.has_begun.swap(true, Ordering::SeqCst) {
             return;
         }
-        self.follow();
+        self.follow(resources);
         let spawner = &self.env.spawner;
-        spawner.spawn("dashboard board", Arc::clone(self).keep_board().boxed());
-        spawner.spawn("dashboard rights", Arc::clone(self).ask_rights().boxed());
+        spawner.spawn("board of workloads", Arc::clone(self).keep_board().boxed());
+        spawner.spawn("rights to read", Arc::clone(self).ask_rights(resources.to_vec()).boxed());
     }
 
-    fn follow(self: &Arc<Self>) {
+    fn follow(self: &Arc<Self>, resources: &[ResourceName]) {
         self.on(&self.deployments, |_, view| vec![Dirty::Workload(id(Kind::Deployment, &view.meta))]);
         self.on(&self.stateful_sets, |_, view| vec![Dirty::Workload(id(Kind::StatefulSet, &view.meta))]);
         self.on(&self.sets, |_, view| controller(&view.meta).into_iter().collect());
@@ -150,19 +189,16 @@ impl World {
         self.on(&self.nodes, |_, _| Vec::new());
         self.on(&self.quotas, |_, _| Vec::new());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("nothing else is in it"));
-        self.start_one(&self.deployments, &metrics);
-        self.start_one(&self.stateful_sets, &metrics);
-        self.start_one(&self.sets, &metrics);
-        self.start_one(&self.revisions, &metrics);
-        self.start_one(&self.pods, &metrics);
-        self.start_one(&self.claims, &metrics);
-        self.start_one(&self.notes, &metrics);
-        self.start_one(&self.nodes, &metrics);
-        self.start_one(&self.quotas, &metrics);
-    }
-
-    fn start_one<V: View, I: Index<V>>(&self, cache: &Arc<Cache<V, I>>, metrics: &Arc<Metrics>) {
-        cache.start(&*self.cluster, &*self.env.spawner, metrics);
+        let start = Start { world: self, metrics: &metrics, resources };
+        start.one(&self.deployments);
+        start.one(&self.stateful_sets);
+        start.one(&self.sets);
+        start.one(&self.revisions);
+        start.one(&self.pods);
+        start.one(&self.claims);
+        start.one(&self.notes);
+        start.one(&self.nodes);
+        start.one(&self.quotas);
     }
 
     /// Has a change of the cache make dirty what `of` says.
@@ -219,7 +255,7 @@ impl World {
     }
 
     /// Resolves when all workloads were looked at once, or this much time has passed.
-    pub(crate) async fn looked(&self, longest: SignedDuration) {
+    pub async fn looked(&self, longest: SignedDuration) {
         let mut changes = self.changes();
         let looked = async {
             while !self.has_looked.load(Ordering::SeqCst) {
@@ -252,11 +288,10 @@ impl World {
     }
 
     /// Asks now and then what may be read at all.
-    async fn ask_rights(self: Arc<Self>) {
-        const ALL: [ResourceName; 9] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS, NODES, QUOTAS];
+    async fn ask_rights(self: Arc<Self>, resources: Vec<ResourceName>) {
         loop {
             let mut unreadable = BTreeMap::new();
-            for resource in ALL {
+            for resource in resources.iter().copied() {
                 if let Err(ClusterError::Refused(message)) = self.cluster.newest(resource).await {
                     unreadable.insert(resource.plural, message);
                 }
@@ -285,29 +320,32 @@ impl World {
     }
 
     /// The workloads as they were looked at last.
-    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+    pub fn board(&self) -> MutexGuard<'_, Board> {
         lock(&self.board)
     }
 
     /// What may not be read: plural, and the server's words.
-    pub(crate) fn unreadable(&self) -> BTreeMap<&'static str, String> {
+    #[must_use]
+    pub fn unreadable(&self) -> BTreeMap<&'static str, String> {
         lock(&self.unreadable).clone()
     }
 
     /// Whether all that may be read was read once.
-    pub(crate) fn is_filled(&self) -> bool {
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
         let unreadable = lock(&self.unreadable);
         let caches: [&dyn Warm; 6] = [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
         caches.iter().all(|cache| cache.is_warm() || unreadable.contains_key(cache.resource().plural))
     }
 
     /// Has whoever waits for changes look.
-    pub(crate) fn tell(&self) {
+    pub fn tell(&self) {
         self.news.tell();
     }
 
     /// Tells of every look that has changed something.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
         self.news.seen.subscribe()
     }
 }

@@ -32,14 +32,16 @@ impl Origin {
 
 /// What is read of an event.
 #[derive(Clone, Debug)]
-pub(crate) struct NoteView {
+pub struct NoteView {
     origin: Origin,
-    pub(crate) event: Arc<EventView>,
+    /// As explanations read it.
+    pub event: Arc<EventView>,
     /// `Pod web-1`.
-    pub(crate) about: String,
-    pub(crate) is_warning: bool,
+    pub about: String,
+    /// Something is not as it should be.
+    pub is_warning: bool,
     /// How often it happened.
-    pub(crate) count: i64,
+    pub count: i64,
 }
 
 #[derive(Deserialize)]
@@ -95,10 +97,11 @@ fn cut(text: &mut String) {
 
 /// Events by the uid of the object that they are about.
 #[derive(Default)]
-pub(crate) struct Notes(BTreeMap<Uid, BTreeMap<ObjectKey, Arc<NoteView>>>);
+pub struct Notes(BTreeMap<Uid, BTreeMap<ObjectKey, Arc<NoteView>>>);
 
 impl Notes {
-    pub(crate) fn about(&self, uid: &str) -> impl Iterator<Item = &Arc<NoteView>> {
+    /// Those about the object of this uid.
+    pub fn about(&self, uid: &str) -> impl Iterator<Item = &Arc<NoteView>> {
         self.0.get(uid).into_iter().flat_map(BTreeMap::values)
     }
 }
@@ -119,15 +122,18 @@ impl Index<NoteView> for Notes {
 
 /// What is read of a node.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeView {
+pub struct NodeView {
     origin: Origin,
-    pub(crate) is_ready: bool,
+    /// It takes part.
+    pub is_ready: bool,
     /// Why it is not, where it is not.
-    pub(crate) why: String,
-    pub(crate) is_cordoned: bool,
-    pub(crate) zone: String,
+    pub why: String,
+    /// It takes no more pods.
+    pub is_cordoned: bool,
+    /// Where it is; empty where nobody says.
+    pub zone: String,
     /// How many pods it takes.
-    pub(crate) pods_max: String,
+    pub pods_max: String,
 }
 
 #[derive(Deserialize)]
@@ -187,21 +193,25 @@ impl View for NodeView {
 }
 
 impl NodeView {
-    pub(crate) fn name(&self) -> &str {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.origin.name
     }
 
-    pub(crate) fn created(&self) -> Option<Timestamp> {
+    /// When it was made.
+    #[must_use]
+    pub fn created(&self) -> Option<Timestamp> {
         self.origin.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 }
 
 /// What is read of a quota.
 #[derive(Clone, Debug)]
-pub(crate) struct QuotaView {
+pub struct QuotaView {
     origin: Origin,
     /// Of each resource what is used, and how much may be.
-    pub(crate) figures: BTreeMap<String, (String, String)>,
+    pub figures: BTreeMap<String, (String, String)>,
 }
 
 #[derive(Deserialize)]
@@ -236,11 +246,15 @@ impl View for QuotaView {
 }
 
 impl QuotaView {
-    pub(crate) fn namespace(&self) -> &str {
+    /// Where it is.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
         self.origin.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.origin.name
     }
 }

@@ -25,7 +25,7 @@ const YOUNG: SignedDuration = SignedDuration::from_secs(30);
 
 /// The past of one workload.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Past {
+pub struct Past {
     moments: VecDeque<Moment>,
     wanted: VecDeque<(Timestamp, u32)>,
     bound: VecDeque<(Timestamp, u32)>,
@@ -52,23 +52,26 @@ struct Life {
 
 /// A workload's pods as they are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Present {
+pub struct Present {
     /// By revision.
-    pub(crate) counts: BTreeMap<i64, Counts>,
-    pub(crate) wanted: u32,
-    pub(crate) bound: Option<u32>,
+    pub counts: BTreeMap<i64, Counts>,
+    /// How many are wanted.
+    pub wanted: u32,
+    /// How many there may be.
+    pub bound: Option<u32>,
     /// One by one, where they are few.
-    pub(crate) pods: Vec<(Uid, String, i64, State)>,
+    pub pods: Vec<(Uid, String, i64, State)>,
     /// What revisions are called.
-    pub(crate) names: BTreeMap<i64, String>,
+    pub names: BTreeMap<i64, String>,
     /// What keeps them.
-    pub(crate) keepers: BTreeMap<Uid, i64>,
-    pub(crate) created: Option<Timestamp>,
+    pub keepers: BTreeMap<Uid, i64>,
+    /// When the workload was made.
+    pub created: Option<Timestamp>,
 }
 
 impl Present {
     /// Counts one pod.
-    pub(crate) fn add(&mut self, uid: &Uid, name: &str, revision: i64, state: State) {
+    pub fn add(&mut self, uid: &Uid, name: &str, revision: i64, state: State) {
         let counts = self.counts.entry(revision).or_default();
         let count = match state {
             State::Available => &mut counts.available,
@@ -87,7 +90,7 @@ impl Present {
 
 impl Past {
     /// Takes in how it is now.
-    pub(crate) fn note(&mut self, present: &Present, now: Timestamp) {
+    pub fn note(&mut self, present: &Present, now: Timestamp) {
         self.renumber(&present.keepers);
         let counts: Vec<_> = present.counts.iter().map(|(revision, counts)| (*revision, *counts)).collect();
         if self.moments.is_empty()
@@ -162,7 +165,7 @@ impl Past {
     }
 
     /// Remembers that something happened.
-    pub(crate) fn mark(&mut self, at: Timestamp, kind: MarkKind, text: String) {
+    pub fn mark(&mut self, at: Timestamp, kind: MarkKind, text: String) {
         self.marks.push_back((at, kind, text));
         if MARKS_MAX < self.marks.len() {
             self.marks.pop_front();
@@ -170,7 +173,8 @@ impl Past {
     }
 
     /// As it is drawn. What is under way is drawn up to `now`; what is settled as it was when it settled, so that its picture stays the same.
-    pub(crate) fn chart(&self, title: String, note: String, now: Timestamp, is_under_way: bool) -> Chart {
+    #[must_use]
+    pub fn chart(&self, title: String, note: String, now: Timestamp, is_under_way: bool) -> Chart {
         let last = self.moments.back().map(|moment| moment.at).into_iter().chain(self.marks.back().map(|(at, ..)| *at)).max();
         let last = last.unwrap_or(now);
         let end = if is_under_way { now.max(last) } else { last };

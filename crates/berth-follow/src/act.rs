@@ -23,13 +23,20 @@ const TRIES_MAX: u32 = 8;
 
 /// What can be done to a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
+    /// Ends the wait of a step.
     Promote,
+    /// Goes back to an earlier revision.
     Undo,
+    /// Holds changes of the template back.
     Pause,
+    /// Lets them go.
     Resume,
+    /// Replaces every pod.
     Restart,
+    /// Another number of pods.
     Scale,
+    /// Another image.
     SetImage,
 }
 
@@ -37,7 +44,8 @@ impl Verb {
     const ALL: [Self; 7] = [Self::Promote, Self::Undo, Self::Pause, Self::Resume, Self::Restart, Self::Scale, Self::SetImage];
 
     /// As an address has it.
-    pub(crate) fn word(self) -> &'static str {
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             Self::Promote => "promote",
             Self::Undo => "undo",
@@ -49,12 +57,15 @@ impl Verb {
         }
     }
 
-    pub(crate) fn parse(word: &str) -> Option<Self> {
+    /// Reads what [`Verb::word`] gives.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.word() == word)
     }
 
     /// As a link or a button has it.
-    pub(crate) fn label(self) -> &'static str {
+    #[must_use]
+    pub fn label(self) -> &'static str {
         match self {
             Self::Promote => "Promote",
             Self::Undo => "Undo",
@@ -67,7 +78,8 @@ impl Verb {
     }
 
     /// What was done.
-    pub(crate) fn done(self) -> &'static str {
+    #[must_use]
+    pub fn done(self) -> &'static str {
         match self {
             Self::Promote => "Promoted: the next step may come.",
             Self::Undo => "Rolled back.",
@@ -80,7 +92,8 @@ impl Verb {
     }
 
     /// What makes sense for a workload as it is.
-    pub(crate) fn of(kind: Kind, card: &Card) -> Vec<Self> {
+    #[must_use]
+    pub fn of(kind: Kind, card: &Card) -> Vec<Self> {
         let has_earlier = card.revision.is_some_and(|revision| 1 < revision);
         let fits = |verb: &Self| match verb {
             Self::Promote => card.waits_at_step,
@@ -96,34 +109,40 @@ impl Verb {
 
 /// What is asked before anything is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub struct Question {
     /// What will happen, in sentences.
-    pub(crate) says: Vec<String>,
+    pub says: Vec<String>,
     /// What changes in the template, a line each.
-    pub(crate) lines: Vec<String>,
-    /// The object that it was asked about, and its generation: another is not changed.
-    pub(crate) uid: String,
-    pub(crate) generation: i64,
-    patch: Value,
+    pub lines: Vec<String>,
+    /// The object that it was asked about: another is not changed.
+    pub uid: String,
+    /// Its generation then: a later one is not changed.
+    pub generation: i64,
+    /// What is written then.
+    pub patch: Value,
 }
 
 /// What has to be said first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Prepared {
+pub enum Prepared {
+    /// All is said.
     Question(Question),
     /// How many pods; there are so many.
     Replicas {
+        /// Those that are wanted.
         now: i64,
     },
     /// Which image; containers, each with its own.
     Image {
+        /// Names and images.
         containers: Vec<(String, String)>,
     },
 }
 
 /// Why nothing is done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub enum Refusal {
+    /// What the cluster says, or what makes no sense.
     #[error("{0}")]
     Text(String),
     /// What was asked about is no more.
@@ -138,14 +157,14 @@ impl From<ClusterError> for Refusal {
 }
 
 /// What a reader has said: fields of an address or a form.
-pub(crate) type Said = BTreeMap<String, String>;
+pub type Said = BTreeMap<String, String>;
 
 impl World {
     /// What will happen.
     ///
     /// # Errors
     /// [`Refusal`]: it makes no sense, or the cluster says no.
-    pub(crate) async fn prepare(&self, id: &Id, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
+    pub async fn prepare(&self, id: &Id, verb: Verb, said: &Said) -> Result<Prepared, Refusal> {
         let (_, object) = self.object(id).await?;
         self.question(id, verb, said, &object).await
     }
@@ -154,7 +173,7 @@ impl World {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub(crate) async fn carry_out(&self, id: &Id, verb: Verb, said: &Said) -> Result<(), Refusal> {
+    pub async fn carry_out(&self, id: &Id, verb: Verb, said: &Said) -> Result<(), Refusal> {
         let asked_about = (said.get("uid").cloned(), said.get("generation").and_then(|text| text.parse::<i64>().ok()));
         for _ in 0..TRIES_MAX {
             let (raw, object) = self.object(id).await?;
@@ -275,7 +294,7 @@ impl World {
     }
 
     /// Its revisions, oldest first, each with the object that keeps it.
-    pub(crate) fn kept(&self, id: &Id) -> BTreeMap<i64, ObjectKey> {
+    pub fn kept(&self, id: &Id) -> BTreeMap<i64, ObjectKey> {
         match id.kind {
             Kind::Deployment => {
                 let Some(deployment): Option<std::sync::Arc<DeploymentView>> = self.deployments.get(&id.key()) else {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `spec.containers[0].image: web:1 → web:2`.
-pub(crate) fn lines(before: &Value, after: &Value) -> Vec<String> {
+pub fn lines(before: &Value, after: &Value) -> Vec<String> {
     let flat = |template: &Value| {
         let mut leaves = BTreeMap::new();
         flatten(template, String::new(), &mut leaves);

@@ -3,6 +3,7 @@
 use crate::{
     id::Id,
     past::{Past, Present},
+    text::counted,
 };
 use berth_chart::MarkKind;
 use berth_rollout::look::{Replicas, RolloutStage};
@@ -12,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// How much a workload needs somebody's attention, most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rank {
+pub enum Rank {
     /// Its deadline is over.
     Failed,
     /// Something is in the way.
@@ -21,14 +22,17 @@ pub(crate) enum Rank {
     Held,
     /// It goes on by itself.
     UnderWay,
+    /// Nothing is left to do.
     Complete,
 }
 
 impl Rank {
-    pub(crate) const ALL: [Self; 5] = [Self::Failed, Self::Stuck, Self::Held, Self::UnderWay, Self::Complete];
+    /// All, most attention first.
+    pub const ALL: [Self; 5] = [Self::Failed, Self::Stuck, Self::Held, Self::UnderWay, Self::Complete];
 
     /// In words.
-    pub(crate) fn words(self) -> &'static str {
+    #[must_use]
+    pub fn words(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Stuck => "stuck",
@@ -39,7 +43,8 @@ impl Rank {
     }
 
     /// For a style sheet.
-    pub(crate) fn class(self) -> &'static str {
+    #[must_use]
+    pub fn class(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Stuck => "stuck",
@@ -52,46 +57,109 @@ impl Rank {
 
 /// One workload as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Card {
-    pub(crate) rank: Rank,
-    pub(crate) stage: RolloutStage,
+pub struct Card {
+    /// How much it needs attention.
+    pub rank: Rank,
+    /// How far it is.
+    pub stage: RolloutStage,
     /// kubectl's sentence.
-    pub(crate) message: String,
-    pub(crate) replicas: Replicas,
+    pub message: String,
+    /// How many pods there are.
+    pub replicas: Replicas,
     /// What it hangs on, the one to tell first is first.
-    pub(crate) obstacles: Vec<String>,
+    pub obstacles: Vec<String>,
     /// Where nothing stands in its way, what it waits for.
-    pub(crate) on_the_way: Option<String>,
+    pub on_the_way: Option<String>,
     /// What happens by itself.
-    pub(crate) next: Option<&'static str>,
-    pub(crate) to_do: Vec<ToDo>,
-    pub(crate) revision: Option<i64>,
-    pub(crate) images: Vec<String>,
-    pub(crate) is_paused: bool,
+    pub next: Option<&'static str>,
+    /// What a person can do.
+    pub to_do: Vec<ToDo>,
+    /// The number of the newest.
+    pub revision: Option<i64>,
+    /// Those of its template.
+    pub images: Vec<String>,
+    /// Its changes are held back.
+    pub is_paused: bool,
     /// A step waits: it may be promoted.
-    pub(crate) waits_at_step: bool,
+    pub waits_at_step: bool,
     /// What an automatic rollback says.
-    pub(crate) rollback: Option<String>,
-    pub(crate) look_again: Option<Timestamp>,
+    pub rollback: Option<String>,
+    /// When there will be more to say although nothing has changed.
+    pub look_again: Option<Timestamp>,
 }
 
 impl Card {
-    /// Why it is not complete; `None`: it is, or nobody knows.
-    pub(crate) fn why(&self) -> Option<&str> {
+    /// What happens, in a sentence without its full stop.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        self.message.trim_end_matches(['.'])
+    }
+
+    /// Why it is not complete, the same way; `None`: it is, or nobody knows.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
         let first = self.obstacles.first().or(self.on_the_way.as_ref());
         first.filter(|_| self.rank != Rank::Complete).map(String::as_str)
     }
+
+    /// What happens and why it waits, in one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self.why() {
+            Some(why) => format!("{} – {why}.", self.what()),
+            None => format!("{}.", self.what()),
+        }
+    }
+
+    /// Whether its name, place, kind, image or sentence has the text in it.
+    #[must_use]
+    pub fn matches(&self, id: &Id, text: &str) -> bool {
+        let text = text.trim().to_lowercase();
+        let has = |of: &str| of.to_lowercase().contains(&text);
+        text.is_empty()
+            || [&*id.name, &*id.namespace, id.kind.word(), self.rank.words()].into_iter().any(has)
+            || self.images.iter().chain(&self.obstacles).any(|of| has(of))
+    }
+}
+
+/// How many of them need attention.
+#[must_use]
+pub fn in_need<'c>(cards: impl IntoIterator<Item = &'c Card>) -> usize {
+    cards.into_iter().filter(|card| card.rank < Rank::UnderWay).count()
+}
+
+/// How all stand: `2 workloads need attention`.
+#[must_use]
+pub fn attention<'c>(cards: impl IntoIterator<Item = &'c Card> + Clone) -> String {
+    let under_way = cards.clone().into_iter().filter(|card| card.rank == Rank::UnderWay).count();
+    match (in_need(cards), under_way) {
+        (0, 0) => "Nothing needs attention".to_owned(),
+        (0, _) => counted(under_way, "rollout is under way", "rollouts are under way"),
+        (in_need, _) => counted(in_need, "workload needs attention", "workloads need attention"),
+    }
+}
+
+/// How many stand how: `3 workloads: 1 stuck, 2 complete`.
+#[must_use]
+pub fn summary<'c>(cards: impl IntoIterator<Item = &'c Card> + Clone) -> String {
+    let count = |rank: Rank| cards.clone().into_iter().filter(|card| card.rank == rank).count();
+    let counts: Vec<String> =
+        Rank::ALL.into_iter().filter(|rank| 0 < count(*rank)).map(|rank| format!("{} {}", count(rank), rank.words())).collect();
+    let all = counted(cards.clone().into_iter().count(), "workload", "workloads");
+    if counts.is_empty() { all } else { format!("{all}: {}", counts.join(", ")) }
 }
 
 /// What one look gives.
-pub(crate) struct Reading {
-    pub(crate) card: Card,
-    pub(crate) present: Present,
+pub struct Reading {
+    /// How it stands.
+    pub card: Card,
+    /// Its pods.
+    pub present: Present,
 }
 
 /// All workloads.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub struct Board {
     entries: BTreeMap<Id, Entry>,
 }
 
@@ -103,7 +171,7 @@ struct Entry {
 
 impl Board {
     /// Takes in a look; says whether anything is new.
-    pub(crate) fn put(&mut self, id: Id, reading: Reading, now: Timestamp) -> bool {
+    pub fn put(&mut self, id: Id, reading: Reading, now: Timestamp) -> bool {
         let Reading { card, present } = reading;
         let Some(entry) = self.entries.get_mut(&id) else {
             let mut past = Past::default();
@@ -121,26 +189,32 @@ impl Board {
     }
 
     /// It is gone; says whether it was there.
-    pub(crate) fn remove(&mut self, id: &Id) -> bool {
+    pub fn remove(&mut self, id: &Id) -> bool {
         self.entries.remove(id).is_some()
     }
 
     /// Those of which the time alone has changed something.
-    pub(crate) fn due(&self, now: Timestamp) -> Vec<Id> {
+    #[must_use]
+    pub fn due(&self, now: Timestamp) -> Vec<Id> {
         let is_due = |entry: &Entry| entry.card.look_again.is_some_and(|at| at <= now);
         self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(id, _)| id.clone()).collect()
     }
 
-    pub(crate) fn card(&self, id: &Id) -> Option<Arc<Card>> {
+    /// How it stands.
+    #[must_use]
+    pub fn card(&self, id: &Id) -> Option<Arc<Card>> {
         self.entries.get(id).map(|entry| Arc::clone(&entry.card))
     }
 
-    pub(crate) fn past(&self, id: &Id) -> Option<&Past> {
+    /// What was.
+    #[must_use]
+    pub fn past(&self, id: &Id) -> Option<&Past> {
         self.entries.get(id).map(|entry| &entry.past)
     }
 
     /// All, those first that need attention most.
-    pub(crate) fn by_attention(&self) -> Vec<(&Id, &Arc<Card>)> {
+    #[must_use]
+    pub fn by_attention(&self) -> Vec<(&Id, &Arc<Card>)> {
         let mut all: Vec<_> = self.entries.iter().map(|(id, entry)| (id, &entry.card)).collect();
         all.sort_by_key(|(_, card)| card.rank);
         all

@@ -1,0 +1,226 @@
+//! What is shown of one workload besides how it stands: its pods, its revisions, its conditions, what was told of it.
+
+use crate::{
+    id::{Id, Kind},
+    readings::images,
+    rows::Row,
+    views::NoteView,
+    world::World,
+};
+use berth_api::Gate;
+use berth_workloads::{
+    deployment::annotations,
+    stateful_set::revision_of,
+    view::{AutoRollback, DeploymentView, Meta, PodReplacementPolicy, PodView, StatefulSetView},
+};
+use jiff::Timestamp;
+use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::Time};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// So many pods have their events shown.
+const TELLING_PODS_MAX: usize = 50;
+const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+
+/// A revision that is kept.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// Which.
+    pub number: i64,
+    /// The object that keeps it.
+    pub keeper: String,
+    /// Since when it is kept.
+    pub created: Option<Timestamp>,
+    /// What whoever made it wrote down.
+    pub cause: Option<String>,
+    /// How many pods it has.
+    pub pods: usize,
+    /// What its pods are made from.
+    pub template: Option<Arc<PodTemplateSpec>>,
+}
+
+impl Revision {
+    /// The images of its template.
+    #[must_use]
+    pub fn images(&self) -> Vec<String> {
+        self.template.as_ref().map(|template| images(template)).unwrap_or_default()
+    }
+}
+
+/// A condition in Kubernetes' own words.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// `Available`.
+    pub type_: String,
+    /// `True`, `False`, `Unknown`.
+    pub status: String,
+    /// Why.
+    pub text: String,
+    /// When it became so.
+    pub since: Option<Timestamp>,
+}
+
+/// What is shown of a workload besides how it stands.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Which it is.
+    pub meta: Meta,
+    /// Its pods.
+    pub pods: Vec<Row>,
+    /// Newest first.
+    pub revisions: Vec<Revision>,
+    /// In its status.
+    pub conditions: Vec<Condition>,
+    /// Uids of what events may be about.
+    pub about: Vec<String>,
+    /// Strategy, policy, in words.
+    pub manner: String,
+    /// What it asks for in vain.
+    pub in_vain: Option<String>,
+}
+
+impl World {
+    /// What is known of a workload; `None` if it is not there.
+    #[must_use]
+    pub fn facts(&self, id: &Id, now: Timestamp) -> Option<Facts> {
+        match id.kind {
+            Kind::Deployment => self.deployments.get(&id.key()).map(|deployment| of_deployment(self, &deployment, now)),
+            Kind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| of_stateful_set(self, &set, now)),
+        }
+    }
+
+    /// What was told of these objects, by uid; the newest first.
+    #[must_use]
+    pub fn told(&self, about: &[String]) -> Vec<Arc<NoteView>> {
+        let mut notes: Vec<Arc<NoteView>> = {
+            let known = self.notes.read();
+            about.iter().flat_map(|uid| known.index().about(uid)).cloned().collect()
+        };
+        notes.sort_by_key(|note| std::cmp::Reverse(note.event.last));
+        notes
+    }
+}
+
+fn of_deployment(world: &World, deployment: &DeploymentView, now: Timestamp) -> Facts {
+    let sets: Vec<_> = world.sets.read().index().controlled_by(&deployment.meta.uid).cloned().collect();
+    let pods = world.pods.read();
+    let min_ready = deployment.spec.min_ready_seconds;
+    let (mut rows, mut revisions) = (Vec::new(), Vec::new());
+    for set in &sets {
+        let number = annotations::revision(&set.annotations);
+        let own: Vec<Arc<PodView>> = pods.index().controlled_by(&set.meta.uid).cloned().collect();
+        revisions.extend(number.map(|number| Revision {
+            number,
+            keeper: format!("ReplicaSet {}", set.meta.name),
+            created: set.meta.created,
+            cause: set.annotations.get(CHANGE_CAUSE).cloned(),
+            pods: own.len(),
+            template: Some(Arc::clone(&set.template)),
+        }));
+        rows.extend(own.into_iter().map(|pod| Row { revision: number, ..Row::new(pod, min_ready, now) }));
+    }
+    drop(pods);
+    let conditions = deployment.status.conditions.iter().flatten().map(|condition| Condition {
+        type_: condition.type_.clone(),
+        status: condition.status.clone(),
+        text: said(condition.reason.as_deref(), condition.message.as_deref()),
+        since: time(condition.last_transition_time.as_ref()),
+    });
+    let strategy = &deployment.spec.strategy;
+    let limits = strategy.rolling_update.as_ref().map(|rolling| {
+        let number = |value: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>| match value {
+            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(number)) => number.to_string(),
+            Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String(text)) => text.clone(),
+            None => "0".to_owned(),
+        };
+        format!(", at most {} too many and {} missing", number(rolling.max_surge.as_ref()), number(rolling.max_unavailable.as_ref()))
+    });
+    let policy = deployment.spec.pod_replacement_policy.as_ref().map(|policy| format!(", {policy}"));
+    Facts {
+        about: about(&deployment.meta, sets.iter().map(|set| &set.meta), &rows),
+        meta: deployment.meta.clone(),
+        conditions: conditions.collect(),
+        in_vain: vain_wishes_of_deployment(world, deployment),
+        manner: format!("{}{}{}", strategy.type_, limits.unwrap_or_default(), policy.unwrap_or_default()),
+        revisions: newest_first(revisions),
+        pods: rows,
+    }
+}
+
+fn of_stateful_set(world: &World, set: &StatefulSetView, now: Timestamp) -> Facts {
+    let kept: Vec<_> = world.revisions.read().index().controlled_by(&set.meta.uid).cloned().collect();
+    let own: Vec<Arc<PodView>> = world.pods.read().index().controlled_by(&set.meta.uid).cloned().collect();
+    let numbers: BTreeMap<&str, i64> = kept.iter().map(|revision| (&*revision.meta.name, revision.number)).collect();
+    let row = |pod: Arc<PodView>| {
+        let revision = numbers.get(revision_of(&pod)).copied();
+        Row { revision, ..Row::new(pod, set.spec.min_ready_seconds, now) }
+    };
+    let rows: Vec<_> = own.into_iter().map(row).collect();
+    let revisions = kept.iter().map(|revision| Revision {
+        number: revision.number,
+        keeper: format!("ControllerRevision {}", revision.meta.name),
+        created: revision.meta.created,
+        cause: None,
+        pods: rows.iter().filter(|row| row.revision == Some(revision.number)).count(),
+        template: revision.template.clone(),
+    });
+    let conditions = set.status.conditions.iter().flatten().map(|condition| Condition {
+        type_: condition.type_.clone(),
+        status: condition.status.clone(),
+        text: said(condition.reason.as_deref(), condition.message.as_deref()),
+        since: time(condition.last_transition_time.as_ref()),
+    });
+    Facts {
+        about: about(&set.meta, [], &rows),
+        meta: set.meta.clone(),
+        conditions: conditions.collect(),
+        in_vain: vain_wishes_of_set(world, set),
+        manner: format!("{}, {}", set.spec.update_strategy.type_, set.spec.pod_management_policy),
+        revisions: newest_first(revisions.collect()),
+        pods: rows,
+    }
+}
+
+fn vain_wishes_of_deployment(world: &World, deployment: &DeploymentView) -> Option<String> {
+    let choices = &deployment.choices;
+    let asks_for_policy = !matches!(choices.policy, Ok(PodReplacementPolicy::Unset) | Err(_));
+    let asks = asks_for_policy
+        || choices.steps.as_ref().is_ok_and(|steps| !steps.is_empty())
+        || choices.auto_rollback != Ok(AutoRollback::default());
+    let off = asks_for_policy.then_some((Gate::DeploymentPodReplacementPolicy, "podReplacementPolicy"));
+    vain_wishes(world, asks, off)
+}
+
+fn vain_wishes_of_set(world: &World, set: &StatefulSetView) -> Option<String> {
+    let choices = &set.choices;
+    let asks_for_recreate = choices.strategy.asks_for_recreate();
+    let asks = asks_for_recreate || choices.repairs || choices.auto_rollback != AutoRollback::default();
+    vain_wishes(world, asks, asks_for_recreate.then_some((Gate::StatefulSetRecreateStrategy, "Recreate")))
+}
+
+/// What is said where `asks` for something of berth's, and for what a gate is for, is not heeded.
+fn vain_wishes(world: &World, asks: bool, gated: Option<(Gate, &str)>) -> Option<String> {
+    let switched_off = || {
+        let (gate, wish) = gated.filter(|(gate, _)| !world.gates.enabled(*gate))?;
+        Some(format!("{wish} has no effect: the controllers have the feature {gate} off"))
+    };
+    world.unheeded.clone().filter(|_| asks).or_else(switched_off)
+}
+
+fn newest_first(mut revisions: Vec<Revision>) -> Vec<Revision> {
+    revisions.sort_by_key(|revision| std::cmp::Reverse(revision.number));
+    revisions
+}
+
+fn about<'a>(meta: &'a Meta, parts: impl IntoIterator<Item = &'a Meta>, pods: &'a [Row]) -> Vec<String> {
+    // Those that are not available have something to tell.
+    let telling = pods.iter().filter(|row| row.state != berth_chart::State::Available).take(TELLING_PODS_MAX).map(|row| &row.pod.meta);
+    [meta].into_iter().chain(parts).chain(telling).map(|meta| meta.uid.to_string()).collect()
+}
+
+fn said(reason: Option<&str>, message: Option<&str>) -> String {
+    [message, reason].into_iter().flatten().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+}
+
+fn time(time: Option<&Time>) -> Option<Timestamp> {
+    time.map(|time| time.0)
+}

@@ -1,0 +1,46 @@
+//! Texts, as they may be shown.
+
+use jiff::Timestamp;
+
+/// A text of a cluster in one line, of a length that fits. What could mislead a reader is shown by its code; markup is escaped where it is put into a page.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    berth_chart::one_line(text, 600)
+}
+
+/// How long ago, in words that do not change all the time.
+#[must_use]
+pub fn ago(then: Timestamp, now: Timestamp) -> String {
+    match now.duration_since(then).as_secs().max(0) {
+        seconds @ 0..10 => format!("{seconds}s"),
+        seconds @ 10..120 => format!("{}s", seconds / 5 * 5),
+        seconds @ 120..7200 => format!("{}m", seconds / 60),
+        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// `1 pod`, `3 pods`.
+#[must_use]
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    let text = count.to_string();
+    let grouped: String = text.chars().enumerate().fold(String::new(), |mut grouped, (index, digit)| {
+        if 0 < index && (text.len() - index).is_multiple_of(3) && 4 < text.len() {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+        grouped
+    });
+    format!("{grouped} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_counted_in_words() {
+        let texts = [0, 1, 9999, 10_000, 1_234_567].map(|count| counted(count, "pod", "pods"));
+        assert_eq!(texts, ["0 pods", "1 pod", "9999 pods", "10,000 pods", "1,234,567 pods"]);
+    }
+}
