@@ -5,15 +5,8 @@ mod common;
 use berth_chart::{Chart, ansi, html, lines, plain, svg};
 use common::{few, many, undone};
 
-#[expect(clippy::disallowed_methods, reason = "what is kept lies in files")]
 fn check(name: &str, drawn: &str) {
-    let path = format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("BERTH_PICTURES").is_some_and(|wanted| wanted == "write") {
-        std::fs::write(&path, drawn).expect("a file that is tracked");
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let difference = kept.lines().zip(drawn.lines()).find(|(kept, drawn)| kept != drawn);
-    assert!(kept == drawn, "{name} is drawn otherwise: look at it, then `cargo xtask pictures`. The first difference: {difference:?}");
+    berth_testing::kept(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"), name, drawn);
 }
 
 #[test]

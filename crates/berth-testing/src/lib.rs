@@ -1,5 +1,5 @@
 //! What tests of several crates share about the machine that they run on: the tools that they want ([`Tool`]), how one says that it cannot run without
-//! ([`skip`]), and a real Kubernetes where one is at hand ([`Upstream`]).
+//! ([`skip`]), pictures that are kept ([`kept()`]), and a real Kubernetes where one is at hand ([`Upstream`]).
 //!
 //! For tests and `xtask` only, which tells after a run what was skipped; nothing of the product depends on it.
 #![expect(
@@ -9,8 +9,10 @@
     reason = "tests meet the machine; one that is skipped prints why"
 )]
 
+mod kept;
 mod skipped;
 mod upstream;
 
+pub use kept::kept;
 pub use skipped::{SKIPPED, Tool, skip};
 pub use upstream::{Upstream, upstream_folder};
