@@ -18,6 +18,7 @@ use std::{
 const LAYERS: &[&str] = &[
     "berth",
     "berth-dashboard",
+    "berth-terminal",
     "berth-plan",
     "berth-sim",
     "berth-etcd",

@@ -17,8 +17,8 @@ mod text;
 pub use html::html;
 pub use scale::time_text;
 pub use svg::{STYLE, fragment, svg};
-pub use terminal::{Ink, Line, Span, ansi, lines, plain};
-pub use text::{one_line, printable};
+pub use terminal::{Ink, Line, Span, ansi, lines, plain, terminal_colour};
+pub use text::{one_line, printable, width};
 
 use std::time::Duration;
 

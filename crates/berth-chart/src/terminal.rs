@@ -82,28 +82,33 @@ pub fn lines(charts: &[Chart], columns: usize) -> Vec<Line> {
 /// The lines as text alone.
 #[must_use]
 pub fn plain(lines: &[Line]) -> String {
-    drawn(lines, |_| "")
+    drawn(lines, |_| String::new())
 }
 
 /// The lines with the colours of ECMA-48 (256 of them).
 #[must_use]
 pub fn ansi(lines: &[Line]) -> String {
     drawn(lines, |ink| match ink {
-        Ink::Plain => "",
-        Ink::Strong => "1",
-        Ink::Faint => "2",
-        Ink::Alarm => "1;31",
-        Ink::Pods { hue, is_planned: false } => ["38;5;33", "38;5;214", "38;5;36", "38;5;175", "38;5;166", "38;5;117"][hue % 6],
-        Ink::Pods { hue, is_planned: true } => ["2;38;5;33", "2;38;5;214", "2;38;5;36", "2;38;5;175", "2;38;5;166", "2;38;5;117"][hue % 6],
+        Ink::Plain => String::new(),
+        Ink::Strong => "1".to_owned(),
+        Ink::Faint => "2".to_owned(),
+        Ink::Alarm => "1;31".to_owned(),
+        Ink::Pods { hue, is_planned } => format!("{}38;5;{}", if is_planned { "2;" } else { "" }, terminal_colour(hue)),
     })
 }
 
-fn drawn(lines: &[Line], code: impl Fn(Ink) -> &'static str) -> String {
+/// The colour of a revision's pods, of the 256: 0 is the newest's. Told apart by the colour-blind too.
+#[must_use]
+pub fn terminal_colour(hue: usize) -> u8 {
+    [33, 214, 36, 175, 166, 117][hue % 6]
+}
+
+fn drawn(lines: &[Line], code: impl Fn(Ink) -> String) -> String {
     let mut out = String::new();
     for line in lines {
         for Span { text, ink } in line {
             match code(*ink) {
-                "" => out.push_str(text),
+                code if code.is_empty() => out.push_str(text),
                 code => write!(out, "\u{1b}[{code}m{text}\u{1b}[0m").expect("writing to a String does not fail"),
             }
         }

@@ -56,7 +56,8 @@ pub fn one_line(text: &str, columns: usize) -> String {
 }
 
 /// How many columns of a terminal a text takes that [`one_line`] has made.
-pub(crate) fn width(text: &str) -> usize {
+#[must_use]
+pub fn width(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 

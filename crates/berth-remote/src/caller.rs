@@ -22,6 +22,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{
+    collections::BTreeMap,
     error::Error,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -40,6 +41,8 @@ pub(crate) struct Caller {
     pub(crate) env: Env,
     pub(crate) contact: Arc<Contact>,
     served: Mutex<Arc<Vec<ServedKind>>>,
+    /// Resources that nothing is heard of at present, and why.
+    lost: Mutex<BTreeMap<ResourceName, String>>,
 }
 
 /// Where in a server something is asked for: `/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=…`.
@@ -121,7 +124,7 @@ impl Caller {
     /// Asks what is served.
     pub(crate) async fn new(connection: Connection, env: Env) -> Result<Self, ClusterError> {
         let contact = Arc::new(Contact::new(connection.server(), Arc::clone(&env.clock)));
-        let caller = Self { connection, env, contact, served: Mutex::default() };
+        let caller = Self { connection, env, contact, served: Mutex::default(), lost: Mutex::default() };
         caller.refresh().await?;
         Ok(caller)
     }
@@ -134,6 +137,25 @@ impl Caller {
     /// The kinds that are served, as far as is known.
     pub(crate) fn served(&self) -> Arc<Vec<ServedKind>> {
         Arc::clone(&self.lock())
+    }
+
+    /// The namespace that the kubeconfig names.
+    pub(crate) fn namespace(&self) -> &str {
+        self.connection.namespace()
+    }
+
+    /// Remembers why nothing is heard of a resource; `None`: it is followed.
+    pub(crate) fn note_lost(&self, resource: ResourceName, why: Option<String>) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => drop(lost.insert(resource, why)),
+            None => drop(lost.remove(&resource)),
+        }
+    }
+
+    /// Why nothing is heard of some resource.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Vec<ServedKind>>> {

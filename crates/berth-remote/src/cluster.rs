@@ -97,6 +97,18 @@ impl RemoteCluster {
         Arc::clone(&self.caller.contact)
     }
 
+    /// The namespace that the kubeconfig names.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.caller.namespace()
+    }
+
+    /// Why something that is followed is out of reach at present, in the words of whoever noticed; `None`: nothing is, as far as is known. It is asked for again all the time.
+    #[must_use]
+    pub fn lost(&self) -> Option<String> {
+        self.caller.lost()
+    }
+
     /// All objects of a resource, everywhere or in one namespace, as they were at one moment, and which that was.
     ///
     /// # Errors

@@ -98,6 +98,7 @@ impl Follower {
             }
         };
         self.backoff.reset();
+        self.caller.note_lost(self.resource, None);
         let begin = token.is_none().then_some(Change::Restarted);
         let objects = page.objects.into_iter().map(|(key, object)| Change::Applied { key, object });
         let end = page.continue_token.is_none().then_some(Change::Synced(page.revision));
@@ -111,7 +112,10 @@ impl Follower {
         let at = At::all(kind.api_version, kind.resource.plural, self.namespace(kind).map(|namespace| &**namespace));
         let at = at.with("watch", "true").with("allowWatchBookmarks", "true").with("resourceVersion", &told.to_string());
         match self.caller.open_watch(at.with("timeoutSeconds", &seconds.to_string())).await {
-            Ok(body) => self.place = Place::Watching { told, lines: Lines::of(body) },
+            Ok(body) => {
+                self.caller.note_lost(self.resource, None);
+                self.place = Place::Watching { told, lines: Lines::of(body) };
+            }
             Err(trouble) => self.after(trouble, Place::Told(told), Place::Begin(Paging::On)).await,
         }
         Vec::new()
@@ -156,6 +160,7 @@ impl Follower {
     /// Goes on at `again` where the same may be asked again, and at `anew` where it may not; not at once, unless that alone is the matter.
     async fn after(&mut self, trouble: Trouble, again: Place, anew: Place) {
         let Trouble { kind, error } = trouble;
+        self.caller.note_lost(self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
         self.place = if kind == TroubleKind::Lost { again } else { anew };
         match kind {
             TroubleKind::NotServed => self.unserved(&error).await,

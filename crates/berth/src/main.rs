@@ -74,7 +74,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Replay(options) => rollout::replay::run(&options)?,
         Command::Dashboard(options) => return dashboard::run(&options),
         Command::Explain(options) => rollout::explain::run(&options)?,
-        Command::Rollout(options) => rollout::run(&options)?,
+        Command::Rollout(options) => return rollout::run(&options),
         Command::Kubeconfig(options) => issue::run(&options)?,
         Command::Pki(options) => pki::run(&options.command)?,
         Command::Version(options) => version::run(&options),

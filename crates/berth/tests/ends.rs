@@ -4,10 +4,6 @@
 mod common;
 
 use common::{Lines, PATIENCE, deployment};
-use rustix::{
-    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
-};
 use std::{
     fs::{self, File},
     io::{Read, Write},
@@ -310,15 +306,11 @@ fn pods_that_are_ready_once_and_then_crash_are_not_rolled_out() {
 
 /// What a terminal shows when the command has ended.
 fn shown_on_a_terminal(mut command: Command, (rows, columns): (u16, u16)) -> String {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    tcsetwinsize(&terminal, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap();
-    let open = || File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let (terminal, line) = common::terminal::pair((rows, columns));
+    let open = || line.try_clone().unwrap();
     let mut child = command.env("TERM", "xterm").stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
     // Its ends of the terminal are closed here, so that reading ends with the child.
-    drop(command);
+    drop((command, line));
     let (mut terminal, mut screen, mut buffer) = (File::from(terminal), vt100::Parser::new(rows, columns, 0), [0; 4096]);
     while let Ok(read @ 1..) = terminal.read(&mut buffer) {
         screen.process(&buffer[..read]);

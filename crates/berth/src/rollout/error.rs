@@ -1,6 +1,6 @@
 //! Why a command of `berth rollout` did not do what it was asked for.
 
-use crate::manifests::ManifestError;
+use crate::{manifests::ManifestError, progress::chain};
 use std::time::Duration;
 
 /// The text says what to do next, where there is something.
@@ -33,4 +33,18 @@ pub(crate) enum Error {
     /// Each with its causes.
     #[error("{}", .0.join("\nberth: "))]
     Several(Vec<String>),
+}
+
+impl Error {
+    /// All faults that there were, as one.
+    ///
+    /// # Errors
+    /// There was one at least.
+    pub(super) fn of_all(mut faults: Vec<Self>) -> Result<(), Self> {
+        match faults.pop() {
+            None => Ok(()),
+            Some(only) if faults.is_empty() => Err(only),
+            Some(last) => Err(Self::Several(faults.iter().chain([&last]).map(|fault| chain(fault)).collect())),
+        }
+    }
 }

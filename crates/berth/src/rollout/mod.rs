@@ -20,39 +20,45 @@ mod target;
 mod told;
 pub(crate) mod trace_options;
 mod undo;
+mod watch;
 mod world;
 
-use crate::progress::chain;
 use cluster::Connection;
 use error::Error;
 use options::{Rollout, Verb};
+use std::process::ExitCode;
 use target::{Found, Selection};
 
 /// Does what the command line asks for.
 ///
 /// # Errors
 /// The faults of all workloads that it was asked for, a line each.
-pub(crate) fn run(options: &Rollout) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run(options: &Rollout) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    if let Verb::Watch(watch) = &options.verb
+        && watch::has_terminal()
+    {
+        return watch::run(watch, &options.cluster);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(carry_out(options))?)
+    runtime.block_on(carry_out(options))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn carry_out(options: &Rollout) -> Result<(), Error> {
-    if let Verb::Victims(victims) = &options.verb {
-        return plan::victims(victims, &options.cluster).await;
+    match &options.verb {
+        Verb::Victims(victims) => return plan::victims(victims, &options.cluster).await,
+        Verb::Watch(watching) => return watch::plain(watching, &options.cluster).await,
+        _ => (),
     }
-    let selection = Selection::read(options.verb.target(), &options.cluster).await?;
+    let Some(target) = options.verb.target() else { return Ok(()) };
+    let selection = Selection::read(target, &options.cluster).await?;
     let connection = Connection::open(&options.cluster).await?;
     let found = selection.find(&connection, &options.cluster).await?;
     let mut faults = Vec::new();
     for (connection, workload) in &found {
         faults.extend(carry_out_one(&options.verb, connection, workload).await.err());
     }
-    match faults.pop() {
-        None => Ok(()),
-        Some(only) if faults.is_empty() => Err(only),
-        Some(last) => Err(Error::Several(faults.iter().chain([&last]).map(|fault| chain(fault)).collect())),
-    }
+    Error::of_all(faults)
 }
 
 async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -> Result<(), Error> {
@@ -66,6 +72,6 @@ async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -
         Verb::Restart(change) => edit::restart(change, connection, workload).await,
         Verb::Promote(change) => edit::promote(change, connection, workload).await,
         // Told above, where no cluster need be read.
-        Verb::Victims(_) => Ok(()),
+        Verb::Victims(_) | Verb::Watch(_) => Ok(()),
     }
 }

@@ -22,6 +22,12 @@ pub(crate) enum Verb {
     /// rollout is complete when the last replaced pod is gone. StatefulSets are followed whatever their update strategy.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(Status),
+    /// Shows workloads in the terminal, live: how they stand and why they wait, a rollout as a picture over time, its pods and events.
+    ///
+    /// With a name that workload, without one the list of all, those first that need attention. Keys undo, pause, resume, restart, scale, set an image and promote: each asks
+    /// first. `?` tells them. Where standard output is no terminal it prints lines, and ends, as berth rollout status does.
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(Watch),
     /// Lists the revisions of a Deployment or StatefulSet that can be gone back to: who or what caused each, when, how long it took and how it ended.
     ///
     /// Who it was is the API server's word where berth's keeps it (feature gate RolloutRecords); elsewhere the field manager, marked as such, and of the newest alone.
@@ -53,16 +59,17 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// What it is to be done to.
-    pub(super) fn target(&self) -> &Target {
-        match self {
+    /// What it is to be done to; `None`: it says so itself.
+    pub(super) fn target(&self) -> Option<&Target> {
+        Some(match self {
             Self::Status(status) => &status.target,
             Self::History(history) => &history.target,
             Self::Diff(diff) => &diff.target,
             Self::Undo(undo) => &undo.target,
             Self::Pause(change) | Self::Resume(change) | Self::Restart(change) | Self::Promote(change) => &change.target,
             Self::Victims(victims) => &victims.target,
-        }
+            Self::Watch(_) => return None,
+        })
     }
 }
 
@@ -74,6 +81,12 @@ const STATUS_EXAMPLES: &str = "Examples:
   berth rollout status deployment/web --timeout 2m     give up after two minutes, with exit code 1
   berth rollout status deployment/web --watch=false    say how it stands, do not wait
   berth rollout status deployment/web -o json          one JSON object a line";
+
+const WATCH_EXAMPLES: &str = "Examples:
+  berth rollout watch deployment/web
+  berth rollout watch                                  all workloads of the namespace; Enter opens one
+  berth rollout watch -A                               all of the cluster
+  berth rollout watch deployment/web | cat             lines, as berth rollout status prints them";
 
 const HISTORY_EXAMPLES: &str = "Examples:
   berth rollout history deployment/web
@@ -345,6 +358,14 @@ pub(crate) struct Status {
     /// For programs: one JSON object a line, a line for each change.
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<StatusOutput>,
+}
+
+/// Options of `berth rollout watch`.
+#[derive(Args, Debug)]
+pub(crate) struct Watch {
+    /// TYPE/NAME; or a TYPE alone, for the list of those [default: the list of all]. Types: deployment (deploy), statefulset (sts).
+    #[arg(value_name = "TYPE/NAME")]
+    pub(crate) resources: Vec<String>,
 }
 
 /// Options of `berth rollout history`.

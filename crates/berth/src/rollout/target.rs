@@ -181,6 +181,26 @@ impl Selection {
         }
     }
 
+    /// All workloads of the namespace, or of all.
+    ///
+    /// # Errors
+    /// There are none.
+    pub(super) async fn everything(connection: &Connection, cluster: &ClusterOptions) -> Result<Vec<(Connection, Found)>, Error> {
+        let mut found = Vec::new();
+        let mut fault = None;
+        for kind in [Kind::Deployment, Kind::StatefulSet] {
+            match Self::All(kind, None).find(connection, cluster).await {
+                Ok(of_kind) => found.extend(of_kind),
+                Err(Error::Usage(why)) => fault = Some(Error::Usage(why)),
+                Err(error) => return Err(error),
+            }
+        }
+        match fault.filter(|_| found.is_empty()) {
+            Some(fault) => Err(fault),
+            None => Ok(found),
+        }
+    }
+
     /// Reads what stands on the command line itself.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod part;
+pub(crate) mod terminal;
 
 use berth_testing::{Tool, skip};
 use std::{
@@ -83,6 +84,13 @@ impl Berth {
         let output = self.rollout_command(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "berth rollout {arguments:?}:\n{}", String::from_utf8_lossy(&output.stdout));
         String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// `berth rollout watch` as somebody types it.
+    pub(crate) fn watch(&self, arguments: &[&str], (rows, columns): (u16, u16)) -> terminal::Terminal {
+        let kubeconfig = self.kubeconfig();
+        let all = [&["rollout", "watch", "--kubeconfig", kubeconfig.to_str().unwrap()], arguments].concat();
+        terminal::Terminal::run(&all, (rows, columns))
     }
 
     /// Runs `berth explain`, expects success, gives what it printed.

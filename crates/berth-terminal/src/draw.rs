@@ -1,0 +1,275 @@
+//! A state as a screen: a heading that says what happens and why it waits, a piece of the document, the keys.
+
+use crate::{
+    document::{document, ink},
+    shown::{Place, What},
+    state::{Dialog, State, keys},
+    table::wrapped,
+};
+use berth_chart::{Ink, Line, Span, one_line};
+use berth_follow::{
+    act::{Question, Verb},
+    board::{attention, summary},
+};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Color, Modifier, Style},
+};
+
+/// So many lines of a difference are shown.
+const LINES_MAX: usize = 80;
+
+/// Whether there are colours; without them all is as legible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colours {
+    /// 256 of them.
+    On,
+    /// None: bold and faint alone.
+    Off,
+}
+
+/// Draws the state over all of the buffer.
+pub fn draw(state: &State, colours: Colours, buffer: &mut Buffer) {
+    let area = buffer.area;
+    buffer.reset();
+    for (row, line) in (area.y..area.bottom()).zip(screen(state, area)) {
+        let mut column = area.x;
+        for Span { text, ink } in line {
+            let room = usize::from(area.right().saturating_sub(column));
+            column = buffer.set_stringn(column, row, text, room, style(ink, colours)).0;
+        }
+    }
+}
+
+fn style(ink: Ink, colours: Colours) -> Style {
+    let has_colours = colours == Colours::On;
+    match ink {
+        Ink::Plain => Style::new(),
+        Ink::Strong => Style::new().add_modifier(Modifier::BOLD),
+        Ink::Faint => Style::new().add_modifier(Modifier::DIM),
+        Ink::Alarm if has_colours => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        Ink::Alarm => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        Ink::Pods { hue, is_planned } => {
+            let style = if has_colours { Style::new().fg(Color::Indexed(berth_chart::terminal_colour(hue))) } else { Style::new() };
+            if is_planned { style.add_modifier(Modifier::DIM) } else { style }
+        }
+    }
+}
+
+/// As many lines as there are rows.
+fn screen(state: &State, area: Rect) -> Vec<Line> {
+    let (columns, rows) = (usize::from(area.width), usize::from(area.height));
+    let mut lines = heading(state, columns, rows);
+    let foot = foot(state, columns);
+    let room = rows.saturating_sub(lines.len() + 1);
+    let body: Vec<Line> = match state.dialog() {
+        Some(dialog) => {
+            let mut lines = asked(dialog, columns);
+            if room < lines.len() && 0 < room {
+                lines.truncate(room - 1);
+                lines.push(line("… (more in a larger terminal)", columns, Ink::Faint));
+            }
+            lines.truncate(room);
+            lines
+        }
+        None => document(state, columns).lines.into_iter().skip(state.scroll()).take(room).collect(),
+    };
+    lines.extend(body);
+    lines.resize(rows.saturating_sub(1), Line::new());
+    if 1 < rows {
+        lines.push(foot);
+    }
+    lines
+}
+
+/// How many rows there are for the document.
+pub(crate) fn body_rows(state: &State) -> usize {
+    let (columns, rows) = state.size();
+    rows.saturating_sub(heading(state, columns, rows).len() + 1)
+}
+
+fn line(text: &str, columns: usize, ink: Ink) -> Line {
+    vec![Span { text: one_line(text, columns), ink }]
+}
+
+/// At most half of the screen, the first line first.
+fn heading(state: &State, columns: usize, rows: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut sentence = |text: &str, ink: Ink, most: usize| {
+        let wrapped = wrapped(text, columns);
+        let is_cut = most < wrapped.len();
+        let mut shown: Vec<String> = wrapped.into_iter().take(most.max(1)).collect();
+        if let Some(last) = shown.last_mut().filter(|_| is_cut) {
+            *last = one_line(&format!("{last} …"), columns.max(1));
+        }
+        lines.extend(shown.into_iter().map(|text| vec![Span { text, ink }]));
+    };
+    let shown = state.shown();
+    match (state.place(), shown.map(|shown| &shown.what)) {
+        (Place::Workload(id), Some(What::Workload(sheet))) => {
+            let card = &sheet.card;
+            let replicas = &card.replicas;
+            sentence(&format!("{} in {} – {}", id.title(), id.namespace, card.rank.words()), Ink::Strong, 1);
+            sentence(&card.sentence(), ink(card.rank), (rows / 4).clamp(1, 4));
+            let terminating = replicas.terminating.map(|pods| format!(", {pods} terminating")).unwrap_or_default();
+            let (available, wanted, updated) = (replicas.available, replicas.wanted, replicas.updated);
+            let counts = format!("{available} of {wanted} available, {updated} of the newest template{terminating}. {}.", sheet.manner);
+            if 8 <= rows {
+                sentence(&counts, Ink::Faint, 1);
+            }
+            if let Some(in_vain) = &sheet.in_vain {
+                sentence(&format!("Note: {in_vain}."), Ink::Strong, 2);
+            }
+            if let Some(rollback) = &card.rollback {
+                sentence(rollback, Ink::Strong, 2);
+            }
+        }
+        (Place::Workload(id), what) => {
+            sentence(&format!("{} in {}", id.title(), id.namespace), Ink::Strong, 1);
+            match what {
+                Some(What::Missing) if shown.is_some_and(|shown| shown.is_filled) => sentence("There is no such workload.", Ink::Alarm, 1),
+                _ => sentence("Reading the cluster…", Ink::Faint, 1),
+            }
+        }
+        (Place::List, Some(What::List(all))) => {
+            let cards = all.iter().map(|(_, card)| &**card);
+            let is_filled = shown.is_some_and(|shown| shown.is_filled);
+            if !is_filled {
+                sentence("Reading the cluster…", Ink::Faint, 1);
+            } else if all.is_empty() {
+                let is_all = state.search().0.is_empty();
+                let text = if is_all { "There is no Deployment and no StatefulSet." } else { "No workload is like that." };
+                sentence(text, Ink::Strong, 1);
+            } else {
+                sentence(&format!("{} – {}", attention(cards.clone()), summary(cards)), Ink::Strong, 2);
+                if let Some((id, card)) = all.first().filter(|(_, card)| card.why().is_some() && 10 <= rows) {
+                    sentence(&format!("{}: {}", id.name, card.sentence()), ink(card.rank), 2);
+                }
+            }
+            if 8 <= rows {
+                sentence(state.title(), Ink::Faint, 1);
+            }
+        }
+        (Place::List, _) => sentence("Reading the cluster…", Ink::Faint, 1),
+    }
+    if let Some(lost) = shown.and_then(|shown| shown.lost.as_ref()) {
+        let text = format!("No connection: what is shown is what was known last. It is tried again all the time. ({lost})");
+        sentence(&text, Ink::Alarm, 2);
+    }
+    if let Some(first) = shown.and_then(|shown| shown.unreadable.first()) {
+        sentence(&format!("Some of what there is may not be read, and is missing here: {first}"), Ink::Strong, 2);
+    }
+    // What is asked needs the room more.
+    let is_asked = state.dialog().is_some();
+    lines.truncate(if is_asked && rows < 16 { 1 } else { (rows / 2).max(1) });
+    if 10 <= rows {
+        lines.push(Line::new());
+    }
+    lines
+}
+
+/// What was done, what is searched for, or the keys.
+fn foot(state: &State, columns: usize) -> Line {
+    let (search, is_searching) = state.search();
+    if is_searching {
+        return line(&format!("/{search}▏  Enter keeps it, Esc ends it"), columns, Ink::Strong);
+    }
+    if let Some(told) = state.told() {
+        return line(told, columns, Ink::Strong);
+    }
+    let mut keys_shown: Vec<String> = Vec::new();
+    match (state.dialog(), state.place()) {
+        (Some(dialog), _) => keys_shown.push(dialog_keys(dialog)),
+        (None, place) => {
+            let leave = if state.is_first() { "q leave" } else { "Esc back" };
+            keys_shown.extend(["? help", leave].map(str::to_owned));
+            if let Some((id, card)) = state.subject() {
+                keys_shown.extend(keys(id.kind, &card).into_iter().map(|(key, verb)| format!("{key} {}", verb.label().to_lowercase())));
+            }
+            match place {
+                Place::List if search.is_empty() => keys_shown.extend(["Enter open", "/ search"].map(str::to_owned)),
+                Place::List => keys_shown.extend(["Enter open".to_owned(), format!("/{search} (Esc: all)")]),
+                Place::Workload(_) => keys_shown.extend(["↑↓ scroll", "Tab next part", "w all workloads"].map(str::to_owned)),
+            }
+        }
+    }
+    line(&keys_shown.join("  "), columns, Ink::Faint)
+}
+
+fn dialog_keys(dialog: &Dialog) -> String {
+    match dialog {
+        Dialog::Help | Dialog::Refused(..) => "any key: back".to_owned(),
+        Dialog::Waiting(_) => "Esc back".to_owned(),
+        Dialog::Replicas { .. } => "Enter: what happens then?  Esc: no, go back".to_owned(),
+        Dialog::Image { .. } => "↑↓ container  Enter: what happens then?  Ctrl-U clear  Esc: no, go back".to_owned(),
+        Dialog::Question(ask, _) => format!("y: {}  n: no, go back", ask.verb.label()),
+    }
+}
+
+/// What stands in place of the document until it is answered.
+fn asked(dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut say = |text: &str, ink: Ink| lines.extend(wrapped(text, columns).into_iter().map(|text| vec![Span { text, ink }]));
+    match dialog {
+        Dialog::Help => return help(columns),
+        Dialog::Waiting(ask) => say(&format!("{} {} in {}…", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong),
+        Dialog::Replicas { ask, now, typed } => {
+            say(&format!("{} {} in {}", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
+            say(&format!("How many pods, now {now}: {typed}▏"), Ink::Plain);
+        }
+        Dialog::Image { ask, containers, chosen, typed } => {
+            say(&format!("{} {} in {}", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
+            for (place, (name, image)) in containers.iter().enumerate() {
+                let (mark, ink) = if place == *chosen { ("›", Ink::Strong) } else { ("·", Ink::Plain) };
+                say(&format!("{mark} {name} ({image})"), ink);
+            }
+            say(&format!("Image: {typed}▏"), Ink::Plain);
+        }
+        Dialog::Question(ask, question) => {
+            say(&format!("{} {} in {}?", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
+            let Question { says, lines: changes, .. } = question;
+            says.iter().for_each(|sentence| say(sentence, Ink::Plain));
+            if !changes.is_empty() {
+                say("In the template:", Ink::Plain);
+                changes.iter().take(LINES_MAX).for_each(|change| say(change, Ink::Strong));
+            }
+            if LINES_MAX < changes.len() {
+                say(&format!("and {} lines more", changes.len() - LINES_MAX), Ink::Faint);
+            }
+        }
+        Dialog::Refused(refusal) => say(&format!("Nothing was done: {refusal}."), Ink::Alarm),
+    }
+    lines
+}
+
+fn help(columns: usize) -> Vec<Line> {
+    let verbs = [Verb::Undo, Verb::Pause, Verb::Restart, Verb::Scale, Verb::SetImage, Verb::Promote];
+    let what = |verb: Verb| match verb {
+        Verb::Undo => "goes back to the revision before",
+        Verb::Pause | Verb::Resume => "pauses, or resumes, a Deployment",
+        Verb::Restart => "replaces every pod",
+        Verb::Scale => "another number of pods",
+        Verb::SetImage => "another image",
+        Verb::Promote => "ends the wait of a step",
+    };
+    let key = |verb: Verb| crate::state::VERBS.iter().find(|(_, of)| *of == verb).map_or(' ', |(key, _)| *key);
+    let keys = [
+        ("↑ ↓", "chooses a workload; scrolls"),
+        ("PgUp PgDn", "a screen up or down; Home and End to the ends"),
+        ("Enter", "opens the chosen workload"),
+        ("/", "searches by name, namespace, kind, image and state"),
+        ("Tab", "to the next part: picture, pods, events, revisions"),
+        ("w", "all workloads"),
+        ("Esc", "back; from where it began: leaves"),
+        ("q Ctrl-C", "leaves"),
+        ("Ctrl-Z", "back to the shell until fg"),
+    ];
+    let acts = verbs.into_iter().map(|verb| (key(verb).to_string(), what(verb)));
+    let keys = keys.into_iter().map(|(keys, what)| (keys.to_owned(), what));
+    let row = |(keys, what): (String, &str)| line(&format!("  {keys:<10} {what}"), columns, Ink::Plain);
+    let title = |text: &str| line(text, columns, Ink::Strong);
+    let acts: Vec<Line> = [title("What can be done: each asks first")].into_iter().chain(acts.map(row)).collect();
+    let keys: Vec<Line> = [title("Keys")].into_iter().chain(keys.map(row)).collect();
+    keys.into_iter().chain(acts).collect()
+}

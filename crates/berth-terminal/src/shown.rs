@@ -1,0 +1,167 @@
+//! What is seen of a cluster at one moment: no more of it than a screen can have.
+
+use berth_chart::Chart;
+use berth_follow::{
+    board::Card,
+    facts::Revision,
+    id::Id,
+    rows::{self, Row, waits_for},
+    text::ago,
+    views::NoteView,
+    world::World,
+};
+use berth_rollout::look::RolloutStage;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// So many pods of a workload are shown, those first that have something to tell.
+const PODS_MAX: usize = 500;
+const EVENTS_MAX: usize = 20;
+const REVISIONS_MAX: usize = 10;
+
+/// Where somebody looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At all workloads.
+    List,
+    /// At one.
+    Workload(Id),
+}
+
+/// What is to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Of what.
+    pub place: Place,
+    /// Only workloads that have this in them.
+    pub search: String,
+}
+
+/// What is seen.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Whether all that may be read was read once.
+    pub is_filled: bool,
+    /// What may not be read, and why.
+    pub unreadable: Vec<String>,
+    /// Why nothing new is heard of the cluster.
+    pub lost: Option<String>,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    List(Vec<(Id, Arc<Card>)>),
+    Workload(Box<Sheet>),
+    /// There is no such workload.
+    Missing,
+}
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Sheet {
+    pub(crate) card: Arc<Card>,
+    pub(crate) chart: Chart,
+    /// Strategy, policy, age.
+    pub(crate) manner: String,
+    /// What it asks for in vain.
+    pub(crate) in_vain: Option<String>,
+    pub(crate) pods: Vec<PodLine>,
+    pub(crate) pods_count: usize,
+    pub(crate) counts: Vec<(usize, &'static str)>,
+    pub(crate) events: Vec<EventLine>,
+    pub(crate) revisions: Vec<RevisionLine>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PodLine {
+    pub(crate) name: String,
+    pub(crate) state: &'static str,
+    pub(crate) is_in_trouble: bool,
+    pub(crate) revision: String,
+    pub(crate) node: String,
+    pub(crate) age: String,
+    pub(crate) restarts: String,
+    pub(crate) waits_for: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct EventLine {
+    pub(crate) age: String,
+    pub(crate) is_warning: bool,
+    pub(crate) about: String,
+    pub(crate) text: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RevisionLine {
+    pub(crate) number: String,
+    pub(crate) pods: String,
+    pub(crate) age: String,
+    pub(crate) images: String,
+}
+
+impl Shown {
+    /// Reads what is wanted, as it is now. `lost`: why nothing new is heard.
+    #[must_use]
+    pub fn read(world: &World, wants: &Wants, lost: Option<String>, now: Timestamp) -> Self {
+        let what = match &wants.place {
+            Place::List => {
+                let board = world.board();
+                let all = board.by_attention().into_iter().filter(|(id, card)| card.matches(id, &wants.search));
+                What::List(all.map(|(id, card)| (id.clone(), Arc::clone(card))).collect())
+            }
+            Place::Workload(id) => sheet(world, id, now).map_or(What::Missing, |sheet| What::Workload(Box::new(sheet))),
+        };
+        let unreadable = world.unreadable().into_iter().map(|(what, why)| format!("{what}: {why}")).collect();
+        Self { is_filled: world.is_filled(), unreadable, lost, what }
+    }
+}
+
+fn sheet(world: &World, id: &Id, now: Timestamp) -> Option<Sheet> {
+    let (card, chart) = {
+        let board = world.board();
+        let card = board.card(id)?;
+        // Title and sentence stand above.
+        let chart = board.past(id)?.chart(String::new(), String::new(), now, card.stage == RolloutStage::Waiting);
+        (card, chart)
+    };
+    let facts = world.facts(id, now)?;
+    let age = |then: Option<Timestamp>| then.map_or_else(|| "–".to_owned(), |then| ago(then, now));
+    let mut pods = facts.pods;
+    let counts = rows::counts(&pods);
+    rows::sort(&mut pods);
+    let pod = |row: &Row| PodLine {
+        name: row.pod.meta.name.to_string(),
+        state: row.words(),
+        is_in_trouble: row.state == berth_chart::State::Failed,
+        revision: row.revision.map_or_else(|| "–".to_owned(), |revision| format!("#{revision}")),
+        node: if row.pod.node_name.is_empty() { "–".to_owned() } else { row.pod.node_name.clone() },
+        age: age(row.pod.meta.created),
+        restarts: row.pod.restarts.to_string(),
+        waits_for: waits_for(world, &row.pod, now),
+    };
+    let event = |note: &Arc<NoteView>| EventLine {
+        age: age(note.event.last),
+        is_warning: note.is_warning,
+        about: note.about.clone(),
+        text: format!("{}: {}", note.event.reason, note.event.message),
+    };
+    let revision = |revision: &Revision| RevisionLine {
+        number: format!("#{}", revision.number),
+        pods: revision.pods.to_string(),
+        age: age(revision.created),
+        images: revision.images().join(", "),
+    };
+    Some(Sheet {
+        card,
+        chart,
+        manner: format!("{}. Made {} ago", facts.manner, age(facts.meta.created)),
+        in_vain: facts.in_vain,
+        pods_count: pods.len(),
+        counts,
+        pods: pods.iter().take(PODS_MAX).map(pod).collect(),
+        events: world.told(&facts.about).iter().take(EVENTS_MAX).map(event).collect(),
+        revisions: facts.revisions.iter().take(REVISIONS_MAX).map(revision).collect(),
+    })
+}

@@ -1,0 +1,378 @@
+//! Screens as they were when somebody looked at them (`cargo xtask pictures` draws them anew), and that nothing is done that nobody has said yes to.
+
+use crate::{
+    Ask, Colours, Effect, Ending, Event, Key, Place, Shown, State, draw,
+    shown::{EventLine, PodLine, RevisionLine, Sheet, What},
+    step,
+};
+use berth_chart::{Chart, Counts, Level, Mark, MarkKind, Sample};
+use berth_follow::{
+    act::{Prepared, Question, Refusal, Said, Verb},
+    board::{Card, Rank},
+    id::{Id, Kind},
+};
+use berth_rollout::look::{Replicas, RolloutStage};
+use ratatui::{Terminal, backend::TestBackend};
+use std::{sync::Arc, time::Duration};
+
+const WEB: &str = "web";
+
+fn id(name: &str) -> Id {
+    Id::new(Kind::Deployment, "shop", name)
+}
+
+fn card(rank: Rank) -> Card {
+    let message = match rank {
+        Rank::Complete => "deployment \"web\" successfully rolled out",
+        _ => "Waiting for deployment \"web\" rollout to finish: 1 out of 3 new replicas have been updated...",
+    };
+    let obstacles = match rank {
+        Rank::Complete => Vec::new(),
+        Rank::UnderWay => vec!["waiting for 2 terminating pods (web-1-c has 25s of its 30s grace left) before creating 2 more".to_owned()],
+        _ => vec![
+            "web-2-a cannot pull its image: ErrImagePull: \u{1b}[2J\u{202e}not found".to_owned(),
+            "waiting for 1 terminating pod before creating 1 more".to_owned(),
+        ],
+    };
+    Card {
+        rank,
+        stage: if rank == Rank::Complete { RolloutStage::Complete } else { RolloutStage::Waiting },
+        message: message.to_owned(),
+        replicas: Replicas { wanted: 3, total: 4, updated: 1, available: 2, terminating: Some(1) },
+        obstacles,
+        on_the_way: None,
+        next: (rank == Rank::Stuck).then_some("it is tried again and again, with longer and longer pauses"),
+        to_do: Vec::new(),
+        revision: Some(2),
+        images: vec!["registry.example/web:2".to_owned()],
+        is_paused: false,
+        waits_at_step: false,
+        rollback: None,
+        look_again: None,
+    }
+}
+
+fn chart() -> Chart {
+    let at = Duration::from_secs;
+    let sample = |seconds, old: Counts, new: Counts| Sample { at: at(seconds), counts: vec![old, new] };
+    let available = |available| Counts { available, ..Counts::default() };
+    Chart {
+        end: at(30),
+        revisions: vec!["#1 registry.example/web:1".to_owned(), "#2 registry.example/web:2".to_owned()],
+        samples: vec![
+            sample(0, available(3), Counts::default()),
+            sample(5, Counts { available: 2, terminating: 1, ..Counts::default() }, Counts { starting: 1, ..Counts::default() }),
+            sample(20, available(2), Counts { failed: 1, ..Counts::default() }),
+        ],
+        wanted: vec![Level { at: at(0), pods: 3 }],
+        bound: vec![Level { at: at(0), pods: 4 }],
+        marks: vec![Mark { at: at(5), kind: MarkKind::Change, text: "revision 2: registry.example/web:2".to_owned() }],
+        ..Chart::default()
+    }
+}
+
+fn sheet(rank: Rank) -> Sheet {
+    let pod = |name: &str, state, revision: &str, waits_for: &str| PodLine {
+        name: name.to_owned(),
+        state,
+        is_in_trouble: state == "in trouble",
+        revision: revision.to_owned(),
+        node: "node-1".to_owned(),
+        age: "25s".to_owned(),
+        restarts: "0".to_owned(),
+        waits_for: waits_for.to_owned(),
+    };
+    let trouble = pod("web-2-a", "in trouble", "#2", "cannot pull its image: ErrImagePull: \u{1b}[2J\u{202e}not found");
+    let well = [pod("web-1-a", "available", "#1", "–"), pod("web-1-b", "available", "#1", "–")];
+    let event =
+        |is_warning, text: &str| EventLine { age: "5s".to_owned(), is_warning, about: "Pod web-2-a".to_owned(), text: text.to_owned() };
+    let revision = |number: &str, image: &str| RevisionLine {
+        number: number.to_owned(),
+        pods: "1".to_owned(),
+        age: "4m".to_owned(),
+        images: image.to_owned(),
+    };
+    let is_stuck = rank == Rank::Stuck;
+    Sheet {
+        card: Arc::new(card(rank)),
+        chart: chart(),
+        manner: "RollingUpdate, at most 1 too many and 1 missing, TerminationComplete. Made 4m ago".to_owned(),
+        in_vain: None,
+        pods: is_stuck.then_some(trouble).into_iter().chain(well).collect(),
+        pods_count: 3,
+        counts: if is_stuck { vec![(2, "available"), (1, "in trouble")] } else { vec![(2, "available")] },
+        events: vec![event(true, "Failed: Error: ErrImagePull"), event(false, "Pulling: Pulling image \"\u{7}web:2\"")],
+        revisions: vec![revision("#2", "registry.example/web:2"), revision("#1", "registry.example/web:1")],
+    }
+}
+
+fn shown(what: What) -> Event {
+    Event::Shown(Shown { is_filled: true, unreadable: Vec::new(), lost: None, what })
+}
+
+fn workload(rank: Rank) -> State {
+    let mut state = State::new("https://127.0.0.1:6443, namespace shop".to_owned(), Place::Workload(id(WEB)), String::new());
+    step(&mut state, shown(What::Workload(Box::new(sheet(rank)))));
+    state
+}
+
+fn entries() -> Vec<(Id, Arc<Card>)> {
+    let ranks = [Rank::Stuck, Rank::Held, Rank::UnderWay].into_iter().chain([Rank::Complete; 40]);
+    let names = ["checkout", "cart", WEB].map(str::to_owned).into_iter().chain((0..40).map(|number| format!("shop-{number:02}")));
+    names.zip(ranks).map(|(name, rank)| (id(&name), Arc::new(card(rank)))).collect()
+}
+
+fn list() -> State {
+    let mut state = State::new("https://127.0.0.1:6443, namespace shop (-A: all)".to_owned(), Place::List, String::new());
+    step(&mut state, shown(What::List(entries())));
+    state
+}
+
+fn press(state: &mut State, keys: &[Key]) -> Vec<Effect> {
+    keys.iter().filter_map(|key| step(state, Event::Key(*key))).collect()
+}
+
+fn screen(state: &State, columns: u16, rows: u16) -> String {
+    let mut state = state.clone();
+    step(&mut state, Event::Resized(columns, rows));
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("nothing can fail");
+    terminal.draw(|frame| draw(&state, Colours::Off, frame.buffer_mut())).expect("nothing can fail");
+    let buffer = terminal.backend().buffer();
+    let row = |row: u16| (0..columns).map(|column| buffer[(column, row)].symbol()).collect::<String>().trim_end().to_owned() + "\n";
+    (0..rows).map(row).collect()
+}
+
+fn check(name: &str, state: &State, sizes: &[(u16, u16)]) {
+    for (columns, rows) in sizes {
+        let drawn = screen(state, *columns, *rows);
+        assert!(!drawn.contains(|char: char| char.is_control() && char != '\n'), "a control character reaches the terminal");
+        berth_testing::kept(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"), &format!("{name}-{columns}x{rows}.txt"), &drawn);
+    }
+}
+
+const ALL_SIZES: [(u16, u16); 4] = [(20, 5), (40, 12), (80, 24), (200, 60)];
+
+#[test]
+fn workloads_are_drawn_as_they_were() {
+    check("stuck", &workload(Rank::Stuck), &ALL_SIZES);
+    check("complete", &workload(Rank::Complete), &[(80, 24)]);
+    check("under-way", &workload(Rank::UnderWay), &[(80, 24)]);
+}
+
+#[test]
+fn the_list_is_drawn_as_it_was() {
+    check("list", &list(), &ALL_SIZES);
+}
+
+#[test]
+fn questions_and_help_are_drawn_as_they_were() {
+    check("question", &asked(), &[(20, 5), (80, 24)]);
+    let mut help = list();
+    press(&mut help, &[Key::Char('?')]);
+    check("help", &help, &[(80, 24)]);
+    let mut image = workload(Rank::Stuck);
+    press(&mut image, &[Key::Char('i')]);
+    let containers = vec![("main".to_owned(), "web:2".to_owned()), ("log\u{1b}".to_owned(), "log:1".to_owned())];
+    step(&mut image, Event::Prepared(ask(Verb::SetImage), Ok(Prepared::Image { containers })));
+    press(&mut image, &[Key::Backspace, Key::Char('3')]);
+    check("image", &image, &[(80, 24)]);
+}
+
+#[test]
+fn what_is_wrong_with_the_connection_is_drawn_as_it_was() {
+    let mut state = list();
+    let lost = Some("error trying to connect: connection refused".to_owned());
+    let unreadable = vec!["events: events is forbidden: User \"bob\" cannot list resource \"events\"".to_owned()];
+    step(&mut state, Event::Shown(Shown { is_filled: true, unreadable, lost, what: What::List(entries()) }));
+    check("lost", &state, &[(80, 24)]);
+    let mut gone = workload(Rank::Stuck);
+    step(&mut gone, shown(What::Missing));
+    check("gone", &gone, &[(80, 24)]);
+}
+
+fn ask(verb: Verb) -> Ask {
+    Ask { id: id(WEB), verb, said: Said::new() }
+}
+
+fn question() -> Question {
+    Question {
+        says: vec![
+            "It goes back to the template of revision 1.".to_owned(),
+            "Every pod is replaced (3 pods), with at most 1 too many and 1 missing.".to_owned(),
+        ],
+        lines: vec!["spec.containers[0].image: web:\u{1b}2 → web:1".to_owned()],
+        uid: "u".to_owned(),
+        generation: 7,
+        patch: serde_json::Value::Null,
+    }
+}
+
+/// Somebody is asked whether to undo.
+fn asked() -> State {
+    let mut state = workload(Rank::Stuck);
+    assert_eq!(press(&mut state, &[Key::Char('u')]), [Effect::Prepare(ask(Verb::Undo))]);
+    step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
+    state
+}
+
+/// All that can be pressed.
+fn all_keys() -> Vec<Key> {
+    let others = [
+        Key::Enter,
+        Key::Esc,
+        Key::Tab,
+        Key::BackTab,
+        Key::Backspace,
+        Key::Up,
+        Key::Down,
+        Key::PageUp,
+        Key::PageDown,
+        Key::Home,
+        Key::End,
+        Key::Ctrl('c'),
+        Key::Ctrl('u'),
+        Key::Ctrl('z'),
+    ];
+    (' '..='~').map(Key::Char).chain(others).collect()
+}
+
+#[test]
+fn nothing_is_done_before_somebody_says_yes_to_the_question() {
+    let does = |effect: &Effect| matches!(effect, Effect::CarryOut(_));
+    for key in all_keys() {
+        for (before, mut state) in [("", workload(Rank::Stuck)), ("list", list())] {
+            assert!(!press(&mut state, &[key]).iter().any(does), "{before} {key:?}");
+        }
+        let mut state = asked();
+        let effects = press(&mut state, &[key]);
+        let said = [("uid".to_owned(), "u".to_owned()), ("generation".to_owned(), "7".to_owned())].into();
+        match key {
+            Key::Char('y') => assert_eq!(effects, [Effect::CarryOut(Ask { said, ..ask(Verb::Undo) })]),
+            _ => assert!(!effects.iter().any(does), "{key:?} is no yes"),
+        }
+    }
+}
+
+#[test]
+fn every_verb_is_asked_for_by_its_key_and_pausing_resumes_what_is_paused() {
+    let verbs: Vec<Verb> = ['u', 'p', 'r', 's', 'i', 'n']
+        .into_iter()
+        .flat_map(|key| press(&mut workload(Rank::Stuck), &[Key::Char(key)]))
+        .map(|effect| match effect {
+            Effect::Prepare(Ask { verb, .. }) => verb,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(verbs, [Verb::Undo, Verb::Pause, Verb::Restart, Verb::Scale, Verb::SetImage, Verb::Promote]);
+    let mut paused = sheet(Rank::Held);
+    paused.card = Arc::new(Card { is_paused: true, ..card(Rank::Held) });
+    let mut state = workload(Rank::Held);
+    step(&mut state, shown(What::Workload(Box::new(paused))));
+    assert_eq!(press(&mut state, &[Key::Char('p')]), [Effect::Prepare(ask(Verb::Resume))]);
+}
+
+#[test]
+fn a_number_is_typed_before_it_is_asked_about() {
+    let mut state = workload(Rank::Stuck);
+    press(&mut state, &[Key::Char('s')]);
+    step(&mut state, Event::Prepared(ask(Verb::Scale), Ok(Prepared::Replicas { now: 3 })));
+    assert!(press(&mut state, &[Key::Enter, Key::Char('x'), Key::Char('q'), Key::Char('y')]).is_empty(), "nothing is said yet");
+    let said = [("replicas".to_owned(), "15".to_owned())].into();
+    let effects = press(&mut state, &[Key::Char('1'), Key::Char('2'), Key::Backspace, Key::Char('5'), Key::Enter]);
+    assert_eq!(effects, [Effect::Prepare(Ask { said, ..ask(Verb::Scale) })]);
+}
+
+#[test]
+fn what_is_answered_too_late_asks_nothing_and_what_was_done_is_told() {
+    let mut state = workload(Rank::Stuck);
+    press(&mut state, &[Key::Char('u'), Key::Esc]);
+    step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
+    assert!(state.dialog().is_none(), "nobody waits for it");
+    press(&mut state, &[Key::Char('p')]);
+    step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
+    assert!(!screen(&state, 80, 24).contains("goes back"), "another question is waited for");
+    step(&mut state, Event::Prepared(ask(Verb::Pause), Err(Refusal::Changed)));
+    assert!(screen(&state, 80, 24).contains("Nothing was done: somebody has changed it since"));
+    press(&mut state, &[Key::Enter]);
+    step(&mut state, Event::Done(ask(Verb::Pause), Ok(())));
+    assert!(screen(&state, 80, 24).contains("deployment/web: Paused."));
+}
+
+#[test]
+fn a_search_narrows_the_list_and_esc_ends_it_before_anything_else() {
+    let mut state = list();
+    press(&mut state, &[Key::Char('/'), Key::Char('c'), Key::Char('a'), Key::Char('r'), Key::Char('q')]);
+    assert_eq!(state.wants().search, "carq", "keys are typed");
+    press(&mut state, &[Key::Backspace, Key::Enter]);
+    step(&mut state, shown(What::List(entries().into_iter().filter(|(of, _)| *of.name == *"cart").collect())));
+    assert_eq!(state.chosen().map(|id| id.name.to_string()).as_deref(), Some("cart"));
+    assert!(press(&mut state, &[Key::Esc]).is_empty());
+    assert_eq!((state.wants().search.as_str(), press(&mut state, &[Key::Esc])), ("", vec![Effect::End(Ending::Left)]));
+}
+
+#[test]
+fn one_is_opened_and_esc_goes_back_to_the_same_place() {
+    let mut state = list();
+    press(&mut state, &[Key::Down, Key::Down, Key::Enter]);
+    assert_eq!(state.wants().place, Place::Workload(id(WEB)));
+    step(&mut state, shown(What::List(entries())));
+    assert!(state.shown().is_none(), "a list that was read before is not shown in its place");
+    press(&mut state, &[Key::Esc]);
+    assert_eq!((state.wants().place, state.chosen().cloned()), (Place::List, Some(id(WEB))));
+}
+
+#[test]
+fn the_chosen_one_stays_chosen_and_in_view_however_the_list_changes() {
+    let mut state = list();
+    step(&mut state, Event::Resized(80, 12));
+    press(&mut state, &[Key::End]);
+    assert!(screen(&state, 80, 12).contains("› shop-39"));
+    let mut turned = entries();
+    turned.reverse();
+    step(&mut state, shown(What::List(turned)));
+    assert!(screen(&state, 80, 12).contains("› shop-39"));
+    step(&mut state, shown(What::List(entries()[..5].to_vec())));
+    assert!(state.chosen().is_some_and(|id| id.name.starts_with("checkout")), "the one that has come to its place");
+}
+
+#[test]
+fn scrolling_ends_where_the_document_does_and_tab_goes_from_part_to_part() {
+    let mut state = workload(Rank::Stuck);
+    step(&mut state, Event::Resized(80, 12));
+    press(&mut state, &[Key::End]);
+    assert!(screen(&state, 80, 12).contains("#1        1     4m"), "{}", screen(&state, 80, 12));
+    let end = state.scroll();
+    press(&mut state, &[Key::Down]);
+    assert_eq!(state.scroll(), end);
+    press(&mut state, &[Key::Home, Key::Tab]);
+    let shown = screen(&state, 80, 12);
+    assert!(shown.lines().any(|line| line == "Pods"), "{shown}");
+    press(&mut state, &[Key::BackTab]);
+    assert_eq!(state.scroll(), 0);
+}
+
+/// Whatever is pressed at whatever size: no panic, and no more rows than there are.
+#[test]
+fn no_order_of_keys_and_sizes_does_harm() {
+    let keys = all_keys();
+    let mut number: u64 = 1;
+    let mut next = |below: usize| {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(number >> 33).expect("31 bits") % below
+    };
+    let mut state = list();
+    for _ in 0..3000 {
+        let event = match next(10) {
+            0 => Event::Resized(u16::try_from(next(130)).expect("small"), u16::try_from(next(40)).expect("small")),
+            1 => shown(What::List(entries().into_iter().take(next(44)).collect())),
+            2 => shown(What::Workload(Box::new(sheet(Rank::Stuck)))),
+            3 => shown(What::Missing),
+            4 => Event::Prepared(ask(Verb::Scale), Ok(Prepared::Replicas { now: 3 })),
+            _ => Event::Key(keys[next(keys.len())]),
+        };
+        step(&mut state, event);
+        let (columns, rows) = state.size();
+        let (columns, rows) = (u16::try_from(columns).expect("small"), u16::try_from(rows).expect("small"));
+        assert_eq!(screen(&state, columns, rows).lines().count(), usize::from(rows));
+    }
+}

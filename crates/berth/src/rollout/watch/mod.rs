@@ -1,0 +1,225 @@
+//! `berth rollout watch`: workloads in a terminal, followed until one has seen enough. What is seen and asked is `berth-terminal`'s; without a terminal it is
+//! `berth rollout status`.
+
+mod screen;
+
+use super::{
+    cluster::Connection,
+    error::Error,
+    features,
+    options::{Status, Target, Watch},
+    status,
+    target::{self, Selection},
+};
+use crate::{
+    cluster_options::ClusterOptions,
+    env::{self, Faults},
+    progress::Output,
+    threads::Threads,
+};
+use berth_controllers::Cluster;
+use berth_follow::{
+    id::{Id, Kind},
+    world::World,
+};
+use berth_remote::RemoteCluster;
+use berth_store::env::Env;
+use berth_terminal::{Ask, Colours, Effect, Ending, Event, Place, Shown, State, step};
+use screen::{Input, Screen};
+use std::{process::ExitCode, sync::Arc, time::Duration};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::MissedTickBehavior,
+};
+
+/// How often it is drawn anew where nothing has happened: ages, and the picture's end.
+const TICK: Duration = Duration::from_secs(1);
+
+type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// Whether there is a terminal that can be drawn on.
+pub(super) fn has_terminal() -> bool {
+    Output::Stdout.is_terminal() && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
+}
+
+/// Tells of rollouts in lines, as `berth rollout status` does, until each is complete.
+///
+/// # Errors
+/// Those of `berth rollout status`.
+pub(super) async fn plain(options: &Watch, cluster: &ClusterOptions) -> Result<(), Error> {
+    let connection = Connection::open(cluster).await?;
+    let found = if options.resources.is_empty() {
+        Selection::everything(&connection, cluster).await?
+    } else {
+        let target = Target { resources: options.resources.clone(), ..Target::default() };
+        Selection::read(&target, cluster).await?.find(&connection, cluster).await?
+    };
+    let status = Status { target: Target::default(), watch: true, timeout: Duration::ZERO, revision: 0, output: None };
+    let mut faults = Vec::new();
+    for (connection, workload) in &found {
+        faults.extend(status::run(&status, connection, workload).await.err());
+    }
+    Error::of_all(faults)
+}
+
+/// Shows workloads until somebody leaves or a signal comes.
+pub(super) fn run(options: &Watch, cluster: &ClusterOptions) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let threads = Threads::start("watch", 0)?;
+        let faults = Faults::new();
+        let env = env::real(threads.handle(), faults.clone());
+        // Whichever it is, the terminal is given back before anything is said.
+        let ended = tokio::select! {
+            fault = faults.first() => Err(format!("{fault}; this is a fault in berth, which ends").into()),
+            ended = show(options, cluster, env) => ended,
+        };
+        threads.end().await;
+        ended
+    })
+}
+
+/// What is asked for on the command line: where to begin, and what the list is narrowed down to.
+fn beginning(options: &Watch, namespace: &str) -> Result<(Place, String), Error> {
+    if options.resources.is_empty() {
+        return Ok((Place::List, String::new()));
+    }
+    match Selection::parse(&Target { resources: options.resources.clone(), ..Target::default() })? {
+        Selection::Named(names) => match names.as_slice() {
+            [(kind, name)] => Ok((Place::Workload(Id::new(kind_of(*kind), namespace, name.as_str())), String::new())),
+            _ => Err(Error::Usage("name one workload, or none for the list of all".to_owned())),
+        },
+        Selection::All(kind, _) => Ok((Place::List, kind_of(kind).word().to_owned())),
+        Selection::Manifests(_) => Ok((Place::List, String::new())),
+    }
+}
+
+fn kind_of(kind: target::Kind) -> Kind {
+    match kind {
+        target::Kind::Deployment => Kind::Deployment,
+        target::Kind::StatefulSet => Kind::StatefulSet,
+    }
+}
+
+async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
+    let remote = RemoteCluster::connect(&cluster.remote(), env.clone()).await?.named("berth-rollout");
+    let namespace = cluster.namespace.clone().unwrap_or_else(|| remote.namespace().to_owned());
+    let (place, search) = beginning(options, &namespace)?;
+    if let Place::Workload(id) = &place {
+        if cluster.all_namespaces {
+            return Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()).into());
+        }
+        // Told on the screen that one is left with.
+        if remote.get(id.kind.resource(), &id.key()).await?.is_none() {
+            let resource = id.kind.resource();
+            return Err(format!("{}.{} {:?} not found in namespace {namespace}", resource.plural, resource.group, &*id.name).into());
+        }
+    }
+    let server = remote.server().trim_end_matches('/').to_owned();
+    let (followed, title) = match cluster.all_namespaces {
+        true => (remote.clone(), format!("{server}, all namespaces")),
+        false => (remote.clone().in_namespace(namespace.as_str().into()), format!("{server}, namespace {namespace} (-A: all)")),
+    };
+    let (gates, unheeded) = features::of_cluster(cluster).await.unwrap_or_default();
+    let world = World::new(Arc::new(followed), env, gates, unheeded);
+    world.begin_workloads();
+    let state = State::new(title, place, search);
+    Shell { world, remote, state, screen: Screen::enter()?, colours: colours() }.run().await
+}
+
+/// As <https://no-color.org> has it.
+fn colours() -> Colours {
+    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) { Colours::Off } else { Colours::On }
+}
+
+struct Shell {
+    world: Arc<World>,
+    remote: RemoteCluster,
+    state: State,
+    screen: Screen,
+    colours: Colours,
+}
+
+impl Shell {
+    async fn run(mut self) -> Outcome {
+        let mut stops = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
+        let (mut interrupt, mut terminate, mut hangup) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+        let mut input = screen::input();
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        let mut changes = self.world.changes();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (columns, rows) = self.screen.size()?;
+        step(&mut self.state, Event::Resized(columns, rows));
+        loop {
+            let effect = tokio::select! {
+                _ = interrupt.recv() => return Ok(ended(Ending::Interrupted)),
+                _ = terminate.recv() => return Ok(by_signal(rustix::process::Signal::TERM)),
+                _ = hangup.recv() => return Ok(by_signal(rustix::process::Signal::HUP)),
+                _ = stops.recv() => Some(Effect::Suspend),
+                input = input.recv() => match input {
+                    Some(Ok(Input::Key(key))) => {
+                        let wanted = self.state.wants();
+                        let effect = step(&mut self.state, Event::Key(key));
+                        if self.state.wants() != wanted {
+                            self.look();
+                        }
+                        effect
+                    }
+                    Some(Ok(Input::Resized(columns, rows))) => step(&mut self.state, Event::Resized(columns, rows)),
+                    Some(Ok(Input::Other)) => continue,
+                    Some(Err(error)) => return Err(format!("cannot read the terminal: {error}").into()),
+                    None => return Err("nothing is read from the terminal any more".into()),
+                },
+                Some(event) = answered.recv() => step(&mut self.state, event),
+                // The world lives as long as this.
+                _ = changes.changed() => self.look(),
+                _ = tick.tick() => self.look(),
+            };
+            match effect {
+                Some(Effect::End(ending)) => return Ok(ended(ending)),
+                Some(Effect::Suspend) => self.screen.suspend()?,
+                Some(Effect::Prepare(ask)) => self.ask(ask, answers.clone(), false),
+                Some(Effect::CarryOut(ask)) => self.ask(ask, answers.clone(), true),
+                None => (),
+            }
+            self.screen.draw(&self.state, self.colours)?;
+        }
+    }
+
+    fn look(&mut self) -> Option<Effect> {
+        let now = self.world.env.clock.now();
+        let shown = Shown::read(&self.world, &self.state.wants(), self.remote.lost(), now);
+        step(&mut self.state, Event::Shown(shown))
+    }
+
+    /// Asks the cluster, or has it do what was asked about; the answer comes when it comes.
+    fn ask(&self, ask: Ask, answers: mpsc::UnboundedSender<Event>, is_to_be_done: bool) {
+        let world = Arc::clone(&self.world);
+        tokio::spawn(async move {
+            let event = if is_to_be_done {
+                let done = world.carry_out(&ask.id, ask.verb, &ask.said).await;
+                Event::Done(ask, done)
+            } else {
+                let prepared = world.prepare(&ask.id, ask.verb, &ask.said).await;
+                Event::Prepared(ask, prepared)
+            };
+            // Somebody has left meanwhile.
+            let _ = answers.send(event);
+        });
+    }
+}
+
+fn ended(ending: Ending) -> ExitCode {
+    match ending {
+        Ending::Left => ExitCode::SUCCESS,
+        Ending::Interrupted => by_signal(rustix::process::Signal::INT),
+    }
+}
+
+/// How a shell tells of somebody whom a signal has ended.
+fn by_signal(signal: rustix::process::Signal) -> ExitCode {
+    ExitCode::from(128 + u8::try_from(signal.as_raw()).unwrap_or_default())
+}

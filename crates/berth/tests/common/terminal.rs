@@ -1,0 +1,129 @@
+//! A terminal with somebody before it: what it shows, and what is typed.
+
+use super::PATIENCE;
+use rustix::{
+    fs::OFlags,
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcgetattr, tcsetwinsize},
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
+    process::{Child, Command, ExitStatus},
+    sync::{Arc, Condvar, Mutex},
+    thread,
+    time::Instant,
+};
+
+/// Both ends of a pseudo-terminal of this size: the screen's, and the one that programs write to.
+pub(crate) fn pair((rows, columns): (u16, u16)) -> (OwnedFd, File) {
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    tcsetwinsize(&screen, size(rows, columns)).unwrap();
+    let name = ptsname(&screen, Vec::new()).unwrap();
+    // It becomes nobody's controlling terminal by being opened.
+    let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
+    (screen, File::options().read(true).write(true).custom_flags(flags).open(name.to_str().unwrap()).unwrap())
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// `berth` on a terminal of its own.
+pub(crate) struct Terminal {
+    child: Child,
+    screen: File,
+    /// Kept open, so that its settings can be read when the child has ended.
+    line: File,
+    shown: Arc<(Mutex<vt100::Parser>, Condvar)>,
+    settings: String,
+}
+
+impl Terminal {
+    /// The child leads a session of its own, as below a shell's terminal: sizes and signals reach it as they would there.
+    pub(crate) fn run(arguments: &[&str], (rows, columns): (u16, u16)) -> Self {
+        let (screen, line) = pair((rows, columns));
+        let settings = settings(&line);
+        let end = || line.try_clone().unwrap();
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", env!("CARGO_BIN_EXE_berth")]).args(arguments).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let shown = Arc::new((Mutex::new(vt100::Parser::new(rows, columns, 0)), Condvar::new()));
+        let (told, mut screen) = (Arc::clone(&shown), File::from(screen));
+        let mut reader = screen.try_clone().unwrap();
+        screen.flush().unwrap();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                told.0.lock().unwrap().process(&buffer[..read]);
+                told.1.notify_all();
+            }
+        });
+        Self { child, screen, line, shown, settings }
+    }
+
+    /// Waits until what is shown is so; gives it.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) -> String {
+        let started = Instant::now();
+        let mut parser = self.shown.0.lock().unwrap();
+        while !is_so(parser.screen()) {
+            let left = PATIENCE.checked_sub(started.elapsed());
+            let left = left.unwrap_or_else(|| panic!("{what}: not within {PATIENCE:?}:\n{}", parser.screen().contents()));
+            parser = self.shown.1.wait_timeout(parser, left).unwrap().0;
+        }
+        parser.screen().contents()
+    }
+
+    pub(crate) fn until_shows(&self, text: &str) -> String {
+        self.until(text, |screen| screen.contents().contains(text))
+    }
+
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.screen.write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        self.shown.0.lock().unwrap().screen_mut().set_size(rows, columns);
+        tcsetwinsize(&self.screen, size(rows, columns)).unwrap();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// As the system tells: `S` it waits, `T` it is stopped.
+    pub(crate) fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap()
+    }
+
+    /// Whether the terminal is as before it was taken: settings, screen and cursor.
+    pub(crate) fn is_given_back(&self) -> bool {
+        let parser = self.shown.0.lock().unwrap();
+        settings(&self.line) == self.settings && !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
+    }
+
+    /// Waits for its end; gives its exit code. The terminal is as it was before.
+    pub(crate) fn ends(&mut self) -> Option<i32> {
+        let status: ExitStatus = self.child.wait().unwrap();
+        // What it wrote last may not be read yet.
+        self.until("the screen as it was", |screen| !screen.alternate_screen() && !screen.hide_cursor());
+        assert_eq!(settings(&self.line), self.settings);
+        status.code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn settings(line: &File) -> String {
+    let all = tcgetattr(line).unwrap();
+    format!("{:?} {:?} {:?} {:?} {:?}", all.input_modes, all.output_modes, all.control_modes, all.local_modes, all.special_codes)
+}
