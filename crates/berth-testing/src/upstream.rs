@@ -138,6 +138,7 @@ impl Drop for Upstream {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
