@@ -68,6 +68,8 @@ struct Pod {
     revision: String,
     state: Option<PodState>,
     is_told_to_go: bool,
+    /// One that crashes and comes back brings nothing forward.
+    was_available: bool,
     ripe_at: Option<Timestamp>,
     node: String,
     requests: Amounts,
@@ -307,7 +309,7 @@ impl Record {
             }
             if state != pod.state {
                 self.count(index, uid, &pod, state, at);
-                if state == Some(PodState::Available) {
+                if state == Some(PodState::Available) && !std::mem::replace(&mut pod.was_available, true) {
                     self.progressed = now;
                 }
             }
@@ -326,7 +328,9 @@ impl Record {
     }
 
     fn new_pod(&self, view: &PodView, version: &Version<'_>) -> Pod {
-        let requests = version.view().map(|info: PodInfo| info.requests).unwrap_or_default();
+        // What has ended stays as an object, and holds nothing.
+        let asks = || version.view().map(|info: PodInfo| info.requests).unwrap_or_default();
+        let requests = if view.phase.is_finished() { Amounts::default() } else { asks() };
         let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
         let set = self.sets.get(&owner).filter(|set| set.target.is_some());
         let workload = self.tracked.iter().position(|tracked| tracked.kind == WorkloadKind::StatefulSet && tracked.uid == owner);
@@ -339,7 +343,18 @@ impl Record {
             (None, None) => (None, String::new(), String::new()),
         };
         let name = view.meta.name.to_string();
-        Pod { name, target, owner, revision, state: None, is_told_to_go: false, ripe_at: None, node: String::new(), requests }
+        Pod {
+            name,
+            target,
+            owner,
+            revision,
+            state: None,
+            is_told_to_go: false,
+            was_available: false,
+            ripe_at: None,
+            node: String::new(),
+            requests,
+        }
     }
 
     /// What it holds is free again.
@@ -383,7 +398,9 @@ impl Record {
             tally.change(&pod.revision, pod.state, Some(PodState::Available), at);
             tally.follow(&uid, &pod.name, &pod.revision, Some(PodState::Available), at);
             (pod.state, pod.ripe_at) = (Some(PodState::Available), None);
-            self.progressed = self.progressed.max(ripe);
+            if !std::mem::replace(&mut pod.was_available, true) {
+                self.progressed = self.progressed.max(ripe);
+            }
         }
     }
 
