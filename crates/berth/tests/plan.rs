@@ -315,11 +315,14 @@ async fn what_is_foretold_of_another_kubernetes_comes_true() {
     let is_there = |set: &ReplicaSet| {
         set.status.as_ref().is_some_and(|status| u64::try_from(status.replicas) == Ok(pods) && status.conditions.is_some())
     };
+    let mut seen = Vec::new();
     loop {
-        let set = tokio::time::timeout(common::PATIENCE, sets.next()).await.unwrap().unwrap().unwrap();
+        let Ok(set) = tokio::time::timeout(common::PATIENCE, sets.next()).await else { panic!("not {pods} pods: {seen:#?}\n{forecast}") };
+        let set = set.unwrap().unwrap();
         if is_there(&set) {
             break;
         }
+        seen.push((set.name_any(), set.status));
     }
 }
 
