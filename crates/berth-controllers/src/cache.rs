@@ -139,8 +139,12 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 
     /// Follows the resource for ever.
     pub fn start(self: &Arc<Self>, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.start_of(cluster.watch(self.resource), spawner, metrics);
+    }
+
+    /// As [`Cache::start`], from changes that somebody else has of the resource, or of a part of it.
+    pub fn start_of(self: &Arc<Self>, changes: BoxStream<'static, Change>, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.tell_of_it(metrics);
-        let changes = cluster.watch(self.resource);
         spawner.spawn("cache", Box::pin(follow(Arc::clone(self), changes, Arc::clone(metrics))));
     }
 

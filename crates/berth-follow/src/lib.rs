@@ -11,6 +11,7 @@ pub mod board;
 pub mod difference;
 pub mod facts;
 pub mod id;
+mod newest;
 pub mod past;
 mod readings;
 pub mod rows;

@@ -3,6 +3,7 @@
 use crate::{
     board::Board,
     id::{Id, Kind},
+    newest::newest,
     views::{NodeView, NoteView, Notes, QuotaView},
 };
 use berth_api::FeatureGates;
@@ -93,6 +94,13 @@ impl Start<'_> {
     fn one<V: View, I: Index<V>>(&self, cache: &Arc<Cache<V, I>>) {
         if self.resources.contains(&cache.resource()) {
             cache.start(&*self.world.cluster, &*self.world.env.spawner, self.metrics);
+        }
+    }
+
+    /// The newest events alone: all of an hour are more than anybody looks at.
+    fn notes(&self, cache: &Arc<Cache<NoteView, Notes>>) {
+        if self.resources.contains(&EVENTS) {
+            cache.start_of(newest(self.world.cluster.watch(EVENTS)), &*self.world.env.spawner, self.metrics);
         }
     }
 }
@@ -196,7 +204,7 @@ impl World {
         start.one(&self.revisions);
         start.one(&self.pods);
         start.one(&self.claims);
-        start.one(&self.notes);
+        start.notes(&self.notes);
         start.one(&self.nodes);
         start.one(&self.quotas);
     }
