@@ -207,7 +207,18 @@ struct Nodes(Child);
 impl Nodes {
     fn start(kubeconfig: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-        command.args(["node", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms", "--kubeconfig"]);
+        command.args([
+            "node",
+            "--secure-port",
+            "0",
+            "--nodes",
+            "2",
+            "--pod-start-latency",
+            "700ms",
+            "--pod-stop-latency",
+            "1900ms",
+            "--kubeconfig",
+        ]);
         Self(command.arg(kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 }

@@ -256,7 +256,18 @@ async fn a_recording_of_another_kubernetes_comes_to_the_same() {
     let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
     let kubeconfig = upstream.kubeconfig();
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-    command.args(["node", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms", "--kubeconfig"]);
+    command.args([
+        "node",
+        "--secure-port",
+        "0",
+        "--nodes",
+        "2",
+        "--pod-start-latency",
+        "700ms",
+        "--pod-stop-latency",
+        "1900ms",
+        "--kubeconfig",
+    ]);
     let mut nodes = command.arg(&kubeconfig).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.jsonl.zst");
